@@ -1,0 +1,9 @@
+"""Registers the management commands that tie the packages together."""
+
+from django.apps import AppConfig
+
+
+class ConfigConfig(AppConfig):
+    name = "config"
+    label = "heed_config"
+    verbose_name = "Heed"

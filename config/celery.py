@@ -1,0 +1,42 @@
+"""The Celery application and the clock: everything that happens unasked, on one screen."""
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.signals import beat_init, setup_logging
+from django.conf import settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+app = Celery("heed")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(related_name="jobs")
+
+# entry of the clock -> seconds between two runs; each runs the sweep of that name
+CLOCK: dict[str, float] = {
+    "idle_check": settings.HEED["IDLE_CHECK_SECONDS"],
+}
+
+app.conf.beat_schedule = {
+    name: {
+        "task": "retries.jobs.run_entry",
+        "schedule": seconds,
+        "kwargs": {"name": name, "every": seconds},
+        # A tick that waited longer than this is stale: the next one does its work.
+        "options": {"expires": max(5, seconds)},
+    }
+    for name, seconds in CLOCK.items()
+}
+
+
+@beat_init.connect
+def catch_up(**_: Any) -> None:
+    """Run every entry once at the start: what fell due while Heed was away is due now."""
+    for entry in app.conf.beat_schedule.values():
+        app.send_task(entry["task"], kwargs=entry["kwargs"], expires=entry["options"]["expires"])
+
+
+@setup_logging.connect
+def keep_our_logging(**_: Any) -> None:
+    """Celery leaves logging alone when this signal has a receiver; Django has configured it."""

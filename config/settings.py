@@ -1,0 +1,273 @@
+"""Every setting, read from the environment once; a bad value stops the start with a sentence.
+
+`LIMITS` and `INTERVALS` below are the ones an operator tunes: `docs/settings.md` lists them and a
+test holds the two equal.
+"""
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from config import __version__
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(os.environ.get("HEED_DATA") or BASE_DIR / ".heed").resolve()
+
+if "DATABASE_URL" not in os.environ and (DATA_DIR / "env").is_file():
+    # `make up` wrote where its own servers are; whatever the environment says still wins.
+    environ.Env.read_env(str(DATA_DIR / "env"))
+env = environ.Env()
+
+
+def secret(name: str) -> str:
+    """The value of `name`, or the content of the file that `name`_FILE points to."""
+    path = os.environ.get(f"{name}_FILE")
+    value = Path(path).read_text().strip() if path else os.environ.get(name, "")
+    if not value:
+        raise ImproperlyConfigured(
+            f"{name} is not set. Start Heed with 'make up', which brings its own servers, "
+            f"or set {name} (or {name}_FILE) in the environment."
+        )
+    return value
+
+
+def number(name: str, default: int, *, low: int = 0, high: int = 10**9) -> int:
+    """A whole number between `low` and `high`, from HEED_`name`."""
+    raw = os.environ.get(f"HEED_{name}", str(default))
+    try:
+        value = int(raw)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise ImproperlyConfigured(
+            f"HEED_{name} must be a whole number from {low} to {high}, not {raw!r}."
+        )
+    return value
+
+
+def flag(name: str, default: bool) -> bool:
+    """A switch from `name`: 1, 0, true, false, yes, no, on, off."""
+    raw = os.environ.get(name, "1" if default else "0").lower()
+    known = {"1": True, "true": True, "yes": True, "on": True}
+    known |= {"0": False, "false": False, "no": False, "off": False, "": False}
+    if raw not in known:
+        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {raw!r}.")
+    return known[raw]
+
+
+# ---- what operators tune: name -> value; docs/settings.md says what each one means
+
+HEED = {
+    "IDLE_CHECK_SECONDS": number("IDLE_CHECK_SECONDS", 60, low=1),
+    "INSTRUCTION_MIN_AGE": number("INSTRUCTION_MIN_AGE", 30),
+    "INSTRUCTION_MAX_RETRIES": number("INSTRUCTION_MAX_RETRIES", 3, high=20),
+    "SILENT_AFTER_SECONDS": number("SILENT_AFTER_SECONDS", 300, low=1),
+    "POLL_SECONDS": number("POLL_SECONDS", 2, low=1),
+    "TOKEN_DAYS": number("TOKEN_DAYS", 90, low=1),
+    "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
+    "BODY_BYTES": number("BODY_BYTES", 262_144, low=1024),
+    "PREPARE": flag("HEED_PREPARE", True),
+    "METRICS_ALLOW": env.list("HEED_METRICS_ALLOW", default=["127.0.0.1", "::1"]),
+    "OPEN_DOCS": flag("HEED_OPEN_DOCS", True),
+}
+HEED_VERSION = __version__
+
+# ---- where it runs
+
+# The address that people and agents use. https:// switches secure cookies, HSTS and redirect on.
+HEED_URL = os.environ.get("HEED_URL", "").rstrip("/")
+_public = urlsplit(HEED_URL)
+if HEED_URL and (_public.scheme not in ("http", "https") or not _public.hostname):
+    raise ImproperlyConfigured(
+        f"HEED_URL must look like https://heed.example.org, not {HEED_URL!r}."
+    )
+SECURE = _public.scheme == "https"
+
+SECRET_KEY = secret("HEED_SECRET_KEY")
+if len(SECRET_KEY) < 32:
+    raise ImproperlyConfigured("HEED_SECRET_KEY must have at least 32 random characters.")
+DEBUG = False
+ALLOWED_HOSTS = env.list("HEED_HOSTS", default=[_public.hostname] if HEED_URL else ["*"])
+if HEED_URL:
+    ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]
+    CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
+SESSION_COOKIE_HTTPONLY = True
+SECURE_SSL_REDIRECT = SECURE
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SECURE
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+# ---- the application
+
+INSTALLED_APPS = [
+    "config",
+    "dashboard",
+    "retries",
+    "ledger",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "ninja",
+]
+MIDDLEWARE = [
+    "config.middleware.RequestId",
+    "config.middleware.ApiProblems",
+    "django.middleware.security.SecurityMiddleware",
+    "config.middleware.ContentSecurityPolicy",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+# Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
+API_MIDDLEWARE = MIDDLEWARE[:3]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+LANGUAGE_CODE = "en"
+USE_I18N = False
+TIME_ZONE = "UTC"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# ---- PostgreSQL
+
+TESTING = "pytest" in sys.modules
+DATABASES = {"default": environ.Env.db_url_config(secret("DATABASE_URL"))}
+DATABASES["default"] |= {
+    "ENGINE": "config.postgres",
+    # Web threads keep their connection. The worker's threads share a pool instead, because Celery
+    # closes connections around every job (stack of the worker: HEED_DB_POOL=1).
+    "CONN_MAX_AGE": 600,
+    "CONN_HEALTH_CHECKS": True,
+    "OPTIONS": {
+        **DATABASES["default"].get("OPTIONS", {}),
+        "application_name": "heed",
+        "options": "-c lock_timeout=10s -c statement_timeout=60s"
+        " -c idle_in_transaction_session_timeout=60s",
+        "connect_timeout": 5,
+    },
+}
+if HEED["PREPARE"]:
+    DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
+else:
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = (
+        True  # a transaction pooler stands between
+    )
+if flag("HEED_DB_POOL", False):
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
+
+# ---- Redis: Celery's bell and the counter of failed sign-ins; never the truth
+
+REDIS_URL = secret("REDIS_URL")
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "heed",
+        "OPTIONS": {
+            "socket_timeout": 0.5,
+            "socket_connect_timeout": 0.5,
+            "retry": Retry(NoBackoff(), 1),  # it may be away: answers must not wait for it
+        },
+    }
+}
+CELERY_BROKER_URL = REDIS_URL
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TIMEZONE = "UTC"
+CELERY_TASK_PUBLISH_RETRY_POLICY = {
+    "max_retries": 2,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.2,
+}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 600,
+    # Without a socket timeout a half-open connection leaves the worker deaf for good.
+    "socket_timeout": 8,
+    "socket_connect_timeout": 3,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+    "retry_on_timeout": True,
+    "global_keyprefix": "heed:",
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+}
+
+# ---- static files
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if TESTING
+        else "config.staticfiles.GzippedManifest"
+    },
+}
+WHITENOISE_USE_FINDERS = TESTING
+WHITENOISE_MAX_AGE = 3600
+
+# ---- logs: JSON lines where a machine reads them, plain text on a terminal
+
+LOG_JSON = flag("HEED_LOG_JSON", False)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "lines": {"()": "config.logs.formatter", "as_json": LOG_JSON},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("HEED_LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django.server": {"handlers": [], "propagate": True},
+        "django": {"handlers": [], "level": "INFO"},
+    },
+}
