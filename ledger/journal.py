@@ -1,0 +1,155 @@
+"""The journal: typed kinds, the one INSERT of events, and how it is read as a stream."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import TextChoices
+from psycopg.types.json import Jsonb
+
+from ledger import sql
+
+
+class Kind(TextChoices):
+    """What can have happened: noun, dot, past verb."""
+
+    INSTRUCTION_QUEUED = "instruction.queued"
+    INSTRUCTION_DELIVERED = "instruction.delivered"
+    INSTRUCTION_ACKNOWLEDGED = "instruction.acknowledged"
+    INSTRUCTION_DECLINED = "instruction.declined"
+    INSTRUCTION_ACKNOWLEDGED_LATE = "instruction.acknowledged_late"
+    INSTRUCTION_REQUEUED = "instruction.requeued"
+    INSTRUCTION_FAILED = "instruction.failed"
+    INSTRUCTION_CANCELLED = "instruction.cancelled"
+    SIGNAL_MATCHED = "signal.matched"
+    AGENT_REGISTERED = "agent.registered"
+    AGENT_PAUSED = "agent.paused"
+    AGENT_RESUMED = "agent.resumed"
+    AGENT_RESET = "agent.reset"
+    TOKEN_CREATED = "token.created"
+    TOKEN_REVOKED = "token.revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it: a token, a user or the system itself."""
+
+    type: str
+    id: str = ""
+    name: str = ""
+
+
+SYSTEM = Actor("system", "", "heed")
+
+
+def clock(entry: str) -> Actor:
+    """The clock, running one of its entries."""
+    return Actor("system", entry, entry)
+
+
+def person(user: AbstractBaseUser) -> Actor:
+    """A signed-in user."""
+    return Actor("user", str(user.pk), user.get_username()[:64])
+
+
+def insert(
+    source: str,
+    *,
+    kind: str,
+    subject: str,
+    subject_id: str = "m.id",
+    from_state: str = "m.from_state",
+    to_state: str = "m.state",
+    agent: str = "m.agent_id",
+    project: str = "m.project_id",
+    data: str = "'{}'::jsonb",
+) -> str:
+    """The SQL that journals each row `m` of the CTE `source`, by the actor of the CTE `caller`.
+
+    Every argument but `subject` is an SQL expression; `%(request_id)s` must be a parameter.
+    """
+    return f"""
+    insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, from_state,
+        to_state, actor_type, actor_id, actor_name, data, request_id)
+    select %(now)s, {project}, {kind}, '{subject}', {subject_id}, {agent}, {from_state},
+        {to_state}, c.actor_type, c.actor_id, c.actor_name, {data}, %(request_id)s
+    from {source} m, caller c"""
+
+
+def record(
+    kind: Kind,
+    *,
+    subject_type: str,
+    subject_id: UUID,
+    project_id: UUID,
+    actor: Actor,
+    now: Any,
+    agent_id: UUID | None = None,
+    data: dict[str, Any] | None = None,
+    request_id: str = "",
+) -> None:
+    """Journal something that is not a move of many rows."""
+    sql.run(
+        f"""
+        with caller as (select %(actor_type)s as actor_type, %(actor_id)s as actor_id,
+            %(actor_name)s as actor_name),
+        m as (select %(subject)s::uuid as id, %(agent)s::uuid as agent_id,
+            %(project)s::uuid as project_id)
+        {
+            insert(
+                "m",
+                kind="%(kind)s",
+                subject=subject_type,
+                from_state="null",
+                to_state="null",
+                data="%(data)s",
+            )
+        }""",
+        project=project_id,
+        actor_type=actor.type,
+        actor_id=actor.id,
+        actor_name=actor.name,
+        subject=subject_id,
+        agent=agent_id,
+        kind=kind.value,
+        data=Jsonb(data or {}),
+        now=now,
+        request_id=request_id,
+    )
+
+
+# Whoever reads the journal as a stream must not pass over a transaction that is still running: it
+# will commit events with a lower (tx, id) than some that are already visible.
+SETTLED = "tx < pg_snapshot_xmin(pg_current_snapshot())"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """A place in the stream: the last event that was read."""
+
+    tx: int = 0
+    id: str = "00000000-0000-0000-0000-000000000000"
+
+
+def stream(after: Cursor, *, project_id: UUID | None = None, limit: int = 100) -> list[sql.Row]:
+    """The settled events behind `after`, oldest first."""
+    return sql.run(
+        f"""select * from ledger_event
+        where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
+            and (%(project)s::uuid is null or project_id = %(project)s)
+        order by tx, id limit %(limit)s""",
+        tx=str(after.tx),
+        id=after.id,
+        project=project_id,
+        limit=limit,
+    )
+
+
+def head() -> Cursor:
+    """The newest settled place: as long as it stands still, nothing new has happened."""
+    rows = sql.run(
+        f"""select tx::text, id::text from ledger_event where {SETTLED}
+        order by tx desc, id desc limit 1"""
+    )
+    return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()

@@ -1,0 +1,44 @@
+"""What Django's models can't say: the queue's sequence, the journal's guard, storage."""
+
+from django.db import migrations
+
+POSITION = "create sequence ledger_instruction_position"
+
+# A function of its own, so that the one that purges can be told apart later.
+GUARD = """
+create function ledger_event_guard() returns trigger language plpgsql as $$
+begin
+    raise exception 'The journal is append-only: an event is never changed or deleted.'
+        using errcode = 'restrict_violation';
+end $$;
+create trigger ledger_event_append_only before update or delete on ledger_event
+    for each row execute function ledger_event_guard();
+"""
+
+# Rows are moved often and indexes are partial on the state: vacuum early, and leave room in the
+# pages for what a move writes.
+STORAGE = """
+alter table ledger_instruction set (fillfactor = 85,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.05);
+alter table ledger_event set (autovacuum_vacuum_insert_scale_factor = 0.05);
+alter table ledger_token set (fillfactor = 50);
+alter table ledger_agent set (fillfactor = 50);
+"""
+
+DEFAULT_PROJECT = "insert into ledger_project (name) values ('default') on conflict do nothing"
+
+
+class Migration(migrations.Migration):
+    dependencies = [("ledger", "0001_initial")]
+
+    operations = [
+        migrations.RunSQL(POSITION, "drop sequence ledger_instruction_position"),
+        migrations.RunSQL(
+            GUARD,
+            "drop trigger ledger_event_append_only on ledger_event; "
+            "drop function ledger_event_guard()",
+        ),
+        migrations.RunSQL(STORAGE, migrations.RunSQL.noop),
+        migrations.RunSQL(DEFAULT_PROJECT, migrations.RunSQL.noop),
+    ]

@@ -1,0 +1,15 @@
+"""When each entry of the clock ran last."""
+
+from django.db import models
+
+
+class ClockRun(models.Model):
+    """One row an entry: two beats that tick at once find out here that one of them is too late."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    last_run_at = models.DateTimeField()
+    took_ms = models.IntegerField(null=True)
+    did = models.JSONField(default=dict, help_text="what the last finished run counted")
+
+    def __str__(self) -> str:
+        return self.name

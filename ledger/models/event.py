@@ -1,0 +1,53 @@
+"""One line of the append-only journal."""
+
+from typing import Self
+
+from django.contrib.postgres.indexes import BrinIndex
+from django.db import models
+
+from ledger.models.fields import CurrentTransaction, TransactionId, key, stamp
+from ledger.principal import Principal
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """The journal of the caller's project; an agent sees what concerns itself."""
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
+        return self.filter(project_id=principal.project_id)
+
+
+class Event(models.Model):
+    """Written by `ledger.journal` alone; a trigger refuses to change or delete it.
+
+    `tx` and `id` order the journal as a stream: see `ledger.journal.settled`. There are no foreign
+    keys: history outlives what it tells of, and a move must not pay for them.
+    """
+
+    id = key()
+    tx = TransactionId(db_default=CurrentTransaction(), editable=False)
+    at = stamp()
+    project_id = models.UUIDField()
+    kind = models.CharField(max_length=40)
+    subject_type = models.CharField(max_length=16)
+    subject_id = models.UUIDField()
+    agent_id = models.UUIDField(null=True)
+    from_state = models.CharField(max_length=16, null=True)  # noqa: DJ001 - null means "was not"
+    to_state = models.CharField(max_length=16, null=True)  # noqa: DJ001
+    actor_type = models.CharField(max_length=12)
+    actor_id = models.CharField(max_length=64, default="", db_default="")
+    actor_name = models.CharField(max_length=64, default="", db_default="")
+    data = models.JSONField(default=dict, db_default={})
+    request_id = models.CharField(max_length=64, default="", db_default="")
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tx", "id"], name="event_stream"),
+            models.Index(fields=["subject_id", "id"], name="event_subject"),
+            BrinIndex(fields=["at"], name="event_at", pages_per_range=32, autosummarize=True),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject_id}"

@@ -1,0 +1,144 @@
+"""A text for an agent, tracked until it is acknowledged."""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import F, Q
+
+from ledger.models.agent import Agent
+from ledger.models.fields import key
+from ledger.models.project import Project
+from ledger.principal import Principal
+from ledger.states import UNSETTLED, InstructionState, Urgency, prefixed, urgency_of
+
+State = InstructionState
+
+
+class OnFailed(models.TextChoices):
+    """What giving up does beyond being written down."""
+
+    RECORD = "record"
+    ESCALATE = "escalate"
+
+
+class InstructionQuerySet(models.QuerySet["Instruction"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """Those of the caller's project; an agent sees its own."""
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
+        return self.filter(project_id=principal.project_id)
+
+    def unsettled(self) -> Self:
+        return self.filter(state__in=UNSETTLED)
+
+    def awaiting_ack(self) -> Self:
+        """Tracked ones that somebody still waits for."""
+        return self.unsettled().filter(tracked=True)
+
+
+class Instruction(models.Model):
+    """`content` is what was asked; `text` is what the agent gets, behind its urgency's prefix."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    content = models.TextField()
+    content_sha256 = models.BinaryField(max_length=32, editable=False)
+    tracked = models.BooleanField()
+    state = models.CharField(max_length=16, choices=State.choices)
+    retry_count = models.SmallIntegerField(db_default=0)
+    max_retries = models.SmallIntegerField()
+    deliveries = models.SmallIntegerField(db_default=0)
+    expect_type = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null: expects nothing
+    expect_match = models.JSONField(null=True)
+    on_failed = models.CharField(max_length=8, choices=OnFailed.choices)
+    position = models.BigIntegerField()
+    resend_of = models.ForeignKey("self", models.SET_NULL, null=True, db_index=False)
+    sent_by_type = models.CharField(max_length=12)
+    sent_by_id = models.CharField(max_length=64)
+    sent_by_name = models.CharField(max_length=64)
+    acknowledged_by = models.JSONField(null=True)
+    outcome = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: nobody has answered
+    note = models.TextField(db_default="")
+    queued_at = models.DateTimeField()
+    delivered_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+    cancelled_at = models.DateTimeField(null=True)
+    late_ack_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField()
+
+    objects = InstructionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=State.values), name="instruction_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(on_failed__in=OnFailed.values), name="instruction_on_failed_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(max_retries__range=(0, 20), retry_count__gte=0)
+                & Q(retry_count__lte=F("max_retries")),
+                name="instruction_retries_in_range",
+            ),
+            # A plain instruction is delivered once: it is never acknowledged and never given up.
+            models.CheckConstraint(
+                condition=Q(tracked=True)
+                | Q(state__in=[State.QUEUED, State.DELIVERED, State.CANCELLED], retry_count=0),
+                name="instruction_plain_is_never_chased",
+            ),
+            *(
+                models.CheckConstraint(
+                    condition=Q(**{"state": state, f"{state}_at__isnull": False})
+                    | Q(~Q(state=state), **{f"{state}_at__isnull": True}),
+                    name=f"instruction_{state}_at",
+                )
+                for state in (State.ACKNOWLEDGED, State.FAILED, State.CANCELLED)
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.DELIVERED) | Q(delivered_at__isnull=False),
+                name="instruction_delivered_at",
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "content_sha256"],
+                condition=Q(tracked=True, state__in=UNSETTLED),
+                name="instruction_unsettled_once",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["agent", "position"],
+                condition=Q(state=State.QUEUED),
+                name="instruction_queue",
+            ),
+            models.Index(
+                fields=["agent", "delivered_at"],
+                condition=Q(state=State.DELIVERED, tracked=True),
+                name="instruction_idle_check",
+            ),
+            models.Index(
+                fields=["agent", "expect_type"],
+                condition=Q(expect_type__isnull=False, tracked=True, state__in=UNSETTLED),
+                name="instruction_expecting",
+            ),
+            models.Index(fields=["project", "id"], name="instruction_project"),
+            models.Index(fields=["agent", "id"], name="instruction_agent"),
+            models.Index(
+                fields=["project", "id"],
+                condition=Q(state=State.FAILED),
+                name="instruction_failed",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.content[:50]}"
+
+    @property
+    def urgency(self) -> Urgency:
+        return urgency_of(self.retry_count)
+
+    @property
+    def text(self) -> str:
+        return prefixed(self.content, self.retry_count)

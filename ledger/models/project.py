@@ -1,0 +1,18 @@
+"""The tenant boundary."""
+
+from django.db import models
+
+from ledger.models.fields import key, stamp
+
+DEFAULT = "default"
+
+
+class Project(models.Model):
+    """Agents, instructions and tokens belong to one; `default` always exists."""
+
+    id = key()
+    name = models.CharField(max_length=64, unique=True)
+    created_at = stamp()
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,60 @@
+"""A bearer key."""
+
+from typing import Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from ledger.models.agent import Agent
+from ledger.models.fields import key, stamp
+from ledger.models.project import Project
+from ledger.principal import Principal
+
+
+class TokenKind(models.TextChoices):
+    AGENT = "agent"
+    ORCHESTRATOR = "orchestrator"
+    OPERATOR = "operator"
+    READER = "reader"
+
+
+class TokenQuerySet(models.QuerySet["Token"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """A token sees itself; whoever may manage tokens sees those of its project."""
+        if "tokens:write" in principal.scopes:
+            return self.filter(project_id=principal.project_id)
+        return self.filter(id=principal.token_id)
+
+
+class Token(models.Model):
+    """Only its SHA-256 is kept; the secret was shown once, when it was made."""
+
+    id = key()
+    kind = models.CharField(max_length=12, choices=TokenKind.choices)
+    project = models.ForeignKey(Project, models.PROTECT)
+    agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True)
+    name = models.CharField(max_length=64)
+    prefix = models.CharField(max_length=16, help_text="its first characters, to tell it by")
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    scopes = ArrayField(models.CharField(max_length=32))
+    created_by = models.CharField(max_length=64)
+    created_at = stamp()
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, editable=False)
+
+    objects = TokenQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=TokenKind.values), name="token_kind_known"),
+            models.CheckConstraint(
+                condition=Q(kind=TokenKind.AGENT, agent__isnull=False)
+                | Q(~Q(kind=TokenKind.AGENT), agent__isnull=True),
+                name="token_agent_only_for_agents",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

@@ -1,0 +1,22 @@
+"""Who calls (pure): what a token stands for once it has been recognised."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """The bearer of a token; every `visible_to` starts from it."""
+
+    token_id: UUID
+    kind: str
+    name: str
+    project_id: UUID
+    project_name: str
+    agent_id: UUID | None
+    agent_name: str | None
+    scopes: frozenset[str]
+
+    @property
+    def is_agent(self) -> bool:
+        return self.kind == "agent"

@@ -1,0 +1,49 @@
+"""What Heed says no to (pure): the parent of every anticipated error.
+
+A refusal is defined beside the function that raises it. Its docstring is the title that people
+read, `code` the name that programs match; `config/api.py` adds the HTTP status.
+"""
+
+from typing import Any
+
+
+class Refusal(Exception):
+    """Heed refused this"""
+
+    code = "refused"
+    retryable = False
+    hint = ""
+
+    def __init__(self, detail: str, *, hint: str = "", **more: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.hint = hint or self.hint
+        self.more = more
+
+    @classmethod
+    def title(cls) -> str:
+        return (cls.__doc__ or cls.code).strip().splitlines()[0].rstrip(".")
+
+
+class Invalid(Refusal):
+    """A value does not fit"""
+
+    code = "validation_error"
+    hint = "Mend the values that 'errors' points to and send the request again."
+
+    def __init__(self, pointer: str, detail: str, **more: Any) -> None:
+        super().__init__(detail, errors=[{"pointer": pointer, "detail": detail}], **more)
+
+
+class NotFound(Refusal):
+    """There is no such thing"""
+
+    code = "not_found"
+    hint = "Check the id; a token sees only what belongs to its project, an agent's only its own."
+
+
+class InvalidTransition(Refusal):
+    """It cannot move there from where it is"""
+
+    code = "invalid_transition"
+    hint = "Read its current state; nothing was changed."
