@@ -1,0 +1,120 @@
+"""Agents: made known, found by name, paused, reset."""
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from ledger import instructions, journal
+from ledger.journal import Actor, Kind
+from ledger.models import Agent, Project
+from ledger.refusals import Invalid, Refusal
+from ledger.tokens import Known
+
+NAME_LENGTH = 64
+
+
+class UnknownAgent(Refusal):
+    """No agent has this name"""
+
+    code = "unknown_agent"
+    hint = "Use one of the nearest names, or send 'register': true to make the agent known."
+
+
+def check_name(name: str, *, pointer: str = "/agent") -> str:
+    """The name itself; raises Invalid where it is blank, too long or not printable."""
+    if not name.strip():
+        raise Invalid(pointer, "An agent's name must not be blank.")
+    if len(name) > NAME_LENGTH:
+        raise Invalid(pointer, f"An agent's name has at most {NAME_LENGTH} characters.")
+    if any(unicodedata.category(char) in ("Cc", "Cs") for char in name) or name != name.strip():
+        raise Invalid(pointer, "An agent's name has no control characters and no space around it.")
+    return name
+
+
+@transaction.atomic
+def register(
+    name: str, *, project: Project, actor: Actor, now: datetime | None = None, request_id: str = ""
+) -> Agent:
+    """The agent of that name, made known if it was not."""
+    check_name(name)
+    agent, made = Agent.objects.get_or_create(project=project, name=name)
+    if made:
+        journal.record(
+            Kind.AGENT_REGISTERED,
+            subject_type="agent",
+            subject_id=agent.id,
+            agent_id=agent.id,
+            project_id=project.id,
+            actor=actor,
+            now=now or timezone.now(),
+            data={"name": name},
+            request_id=request_id,
+        )
+    return agent
+
+
+def named(name: str, *, project: Project) -> Agent:
+    """The agent of that name; raises UnknownAgent with the nearest names."""
+    agent = Agent.objects.filter(project=project, name=check_name(name)).first()
+    if agent is None:
+        near = nearest(name, project=project)
+        known = f" Nearest: {', '.join(near)}." if near else ""
+        raise UnknownAgent(
+            f"No agent is called '{name}' in project '{project.name}'.{known}", nearest=near
+        )
+    return agent
+
+
+def nearest(name: str, *, project: Project, most: int = 5) -> list[str]:
+    """The known names that look most like `name`; case does not count."""
+    names = {known.casefold(): known for known in project.agent_set.values_list("name", flat=True)}
+    close = difflib.get_close_matches(name.casefold(), names, n=most, cutoff=0.5)
+    return [names[folded] for folded in close]
+
+
+@transaction.atomic
+def pause(
+    agents: Iterable[Agent], *, paused: bool = True, actor: Actor, now: datetime | None = None
+) -> list[Agent]:
+    """Stop handing tasks to these agents, or go on; returns those that really changed.
+
+    Pulls go on: an instruction may be just what a paused agent needs.
+    """
+    now = now or timezone.now()
+    ids = [agent.pk for agent in agents]
+    changed = list(Agent.objects.select_for_update().filter(pk__in=ids, paused=not paused))
+    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(paused=paused)
+    for agent in changed:
+        agent.paused = paused
+        journal.record(
+            Kind.AGENT_PAUSED if paused else Kind.AGENT_RESUMED,
+            subject_type="agent",
+            subject_id=agent.id,
+            agent_id=agent.id,
+            project_id=agent.project_id,
+            actor=actor,
+            now=now,
+        )
+    return changed
+
+
+@transaction.atomic
+def reset(agent: Agent, *, actor: Actor, now: datetime | None = None) -> int:
+    """Cancel the agent's unsettled instructions and nothing else; returns how many."""
+    now = now or timezone.now()
+    cancelled = instructions.cancel_all(Known(actor, agent=agent), now=now)
+    journal.record(
+        Kind.AGENT_RESET,
+        subject_type="agent",
+        subject_id=agent.id,
+        agent_id=agent.id,
+        project_id=agent.project_id,
+        actor=actor,
+        now=now,
+        data={"cancelled": len(cancelled)},
+    )
+    return len(cancelled)

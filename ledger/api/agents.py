@@ -1,0 +1,91 @@
+"""Agents over HTTP."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from ledger import agents, paging, schemas
+from ledger.api.answers import answer, listed
+from ledger.api.auth import Known, KnownRequest, actor
+from ledger.models import Agent
+from ledger.models.agent import AgentQuerySet
+from ledger.principal import Principal
+from ledger.refusals import NotFound
+from ledger.states import InstructionState
+
+router = Router(tags=["agents"])
+
+
+def counted(principal: Principal) -> AgentQuerySet:
+    state = "instruction__state"
+    return Agent.objects.visible_to(principal).annotate(
+        waiting=Count("instruction", filter=Q(**{state: InstructionState.QUEUED})),
+        awaiting_ack=Count(
+            "instruction",
+            filter=Q(**{state: InstructionState.DELIVERED}, instruction__tracked=True),
+        ),
+    )
+
+
+def agent_out(agent: Any, silent: set[UUID]) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "name": agent.name,
+        "paused": agent.paused,
+        "last_seen_at": agent.last_seen_at,
+        "silent": agent.id in silent,
+        "waiting": agent.waiting,
+        "awaiting_ack": agent.awaiting_ack,
+        "created_at": agent.created_at,
+    }
+
+
+def silent_among(agents: list[Any], now: datetime) -> set[UUID]:
+    ids = [agent.id for agent in agents]
+    return set(Agent.objects.silent(now).filter(pk__in=ids).values_list("id", flat=True))
+
+
+@router.get("/agents", auth=Known("agents:read"), response=schemas.AgentList)
+def agents_list(request: KnownRequest, asked: Query[schemas.PageQuery]) -> HttpResponse:
+    """List the project's agents, newest first."""
+    query = counted(request.auth)
+    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters={})
+    silent = silent_among(page.rows, timezone.now())
+    return answer(listed(page, [agent_out(agent, silent) for agent in page.rows]))
+
+
+@router.get("/agents/{id}", auth=Known("agents:read"), response=schemas.AgentOut)
+def agents_get(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Read one agent."""
+    return answer(shown(request, id))
+
+
+@router.patch("/agents/{id}", auth=Known("agents:write"), response=schemas.AgentOut)
+def agents_update(request: KnownRequest, id: UUID, body: schemas.AgentPatch) -> HttpResponse:
+    """Pause an agent, so that it is handed no tasks, or let it go on; pulls go on either way."""
+    agents.pause([found(request, id)], paused=body.paused, actor=actor(request.auth))
+    return answer(shown(request, id))
+
+
+@router.post("/agents/{id}/reset", auth=Known("agents:write"), response=schemas.ResetOut)
+def agents_reset(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Cancel the agent's unsettled instructions, and nothing else."""
+    count = agents.reset(found(request, id), actor=actor(request.auth))
+    return answer({"cancelled": count})
+
+
+def found(request: KnownRequest, id: UUID) -> Any:
+    agent = counted(request.auth).filter(pk=id).first()
+    if agent is None:
+        raise NotFound(f"There is no agent {id} that this token may see.")
+    return agent
+
+
+def shown(request: KnownRequest, id: UUID) -> dict[str, Any]:
+    agent = found(request, id)
+    return agent_out(agent, silent_among([agent], timezone.now()))

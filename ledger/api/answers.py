@@ -1,0 +1,58 @@
+"""How endpoints answer: JSON straight from rows, and the same answer under the same key."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja.responses import NinjaJSONEncoder
+
+from ledger import idempotency
+from ledger.api.auth import KnownRequest
+from ledger.idempotency import Answer
+from ledger.paging import Page
+
+JSON = "application/json"
+encode = NinjaJSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def answer(value: Any, status: int = 200) -> HttpResponse:
+    """A JSON answer. The declared schemas are held by tests, not built anew at every call."""
+    return HttpResponse(encode(value), status=status, content_type=JSON)
+
+
+def listed(page: Page, data: Iterable[Any]) -> dict[str, Any]:
+    """A page of a list."""
+    return {"data": list(data), "next_cursor": page.next_cursor, "has_more": page.has_more}
+
+
+def idempotent(request: KnownRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
+    """Answer with what `work` returns, (status, value); once, where the caller sends a key."""
+    key = request.headers.get("Idempotency-Key")
+    if not key:
+        status, value = work()
+        return answer(value, status)
+
+    def done() -> Answer:
+        status, value = work()
+        return Answer(status, encode(value))
+
+    given = idempotency.once(
+        key,
+        token_id=request.auth.token_id,
+        mark=idempotency.fingerprint(
+            request.method or "", request.get_full_path(), canonical(request)
+        ),
+        now=timezone.now(),
+        work=done,
+    )
+    response = HttpResponse(given.body, status=given.status, content_type=JSON)
+    if given.replayed:
+        response["Idempotency-Replayed"] = "true"
+    return response
+
+
+def canonical(request: KnownRequest) -> bytes:
+    """The body without the accidents of spacing and order."""
+    return json.dumps(json.loads(request.body or b"null"), sort_keys=True).encode()

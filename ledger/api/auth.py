@@ -1,0 +1,83 @@
+"""Who may call: a bearer token with a scope, recognised now or by the statement itself."""
+
+from typing import Any, cast
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja.security import HttpBearer
+
+from ledger import tokens
+from ledger.journal import Actor
+from ledger.principal import Principal
+from ledger.refusals import Refusal
+from ledger.tokens import Bearer, TokenMissing
+
+DRAIN = 4 * 1024 * 1024
+
+
+class Request(HttpRequest):
+    """A request on its way in: `config.middleware` has given it an id."""
+
+    id: str
+
+
+class BearerRequest(Request):
+    """One whose token the call's own statement looks up."""
+
+    auth: Bearer
+
+
+class KnownRequest(Request):
+    """One whose caller is known."""
+
+    auth: Principal
+
+
+class PayloadTooLarge(Refusal):
+    """The body is too large"""
+
+    code = "payload_too_large"
+    hint = "Send less at once; large things belong into a store of yours, with a reference here."
+
+
+class HeedToken(HttpBearer):
+    """Reads the token; the call's own statement looks it up and holds it to the scope."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def __call__(self, request: HttpRequest) -> Any:
+        refuse_large(request)
+        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not secret:
+            raise TokenMissing("The request has no bearer token.")
+        return self.authenticate(request, secret.strip())
+
+    def authenticate(self, request: HttpRequest, token: str) -> Any:
+        return Bearer(tokens.digest_of(token), self.scope, cast(Request, request).id)
+
+
+class Known(HeedToken):
+    """Looks the token up at once: `request.auth` is a Principal."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Principal:
+        bearer: Bearer = super().authenticate(request, token)
+        return tokens.principal(bearer, now=timezone.now())
+
+
+def refuse_large(request: HttpRequest) -> None:
+    """Raise PayloadTooLarge; a moderate body is read away so that the sender gets the answer."""
+    size, limit = int(request.META.get("CONTENT_LENGTH") or 0), settings.HEED["BODY_BYTES"]
+    if size <= limit:
+        return
+    left = min(size, DRAIN)
+    while left > 0 and (chunk := request.read(min(left, 65_536))):
+        left -= len(chunk)
+    raise PayloadTooLarge(f"The body has {size} bytes.", limit_bytes=limit)
+
+
+def actor(principal: Principal) -> Actor:
+    """Who the journal says it was."""
+    return Actor("token", str(principal.token_id), principal.name)

@@ -1,0 +1,337 @@
+"""Instructions: sent, delivered, acknowledged, withdrawn. Reminders are `retries.reminders`."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from ledger import journal, moves, sql
+from ledger.journal import SYSTEM, Actor, Kind
+from ledger.models import Agent, Instruction, Project
+from ledger.models.instruction import OnFailed
+from ledger.moves import instruction_to
+from ledger.refusals import Invalid, InvalidTransition, NotFound
+from ledger.sql import Row
+from ledger.states import INSTRUCTION_MOVES, InstructionState
+from ledger.tokens import Bearer, Caller, Known, Statements
+
+State = InstructionState
+
+CONTENT_BYTES = 8192
+MAX_RETRIES = 20
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+NOTE_LENGTH = 2000
+EXPECT_TYPE_LENGTH = 64
+MATCH_SCALARS = 8
+
+# the rows that the caller may touch: an agent its own, everybody else those of the project
+OWN = "i.project_id = c.project_id and (c.agent_id is null or i.agent_id = c.agent_id)"
+RETRIES = "jsonb_build_object('retry_count', m.retry_count)"
+
+
+def journalled(source: str, kind: Kind, *, data: str = RETRIES) -> str:
+    return journal.insert(source, kind=f"'{kind}'", subject="instruction", data=data)
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """The signal that acknowledges an instruction: its type, and what its data must contain."""
+
+    type: str
+    match: dict[str, Any] | None = None
+
+
+def check_content(content: str) -> str:
+    """The content itself; raises Invalid where it is blank, too long or has control characters."""
+    if not content.strip():
+        raise Invalid("/content", "An instruction must say something: its content is blank.")
+    size = len(content.encode(errors="surrogatepass"))
+    if size > CONTENT_BYTES:
+        raise Invalid(
+            "/content", f"The content has {size} bytes; at most {CONTENT_BYTES} are allowed."
+        )
+    if found := CONTROL.search(content):
+        raise Invalid(
+            "/content",
+            f"The content has the control character U+{ord(found[0]):04X} at {found.start()}; "
+            "only tab and newline are allowed.",
+        )
+    return content
+
+
+def check_expect(expect: Expect | None) -> Expect | None:
+    """The expectation itself; raises Invalid where no signal could ever fit it."""
+    if expect is None:
+        return None
+    if not expect.type.strip() or len(expect.type) > EXPECT_TYPE_LENGTH:
+        raise Invalid("/expect/type", f"The type has 1 to {EXPECT_TYPE_LENGTH} characters.")
+    match = expect.match or {}
+    if len(match) > MATCH_SCALARS:
+        raise Invalid("/expect/match", f"At most {MATCH_SCALARS} values can be matched.")
+    for name, value in match.items():
+        if isinstance(value, (dict, list)):
+            raise Invalid(
+                f"/expect/match/{name}", "Only text, numbers, true, false and null match."
+            )
+    return expect
+
+
+SEND = f"""with {Known.cte}, sent as (
+    insert into ledger_instruction as i (project_id, agent_id, content, content_sha256, tracked,
+        state, max_retries, expect_type, expect_match, on_failed, position, resend_of_id,
+        sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at)
+    select c.project_id, c.agent_id, %(content)s, %(sha256)s, %(tracked)s, '{State.QUEUED}',
+        %(max_retries)s, %(expect_type)s, %(expect_match)s, %(on_failed)s,
+        nextval('ledger_instruction_position') * %(sign)s, %(resend_of)s::uuid,
+        c.actor_type, c.actor_id, c.actor_name, %(now)s, %(now)s
+    from caller c
+    -- Locks the row it finds: an ack that commits meanwhile makes this an insert after all.
+    on conflict (agent_id, content_sha256) where tracked and state in ('queued', 'delivered')
+        do update set content = i.content
+    returning {moves.columns("i")}, null as from_state, old.id is not null as deduplicated
+), fresh as (select * from sent where not deduplicated
+), journalled as ({journalled("fresh", Kind.INSTRUCTION_QUEUED, data="'{}'::jsonb")})
+select sent.*, c.agent_name from sent, caller c"""
+
+
+def send(
+    agent: Agent,
+    content: str,
+    *,
+    tracked: bool = True,
+    max_retries: int | None = None,
+    expect: Expect | None = None,
+    priority: bool = False,
+    on_failed: str | None = None,
+    resend_of: UUID | None = None,
+    actor: Actor = SYSTEM,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Row:
+    """Put an instruction into the agent's queue and return its row, with `deduplicated`.
+
+    A tracked one that is not yet settled answers for every further one of the same content.
+    """
+    retries = settings.HEED["INSTRUCTION_MAX_RETRIES"] if max_retries is None else max_retries
+    if not 0 <= retries <= MAX_RETRIES:
+        raise Invalid("/max_retries", f"max_retries is a whole number from 0 to {MAX_RETRIES}.")
+    if expect and not tracked:
+        raise Invalid("/expect", "A plain instruction is never acknowledged: it can't expect.")
+    expect = check_expect(expect)
+    default = OnFailed.ESCALATE if actor.type == "user" else OnFailed.RECORD
+    return sql.run(
+        SEND,
+        content=check_content(content),
+        sha256=hashlib.sha256(content.encode()).digest(),
+        tracked=tracked,
+        max_retries=retries if tracked else 0,
+        expect_type=expect.type if expect else None,
+        expect_match=Jsonb(expect.match or {}) if expect else None,
+        on_failed=on_failed or default.value,
+        sign=-1 if priority else 1,
+        resend_of=resend_of,
+        now=now or timezone.now(),
+        **Known(actor, agent=agent, request_id=request_id).params,
+    )[0]
+
+
+def queue_instruction(
+    agent: Agent, content: str, *, actor: Actor = SYSTEM, now: datetime | None = None
+) -> None:
+    """Send a plain instruction: delivered once, never tracked, never chased."""
+    send(agent, content, tracked=False, actor=actor, now=now)
+
+
+def queue_instruction_with_ack(
+    agent: Agent,
+    content: str,
+    max_retries: int | None = None,
+    *,
+    actor: Actor = SYSTEM,
+    now: datetime | None = None,
+) -> str:
+    """Send a tracked instruction and return its id, with which its ack is matched."""
+    return str(send(agent, content, max_retries=max_retries, actor=actor, now=now)["id"])
+
+
+def pull_statement(caller: type[Caller]) -> str:
+    deliver = instruction_to(
+        State.DELIVERED,
+        where="i.id = any(array(select id from picked))",
+        sets="deliveries = i.deliveries + 1",
+    )
+    return f"""with {caller.cte}, picked as materialized (
+        select id from ledger_instruction
+        where agent_id = (select agent_id from caller) and state = '{State.QUEUED}'
+        order by position limit %(limit)s for update skip locked
+    ), moved as ({deliver}),
+    journalled as ({journalled("moved", Kind.INSTRUCTION_DELIVERED)})
+    select m.*, c.agent_name from caller c left join moved m on true
+    where c.agent_id is not null order by m.position"""
+
+
+def acknowledge_statement(caller: type[Caller]) -> str:
+    # A token acknowledges for its own agent alone; the system may for anybody of its project.
+    own = OWN if caller is Known else "i.agent_id = c.agent_id"
+    ack = instruction_to(
+        State.ACKNOWLEDGED,
+        where=f"i.id = any(%(ids)s) and {own} and i.tracked",
+        sets="outcome = %(outcome)s, note = %(note)s, acknowledged_by = "
+        "jsonb_build_object('actor', c.actor_type, 'name', c.actor_name)",
+    )
+    event = journal.insert(
+        "moved",
+        kind="%(kind)s",
+        subject="instruction",
+        data="jsonb_build_object('retry_count', m.retry_count, 'outcome', m.outcome)",
+    )
+    return f"""with {caller.cte}, moved as ({ack}), journalled as ({event})
+    select m.*, c.agent_name from caller c left join moved m on true
+    where {"true" if caller is Known else "c.agent_id is not null"}"""
+
+
+PULL: Statements = {caller: pull_statement(caller) for caller in (Bearer, Known)}
+ACKNOWLEDGE: Statements = {caller: acknowledge_statement(caller) for caller in (Bearer, Known)}
+
+
+def answered(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
+    """The rows of a statement that begins at the caller; raises why there was none."""
+    if not rows:
+        raise caller.refuse(now)
+    return [row for row in rows if row["id"]]
+
+
+def pull(caller: Caller, *, limit: int = 10, now: datetime | None = None) -> list[Row]:
+    """Take up to `limit` instructions from the head of the caller's queue: they are delivered."""
+    now = now or timezone.now()
+    rows = sql.run(PULL[type(caller)], limit=limit, now=now, **caller.params)
+    return answered(rows, caller, now)
+
+
+def acknowledge(
+    ids: Sequence[UUID],
+    *,
+    caller: Caller,
+    outcome: str = "done",
+    note: str = "",
+    now: datetime | None = None,
+) -> list[Row | None]:
+    """Acknowledge instructions, each once; a row for each id, in order, None where there is none.
+
+    One that was acknowledged before comes back unchanged; one that had failed or was cancelled
+    too, with `late`, which is journalled the first time.
+    """
+    now = now or timezone.now()
+    kind = Kind.INSTRUCTION_DECLINED if outcome == "declined" else Kind.INSTRUCTION_ACKNOWLEDGED
+    rows = sql.run(
+        ACKNOWLEDGE[type(caller)],
+        ids=list(ids),
+        outcome=outcome,
+        note=note,
+        kind=kind.value,
+        now=now,
+        **caller.params,
+    )
+    found = {row["id"]: row for row in answered(rows, caller, now)}
+    missing = [each for each in ids if each not in found]
+    if missing:
+        found |= {row["id"]: row for row in settled_before(missing, caller=caller, now=now)}
+    return [found.get(each) for each in ids]
+
+
+def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row]:
+    """The caller's own among `ids`, which an ack could not move; notes the first late ack."""
+    sql.run(
+        f"""with {caller.cte}, late as (
+            update ledger_instruction i set late_ack_at = %(now)s from caller c
+            where i.id = any(%(ids)s) and {OWN} and i.late_ack_at is null
+                and i.state in ('{State.FAILED}', '{State.CANCELLED}') and i.tracked
+            returning i.*, i.state as from_state
+        ) {journalled("late", Kind.INSTRUCTION_ACKNOWLEDGED_LATE)}""",
+        ids=ids,
+        now=now,
+        **caller.params,
+    )
+    rows = sql.run(
+        f"""with {caller.cte} select {moves.columns("i")}, a.name as agent_name,
+            i.state in ('{State.FAILED}', '{State.CANCELLED}') as late
+        from caller c, ledger_instruction i join ledger_agent a on a.id = i.agent_id
+        where i.id = any(%(ids)s) and {OWN}""",
+        ids=ids,
+        now=now,
+        **caller.params,
+    )
+    return rows
+
+
+def acknowledge_instruction(
+    instruction_id: UUID | str, *, actor: Actor = SYSTEM, now: datetime | None = None
+) -> None:
+    """Acknowledge one; unknown, acknowledged or given-up ones change nothing and raise nothing."""
+    row = Instruction.objects.filter(pk=instruction_id).only("project_id").first()
+    if row is not None:
+        caller = Known(actor, project_id=row.project_id)
+        acknowledge([UUID(str(instruction_id))], caller=caller, now=now)
+
+
+CANCEL = f"""with {Known.cte}, moved as ({
+    instruction_to(
+        State.CANCELLED,
+        where=f"({OWN}) and (i.tracked or i.state = '{State.QUEUED}') "
+        "and (%(ids)s::uuid[] is null or i.id = any(%(ids)s))",
+    )
+}), journalled as ({journalled("moved", Kind.INSTRUCTION_CANCELLED)})
+select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
+
+
+def cancel(
+    ids: Iterable[UUID], *, project_id: UUID, actor: Actor, now: datetime | None = None
+) -> list[Row]:
+    """Withdraw those that are not settled; returns the rows that really changed."""
+    caller = Known(actor, project_id=project_id)
+    return sql.run(CANCEL, ids=list(ids), now=now or timezone.now(), **caller.params)
+
+
+def cancel_all(caller: Known, *, now: datetime) -> list[Row]:
+    """Withdraw everything that is not settled for the caller's agent."""
+    if caller.agent is None:
+        raise TypeError("cancel_all needs the agent whose instructions are withdrawn")
+    return sql.run(CANCEL, ids=None, now=now, **caller.params)
+
+
+def cancel_one(
+    instruction_id: UUID, *, project_id: UUID, actor: Actor, now: datetime | None = None
+) -> Row:
+    """Withdraw one; raises NotFound or InvalidTransition with where it stands."""
+    moved = cancel([instruction_id], project_id=project_id, actor=actor, now=now)
+    if moved:
+        return moved[0]
+    row = Instruction.objects.filter(pk=instruction_id, project_id=project_id).first()
+    if row is None:
+        raise NotFound(f"There is no instruction {instruction_id} here.")
+    plain = " and plain: there is nothing left to withdraw" if not row.tracked else ""
+    raise InvalidTransition(
+        f"The instruction is {row.state}{plain}.",
+        current=row.state,
+        allowed=[] if plain else [str(to) for to in INSTRUCTION_MOVES[State(row.state)]],
+    )
+
+
+def is_queue_empty(agent: Agent) -> bool:
+    """Whether nothing waits to be delivered: only then is a silent agent reminded."""
+    return not Instruction.objects.filter(agent=agent, state=State.QUEUED).exists()
+
+
+def failed_instructions(*, project: Project | None = None) -> dict[str, Instruction]:
+    """The given-up ones by id, newest first: what was asked and how often (for debugging)."""
+    failed = Instruction.objects.filter(state=State.FAILED).order_by("-id")
+    if project is not None:
+        failed = failed.filter(project=project)
+    return {str(row.id): row for row in failed}

@@ -1,0 +1,39 @@
+"""Make a token."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ledger import agents, tokens
+from ledger.journal import Actor
+from ledger.models import Project
+from ledger.models.project import DEFAULT
+from ledger.models.token import TokenKind
+from ledger.refusals import Refusal
+
+SHELL = Actor("system", "manage.py", "manage.py")
+
+
+class Command(BaseCommand):
+    help = "Makes a token and prints its secret, alone, on stdout. It is shown this once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--kind", required=True, choices=TokenKind.values)
+        parser.add_argument("--agent", help="the agent's name; made known if it was not")
+        parser.add_argument("--project", default=DEFAULT)
+        parser.add_argument("--name", default="", help="what to call the token in lists")
+
+    def handle(self, *, kind: str, agent: str | None, project: str, name: str, **_: Any) -> None:
+        home = Project.objects.filter(name=project).first()
+        if home is None:
+            known = ", ".join(Project.objects.order_by("name").values_list("name", flat=True))
+            raise CommandError(f"There is no project '{project}'. Known: {known}.")
+        if (kind == TokenKind.AGENT) != bool(agent):
+            raise CommandError("--agent NAME belongs to --kind agent, and only there.")
+        try:
+            owner = agents.register(agent, project=home, actor=SHELL) if agent else None
+        except Refusal as refusal:
+            raise CommandError(refusal.detail) from refusal
+        _token, secret = tokens.issue(kind, project=home, agent=owner, name=name, actor=SHELL)
+        self.stdout.write(secret)

@@ -1,0 +1,497 @@
+"""The shapes of the API: what comes in, what goes out."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
+
+from ledger.instructions import (
+    CONTENT_BYTES,
+    EXPECT_TYPE_LENGTH,
+    MATCH_SCALARS,
+    MAX_RETRIES,
+    NOTE_LENGTH,
+)
+from ledger.sql import Row
+from ledger.states import InstructionState, Urgency, prefixed, urgency_of
+
+ID = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
+AGENT_ID = "01a1fe6d-9af5-7be0-83ca-c63e43309669"
+AT = "2026-11-21T14:05:58.436Z"
+
+
+class In(Schema):
+    """A body: a field that Heed does not know is a mistake worth telling."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PageQuery(Schema):
+    limit: int = Field(50, ge=1, le=100)
+    cursor: str = Field("", description="the 'next_cursor' of the page before")
+
+
+class InstructionQuery(PageQuery):
+    state: str = Field("", description="one state or several, with commas")
+    agent: str = Field("", description="the agent's name")
+
+
+class StatsQuery(Schema):
+    window: str = Field("24h", description="such as 30m, 24h or 7d")
+
+
+class EventQuery(Schema):
+    after: str = Field("", description="the 'next_cursor' of the page before")
+    limit: int = Field(50, ge=1, le=100)
+
+
+class ExpectIn(In):
+    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH)
+    match: dict[str, Any] = Field(default_factory=dict, max_length=MATCH_SCALARS)
+
+
+class InstructionIn(In):
+    agent: str = Field(description="the agent's name")
+    content: str = Field(
+        description=f"what to do, at most {CONTENT_BYTES} bytes; it may be delivered several "
+        "times, so it must be safe to follow twice"
+    )
+    max_retries: StrictInt | None = Field(None, ge=0, le=MAX_RETRIES)
+    tracked: StrictBool = Field(True, description="false: delivered once, never chased")
+    expect: ExpectIn | None = Field(None, description="the signal that acknowledges it")
+    priority: StrictBool = Field(False, description="to the front of the queue")
+    on_failed: Literal["record", "escalate"] | None = None
+    register_: StrictBool = Field(
+        False, alias="register", description="make the agent known if it is not"
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "agent": "coder",
+                "content": "Check if the OpenSpec CLI is available",
+                "expect": {"type": "fs_command", "match": {"command": "openspec"}},
+            }
+        },
+    )
+
+
+INSTRUCTION: dict[str, Any] = {
+    "id": ID,
+    "agent": AGENT_ID,
+    "agent_name": "coder",
+    "task": None,
+    "content": "Check if the OpenSpec CLI is available",
+    "text": "**IMPORTANT:** Check if the OpenSpec CLI is available",
+    "urgency": "important",
+    "state": "delivered",
+    "retry_count": 2,
+    "max_retries": 3,
+    "deliveries": 3,
+    "tracked": True,
+    "expect": {"type": "fs_command", "match": {"command": "openspec"}},
+    "on_failed": "record",
+    "sent_by": {"type": "token", "name": "producer"},
+    "resend_of": None,
+    "acknowledged_by": None,
+    "outcome": None,
+    "note": "",
+    "deduplicated": False,
+    "queued_at": AT,
+    "delivered_at": AT,
+    "acknowledged_at": None,
+    "failed_at": None,
+    "cancelled_at": None,
+    "late_ack_at": None,
+    "updated_at": AT,
+    "late": False,
+}
+
+
+class InstructionOut(Schema):
+    id: UUID
+    agent: UUID
+    agent_name: str
+    task: UUID | None
+    content: str
+    text: str = Field(description="what the agent gets: the content behind its urgency's prefix")
+    urgency: Urgency
+    state: InstructionState
+    retry_count: int
+    max_retries: int
+    deliveries: int
+    tracked: bool
+    expect: dict[str, Any] | None
+    on_failed: str
+    sent_by: dict[str, str]
+    resend_of: UUID | None
+    acknowledged_by: dict[str, Any] | None
+    outcome: str | None
+    note: str
+    deduplicated: bool
+    queued_at: datetime
+    delivered_at: datetime | None
+    acknowledged_at: datetime | None
+    failed_at: datetime | None
+    cancelled_at: datetime | None
+    late_ack_at: datetime | None
+    updated_at: datetime
+    late: bool = Field(description="true where an ack came after it had failed or was cancelled")
+
+    model_config = ConfigDict(json_schema_extra={"example": INSTRUCTION})
+
+
+def instruction_out(row: Row) -> dict[str, Any]:
+    """The JSON object of an instruction's row."""
+    expects = row["expect_type"]
+    return {
+        "id": row["id"],
+        "agent": row["agent_id"],
+        "agent_name": row["agent_name"],
+        "task": None,
+        "content": row["content"],
+        "text": prefixed(row["content"], row["retry_count"]),
+        "urgency": urgency_of(row["retry_count"]),
+        "state": row["state"],
+        "retry_count": row["retry_count"],
+        "max_retries": row["max_retries"],
+        "deliveries": row["deliveries"],
+        "tracked": row["tracked"],
+        "expect": {"type": expects, "match": row["expect_match"]} if expects else None,
+        "on_failed": row["on_failed"],
+        "sent_by": {"type": row["sent_by_type"], "name": row["sent_by_name"]},
+        "resend_of": row["resend_of_id"],
+        "acknowledged_by": row["acknowledged_by"],
+        "outcome": row["outcome"],
+        "note": row["note"],
+        "deduplicated": row.get("deduplicated", False),
+        "queued_at": row["queued_at"],
+        "delivered_at": row["delivered_at"],
+        "acknowledged_at": row["acknowledged_at"],
+        "failed_at": row["failed_at"],
+        "cancelled_at": row["cancelled_at"],
+        "late_ack_at": row["late_ack_at"],
+        "updated_at": row["updated_at"],
+        "late": row.get("late", False),
+    }
+
+
+class Listed(Schema):
+    next_cursor: str | None
+    has_more: bool
+
+
+class InstructionList(Listed):
+    data: list[InstructionOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"data": [INSTRUCTION], "next_cursor": None, "has_more": False}
+        }
+    )
+
+
+class PullIn(In):
+    limit: StrictInt = Field(10, ge=1, le=100)
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"limit": 10}})
+
+
+class PullOut(Schema):
+    data: list[InstructionOut]
+    retry_after_s: int = Field(description="ask again after so many seconds; 0: more is waiting")
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [INSTRUCTION], "retry_after_s": 2}}
+    )
+
+
+class AckIn(In):
+    outcome: Literal["done", "accepted", "declined"] = "done"
+    note: str = Field("", max_length=NOTE_LENGTH)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"outcome": "done", "note": "It is 1.4.2"}}
+    )
+
+
+class AckManyIn(In):
+    ids: list[UUID] = Field(min_length=1, max_length=100)
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": [ID]}})
+
+
+class AckResult(Schema):
+    id: UUID
+    status: Literal[200, 404]
+    instruction: InstructionOut | None
+
+
+class AckManyOut(Schema):
+    data: list[AckResult]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "data": [
+                    {
+                        "id": ID,
+                        "status": 200,
+                        "instruction": INSTRUCTION | {"state": "acknowledged"},
+                    }
+                ]
+            }
+        }
+    )
+
+
+class SignalIn(In):
+    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH)
+    data: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"type": "fs_command", "data": {"command": "openspec", "found": True}}
+        },
+    )
+
+
+class SignalOut(Schema):
+    acknowledged: list[UUID] = Field(description="the instructions that expected it, oldest first")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"acknowledged": [ID]}})
+
+
+class AgentOut(Schema):
+    id: UUID
+    name: str
+    paused: bool
+    last_seen_at: datetime | None
+    silent: bool = Field(description="it does not fetch although instructions wait")
+    waiting: int = Field(description="instructions in its queue")
+    awaiting_ack: int = Field(description="instructions it has got and not acknowledged")
+    created_at: datetime
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "id": AGENT_ID,
+                "name": "coder",
+                "paused": False,
+                "last_seen_at": AT,
+                "silent": False,
+                "waiting": 0,
+                "awaiting_ack": 1,
+                "created_at": AT,
+            }
+        }
+    )
+
+
+class AgentList(Listed):
+    data: list[AgentOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [], "next_cursor": None, "has_more": False}}
+    )
+
+
+class AgentPatch(In):
+    paused: StrictBool
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"paused": True}})
+
+
+class ResetOut(Schema):
+    cancelled: int
+
+    model_config = ConfigDict(json_schema_extra={"example": {"cancelled": 3}})
+
+
+class Named(Schema):
+    id: UUID
+    name: str
+
+
+class TokenOut(Schema):
+    id: UUID
+    prefix: str
+    expires_at: datetime | None
+
+
+class Limits(Schema):
+    content_bytes: int
+    body_bytes: int
+    page: int
+
+
+class MeOut(Schema):
+    kind: str
+    name: str
+    project: Named
+    agent: Named | None
+    scopes: list[str]
+    token: TokenOut
+    limits: Limits
+    poll_every_s: int
+    server_time: datetime
+    version: str
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "kind": "agent",
+                "name": "coder",
+                "project": {"id": ID, "name": "default"},
+                "agent": {"id": AGENT_ID, "name": "coder"},
+                "scopes": ["instructions:ack", "instructions:read", "signals:write"],
+                "token": {"id": ID, "prefix": "heed_agt_VquT", "expires_at": AT},
+                "limits": {"content_bytes": 8192, "body_bytes": 262144, "page": 100},
+                "poll_every_s": 2,
+                "server_time": AT,
+                "version": "0.1.0",
+            }
+        }
+    )
+
+
+class EventOut(Schema):
+    id: UUID
+    type: str
+    at: datetime
+    project: UUID
+    subject_type: str
+    subject: UUID
+    agent: UUID | None
+    from_state: str | None
+    to_state: str | None
+    actor: dict[str, str]
+    data: dict[str, Any]
+    request_id: str
+
+
+class EventList(Listed):
+    data: list[EventOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "data": [
+                    {
+                        "id": ID,
+                        "type": "instruction.requeued",
+                        "at": AT,
+                        "project": ID,
+                        "subject_type": "instruction",
+                        "subject": ID,
+                        "agent": AGENT_ID,
+                        "from_state": "delivered",
+                        "to_state": "queued",
+                        "actor": {"type": "system", "id": "idle_check", "name": "idle_check"},
+                        "data": {"retry_count": 1},
+                        "request_id": "",
+                    }
+                ],
+                "next_cursor": "ODE1LjAxYTFmZTZk",
+                "has_more": True,
+            }
+        }
+    )
+
+
+class LevelOut(Schema):
+    urgency: Urgency
+    acknowledged: int = Field(description="heeded at this level")
+    waiting: int
+    ack_p50_s: float | None
+    ack_p95_s: float | None
+
+
+class StatisticsOut(Schema):
+    name: str
+    sent: int
+    acknowledged: int
+    failed: int
+    cancelled: int
+    waiting: int
+    retries: int
+    retry_rate: float = Field(description="retries per instruction sent")
+    retried_share: float = Field(description="the share that needed a retry")
+    failed_share: float = Field(description="the share given up")
+    ack_p50_s: float | None = Field(description="from the sending to the ack, half within")
+    ack_p95_s: float | None
+    levels: list[LevelOut] = Field(description="first, again, important, urgent")
+
+
+class StatsOut(Schema):
+    window_s: int
+    project: StatisticsOut
+    agents: list[StatisticsOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "window_s": 86400,
+                "project": {
+                    "name": "default",
+                    "sent": 12,
+                    "acknowledged": 9,
+                    "failed": 2,
+                    "cancelled": 0,
+                    "waiting": 1,
+                    "retries": 14,
+                    "retry_rate": 1.1667,
+                    "retried_share": 0.5,
+                    "failed_share": 0.1667,
+                    "ack_p50_s": 2.1,
+                    "ack_p95_s": 118.4,
+                    "levels": [
+                        {
+                            "urgency": "first",
+                            "acknowledged": 6,
+                            "waiting": 1,
+                            "ack_p50_s": 1.2,
+                            "ack_p95_s": 2.4,
+                        }
+                    ],
+                },
+                "agents": [],
+            }
+        }
+    )
+
+
+class ProblemOut(Schema):
+    """RFC 9457, with Heed's extension members."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    retryable: bool
+    hint: str
+    request_id: str
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "example": {
+                "type": "https://heed.example.org/problems/unknown_agent",
+                "title": "No agent has this name",
+                "status": 422,
+                "detail": "No agent is called 'codr' in project 'default'. Nearest: coder.",
+                "instance": "/v1/instructions",
+                "code": "unknown_agent",
+                "retryable": False,
+                "hint": "Use one of the nearest names, or send 'register': true.",
+                "request_id": "2f1c0b0f5b8f4b0fa0d7c9d1f2e3a4b5",
+                "nearest": ["coder"],
+            }
+        },
+    )

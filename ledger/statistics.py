@@ -1,0 +1,124 @@
+"""How instructions fare: sent, heeded, given up, how loud it had to get, how long it took."""
+
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger import sql
+from ledger.states import LEVELS, InstructionState, Urgency
+
+State = InstructionState
+
+# From the sending to the acknowledgement, reminders and waiting in the queue included.
+ACK_SECONDS = "extract(epoch from i.acknowledged_at - i.queued_at)::float8"
+# The level of the last delivery: the one that was heeded, or that is waited for.
+HEARD_LEVEL = f"least(greatest(i.deliveries - 1, 0), {len(LEVELS) - 1})"
+NEXT_LEVEL = f"least(i.retry_count, {len(LEVELS) - 1})"
+WAITING = f"i.state in ('{State.QUEUED}', '{State.DELIVERED}')"
+
+
+@dataclass(slots=True)
+class Level:
+    """One rung of the ladder."""
+
+    urgency: Urgency
+    acknowledged: int = 0
+    waiting: int = 0
+    ack_p50_s: float | None = None
+    ack_p95_s: float | None = None
+
+
+@dataclass(slots=True)
+class Statistics:
+    """The tracked instructions of a project or an agent that were sent in a window of time.
+
+    `retry_rate` is retries per instruction, `retried_share` the share that needed one,
+    `failed_share` the share given up. Seconds run from the sending to the acknowledgement.
+    """
+
+    name: str
+    sent: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    waiting: int = 0
+    retries: int = 0
+    retry_rate: float = 0.0
+    retried_share: float = 0.0
+    failed_share: float = 0.0
+    ack_p50_s: float | None = None
+    ack_p95_s: float | None = None
+    levels: list[Level] = field(default_factory=lambda: [Level(urgency) for urgency in LEVELS])
+
+
+COPIED = (
+    "sent",
+    "acknowledged",
+    "failed",
+    "cancelled",
+    "waiting",
+    "ack_p50_s",
+    "ack_p95_s",
+)
+PERCENTILES = f"""
+    percentile_cont(0.5) within group (order by {ACK_SECONDS})
+        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p50_s,
+    percentile_cont(0.95) within group (order by {ACK_SECONDS})
+        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s"""
+
+SENT = """from ledger_instruction i where i.tracked and i.queued_at >= %(since)s
+    and (%(project)s::uuid is null or i.project_id = %(project)s)"""
+
+TOTALS = f"""select t.*, a.name from (
+    select i.agent_id, count(*) as sent,
+        count(*) filter (where i.state = '{State.ACKNOWLEDGED}') as acknowledged,
+        count(*) filter (where i.state = '{State.FAILED}') as failed,
+        count(*) filter (where i.state = '{State.CANCELLED}') as cancelled,
+        count(*) filter (where {WAITING}) as waiting,
+        sum(i.retry_count) as retries, count(*) filter (where i.retry_count > 0) as retried,
+        {PERCENTILES}
+    {SENT} group by grouping sets ((), (i.agent_id))
+) t left join ledger_agent a on a.id = t.agent_id order by a.name nulls first"""
+
+LADDER = f"""select i.agent_id, i.level,
+    count(*) filter (where i.state = '{State.ACKNOWLEDGED}') as acknowledged,
+    count(*) filter (where {WAITING}) as waiting, {PERCENTILES}
+from (
+    select i.*, case when {WAITING} then {NEXT_LEVEL} else {HEARD_LEVEL} end as level {SENT}
+) i group by grouping sets ((i.level), (i.agent_id, i.level))"""
+
+
+def of_project(
+    project_id: UUID | None, *, since: datetime
+) -> tuple[Statistics, dict[UUID, Statistics]]:
+    """The whole (of all projects where none is named), and each agent's by its id."""
+    rows = {row["agent_id"]: row for row in sql.run(TOTALS, since=since, project=project_id)}
+    found = {agent_id: totals(row) for agent_id, row in rows.items()}
+    for row in sql.run(LADDER, since=since, project=project_id):
+        level = found[row["agent_id"]].levels[row["level"]]
+        level.acknowledged, level.waiting = row["acknowledged"], row["waiting"]
+        level.ack_p50_s, level.ack_p95_s = row["ack_p50_s"], row["ack_p95_s"]
+    whole = found.pop(None)
+    return whole, found
+
+
+def totals(row: sql.Row) -> Statistics:
+    sent, retries = row["sent"], row["retries"] or 0
+    return Statistics(
+        name=row["name"] or "",
+        retries=retries,
+        retry_rate=share(retries, sent),
+        retried_share=share(row["retried"], sent),
+        failed_share=share(row["failed"], sent),
+        **{column: row[column] for column in COPIED},
+    )
+
+
+def share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+def as_dict(statistics: Statistics) -> dict[str, Any]:
+    """The same as plain values, for the API."""
+    return asdict(statistics)

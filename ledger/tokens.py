@@ -1,0 +1,297 @@
+"""Bearer tokens: made, recognised, and the `caller` of every hand-written statement."""
+
+import hashlib
+import re
+import secrets
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Protocol
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from ledger import journal, sql
+from ledger.journal import Actor, Kind
+from ledger.models import Agent, Project, Token
+from ledger.models.token import TokenKind
+from ledger.principal import Principal
+from ledger.refusals import Refusal
+
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+SHORT = {
+    TokenKind.AGENT: "agt",
+    TokenKind.ORCHESTRATOR: "orc",
+    TokenKind.OPERATOR: "opr",
+    TokenKind.READER: "ro",
+}
+FORM = re.compile(r"heed_(agt|orc|opr|ro)_([0-9A-Za-z]{30})_([0-9A-Za-z]{6})")
+
+READING = {
+    "agents:read",
+    "escalations:read",
+    "events:read",
+    "instructions:read",
+    "metrics:read",
+    "sessions:read",
+    "tasks:read",
+}
+AGENT = {
+    "tasks:read",
+    "tasks:work",
+    "tasks:create",
+    "instructions:read",
+    "instructions:ack",
+    "signals:write",
+    "sessions:read",
+    "sessions:write",
+    "escalations:read",
+}
+ORCHESTRATOR = AGENT | READING | {"tasks:write", "plans:write", "instructions:write"}
+OPERATOR = (
+    ORCHESTRATOR
+    | {"deadletters:write", "escalations:resolve", "webhooks:write", "agents:write"}
+)  # fmt: skip
+# what a new token of a kind may do; an agent's or orchestrator's can hold nothing beyond it
+PRESETS = {
+    TokenKind.AGENT: AGENT,
+    TokenKind.ORCHESTRATOR: ORCHESTRATOR,
+    TokenKind.OPERATOR: OPERATOR,
+    TokenKind.READER: READING,
+}
+SCOPES = frozenset(OPERATOR | {"tokens:write"})
+
+
+class TokenMissing(Refusal):
+    """A token is needed"""
+
+    code = "token_missing"
+    hint = "Send the header 'Authorization: Bearer heed_…'."
+
+
+class TokenInvalid(Refusal):
+    """This token is not known"""
+
+    code = "token_invalid"
+    hint = "Check that the whole token was copied, or make a new one with 'manage.py token'."
+
+
+class TokenExpired(Refusal):
+    """This token has expired"""
+
+    code = "token_expired"
+    hint = "Make a new one with 'manage.py token'."
+
+
+class TokenRevoked(Refusal):
+    """This token was revoked"""
+
+    code = "token_revoked"
+    hint = "Make a new one with 'manage.py token'."
+
+
+class ScopeMissing(Refusal):
+    """This token may not do that"""
+
+    code = "scope_missing"
+    hint = "Use a token of a kind that has this scope; 'GET /v1/me' lists the scopes of yours."
+
+
+def checksum(text: str) -> str:
+    """Six base62 digits of the CRC-32 of `text`."""
+    number, digits = zlib.crc32(text.encode()), ""
+    while len(digits) < 6:
+        number, rest = divmod(number, 62)
+        digits = BASE62[rest] + digits
+    return digits
+
+
+def new_secret(kind: TokenKind) -> str:
+    """heed_<kind>_<30 random base62 digits>_<checksum>."""
+    stem = f"heed_{SHORT[kind]}_" + "".join(secrets.choice(BASE62) for _ in range(30))
+    return f"{stem}_{checksum(stem)}"
+
+
+def digest_of(secret: str) -> bytes:
+    """The SHA-256 of a well-formed secret; raises TokenInvalid without asking the database."""
+    match = FORM.fullmatch(secret)
+    if match is None or checksum(secret[:-7]) != match[3]:
+        raise TokenInvalid("This is not a token of Heed: its form or its checksum is wrong.")
+    return hashlib.sha256(secret.encode()).digest()
+
+
+@transaction.atomic
+def issue(
+    kind: str,
+    *,
+    project: Project,
+    agent: Agent | None = None,
+    name: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+) -> tuple[Token, str]:
+    """Make a token and return it with its secret, which is kept nowhere."""
+    now, kind = now or timezone.now(), TokenKind(kind)
+    secret = new_secret(kind)
+    token = Token.objects.create(
+        kind=kind,
+        project=project,
+        agent=agent,
+        name=(name or (agent.name if agent else kind.value))[:64],
+        prefix=secret[: len(f"heed_{SHORT[kind]}_") + 4],
+        digest=digest_of(secret),
+        scopes=sorted(PRESETS[kind]),
+        created_by=actor.name,
+        expires_at=now + timedelta(days=settings.HEED["TOKEN_DAYS"]),
+    )
+    journal.record(
+        Kind.TOKEN_CREATED,
+        subject_type="token",
+        subject_id=token.id,
+        project_id=project.id,
+        agent_id=agent.id if agent else None,
+        actor=actor,
+        now=now,
+        data={"kind": kind.value, "prefix": token.prefix},
+    )
+    return token, secret
+
+
+@transaction.atomic
+def revoke(token: Token, *, actor: Actor, now: datetime | None = None) -> bool:
+    """End a token; False when it was revoked already."""
+    now = now or timezone.now()
+    if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+        return False
+    journal.record(
+        Kind.TOKEN_REVOKED,
+        subject_type="token",
+        subject_id=token.id,
+        project_id=token.project_id,
+        agent_id=token.agent_id,
+        actor=actor,
+        now=now,
+        data={"prefix": token.prefix},
+    )
+    return True
+
+
+# ---- who calls
+
+
+class Caller(Protocol):
+    """Whoever a hand-written statement acts for: a CTE named `caller` of one row, or of none."""
+
+    cte: str
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+    def refuse(self, now: datetime) -> Exception: ...
+
+
+# A statement in one form for each kind of caller.
+Statements = dict[type[Caller], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token that the statement itself recognises, so that a hot call is one round trip."""
+
+    digest: bytes
+    scope: str
+    request_id: str = ""
+    cte = """caller as materialized (
+        select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
+            'token' as actor_type, t.id::text as actor_id, t.name as actor_name
+        from ledger_token t left join ledger_agent a on a.id = t.agent_id
+        where t.digest = %(digest)s and t.revoked_at is null
+            and (t.expires_at is null or t.expires_at > %(now)s)
+            and (%(scope)s = '' or %(scope)s = any(t.scopes))
+    ), used as (
+        update ledger_token t set last_used_at = %(now)s from caller c where t.id = c.token_id
+            and (t.last_used_at is null or t.last_used_at < %(now)s - interval '1 minute')
+    ), seen as (
+        update ledger_agent a set last_seen_at = %(now)s from caller c where a.id = c.agent_id
+            and (a.last_seen_at is null or a.last_seen_at < %(now)s - interval '5 seconds')
+    )"""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"digest": self.digest, "scope": self.scope, "request_id": self.request_id}
+
+    def refuse(self, now: datetime) -> Exception:
+        """Why the statement found no caller."""
+        token = Token.objects.filter(digest=self.digest).first()
+        if token is None:
+            return TokenInvalid("No token like this was ever made here, or it was deleted.")
+        if token.revoked_at:
+            return TokenRevoked(
+                f"The token {token.prefix}… was revoked at {token.revoked_at:%F %T}Z."
+            )
+        if token.expires_at and token.expires_at <= now:
+            return TokenExpired(f"The token {token.prefix}… expired at {token.expires_at:%F %T}Z.")
+        if self.scope in ("", *token.scopes):
+            return ScopeMissing("This call is for an agent's token: it acts on its own queue.")
+        return ScopeMissing(
+            f"The token {token.prefix}… is of kind '{token.kind}' and lacks '{self.scope}'.",
+            scope=self.scope,
+        )
+
+
+@dataclass(frozen=True)
+class Known:
+    """A caller that needs no token: the system, a person, or code in the same process."""
+
+    actor: Actor
+    project_id: UUID | None = None
+    agent: Agent | None = None
+    request_id: str = ""
+    cte = """caller as materialized (
+        select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
+            %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
+            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name
+    )"""
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        return {
+            "project": self.agent.project_id if self.agent else self.project_id,
+            "agent": self.agent.id if self.agent else None,
+            "agent_name": self.agent.name if self.agent else None,
+            "actor_type": self.actor.type,
+            "actor_id": self.actor.id,
+            "actor_name": self.actor.name,
+            "request_id": self.request_id,
+        }
+
+    def refuse(self, now: datetime) -> Exception:
+        return TypeError("this statement needs an agent to act for")
+
+
+def principal(caller: Bearer, *, now: datetime) -> Principal:
+    """Who bears this token; raises what speaks against it."""
+    rows = sql.run(
+        f"""with {caller.cte}
+        select c.*, t.kind, t.scopes, p.name as project_name
+        from caller c join ledger_token t on t.id = c.token_id
+            join ledger_project p on p.id = c.project_id""",
+        now=now,
+        **caller.params,
+    )
+    if not rows:
+        raise caller.refuse(now)
+    row = rows[0]
+    return Principal(
+        token_id=row["token_id"],
+        kind=row["kind"],
+        name=row["actor_name"],
+        project_id=row["project_id"],
+        project_name=row["project_name"],
+        agent_id=row["agent_id"],
+        agent_name=row["agent_name"],
+        scopes=frozenset(row["scopes"]),
+    )

@@ -1,0 +1,67 @@
+"""Everything the clock makes due, by name; each is safe to run twice and in parallel."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from ledger.models import ClockRun, Project
+from ledger.refusals import Refusal
+from retries import reminders
+
+
+class UnknownEntry(Refusal):
+    """The clock has no such entry"""
+
+    code = "unknown_entry"
+
+
+def idle_check(*, now: datetime, project: Project | None) -> dict[str, Any]:
+    return asdict(reminders.retry_unacknowledged(now=now, project=project))
+
+
+ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
+    "idle_check": idle_check,
+}
+
+
+def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict[str, Any] | None:
+    """Run an entry unless somebody ran it just now; what it did, or None when it was not due.
+
+    Two beats that tick together meet here: half an interval is the slack that a late beat has.
+    """
+    now = now or timezone.now()
+    return run(name, now=now) if take(name, before=now - every / 2, now=now) else None
+
+
+def take(name: str, *, before: datetime, now: datetime) -> bool:
+    """Note this run as the last one, if the last one was before `before`."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"heed.clock.{name}"])
+        if not cursor.fetchone()[0]:
+            return False
+        run, made = ClockRun.objects.get_or_create(name=name, defaults={"last_run_at": now})
+        if not made and run.last_run_at > before:
+            return False
+        ClockRun.objects.filter(name=name).update(last_run_at=now)
+        return True
+
+
+def run(
+    name: str, *, now: datetime | None = None, project: Project | None = None
+) -> dict[str, Any]:
+    """Run an entry now, whether or not it is due; returns what it counted."""
+    if name not in ENTRIES:
+        raise UnknownEntry(f"The clock has no entry '{name}'; it has: {', '.join(ENTRIES)}.")
+    now = now or timezone.now()
+    started = time.perf_counter()
+    did = ENTRIES[name](now=now, project=project)
+    took_ms = round((time.perf_counter() - started) * 1000)
+    values = {"last_run_at": now, "took_ms": took_ms, "did": did}
+    if project is None:  # a run for one project is no tick of the clock
+        ClockRun.objects.update_or_create(name=name, defaults=values)
+    return did
