@@ -1,0 +1,181 @@
+"""The API: its routers, how bodies are read, and which problem every error becomes."""
+
+import json
+import logging
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.db import DataError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.parser import Parser
+
+from config import __version__
+from config.openapi import Documented
+from config.problems import CODES, problem, refused
+from ledger import remembered
+from ledger.api import agents, instructions, platform
+from ledger.refusals import Invalid, Refusal
+
+logger = logging.getLogger(__name__)
+
+SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class BadRequest(Refusal):
+    """The request can't be read"""
+
+    code = "bad_request"
+
+
+class UnsupportedMediaType(Refusal):
+    """The body is not JSON"""
+
+    code = "unsupported_media_type"
+    hint = "Send the header 'Content-Type: application/json'."
+
+
+class StrictParser(Parser):
+    """Reads JSON that PostgreSQL can keep: no NaN, no NUL, no half characters."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        if request.content_type != "application/json":
+            raise UnsupportedMediaType(f"The body came as '{request.content_type}'.")
+        try:
+            body = json.loads(request.body, parse_constant=refuse_constant, parse_float=finite)
+        except (ValueError, RecursionError) as error:
+            raise BadRequest(f"The body is not JSON: {error}") from error
+        if SUSPECT.search(request.body):
+            for pointer, text in strings(body):
+                if found := UNSTORABLE.search(text):
+                    raise Invalid(
+                        pointer,
+                        f"The character U+{ord(found[0]):04X} at {found.start()} can't be stored.",
+                    )
+        return body
+
+    def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
+        for name, values in data.lists():
+            if any("\x00" in value for value in values):
+                raise Invalid(f"/{name}", "The character U+0000 is not allowed.")
+        return super().parse_querydict(data, list_fields, request)
+
+
+def finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"{digits} is larger than any number that can be kept")
+    return number
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Every string in a JSON value, keys included, with where it stands."""
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield pointer, key
+            yield from strings(inner, f"{pointer}/{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from strings(inner, f"{pointer}/{index}")
+
+
+class HeedAPI(Documented, NinjaAPI):
+    """NinjaAPI with Heed's description of itself."""
+
+
+api = HeedAPI(
+    title="Heed",
+    version=__version__,
+    description="The reliability ledger for AI agents' work.",
+    urls_namespace="v1",
+    parser=StrictParser(),
+    docs_url="/docs" if settings.HEED["OPEN_DOCS"] else None,
+    openapi_url="/openapi.json" if settings.HEED["OPEN_DOCS"] else None,
+)
+api.add_router("", platform.router)
+api.add_router("", instructions.router)
+api.add_router("", agents.router)
+
+
+@api.exception_handler(Refusal)
+def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    if CODES[refusal.code][0] == 401 and (wait := too_many_failures(request)):
+        return problem(
+            request,
+            "rate_limited",
+            "Too many requests with a wrong token came from this address.",
+            hint="Mend the token, then go on; a right token is never limited.",
+            retry_after_s=wait,
+        )
+    return refused(request, refusal)
+
+
+def too_many_failures(request: HttpRequest) -> int:
+    """Count a failed authentication; how many seconds to wait when there were too many."""
+    count = remembered.count(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
+    return 60 if count > settings.HEED["AUTH_FAILURES_PER_MINUTE"] else 0
+
+
+@api.exception_handler(ValidationError)
+def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [{"pointer": pointer_of(each["loc"]), "detail": each["msg"]} for each in error.errors]
+    first = f"{errors[0]['pointer']}: {errors[0]['detail']}" if errors else "A value does not fit."
+    return problem(request, "validation_error", first, hint=Invalid.hint, errors=errors)
+
+
+def pointer_of(loc: tuple[Any, ...]) -> str:
+    """The JSON pointer of a place that ninja names ('body', parameter, field, …)."""
+    inner = loc[2:] if loc[0] == "body" else loc[1:]
+    return "/" + "/".join(str(part) for part in inner)
+
+
+@api.exception_handler(HttpError)
+def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    if isinstance(error.__cause__, Refusal):  # what the parser said, in ninja's wrapping
+        return on_refusal(request, error.__cause__)
+    return problem(request, "bad_request", str(error))
+
+
+@api.exception_handler(Http404)
+def on_404(request: HttpRequest, error: Http404) -> HttpResponse:
+    return problem(request, "not_found", str(error) or "There is no such thing.")
+
+
+@api.exception_handler(DataError)
+def on_data_error(request: HttpRequest, error: DataError) -> HttpResponse:
+    detail = f"PostgreSQL can't keep a value: {str(error).splitlines()[0]}"
+    return problem(request, "validation_error", detail, errors=[])
+
+
+@api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
+def on_database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    logger.warning("the database did not answer: %s", error)
+    return problem(
+        request,
+        "temporarily_unavailable",
+        "The database did not answer. What this request asked for may or may not have happened.",
+        hint="Send it again; with the same Idempotency-Key it is done once.",
+        retry_after_s=1,
+    )
+
+
+@api.exception_handler(Exception)
+def on_mistake(request: HttpRequest, error: Exception) -> HttpResponse:
+    logger.exception("unexpected error")
+    return problem(
+        request,
+        "internal_error",
+        "Something unexpected went wrong; the log has it under this request_id.",
+        hint="Report it with the request_id.",
+    )

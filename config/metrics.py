@@ -1,0 +1,156 @@
+"""What Prometheus scrapes, counted from the ledger so that all processes agree."""
+
+import ipaddress
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+
+from ledger import sql, tokens
+from ledger.models import ClockRun
+from ledger.refusals import Refusal
+from ledger.remembered import remembered
+from ledger.states import LEVELS, InstructionState
+from ledger.statistics import ACK_SECONDS, HEARD_LEVEL, WAITING
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ACK_BUCKETS = (1, 2, 4, 8, 15, 30, 60, 120, 240, 600, 3600)
+DELIVERY_BUCKETS = (1, 2, 3, 4, 6, 11, 21)
+TOP_AGENTS = 50
+
+
+def cumulated(name: str, value: str, edges: tuple[int, ...]) -> str:
+    """The SQL that counts, for each edge, the rows whose value is not above it."""
+    counts = (f"count(*) filter (where {value} <= {edge}) as {name}_{edge}" for edge in edges)
+    return ", ".join(counts)
+
+
+# one scan for everything about instructions; the agents with the most of them keep their names
+INSTRUCTIONS = f"""with top as (
+    select agent_id from ledger_instruction group by agent_id order by count(*) desc
+    limit {TOP_AGENTS}
+) select p.name as project, case when top.agent_id is null then 'other' else a.name end as agent,
+    case when {WAITING} then 'waiting' else i.state end as outcome, {HEARD_LEVEL} as level,
+    count(*) as n, sum(i.deliveries) as deliveries, sum(i.retry_count) as retries,
+    sum({ACK_SECONDS}) as seconds,
+    {cumulated("ack", ACK_SECONDS, ACK_BUCKETS)},
+    {cumulated("del", "i.deliveries", DELIVERY_BUCKETS)}
+from ledger_instruction i join ledger_project p on p.id = i.project_id
+    join ledger_agent a on a.id = i.agent_id left join top on top.agent_id = i.agent_id
+where i.tracked group by 1, 2, 3, 4"""
+
+
+class Ledger:
+    """A Prometheus collector that reads the database."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield from instruction_metrics(sql.run(INSTRUCTIONS))
+        beats = GaugeMetricFamily(
+            "heed_beat_last_run_timestamp_seconds", "When the clock's entry ran.", labels=["job"]
+        )
+        for name, at in ClockRun.objects.values_list("name", "last_run_at"):
+            beats.add_metric([name], at.timestamp())
+        yield beats
+        build = InfoMetricFamily("heed_build", "The version that runs.")
+        build.add_metric([], {"version": settings.HEED_VERSION})
+        yield build
+
+
+def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
+    labels = ["project", "agent", "outcome", "urgency"]
+    totals = CounterMetricFamily(
+        "heed_instructions", "Tracked instructions by how they ended.", labels=labels
+    )
+    waiting = GaugeMetricFamily(
+        "heed_instructions_waiting",
+        "Tracked instructions not settled.",
+        labels=["project", "agent"],
+    )
+    retries = CounterMetricFamily(
+        "heed_instruction_retries",
+        "Times an instruction was put back into the queue.",
+        labels=["project", "agent"],
+    )
+    seconds = HistogramMetricFamily(
+        "heed_instruction_ack_seconds",
+        "From the sending to the acknowledgement.",
+        labels=["project", "agent", "urgency"],
+    )
+    deliveries = HistogramMetricFamily(
+        "heed_instruction_deliveries",
+        "Deliveries until an instruction was settled.",
+        labels=["project", "agent", "outcome"],
+    )
+    for row in rows:
+        who, urgency = [row["project"], row["agent"]], LEVELS[row["level"]].value
+        if row["outcome"] != "waiting":
+            totals.add_metric([*who, row["outcome"], urgency], row["n"])
+        if row["outcome"] == InstructionState.ACKNOWLEDGED:
+            seconds.add_metric([*who, urgency], *histogram(row, "ack", ACK_BUCKETS, row["seconds"]))
+    for (project, agent, outcome), group in grouped(rows, "project", "agent", "outcome"):
+        if outcome != "waiting":
+            deliveries.add_metric(
+                [project, agent, outcome],
+                *histogram(group, "del", DELIVERY_BUCKETS, group["deliveries"]),
+            )
+        else:
+            waiting.add_metric([project, agent], group["n"])
+    for (project, agent), group in grouped(rows, "project", "agent"):
+        retries.add_metric([project, agent], group["retries"])
+    yield from (totals, waiting, retries, seconds, deliveries)
+
+
+def grouped(rows: list[sql.Row], *by: str) -> Iterator[tuple[tuple[str, ...], sql.Row]]:
+    """The rows added up by these labels."""
+    groups: dict[tuple[str, ...], sql.Row] = {}
+    for row in rows:
+        key = tuple(row[label] for label in by)
+        group = groups.setdefault(key, {})
+        for name, value in row.items():
+            if isinstance(value, (int, float)) or value is None:
+                group[name] = group.get(name, 0) + (value or 0)
+    yield from groups.items()
+
+
+def histogram(
+    row: sql.Row, prefix: str, edges: tuple[int, ...], total: float
+) -> tuple[list[tuple[str, float]], float]:
+    buckets = [(str(float(edge)), float(row[f"{prefix}_{edge}"])) for edge in edges]
+    return [*buckets, ("+Inf", float(row["n"]))], float(total or 0)
+
+
+registry = CollectorRegistry(auto_describe=False)
+registry.register(Ledger())
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """For HEED_METRICS_ALLOW or a token with metrics:read; counted every 10 s at most."""
+    if not allowed(request):
+        return HttpResponseForbidden("A token with the scope metrics:read is needed.\n")
+    return HttpResponse(scrape(), content_type=CONTENT_TYPE)
+
+
+def scrape() -> bytes:
+    return remembered("metrics", lambda: generate_latest(registry), seconds=10)
+
+
+def allowed(request: HttpRequest) -> bool:
+    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        try:
+            bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
+            return bool(tokens.principal(bearer, now=timezone.now()))
+        except Refusal:
+            return False
+    here = ipaddress.ip_address(request.META["REMOTE_ADDR"])
+    return any(here in ipaddress.ip_network(each) for each in settings.HEED["METRICS_ALLOW"])

@@ -1,0 +1,63 @@
+"""Problems: every error code with its HTTP status, and the one answer they all take (RFC 9457)."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from ledger.refusals import Refusal
+
+PROBLEM = "application/problem+json"
+
+# code -> HTTP status, title, whether the same request may succeed later
+CODES: dict[str, tuple[int, str, bool]] = {
+    "bad_request": (400, "The request can't be read", False),
+    "bad_cursor": (400, "This cursor does not belong to this list", False),
+    "token_missing": (401, "A token is needed", False),
+    "token_invalid": (401, "This token is not known", False),
+    "token_expired": (401, "This token has expired", False),
+    "token_revoked": (401, "This token was revoked", False),
+    "scope_missing": (403, "This token may not do that", False),
+    "not_found": (404, "There is no such thing", False),
+    "method_not_allowed": (405, "This address does not take that method", False),
+    "invalid_transition": (409, "It cannot move there from where it is", False),
+    "idempotency_in_progress": (409, "The first request with this key is still running", True),
+    "payload_too_large": (413, "The body is too large", False),
+    "unsupported_media_type": (415, "The body is not JSON", False),
+    "validation_error": (422, "A value does not fit", False),
+    "unknown_agent": (422, "No agent has this name", False),
+    "idempotency_key_reused": (422, "This key was used for another request", False),
+    "rate_limited": (429, "Too many failed attempts", True),
+    "internal_error": (500, "Heed made a mistake", True),
+    "temporarily_unavailable": (503, "Heed can't reach its database", True),
+}
+
+
+def problem(
+    request: HttpRequest, code: str, detail: str, *, hint: str = "", **more: Any
+) -> HttpResponse:
+    """A problem+json answer; `more` are extension members, `retry_after_s` becomes a header too."""
+    status, title, retryable = CODES[code]
+    base = settings.HEED_URL or f"{request.scheme}://{request.get_host()}"
+    body = {
+        "type": f"{base}/problems/{code}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.path,
+        "code": code,
+        "retryable": retryable,
+        "hint": hint,
+        "request_id": getattr(request, "id", ""),
+        **more,
+    }
+    response = JsonResponse(body, status=status, content_type=PROBLEM)
+    if "retry_after_s" in more:
+        response["Retry-After"] = str(more["retry_after_s"])
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def refused(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    return problem(request, refusal.code, refusal.detail, hint=refusal.hint, **refusal.more)
