@@ -1,0 +1,80 @@
+"""/healthz, /readyz and /metrics."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from ledger.models import Agent, ClockRun
+from ledger.states import InstructionState as State
+from tests.factories import make_instruction, make_token
+
+pytestmark = pytest.mark.django_db
+
+
+def ready() -> tuple[int, dict[str, Any]]:
+    response = Client().get("/readyz")
+    return response.status_code, response.json()
+
+
+def test_the_process_answers_without_asking_anybody(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        assert Client().get("/healthz").json()["status"] == "ok"
+    assert Client().post("/healthz").status_code == 405
+
+
+def test_it_is_ready_when_the_beat_is_fresh() -> None:
+    assert ready()[1]["checks"]["beat"].startswith("stale: idle_check has never run")
+    ClockRun.objects.create(name="idle_check", last_run_at=timezone.now())
+    assert ready() == (
+        200,
+        {
+            "status": "ok",
+            "checks": {"postgres": "ok", "beat": "ok", "redis": "ok"},
+            "version": "0.1.0",
+        },
+    )
+
+
+def test_a_stale_beat_degrades_it() -> None:
+    late = timezone.now() - timedelta(seconds=151)
+    ClockRun.objects.create(name="idle_check", last_run_at=late)
+    status, body = ready()
+    assert (status, body["status"]) == (200, "degraded")
+    assert "stale: idle_check ran last" in body["checks"]["beat"]
+
+
+def scraped() -> dict[tuple[str, str], float]:
+    response = Client().get("/metrics")
+    assert response.status_code == 200
+    return {
+        (sample.name, " ".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(response.content.decode())
+        for sample in family.samples
+    }
+
+
+def test_the_metrics_count_what_the_ledger_holds(agent: Agent) -> None:
+    """S0.36"""
+    make_instruction(State.ACKNOWLEDGED, agent=agent)
+    make_instruction(State.FAILED, agent=agent, max_retries=0)
+    make_instruction(State.QUEUED, agent=agent)
+    found = scraped()
+    totals = {key[1]: value for key, value in found.items() if key[0] == "heed_instructions_total"}
+    assert sum(totals.values()) == 2
+    waiting = [value for key, value in found.items() if key[0] == "heed_instructions_waiting"]
+    assert waiting == [1]
+    acks = [value for key, value in found.items() if key[0] == "heed_instruction_ack_seconds_count"]
+    assert acks == [1]
+
+
+def test_metrics_are_for_those_who_may(settings: Any) -> None:
+    settings.HEED = settings.HEED | {"METRICS_ALLOW": ["10.0.0.0/8"]}
+    assert Client().get("/metrics").status_code == 403
+    for kind, status in [("reader", 200), ("agent", 403)]:
+        headers = {"Authorization": f"Bearer {make_token(kind)}"}
+        assert Client().get("/metrics", headers=headers).status_code == status
+    assert Client().get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 403

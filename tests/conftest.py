@@ -1,0 +1,70 @@
+"""People and keys that tests share."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+from django.test import Client
+
+from ledger.models import Agent, Project
+from tests.factories import make_agent, make_project, make_token
+
+
+settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
+
+
+@pytest.fixture(autouse=True)
+def _no_counts_from_other_tests() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def project(db: None) -> Project:
+    return make_project()
+
+
+@pytest.fixture
+def agent(project: Project) -> Agent:
+    return make_agent()
+
+
+class Api:
+    """Calls the API as one token would."""
+
+    def __init__(self, secret: str = "") -> None:
+        self.client = Client()
+        self.headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = (
+            body if isinstance(body, (bytes, str)) else json.dumps(body) if body is not None else ""
+        )
+        response = self.client.generic(
+            method,
+            f"/v1{path}",
+            data,
+            content_type=more.pop("Content-Type", "application/json"),
+            headers=self.headers | more,
+        )
+        response.body = json.loads(response.content) if "json" in response["Content-Type"] else None
+        return response
+
+
+@pytest.fixture
+def api(db: None) -> Callable[..., Api]:
+    """`api("agent", agent=…)`: a caller with a new token of that kind."""
+    return lambda kind="operator", **more: Api(make_token(kind, **more))
+
+
+@pytest.fixture
+def operator(api: Callable[..., Api]) -> Api:
+    return api("operator")
+
+
+@pytest.fixture
+def coder(api: Callable[..., Api], agent: Agent) -> Api:
+    return api("agent", agent=agent)

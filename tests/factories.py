@@ -1,0 +1,78 @@
+"""Rows valid in the state that a test begins with: plain functions with defaults."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from ledger import agents, instructions, tokens
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Instruction, Project
+from ledger.states import InstructionState
+from ledger.tokens import Known
+from retries.reminders import retry_unacknowledged
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+_numbers = count(1)
+
+State = InstructionState
+
+
+def make_project(name: str = "default") -> Project:
+    return Project.objects.get_or_create(name=name)[0]
+
+
+def make_agent(name: str = "coder", *, project: Project | None = None) -> Agent:
+    return agents.register(name, project=project or make_project(), actor=SYSTEM, now=NOW)
+
+
+def make_token(kind: str = "operator", *, agent: Agent | None = None, **more: Any) -> str:
+    """The secret of a new token."""
+    if kind == "agent" and agent is None:
+        agent = make_agent()
+    project = more.pop("project", None) or (agent.project if agent else make_project())
+    return tokens.issue(kind, project=project, agent=agent, actor=SYSTEM, **more)[1]
+
+
+def send(agent: Agent, content: str = "", *, now: datetime = NOW, **more: Any) -> UUID:
+    """The id of an instruction that was just sent."""
+    content = content or f"Look at thing {next(_numbers)}"
+    id: UUID = instructions.send(agent, content, now=now, **more)["id"]
+    return id
+
+
+def pull(agent: Agent, *, now: datetime = NOW, limit: int = 100) -> list[str]:
+    """The texts that the agent gets."""
+    from ledger.schemas import instruction_out
+
+    rows = instructions.pull(Known(SYSTEM, agent=agent), limit=limit, now=now)
+    return [instruction_out(row)["text"] for row in rows]
+
+
+def tick(now: datetime, **more: Any) -> tuple[int, int]:
+    """Run the idle check by its bare rule: (requeued, given up)."""
+    reminded = retry_unacknowledged(now=now, min_age=more.pop("min_age", timedelta()), **more)
+    return reminded.requeued, reminded.given_up
+
+
+def make_instruction(state: str = State.QUEUED, *, agent: Agent, **more: Any) -> Instruction:
+    """An instruction that went the legal way into `state`."""
+    retries = 0 if state == State.FAILED else 3
+    id = send(agent, max_retries=more.pop("max_retries", retries), **more)
+    if state in (State.DELIVERED, State.FAILED):
+        pull(agent)
+    if state == State.FAILED:
+        tick(NOW)
+    if state == State.ACKNOWLEDGED:
+        instructions.acknowledge_instruction(id, now=NOW)
+    if state == State.CANCELLED:
+        instructions.cancel([id], project_id=agent.project_id, actor=SYSTEM, now=NOW)
+    made = Instruction.objects.get(pk=id)
+    assert made.state == state
+    return made
+
+
+def state_of(id: UUID | str) -> str:
+    return Instruction.objects.get(pk=id).state

@@ -1,0 +1,150 @@
+"""Tokens: who may call what, and how a refusal reads."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from config.api import api as heed_api
+from ledger import tokens
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Token
+from tests.conftest import Api
+from tests.factories import make_project, make_token
+from tests.ledger.api.test_instructions import problem
+
+pytestmark = pytest.mark.django_db
+
+ANY_ID = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
+
+
+def operations() -> list[tuple[str, str, str, str]]:
+    """(method, path, operation id, scope) of everything the API offers."""
+    schema = heed_api.get_openapi_schema(path_prefix="")
+    return [
+        (method.upper(), re.sub(r"\{\w+\}", ANY_ID, path), operation["operationId"], scope)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+        for scope in operation.get("x-required-scopes", [""])
+    ]
+
+
+def test_every_operation_but_me_asks_for_a_scope() -> None:
+    assert {name for *_, name, scope in operations() if scope not in tokens.SCOPES} == {"me_get"}
+
+
+@pytest.mark.parametrize(("method", "path", "name", "scope"), operations())
+def test_without_a_token_nothing_is_offered(
+    db: None, method: str, path: str, name: str, scope: str
+) -> None:
+    response = Api()(method, path, {})
+    problem(response, 401, "token_missing")
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("method", "path", "name", "scope"), operations())
+def test_a_token_without_the_scope_is_refused(
+    agent: Agent, method: str, path: str, name: str, scope: str
+) -> None:
+    if not scope:
+        return
+    caller = Api(make_token("operator"))
+    held = sorted(tokens.SCOPES - {scope})
+    Token.objects.update(scopes=held)
+    bodies: dict[str, Any] = {
+        "instructions_send": {"agent": "coder", "content": "x"},
+        "instructions_ack_many": {"ids": [ANY_ID]},
+        "signals_report": {"type": "x"},
+        "agents_update": {"paused": True},
+    }
+    body = problem(caller(method, path, bodies.get(name, {})), 403, "scope_missing")
+    assert body["scope"] == scope
+
+
+def test_acting_on_a_queue_needs_an_agents_token(operator: Api) -> None:
+    for path, body in [("pull", {}), (f"{ANY_ID}/ack", {})]:
+        told = problem(operator("POST", f"/instructions/{path}", body), 403, "scope_missing")
+        assert "agent's token" in told["detail"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Basic abc", "Bearer x", "Bearer heed_agt_" + "0" * 30 + "_000000"],
+)
+def test_a_malformed_token_never_reaches_the_database(
+    header: str, django_assert_num_queries: Any
+) -> None:
+    caller = Api()
+    caller.headers = {"Authorization": header} if header else {}
+    with django_assert_num_queries(0):
+        response = caller("GET", "/me")
+    missing = header in ("", "Bearer", "Basic abc")
+    problem(response, 401, "token_missing" if missing else "token_invalid")
+
+
+def test_expired_revoked_and_deleted_tokens_say_so(project: Any) -> None:
+    secret = make_token("operator")
+    token = Token.objects.get()
+    Token.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    problem(Api(secret)("GET", "/me"), 401, "token_expired")
+    assert tokens.revoke(token, actor=SYSTEM) and not tokens.revoke(token, actor=SYSTEM)
+    problem(Api(secret)("GET", "/me"), 401, "token_revoked")
+    problem(Api(secret)("POST", "/instructions/pull"), 401, "token_revoked")
+    Token.objects.all().delete()
+    problem(Api(secret)("GET", "/me"), 401, "token_invalid")
+
+
+def test_failed_authentications_are_limited_but_right_tokens_never(operator: Api) -> None:
+    for _ in range(10):
+        problem(Api("wrong")("GET", "/me"), 401, "token_invalid")
+    limited = Api("wrong")("GET", "/me")
+    problem(limited, 429, "rate_limited")
+    assert limited["Retry-After"] == "60"
+    assert operator("GET", "/me").status_code == 200
+
+
+def test_only_the_hash_of_a_token_is_kept(project: Any) -> None:
+    secret = make_token("operator")
+    row = Token.objects.values().get()
+    assert secret not in str(row) and bytes(row["digest"]) == tokens.digest_of(secret)
+    assert re.fullmatch(r"heed_opr_[0-9A-Za-z]{30}_[0-9A-Za-z]{6}", secret)
+
+
+def test_one_wrong_character_fails_the_checksum() -> None:
+    secret = tokens.new_secret(tokens.TokenKind.AGENT)
+    swapped = secret[:12] + ("a" if secret[12] != "a" else "b") + secret[13:]
+    with pytest.raises(tokens.TokenInvalid):
+        tokens.digest_of(swapped)
+
+
+def test_agents_and_orchestrators_can_never_answer_people_or_make_tokens() -> None:
+    forbidden = {"escalations:resolve", "tokens:write"}
+    for kind in ("agent", "orchestrator", "reader"):
+        assert not tokens.PRESETS[tokens.TokenKind(kind)] & forbidden
+    assert "tokens:write" not in tokens.PRESETS[tokens.TokenKind.OPERATOR]
+
+
+def test_me_says_who_calls(api: Callable[..., Api], coder: Api) -> None:
+    body = coder("GET", "/me").body
+    assert (body["kind"], body["agent"]["name"], body["project"]["name"]) == (
+        "agent",
+        "coder",
+        "default",
+    )
+    assert api("reader")("GET", "/me").body["agent"] is None
+
+
+def test_use_and_presence_are_noted(coder: Api, agent: Agent) -> None:
+    coder("POST", "/instructions/pull")
+    agent.refresh_from_db()
+    assert agent.last_seen_at is not None and Token.objects.get().last_used_at is not None
+
+
+def test_a_token_of_another_project_sees_another_world(agent: Agent) -> None:
+    elsewhere = Api(make_token("operator", project=make_project("other")))
+    response = elsewhere("POST", "/instructions", {"agent": "coder", "content": "x"})
+    problem(response, 422, "unknown_agent")
+    assert elsewhere("GET", "/agents").body["data"] == []

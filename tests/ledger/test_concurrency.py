@@ -1,0 +1,174 @@
+"""Two at once: a lock is held here, and a second connection acts."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from ledger import correlation, instructions
+from ledger.instructions import Expect
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Event, Instruction
+from ledger.states import InstructionState as State
+from ledger.tokens import Known
+from tests.conftest import Api
+from tests.factories import MINUTE, NOW, make_agent, make_token, pull, send, state_of, tick
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Callable[..., Future[Any]]]:
+    """Runs a function on a connection of its own; the future raises what it raised."""
+
+    def on_own_connection(work: Callable[[], Any]) -> Any:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("set lock_timeout = '10s'")
+            return work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        yield lambda work: pool.submit(on_own_connection, work)
+
+
+def waiting_for_a_lock() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select count(*) from pg_stat_activity where wait_event_type = 'Lock' "
+            "and datname = current_database()"
+        )
+        return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def blocked(future: Future[Any]) -> Iterator[None]:
+    """Enter once the other connection waits for a lock of ours."""
+    pause = threading.Event()
+    for _ in range(500):
+        if waiting_for_a_lock() or future.done():
+            break
+        pause.wait(0.01)
+    assert not future.done(), "it did not wait"
+    yield
+
+
+def test_a_send_that_meets_an_uncommitted_twin_waits_and_is_deduplicated(elsewhere: Any) -> None:
+    """S0.7: dedup under concurrency."""
+    agent = make_agent()
+    with transaction.atomic():
+        first = send(agent, "Check")
+        second = elsewhere(lambda: instructions.send(agent, "Check"))
+        with blocked(second):
+            pass
+    row = second.result(10)
+    assert (row["id"], row["deduplicated"]) == (first, True)
+    assert Instruction.objects.count() == 1
+
+
+def test_a_send_that_races_an_ack_is_not_lost(elsewhere: Any) -> None:
+    agent = make_agent()
+    first = send(agent, "Check")
+    with transaction.atomic():
+        instructions.acknowledge_instruction(first, now=NOW)
+        second = elsewhere(lambda: instructions.send(agent, "Check"))
+        with blocked(second):
+            pass
+    row = second.result(10)
+    assert row["id"] != first and not row["deduplicated"] and row["state"] == State.QUEUED
+
+
+def test_many_sends_at_once_are_one_instruction(elsewhere: Any) -> None:
+    agent = make_agent()
+    futures = [elsewhere(lambda: instructions.send(agent, "Check")) for _ in range(24)]
+    rows = [future.result(20) for future in futures]
+    assert len({row["id"] for row in rows}) == 1
+    assert sum(not row["deduplicated"] for row in rows) == 1
+    assert Event.objects.filter(kind="instruction.queued").count() == 1
+
+
+def test_two_pulls_at_once_share_the_queue(elsewhere: Any) -> None:
+    agent = make_agent()
+    sent = [f"thing {number}" for number in range(4)]
+    for content in sent:
+        send(agent, content)
+    with transaction.atomic():
+        mine = pull(agent, limit=2)
+        theirs = elsewhere(lambda: pull(agent)).result(10)
+    assert (mine, theirs) == (sent[:2], sent[2:])
+
+
+def test_the_idle_check_passes_over_what_is_being_acknowledged(elsewhere: Any) -> None:
+    agent = make_agent()
+    acked, ignored = send(agent), send(agent)
+    pull(agent)
+    with transaction.atomic():
+        instructions.acknowledge_instruction(acked, now=NOW)
+        assert elsewhere(lambda: tick(NOW + MINUTE)).result(10) == (1, 0)
+    assert (state_of(acked), state_of(ignored)) == (State.ACKNOWLEDGED, State.QUEUED)
+
+
+def test_two_idle_checks_at_once_requeue_once(elsewhere: Any) -> None:
+    agent = make_agent()
+    id = send(agent)
+    pull(agent)
+    with transaction.atomic():
+        assert tick(NOW + MINUTE) == (1, 0)
+        assert elsewhere(lambda: tick(NOW + MINUTE)).result(10) == (0, 0)
+    assert Instruction.objects.get(pk=id).retry_count == 1
+    assert tick(NOW + MINUTE) == (0, 0)
+
+
+def test_two_acks_at_once_have_one_winner_and_both_succeed(elsewhere: Any) -> None:
+    agent = make_agent()
+    id = send(agent)
+    pull(agent)
+
+    def ack() -> Any:
+        return instructions.acknowledge([id], caller=Known(SYSTEM, agent=agent), now=NOW)[0]
+
+    with transaction.atomic():
+        ack()
+        second = elsewhere(ack)
+        with blocked(second):
+            pass
+    assert second.result(10)["state"] == State.ACKNOWLEDGED
+    assert Event.objects.filter(kind="instruction.acknowledged").count() == 1
+
+
+def test_a_signal_waits_for_a_pull_that_is_under_way(elsewhere: Any) -> None:
+    agent = make_agent()
+    id = instructions.send(agent, "Check", expect=Expect("done"), now=NOW)["id"]
+    with transaction.atomic():
+        pull(agent)
+        told = elsewhere(
+            lambda: correlation.signal("done", {}, caller=Known(SYSTEM, agent=agent), now=NOW)
+        )
+        with blocked(told):
+            pass
+    assert told.result(10) == [id] and state_of(id) == State.ACKNOWLEDGED
+
+
+def test_the_same_key_at_once_waits_and_replays(elsewhere: Any) -> None:
+    agent: Agent = make_agent()
+    api = Api(make_token("operator"))
+    body = {"agent": agent.name, "content": "plain", "tracked": False}
+    with transaction.atomic():
+        first = api("POST", "/instructions", body, Idempotency_Key="k")
+        again = elsewhere(
+            lambda: Api(api_secret(api))("POST", "/instructions", body, Idempotency_Key="k")
+        )
+        with blocked(again):
+            pass
+    second = again.result(20)
+    assert second["Idempotency-Replayed"] == "true" and second.body == first.body
+    assert Instruction.objects.count() == 1
+
+
+def api_secret(api: Api) -> str:
+    return api.headers["Authorization"].removeprefix("Bearer ")

@@ -1,0 +1,99 @@
+"""S0.27 to S0.29: signals acknowledge what expects them."""
+
+import pytest
+
+from ledger import correlation
+from ledger.instructions import Expect, send
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Event, Instruction
+from ledger.refusals import Invalid
+from ledger.states import InstructionState as State
+from ledger.tokens import Known
+from tests.factories import NOW, make_agent, pull, state_of
+
+pytestmark = pytest.mark.django_db
+
+OPENSPEC = Expect("fs_command", {"command": "openspec"})
+
+
+def signal(agent: Agent, type: str = "fs_command", **data: object) -> list[object]:
+    return list(correlation.signal(type, data, caller=Known(SYSTEM, agent=agent), now=NOW))
+
+
+def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> None:
+    id = send(agent, "Check for OpenSpec CLI", expect=OPENSPEC)["id"]
+    pull(agent)
+    assert signal(agent, command="openspec", found=True) == [id]
+    row = Instruction.objects.get(pk=id)
+    assert row.state == State.ACKNOWLEDGED and row.acknowledged_by is not None
+    assert row.acknowledged_by["data"] == {"command": "openspec", "found": True}
+    heard = Event.objects.get(kind="signal.matched")
+    assert heard.data["signal"] == row.acknowledged_by["signal"]
+
+
+@pytest.mark.parametrize(
+    ("type", "data"),
+    [
+        ("fs_command", {"command": "git"}),
+        ("fs_command", {}),
+        ("other", {"command": "openspec"}),
+        ("fs_command", {"command": ["openspec"]}),
+    ],
+)
+def test_an_unrelated_event_leaves_no_trace(
+    agent: Agent, type: str, data: dict[str, object]
+) -> None:
+    id = send(agent, "Check", expect=OPENSPEC)["id"]
+    events = Event.objects.count()
+    assert signal(agent, type, **data) == []
+    assert (state_of(id), Event.objects.count()) == (State.QUEUED, events)
+
+
+def test_a_second_identical_event_is_harmless(agent: Agent) -> None:
+    """S0.28"""
+    send(agent, "Check", expect=OPENSPEC)
+    assert len(signal(agent, command="openspec")) == 1
+    assert signal(agent, command="openspec") == []
+
+
+def test_all_that_expect_it_are_acknowledged_oldest_first(agent: Agent) -> None:
+    ids = [send(agent, f"Check {n}", expect=OPENSPEC, priority=n == 2)["id"] for n in range(3)]
+    pull(agent, limit=1)
+    assert signal(agent, command="openspec", line="openspec list") == ids
+
+
+def test_an_expectation_without_a_match_takes_any_data(agent: Agent) -> None:
+    id = send(agent, "Say hello", expect=Expect("hello"))["id"]
+    assert signal(agent, "hello", whatever=1) == [id]
+
+
+def test_another_agents_signal_does_not_count(agent: Agent) -> None:
+    id = send(agent, "Check", expect=OPENSPEC)["id"]
+    assert signal(make_agent("codex"), command="openspec") == []
+    assert state_of(id) == State.QUEUED
+
+
+def test_what_expects_nothing_is_not_acknowledged_by_a_signal(agent: Agent) -> None:
+    id = send(agent, "Check")["id"]
+    signal(agent, command="openspec")
+    assert state_of(id) == State.QUEUED
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        Expect(""),
+        Expect("x" * 65),
+        Expect("x", {str(n): n for n in range(9)}),
+        Expect("x", {"a": {"b": 1}}),
+        Expect("x", {"a": [1]}),
+    ],
+)
+def test_an_expectation_that_can_never_fit_is_refused(agent: Agent, expect: Expect) -> None:
+    with pytest.raises(Invalid):
+        send(agent, "Check", expect=expect)
+
+
+def test_a_plain_instruction_cannot_expect(agent: Agent) -> None:
+    with pytest.raises(Invalid, match="plain"):
+        send(agent, "Check", expect=OPENSPEC, tracked=False)

@@ -1,0 +1,93 @@
+"""The journal: append-only, one event a move, and read as a stream that misses nothing."""
+
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from ledger import journal
+from ledger.models import Agent, Event
+from ledger.states import InstructionState as State
+from tests.factories import make_agent, make_instruction, send
+
+Kind = journal.Kind
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "change", ["update ledger_event set kind = 'x'", "delete from ledger_event"]
+)
+def test_the_database_refuses_to_change_an_event(agent: Agent, change: str) -> None:
+    before = list(Event.objects.values())
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        connection.cursor().execute(change)
+    assert before and list(Event.objects.values()) == before
+
+
+@pytest.mark.django_db
+def test_every_kind_is_a_noun_and_a_past_verb() -> None:
+    import re
+
+    assert all(re.fullmatch(r"[a-z_]+\.[a-z_]+", kind) and len(kind) <= 40 for kind in Kind)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", list(State))
+def test_a_move_leaves_exactly_one_event(agent: Agent, state: str) -> None:
+    row = make_instruction(state, agent=agent)
+    moves = (
+        Event.objects.filter(subject_id=row.id).order_by("id").values_list("from_state", "to_state")
+    )
+    path = [None, "queued"]
+    path += ["delivered"] if state in (State.DELIVERED, State.FAILED) else []
+    path += [state] if path[-1] != state else []
+    assert list(moves) == list(itertools.pairwise(path))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
+    """A late commit holds lower numbers than what is already visible: the stream waits for it."""
+    agent = make_agent()
+    begun, may_commit = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        try:
+            with transaction.atomic():
+                send(agent, "slow")
+                begun.set()
+                assert may_commit.wait(10)
+        finally:
+            connection.close()
+
+    start = journal.head()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(slow)
+        assert begun.wait(10)
+        send(agent, "quick")
+        assert Event.objects.filter(kind=Kind.INSTRUCTION_QUEUED).count() == 1
+        assert journal.stream(start) == [] and journal.head() == start
+        may_commit.set()
+        running.result(10)
+    seen = journal.stream(start)
+    assert [row["kind"] for row in seen] == ["instruction.queued"] * 2
+    assert [str(row["tx"]) for row in seen] == sorted(str(row["tx"]) for row in seen)
+    last = seen[-1]
+    assert journal.head() == journal.Cursor(int(last["tx"]), str(last["id"]))
+    assert journal.stream(journal.head()) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_goes_on_exactly_where_it_stopped() -> None:
+    agent: Any = make_agent()
+    for number in range(6):
+        send(agent, f"thing {number}")
+    whole = [row["id"] for row in journal.stream(journal.Cursor())]
+    pieces: list[Any] = []
+    at = journal.Cursor()
+    while rows := journal.stream(at, limit=2):
+        pieces += [row["id"] for row in rows]
+        at = journal.Cursor(int(rows[-1]["tx"]), str(rows[-1]["id"]))
+    assert pieces == whole and len(whole) >= 7
