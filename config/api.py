@@ -20,6 +20,7 @@ from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform
 from ledger.refusals import Invalid, Refusal
+from retries.api import escalations
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ api = HeedAPI(
 api.add_router("", platform.router)
 api.add_router("", instructions.router)
 api.add_router("", agents.router)
+api.add_router("", escalations.router)
 
 
 @api.exception_handler(Refusal)

@@ -35,6 +35,14 @@ ALSO: dict[str, set[str]] = {
     "events_list": {"bad_cursor", "validation_error"},
     "stats_get": {"validation_error"},
     "instructions_cancel": {"invalid_transition"},
+    "escalations_list": {"bad_cursor", "validation_error"},
+    "escalations_resolve": {
+        "human_required",
+        "already_resolved",
+        "version_mismatch",
+        "idempotency_key_reused",
+        "idempotency_in_progress",
+    },
 }
 
 
@@ -58,6 +66,7 @@ class Documented:
                 "instructions": "Texts for agents, tracked until they are acknowledged.",
                 "signals": "What agents report; it acknowledges what expects it.",
                 "agents": "Named workers.",
+                "escalations": "What machines could not settle, for people.",
                 "events": "The append-only journal.",
             }.items()
         ]

@@ -23,6 +23,8 @@ class Kind(TextChoices):
     INSTRUCTION_FAILED = "instruction.failed"
     INSTRUCTION_CANCELLED = "instruction.cancelled"
     SIGNAL_MATCHED = "signal.matched"
+    ESCALATION_OPENED = "escalation.opened"
+    ESCALATION_RESOLVED = "escalation.resolved"
     AGENT_REGISTERED = "agent.registered"
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"
@@ -86,10 +88,12 @@ def record(
     actor: Actor,
     now: Any,
     agent_id: UUID | None = None,
+    from_state: str | None = None,
+    to_state: str | None = None,
     data: dict[str, Any] | None = None,
     request_id: str = "",
 ) -> None:
-    """Journal something that is not a move of many rows."""
+    """Journal one thing that happened to one subject."""
     sql.run(
         f"""
         with caller as (select %(actor_type)s as actor_type, %(actor_id)s as actor_id,
@@ -101,8 +105,8 @@ def record(
                 "m",
                 kind="%(kind)s",
                 subject=subject_type,
-                from_state="null",
-                to_state="null",
+                from_state="%(from_state)s",
+                to_state="%(to_state)s",
                 data="%(data)s",
             )
         }""",
@@ -113,6 +117,8 @@ def record(
         subject=subject_id,
         agent=agent_id,
         kind=kind.value,
+        from_state=from_state,
+        to_state=to_state,
         data=Jsonb(data or {}),
         now=now,
         request_id=request_id,

@@ -16,6 +16,7 @@ from ledger.models import Project
 from ledger.moves import instruction_to
 from ledger.states import InstructionState
 from ledger.tokens import Known
+from retries import escalations
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,9 @@ REMIND = f"""with {Known.cte}, ripe as materialized (
     order by i.id for update of i skip locked
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
 told_again as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
-told_off as ({journalled("failed", Kind.INSTRUCTION_FAILED)})
+told_off as ({journalled("failed", Kind.INSTRUCTION_FAILED)}),
+opened as ({escalations.opened_from("failed")}),
+told_people as ({escalations.opening_journalled("opened")})
 select (select count(*) from requeued) as requeued, f.id, f.max_retries,
     left(f.content, 50) as start
 from (select) as one left join failed f on true"""

@@ -12,7 +12,6 @@ from django.test import Client
 from ledger.models import Agent, Project
 from tests.factories import make_agent, make_project, make_token
 
-
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
 
 

@@ -48,6 +48,8 @@ def test_one_module_writes_events() -> None:
 
 def test_one_module_writes_states() -> None:
     assert names(r"set state =") == {"ledger/moves.py"}
+    # small machines whose one writer is the module of their verbs
+    writers = {"retries/escalations.py"}
     assigned = set()
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -61,7 +63,7 @@ def test_one_module_writes_states() -> None:
                 and any(keyword.arg == "state" for keyword in node.keywords)
             ):
                 assigned.add(path)
-    assert not assigned
+    assert {str(path.relative_to(ROOT)) for path in assigned} == writers
 
 
 def test_one_function_runs_sql() -> None:

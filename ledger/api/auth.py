@@ -11,7 +11,7 @@ from ledger import tokens
 from ledger.journal import Actor
 from ledger.principal import Principal
 from ledger.refusals import Refusal
-from ledger.tokens import Bearer, TokenMissing
+from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
 DRAIN = 4 * 1024 * 1024
 
@@ -62,9 +62,17 @@ class HeedToken(HttpBearer):
 class Known(HeedToken):
     """Looks the token up at once: `request.auth` is a Principal."""
 
+    # what a call that people alone may make raises instead
+    missing: type[Refusal] = ScopeMissing
+
     def authenticate(self, request: HttpRequest, token: str) -> Principal:
         bearer: Bearer = super().authenticate(request, token)
-        return tokens.principal(bearer, now=timezone.now())
+        try:
+            return tokens.principal(bearer, now=timezone.now())
+        except ScopeMissing as refusal:
+            if self.missing is ScopeMissing:
+                raise
+            raise self.missing(refusal.detail, **refusal.more) from refusal
 
 
 def refuse_large(request: HttpRequest) -> None:

@@ -59,8 +59,10 @@ def test_a_token_without_the_scope_is_refused(
         "instructions_ack_many": {"ids": [ANY_ID]},
         "signals_report": {"type": "x"},
         "agents_update": {"paused": True},
+        "escalations_resolve": {"action": "skip"},
     }
-    body = problem(caller(method, path, bodies.get(name, {})), 403, "scope_missing")
+    code = "human_required" if scope == "escalations:resolve" else "scope_missing"
+    body = problem(caller(method, path, bodies.get(name, {})), 403, code)
     assert body["scope"] == scope
 
 

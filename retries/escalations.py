@@ -1,0 +1,265 @@
+"""Questions to people: opened where machines give up, answered once, in the browser or by token."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from ledger import instructions, journal
+from ledger.instructions import Expect, check_content
+from ledger.journal import Actor, Kind
+from ledger.models import Instruction
+from ledger.refusals import Invalid, NotFound, Refusal
+from ledger.sql import Row
+from ledger.tokens import Known
+from retries.models import Escalation, EscalationQuerySet
+from retries.states import Answer, EscalationState, Reason
+
+State = EscalationState
+
+FIX_LENGTH = 4000
+NOTE_LENGTH = 2000
+LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)", re.S)
+
+
+class AlreadyResolved(Refusal):
+    """Somebody has answered this already"""
+
+    code = "already_resolved"
+    hint = "An answer is final; 'resolution' has it."
+
+
+class VersionMismatch(Refusal):
+    """It has changed since you read it"""
+
+    code = "version_mismatch"
+    hint = "Read it again, then answer."
+
+
+class HumanRequired(Refusal):
+    """Only a person may answer this"""
+
+    code = "human_required"
+    hint = "An operator answers in the browser, or with an operator's token."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An answer as it is given: what to do, and the words that go with it."""
+
+    action: Answer
+    fix: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An answer as it is offered."""
+
+    name: Answer
+    title: str
+    description: str
+    requires_text: bool = False
+    confirm: bool = False
+
+
+def opened_from(source: str) -> str:
+    """The SQL that opens an escalation for each given-up instruction of the CTE `source`.
+
+    Only for those sent with on_failed 'escalate'; the caller is the CTE `caller`.
+    """
+    return f"""insert into retries_escalation (project_id, agent_id, instruction_id, state, reason,
+        raised_by_type, raised_by_name, opened_at, updated_at)
+    select m.project_id, m.agent_id, m.id, '{State.OPEN}', '{Reason.INSTRUCTION_IGNORED}',
+        c.actor_type, c.actor_name, %(now)s, %(now)s
+    from {source} m, caller c where m.on_failed = 'escalate'
+    returning id, project_id, agent_id, instruction_id, reason, state"""
+
+
+def opening_journalled(source: str) -> str:
+    return journal.insert(
+        source,
+        kind=f"'{Kind.ESCALATION_OPENED}'",
+        subject="escalation",
+        from_state="null",
+        data="jsonb_build_object('reason', m.reason, 'instruction', m.instruction_id)",
+    )
+
+
+def options(escalation: Escalation) -> list[Option]:
+    """What a person can answer, in the order of the buttons."""
+    agent = escalation.agent.name
+    waiting = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
+    withdraws = f"{waiting} instruction{'s' if waiting != 1 else ''} for {agent}"
+    return [
+        Option(
+            Answer.FIX,
+            "Send with other words",
+            f"{agent} gets your words first of all, and is chased until it answers.",
+            requires_text=True,
+        ),
+        Option(
+            Answer.RETRY, "Send again", "The same words once more, first of all, from the start."
+        ),
+        Option(Answer.SKIP, "Leave it", "It stays given up; nothing is sent.", confirm=True),
+        Option(
+            Answer.ABORT,
+            "Withdraw all that waits",
+            f"Cancels the {withdraws} that wait for an answer."
+            if waiting
+            else "Nothing waits now.",
+            confirm=True,
+        ),
+    ]
+
+
+def parse(text: str) -> Choice:
+    """An answer written as one line: `retry`, `skip`, `abort` or `fix: <instruction>`."""
+    match = LINE.fullmatch(text.strip())
+    if match is None:
+        raise Invalid(
+            "/text", "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>'."
+        )
+    return Choice(Answer(match[1])) if match[1] else Choice(Answer.FIX, fix=match[2].strip())
+
+
+def check(choice: Choice) -> Choice:
+    """The choice itself; raises Invalid where its words are missing, too long or unfit."""
+    if choice.action == Answer.FIX:
+        if not choice.fix.strip():
+            raise Invalid("/instruction", "A fix needs words: say what the agent should do.")
+        if len(choice.fix) > FIX_LENGTH:
+            raise Invalid("/instruction", f"A fix has at most {FIX_LENGTH} characters.")
+        check_content(choice.fix)
+    elif choice.fix.strip():
+        raise Invalid("/instruction", f"Only 'fix' takes an instruction, not '{choice.action}'.")
+    if len(choice.note) > NOTE_LENGTH:
+        raise Invalid("/note", f"A note has at most {NOTE_LENGTH} characters.")
+    return choice
+
+
+@transaction.atomic
+def answer(
+    escalation_id: UUID,
+    choice: Choice,
+    *,
+    among: EscalationQuerySet,
+    actor: Actor,
+    channel: str,
+    version: int | None = None,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Escalation:
+    """Settle an escalation: the one verb behind page, API and admin.
+
+    `among` are the escalations that the actor may see. Raises NotFound, AlreadyResolved with the
+    first answer, VersionMismatch where the actor has read another version, and Invalid.
+    """
+    now, choice = now or timezone.now(), check(choice)
+    found = among.select_for_update(of=("self",)).select_related("agent", "instruction", "project")
+    escalation = found.filter(pk=escalation_id).first()
+    if escalation is None:
+        raise NotFound(f"There is no escalation {escalation_id} here.")
+    if not escalation.is_open:
+        raise AlreadyResolved(already(escalation), resolution=resolution(escalation))
+    if version is not None and version != escalation.version:
+        raise VersionMismatch(
+            f"You have read version {version}; it is at {escalation.version} now.",
+            current=escalation.version,
+        )
+    done = act(escalation, choice, actor=actor, now=now, request_id=request_id)
+    Escalation.objects.filter(pk=escalation.pk).update(
+        state=State.RESOLVED,
+        action=choice.action,
+        fix=choice.fix.strip(),
+        note=choice.note.strip(),
+        answered_by_type=actor.type,
+        answered_by_id=actor.id,
+        answered_by_name=actor.name,
+        channel=channel,
+        closed_at=now,
+        updated_at=now,
+        version=escalation.version + 1,
+        **done,
+    )
+    journal.record(
+        Kind.ESCALATION_RESOLVED,
+        subject_type="escalation",
+        subject_id=escalation.id,
+        project_id=escalation.project_id,
+        agent_id=escalation.agent_id,
+        from_state=State.OPEN,
+        to_state=State.RESOLVED,
+        actor=actor,
+        now=now,
+        data={"action": choice.action, "channel": channel}
+        | {name: str(value) for name, value in done.items()},
+        request_id=request_id,
+    )
+    escalation.refresh_from_db()
+    return escalation
+
+
+def act(
+    escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
+) -> dict[str, Any]:
+    """Do what was answered; the columns that say what came of it."""
+    match choice.action:
+        case Answer.RETRY | Answer.FIX:
+            row = resend(escalation, choice, actor=actor, now=now, request_id=request_id)
+            return {"resent_as_id": row["id"]}
+        case Answer.ABORT:
+            caller = Known(actor, agent=escalation.agent, request_id=request_id)
+            return {"cancelled": len(instructions.cancel_all(caller, now=now))}
+        case Answer.SKIP:
+            return {}
+
+
+def resend(
+    escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
+) -> Row:
+    """The instruction again, first in the queue, in the person's words where it is a fix."""
+    old = escalation.instruction
+    if old is None:
+        raise TypeError("this escalation is not about an instruction")
+    return instructions.send(
+        escalation.agent,
+        choice.fix.strip() or old.content,
+        max_retries=old.max_retries,
+        expect=Expect(old.expect_type, old.expect_match) if old.expect_type else None,
+        priority=True,
+        on_failed=old.on_failed,
+        resend_of=old.id,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
+
+
+def already(escalation: Escalation) -> str:
+    if escalation.state != State.RESOLVED:
+        return f"The escalation is {escalation.state} since {escalation.closed_at:%F %T}Z."
+    return (
+        f"{escalation.answered_by_name} answered '{escalation.action}' "
+        f"at {escalation.closed_at:%F %T}Z."
+    )
+
+
+def resolution(escalation: Escalation) -> dict[str, Any] | None:
+    """The answer that was given: what, who, when, from where, and what came of it."""
+    if escalation.state != State.RESOLVED:
+        return None
+    return {
+        "action": escalation.action,
+        "instruction": escalation.fix or None,
+        "note": escalation.note or None,
+        "by": {"type": escalation.answered_by_type, "name": escalation.answered_by_name},
+        "at": escalation.closed_at,
+        "channel": escalation.channel,
+        "resent_as": escalation.resent_as_id,
+        "cancelled": escalation.cancelled,
+    }

@@ -1,0 +1,105 @@
+"""Questions to people."""
+
+from typing import Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from ledger.models import Agent, Instruction, Project
+from ledger.models.fields import key
+from ledger.principal import Principal
+from retries.states import Answer, EscalationState
+
+State = EscalationState
+
+
+class EscalationQuerySet(models.QuerySet["Escalation"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """Those of the caller's project; an agent sees what concerns itself."""
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
+        return self.filter(project_id=principal.project_id)
+
+    def open(self) -> Self:
+        return self.filter(state=State.OPEN)
+
+    def oldest_first(self) -> Self:
+        return self.order_by("id")
+
+
+class Escalation(models.Model):
+    """What machines could not settle; a person does, once and for good."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    instruction = models.ForeignKey(Instruction, models.PROTECT, null=True, db_index=False)
+    state = models.CharField(max_length=12, choices=State.choices)
+    reason = models.CharField(max_length=32)
+    severity = models.CharField(max_length=12, db_default="normal")
+    raised_by_type = models.CharField(max_length=12)
+    raised_by_name = models.CharField(max_length=64)
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False
+    )
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField()
+    version = models.IntegerField(db_default=1)
+    action = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: not answered
+    fix = models.TextField(db_default="")
+    note = models.TextField(db_default="")
+    answered_by_type = models.CharField(max_length=12, db_default="")
+    answered_by_id = models.CharField(max_length=64, db_default="")
+    answered_by_name = models.CharField(max_length=64, db_default="")
+    channel = models.CharField(max_length=8, db_default="")
+    resent_as = models.ForeignKey(
+        Instruction, models.SET_NULL, null=True, db_index=False, related_name="+"
+    )
+    cancelled = models.IntegerField(null=True, help_text="how many instructions an abort withdrew")
+
+    objects = EscalationQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=State.values), name="escalation_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=State.OPEN, closed_at__isnull=True)
+                | Q(~Q(state=State.OPEN), closed_at__isnull=False),
+                name="escalation_closed_at",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=State.RESOLVED, action__in=Answer.values)
+                | Q(~Q(state=State.RESOLVED), action__isnull=True),
+                name="escalation_answer_where_resolved",
+            ),
+            models.UniqueConstraint(
+                fields=["instruction"], condition=Q(state=State.OPEN), name="escalation_open_once"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(state=State.OPEN), name="escalation_inbox"),
+            models.Index(fields=["project", "id"], name="escalation_project"),
+            models.Index(fields=["agent", "id"], name="escalation_agent"),
+            models.Index(
+                fields=["instruction"],
+                condition=Q(instruction__isnull=False),
+                name="escalation_instruction",
+            ),
+            models.Index(
+                F("closed_at").desc(),
+                F("id").desc(),
+                condition=~Q(state=State.OPEN),
+                name="escalation_answered",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.id}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == State.OPEN

@@ -1,0 +1,31 @@
+"""The states of an escalation, why it was opened, and what can be answered."""
+
+from django.db.models import TextChoices
+
+
+class EscalationState(TextChoices):
+    """Where a question to a person stands."""
+
+    # somebody has to answer; an answer, its asker or its expiry moves it on
+    OPEN = "open"
+    # a person has answered; final
+    RESOLVED = "resolved"
+    # the time its asker set ran out; final
+    EXPIRED = "expired"
+    # its asker needs no answer any more; final
+    WITHDRAWN = "withdrawn"
+
+
+class Reason(TextChoices):
+    """Why a machine could not settle it."""
+
+    INSTRUCTION_IGNORED = "instruction_ignored"
+
+
+class Answer(TextChoices):
+    """What a person can answer."""
+
+    RETRY = "retry"
+    FIX = "fix"
+    SKIP = "skip"
+    ABORT = "abort"

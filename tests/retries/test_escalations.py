@@ -1,0 +1,248 @@
+"""An ignored instruction reaches a person, who settles it once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from ledger import instructions
+from ledger.instructions import Expect
+from ledger.journal import Actor
+from ledger.models import Agent, Event, Instruction
+from ledger.refusals import Invalid, NotFound
+from ledger.states import InstructionState as State
+from retries import escalations
+from retries.escalations import AlreadyResolved, Choice, VersionMismatch, options, parse
+from retries.models import Escalation
+from retries.states import Answer, EscalationState
+from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick
+
+MARA = Actor("user", "1", "mara")
+
+
+def ignored(agent: Agent, content: str = "Check", **more: Any) -> Escalation:
+    """An open escalation for an instruction that was just given up."""
+    send(agent, content, max_retries=0, on_failed="escalate", **more)
+    pull(agent)
+    tick(NOW)
+    return Escalation.objects.open().select_related("agent", "instruction").latest("id")
+
+
+def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> Escalation:
+    choice = Choice(Answer(action), fix=fix, note=more.pop("note", ""))
+    more = {"actor": MARA, "channel": "page", "now": NOW + MINUTE} | more
+    return escalations.answer(escalation.id, choice, among=Escalation.objects.all(), **more)
+
+
+@pytest.mark.django_db
+def test_giving_up_opens_an_escalation_in_the_same_transaction(agent: Agent) -> None:
+    escalation = ignored(agent)
+    assert (escalation.state, escalation.reason, escalation.version) == (
+        "open",
+        "instruction_ignored",
+        1,
+    )
+    assert escalation.instruction is not None and escalation.instruction.state == State.FAILED
+    failed, opened = Event.objects.order_by("-id")[:2][::-1]
+    assert {failed.kind, opened.kind} == {"instruction.failed", "escalation.opened"}
+    assert failed.tx == opened.tx
+
+
+@pytest.mark.django_db
+def test_what_is_only_recorded_opens_none(agent: Agent) -> None:
+    send(agent, max_retries=0, on_failed="record")
+    pull(agent)
+    assert tick(NOW) == (0, 1) and not Escalation.objects.exists()
+
+
+@pytest.mark.django_db
+def test_retry_sends_the_same_words_again_first(agent: Agent) -> None:
+    expect = Expect("done", {"ok": True})
+    escalation = ignored(agent, expect=expect)
+    send(agent, "something else")
+    done = answer(escalation, "retry", note="try again")
+    assert done.state == EscalationState.RESOLVED and done.resent_as is not None
+    new = done.resent_as
+    assert (new.content, new.resend_of_id, new.retry_count) == (
+        "Check",
+        escalation.instruction_id,
+        0,
+    )
+    assert (new.expect_type, new.expect_match, new.on_failed) == ("done", {"ok": True}, "escalate")
+    assert pull(agent, limit=1) == ["Check"]
+    assert (done.answered_by_name, done.channel, done.note) == ("mara", "page", "try again")
+    event = Event.objects.get(kind="escalation.resolved")
+    assert (event.from_state, event.to_state, event.actor_name) == ("open", "resolved", "mara")
+
+
+@pytest.mark.django_db
+def test_fix_sends_the_persons_words(agent: Agent) -> None:
+    escalation = ignored(agent)
+    done = answer(escalation, "fix", "Run `openspec --version`")
+    assert pull(agent) == ["Run `openspec --version`"]
+    assert done.resent_as is not None and done.resent_as.resend_of_id == escalation.instruction_id
+
+
+@pytest.mark.django_db
+def test_skip_leaves_it_given_up(agent: Agent) -> None:
+    escalation = ignored(agent)
+    answer(escalation, "skip")
+    assert pull(agent) == [] and state_of(str(escalation.instruction_id)) == State.FAILED
+
+
+@pytest.mark.django_db
+def test_abort_withdraws_all_that_waits_for_the_agent(agent: Agent) -> None:
+    escalation = ignored(agent)
+    waiting, foreign = send(agent), send(make_agent("codex"))
+    assert answer(escalation, "abort").cancelled == 1
+    assert (state_of(waiting), state_of(foreign)) == (State.CANCELLED, State.QUEUED)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("action", list(Answer))
+def test_an_answer_is_final(agent: Agent, action: str) -> None:
+    escalation = ignored(agent)
+    answer(escalation, "skip")
+    events, rows = Event.objects.count(), Instruction.objects.count()
+    with pytest.raises(AlreadyResolved) as refused:
+        answer(escalation, action, "x" if action == Answer.FIX else "")
+    assert refused.value.more["resolution"]["action"] == "skip"
+    assert refused.value.more["resolution"]["by"] == {"type": "user", "name": "mara"}
+    assert (Event.objects.count(), Instruction.objects.count()) == (events, rows)
+
+
+@pytest.mark.django_db
+def test_an_answer_to_another_version_is_refused(agent: Agent) -> None:
+    escalation = ignored(agent)
+    with pytest.raises(VersionMismatch):
+        answer(escalation, "skip", version=2)
+    assert Escalation.objects.get().is_open
+    assert answer(escalation, "skip", version=1).version == 2
+
+
+@pytest.mark.django_db
+def test_what_one_may_not_see_one_cannot_answer(agent: Agent) -> None:
+    escalation = ignored(agent)
+    with pytest.raises(NotFound):
+        escalations.answer(
+            escalation.id,
+            Choice(Answer.SKIP),
+            among=Escalation.objects.filter(agent=make_agent("codex")),
+            actor=MARA,
+            channel="api",
+        )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "choice",
+    [
+        Choice(Answer.FIX),
+        Choice(Answer.FIX, fix=" \n"),
+        Choice(Answer.FIX, fix="x" * 4001),
+        Choice(Answer.FIX, fix="a\x00"),
+        Choice(Answer.SKIP, fix="words"),
+        Choice(Answer.SKIP, note="x" * 2001),
+    ],
+)
+def test_a_choice_that_does_not_fit_changes_nothing(agent: Agent, choice: Choice) -> None:
+    escalation = ignored(agent)
+    with pytest.raises(Invalid):
+        escalations.answer(
+            escalation.id, choice, among=Escalation.objects.all(), actor=MARA, channel="page"
+        )
+    assert Escalation.objects.get().is_open and not Event.objects.filter(kind="escalation.resolved")
+
+
+@pytest.mark.parametrize(
+    ("line", "choice"),
+    [
+        ("retry", Choice(Answer.RETRY)),
+        (" skip\n", Choice(Answer.SKIP)),
+        ("abort", Choice(Answer.ABORT)),
+        ("fix: trim first", Choice(Answer.FIX, fix="trim first")),
+        ("fix:trim\nand test", Choice(Answer.FIX, fix="trim\nand test")),
+    ],
+)
+def test_a_line_of_text_is_read_strictly(line: str, choice: Choice) -> None:
+    """S1.47"""
+    assert parse(line) == choice
+
+
+@pytest.mark.parametrize(
+    "line", ["", "Retry", "retry please", "fix", "fix:", "fix: \n", "ok", "yes"]
+)
+def test_anything_else_is_never_guessed(line: str) -> None:
+    with pytest.raises(Invalid, match="retry"):
+        parse(line)
+
+
+@pytest.mark.django_db
+def test_the_options_name_the_consequence(agent: Agent) -> None:
+    escalation = ignored(agent)
+    send(agent)
+    send(agent)
+    offered = {option.name: option for option in options(escalation)}
+    assert list(offered) == [Answer.FIX, Answer.RETRY, Answer.SKIP, Answer.ABORT]
+    assert "2 instructions for coder" in offered[Answer.ABORT].description
+    assert offered[Answer.FIX].requires_text and offered[Answer.ABORT].confirm
+
+
+@pytest.mark.django_db
+def test_an_instruction_has_at_most_one_open_escalation(agent: Agent) -> None:
+    escalation = ignored(agent)
+    escalation.pk = None
+    with pytest.raises(IntegrityError, match="escalation_open_once"), transaction.atomic():
+        escalation.save(force_insert=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_answers_at_once_one_wins_and_the_other_is_told() -> None:
+    escalation = ignored(make_agent())
+    entered = threading.Event()
+
+    def second() -> Escalation:
+        try:
+            entered.set()
+            return answer(escalation, "abort", actor=Actor("user", "2", "jonas"))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            answer(escalation, "skip")
+            racing = pool.submit(second)
+            assert entered.wait(10)
+            pause = threading.Event()
+            for _ in range(500):
+                with connection.cursor() as cursor:
+                    cursor.execute(
+                        "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+                    )
+                    if cursor.fetchone()[0] or racing.done():
+                        break
+                pause.wait(0.01)
+            assert not racing.done()
+        with pytest.raises(AlreadyResolved, match="mara answered 'skip'"):
+            racing.result(10)
+    assert Event.objects.filter(kind="escalation.resolved").count() == 1
+
+
+@pytest.mark.django_db
+def test_a_second_give_up_after_a_retry_asks_again(agent: Agent) -> None:
+    first = ignored(agent)
+    answer(first, "retry")
+    pull(agent, now=NOW + MINUTE)
+    tick(NOW + 2 * MINUTE)
+    again = Escalation.objects.open().get()
+    assert again.id != first.id and again.instruction is not None
+    assert again.instruction.resend_of_id == first.instruction_id
+
+
+@pytest.mark.django_db
+def test_a_late_ack_does_not_answer_for_the_person(agent: Agent) -> None:
+    escalation = ignored(agent)
+    instructions.acknowledge_instruction(escalation.instruction_id or "", now=NOW)
+    assert Escalation.objects.get().is_open
