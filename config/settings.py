@@ -75,6 +75,7 @@ HEED = {
     "PREPARE": flag("HEED_PREPARE", True),
     "METRICS_ALLOW": env.list("HEED_METRICS_ALLOW", default=["127.0.0.1", "::1"]),
     "OPEN_DOCS": flag("HEED_OPEN_DOCS", True),
+    "ADMIN_PATH": os.environ.get("HEED_ADMIN_PATH", "admin").strip("/") + "/",
 }
 HEED_VERSION = __version__
 

@@ -1,9 +1,16 @@
 """Every address of the instance."""
 
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth.decorators import login_required
 from django.urls import include, path
 
 from config import health, metrics
 from config.api import api
+
+admin.site.site_header = admin.site.site_title = "Heed"
+# One door: the throttled sign-in page.
+admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
     path("healthz", health.healthz),
@@ -11,5 +18,6 @@ urlpatterns = [
     path("metrics", metrics.metrics),
     path("problems/<slug:code>", health.problem_page),
     path("v1/", api.urls),
+    path(settings.HEED["ADMIN_PATH"], admin.site.urls),
     path("", include("dashboard.urls")),
 ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import TextChoices
 from psycopg.types.json import Jsonb
 
@@ -50,7 +50,7 @@ def clock(entry: str) -> Actor:
     return Actor("system", entry, entry)
 
 
-def person(user: AbstractBaseUser) -> Actor:
+def person(user: AbstractBaseUser | AnonymousUser) -> Actor:
     """A signed-in user."""
     return Actor("user", str(user.pk), user.get_username()[:64])
 

@@ -36,14 +36,16 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
         psycopg.Cursor(connection.connection, row_factory=as_dict) as cursor,
     ):
         cursor.execute(sql, params, prepare=PREPARE)
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
 def as_dict(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
     """A psycopg row factory: a dict by column, with JSON parsed."""
-    columns = cursor.description or []
-    names = [column.name for column in columns]
-    parsed = [column.name for column in columns if column.type_code == JSONB]
+    # `cursor.description` would make an object of every column, at every statement.
+    result = cursor.pgresult
+    count = result.nfields if result else 0
+    names = [(result.fname(n) or b"").decode() for n in range(count)]
+    parsed = [name for n, name in enumerate(names) if result.ftype(n) == JSONB]
 
     def make(values: Sequence[Any]) -> Row:
         row = dict(zip(names, values, strict=True))

@@ -1,7 +1,7 @@
 """The idle check: whoever is idle and has not acknowledged is told again, louder, or given up."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -14,6 +14,7 @@ from ledger.instructions import journalled
 from ledger.journal import Actor, Kind, clock
 from ledger.models import Project
 from ledger.moves import instruction_to
+from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import Known
 from retries import escalations
@@ -67,6 +68,25 @@ told_people as ({escalations.opening_journalled("opened")})
 select (select count(*) from requeued) as requeued, f.id, f.max_retries,
     left(f.content, 50) as start
 from (select) as one left join failed f on true"""
+
+
+# By hand: neither the queue nor the age is asked, but the number of retries still is.
+SEND_AGAIN = f"""with {Known.cte}, moved as ({
+    instruction_to(
+        State.QUEUED,
+        where="i.id = any(%(ids)s) and i.tracked and i.retry_count < i.max_retries",
+        sets="retry_count = i.retry_count + 1, position = -nextval('ledger_instruction_position')",
+    )
+}), journalled as ({journalled("moved", Kind.INSTRUCTION_REQUEUED)})
+select * from moved"""
+
+
+def send_again(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None) -> list[Row]:
+    """Remind of these now, first in the queue; the rows that really changed.
+
+    Those that are not delivered and unacknowledged, or have no retry left, stay as they are.
+    """
+    return sql.run(SEND_AGAIN, ids=list(ids), now=now or timezone.now(), **Known(actor).params)
 
 
 def retry_unacknowledged(

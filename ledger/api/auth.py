@@ -50,7 +50,7 @@ class HeedToken(HttpBearer):
 
     def __call__(self, request: HttpRequest) -> Any:
         refuse_large(request)
-        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+        kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() != "bearer" or not secret:
             raise TokenMissing("The request has no bearer token.")
         return self.authenticate(request, secret.strip())

@@ -96,7 +96,7 @@ def instructions_pull(
     """
     limit = body.limit if body else 10
     rows = instructions.pull(request.auth, limit=limit)
-    if "text/plain" in request.headers.get("Accept", ""):
+    if "text/plain" in request.META.get("HTTP_ACCEPT", ""):
         text = "\n\n".join(instruction_out(row)["text"] for row in rows)
         return HttpResponse(text + "\n" if rows else "", content_type="text/plain; charset=utf-8")
     wait = 0 if len(rows) == limit else settings.HEED["POLL_SECONDS"]

@@ -1,0 +1,195 @@
+"""The triage window on the facts: all can be read, nothing edited; actions go through verbs."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from ledger import agents, instructions, tokens
+from ledger.journal import person
+from ledger.models import Agent, ClockRun, Event, Instruction, Project, Token
+from ledger.models.instruction import InstructionQuerySet
+from ledger.tokens import Known
+
+
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+    """What the ledger owns: staff may look, and act through the verbs alone."""
+
+    show_full_result_count = False
+    list_per_page = 50
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_active and request.user.is_staff)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return self.has_module_permission(request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """A pasted id finds its row; anything else is looked for in the search fields."""
+        try:
+            return queryset.filter(pk=UUID(search_term.strip())), False
+        except ValueError:
+            return super().get_search_results(request, queryset, search_term.replace("\x00", ""))
+
+    def told(self, request: HttpRequest, changed: int, what: str) -> None:
+        """Say what really changed."""
+        level = messages.SUCCESS if changed else messages.WARNING
+        self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
+
+
+@admin.register(Project)
+class ProjectAdmin(ReadOnly):
+    list_display = ("name", "created_at")
+    search_fields = ("name",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.has_module_permission(request)
+
+
+@admin.register(Agent)
+class AgentAdmin(ReadOnly):
+    list_display = ("name", "project", "paused", "last_seen_at", "created_at")
+    list_filter = ("paused", "project")
+    list_select_related = ("project",)
+    search_fields = ("name",)
+    actions = ("pause", "go_on", "reset")
+
+    @admin.action(description="Pause: hand out no tasks")
+    def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
+        changed = agents.pause(chosen, actor=person(request.user))
+        self.told(request, len(changed), "paused")
+
+    @admin.action(description="Go on after a pause")
+    def go_on(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
+        changed = agents.pause(chosen, paused=False, actor=person(request.user))
+        self.told(request, len(changed), "go on")
+
+    @admin.action(description="Reset: cancel all unsettled instructions")
+    def reset(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
+        cancelled = sum(agents.reset(each, actor=person(request.user)) for each in chosen)
+        self.told(request, cancelled, "instructions cancelled")
+
+
+@admin.register(Token)
+class TokenAdmin(ReadOnly):
+    list_display = (
+        "name",
+        "kind",
+        "project",
+        "agent",
+        "prefix",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    )
+    list_filter = ("kind", "project")
+    list_select_related = ("project", "agent")
+    search_fields = ("name", "prefix")
+    fields = ("kind", "project", "agent", "name")
+    actions = ("revoke",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.has_module_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
+        """Make the token through its verb and show the secret, this once."""
+        made, secret = tokens.issue(
+            obj.kind,
+            project=obj.project,
+            agent=obj.agent,
+            name=obj.name,
+            actor=person(request.user),
+        )
+        obj.pk, obj.prefix = made.pk, made.prefix
+        self.message_user(
+            request, f"Copy the token now, it is not shown again: {secret}", messages.WARNING
+        )
+
+    @admin.action(description="Revoke")
+    def revoke(self, request: HttpRequest, chosen: QuerySet[Token]) -> None:
+        actor = person(request.user)
+        changed = sum([tokens.revoke(token, actor=actor) for token in chosen])
+        self.told(request, changed, "revoked")
+
+
+@admin.register(Instruction)
+class InstructionAdmin(ReadOnly):
+    list_display = ("start", "agent", "state", "urgency", "retry_count", "max_retries", "queued_at")
+    list_filter = ("state", "tracked", "on_failed", "project")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name", "content")
+    ordering = ("-id",)
+    actions = ("acknowledge", "withdraw")
+
+    @admin.display(description="instruction")
+    def start(self, row: Instruction) -> str:
+        return row.content[:80]
+
+    @admin.action(description="Mark as acknowledged")
+    def acknowledge(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
+        changed = 0
+        for project_id, ids in by_project(chosen.awaiting_ack()):
+            caller = Known(person(request.user), project_id=project_id)
+            rows = instructions.acknowledge(ids, caller=caller)
+            changed += sum(bool(row and not row.get("late")) for row in rows)
+        self.told(request, changed, "acknowledged")
+
+    @admin.action(description="Withdraw")
+    def withdraw(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
+        actor = person(request.user)
+        changed = sum(
+            len(instructions.cancel(ids, project_id=project_id, actor=actor))
+            for project_id, ids in by_project(chosen)
+        )
+        self.told(request, changed, "withdrawn")
+
+
+def by_project(chosen: QuerySet[Instruction]) -> list[tuple[UUID, list[UUID]]]:
+    """The chosen ids, project by project: a verb acts within one."""
+    found: dict[UUID, list[UUID]] = {}
+    for id, project_id in chosen.values_list("id", "project_id"):
+        found.setdefault(project_id, []).append(id)
+    return list(found.items())
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnly):
+    list_display = (
+        "at",
+        "kind",
+        "subject_type",
+        "subject_id",
+        "from_state",
+        "to_state",
+        "actor_name",
+    )
+    list_filter = ("kind", "actor_type")
+    search_fields = ("actor_name", "request_id")
+    ordering = ("-id",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """A pasted id finds the history of what it names."""
+        try:
+            return queryset.filter(subject_id=UUID(search_term.strip())), False
+        except ValueError:
+            return super().get_search_results(request, queryset, search_term)
+
+
+@admin.register(ClockRun)
+class ClockRunAdmin(ReadOnly):
+    list_display = ("name", "last_run_at", "took_ms", "did")

@@ -1,0 +1,138 @@
+"""The admin: a triage window. It shows everything, edits nothing, and acts through the verbs."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import Client
+
+from ledger.models import Agent, ClockRun, Event, Instruction, Project, Token
+from ledger.states import InstructionState as State
+from retries.models import Escalation
+from tests.conftest import Api
+from tests.factories import NOW, make_instruction, make_token, pull
+from tests.retries.test_escalations import ignored
+
+pytestmark = pytest.mark.django_db
+
+MODELS = [Agent, ClockRun, Escalation, Event, Instruction, Project, Token]
+
+
+@pytest.fixture
+def mara() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_user("mara", is_staff=True))
+    return client
+
+
+def path(model: Any, rest: str = "") -> str:
+    return f"/admin/{model._meta.app_label}/{model._meta.model_name}/{rest}"
+
+
+def act(client: Client, model: Any, action: str, *rows: Any, **more: str) -> str:
+    data = {"action": action, "_selected_action": [str(row.pk) for row in rows]} | more
+    response = client.post(path(model), data, follow=True)
+    assert response.status_code == 200
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+@pytest.fixture
+def world(agent: Agent) -> None:
+    ignored(agent)
+    make_token("operator")
+    ClockRun.objects.create(name="idle_check", last_run_at=NOW)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_list_and_row_can_be_read_and_searched(mara: Client, world: None, model: Any) -> None:
+    row = model.objects.first()
+    assert mara.get(path(model)).status_code == 200
+    assert mara.get(path(model, f"{row.pk}/change/")).status_code == 200
+    for search in ("coder", str(row.pk), "a\x00b", "<script>"):
+        assert mara.get(path(model), {"q": search}).status_code == 200
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_nothing_can_be_edited_or_deleted(mara: Client, world: None, model: Any) -> None:
+    row = model.objects.first()
+    assert mara.post(path(model, f"{row.pk}/change/"), {}).status_code == 403
+    assert mara.post(path(model, f"{row.pk}/delete/"), {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in mara.get(path(model)).content.decode()
+    assert model.objects.filter(pk=row.pk).exists()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_list_takes_a_fixed_number_of_queries(
+    mara: Client, agent: Agent, model: Any, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(20):
+        ignored(agent, f"thing {number}")
+    with django_assert_max_num_queries(15):
+        mara.get(path(model))
+
+
+def test_it_is_for_staff_alone() -> None:
+    client = Client()
+    door = client.get("/admin/", follow=True).redirect_chain[-1][0]
+    assert door.startswith("/sign-in/")
+    client.force_login(User.objects.create_user("guest"))
+    assert client.get(path(Agent)).status_code in (302, 403)
+
+
+def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> None:
+    make_instruction(State.DELIVERED, agent=agent)
+    assert act(mara, Agent, "pause", agent) == "1 paused."
+    assert act(mara, Agent, "pause", agent) == "None paused."
+    assert act(mara, Agent, "go_on", agent) == "1 go on."
+    assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
+    told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
+    assert set(told) == {
+        "agent.paused",
+        "agent.resumed",
+        "agent.reset",
+        "instruction.cancelled",
+    }
+
+
+def test_a_token_is_made_shown_once_and_revoked(mara: Client, project: Project) -> None:
+    form = {"kind": "operator", "project": str(project.pk), "agent": "", "name": "mine"}
+    page = mara.post(path(Token, "add/"), form, follow=True)
+    secret = str(next(iter(page.context["messages"]))).rsplit(" ", 1)[1]
+    assert Api(secret)("GET", "/me").body["name"] == "mine"
+    assert secret not in mara.get(path(Token)).content.decode()
+    assert act(mara, Token, "revoke", *Token.objects.all()) == "1 revoked."
+    assert Api(secret)("GET", "/me").status_code == 401
+    assert Event.objects.get(kind="token.revoked").actor_name == "mara"
+
+
+def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent) -> None:
+    rows = [make_instruction(state, agent=agent) for state in State]
+    assert act(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
+    assert act(mara, Instruction, "withdraw", *rows) == "1 withdrawn."
+    assert set(Instruction.objects.values_list("state", flat=True)) == {
+        State.ACKNOWLEDGED,
+        State.FAILED,
+        State.CANCELLED,
+    }
+
+
+def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
+    escalation = ignored(agent)
+    assert "needs words" in act(mara, Escalation, "fix", escalation)
+    assert act(mara, Escalation, "fix", escalation, fix="Use v2") == "1 answered."
+    assert pull(agent) == ["Use v2"]
+    escalation.refresh_from_db()
+    assert (escalation.channel, escalation.answered_by_name) == ("admin", "mara")
+    assert "mara answered 'fix'" in act(mara, Escalation, "skip", escalation)
+
+
+@pytest.mark.parametrize("action", ["retry", "skip", "abort"])
+def test_the_other_answers(mara: Client, agent: Agent, action: str) -> None:
+    escalation = ignored(agent)
+    assert act(mara, Escalation, action, escalation) == "1 answered."
+    assert Escalation.objects.get().action == action
+
+
+def test_every_model_of_ours_is_there() -> None:
+    assert set(MODELS) <= set(admin.site._registry)
