@@ -11,6 +11,10 @@ from django.test import Client
 
 from ledger.models import Agent, Project
 from tests.factories import make_agent, make_project, make_token
+from tests.serving import agent_client as agent_client
+from tests.serving import gunicorn as gunicorn
+from tests.serving import heed_server as heed_server
+from tests.serving import producer as producer
 
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
 

@@ -7,8 +7,10 @@ import pytest
 
 from config.celery import CLOCK, app
 from ledger import instructions
+from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState as State
+from retries import reminders
 from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send, state_of, tick
 
 pytestmark = pytest.mark.django_db
@@ -146,6 +148,24 @@ def test_the_age_counts_from_the_last_delivery(agent: Agent) -> None:
     tick(NOW + MINUTE)
     pull(agent, now=NOW + 2 * MINUTE)
     assert tick(NOW + 2 * MINUTE + timedelta(seconds=29), min_age=timedelta(seconds=30)) == (0, 0)
+
+
+def test_a_person_can_send_it_again_at_once(agent: Agent) -> None:
+    id, other = send(agent, "Check"), send(agent, "else")
+    pull(agent, limit=1)
+    actor = Actor("user", "1", "mara")
+    assert [row["id"] for row in reminders.send_again([id, other], actor=actor, now=NOW)] == [id]
+    assert pull(agent) == ["Check", "else"]
+    assert Event.objects.filter(kind="instruction.requeued", actor_name="mara").count() == 1
+
+
+def test_by_hand_no_more_retries_than_were_granted(agent: Agent) -> None:
+    id = send(agent, max_retries=1)
+    for _ in range(3):
+        pull(agent)
+        reminders.send_again([id], actor=Actor("user", "1", "mara"), now=NOW)
+    row = Instruction.objects.get(pk=id)
+    assert (row.state, row.retry_count, row.deliveries) == (State.DELIVERED, 1, 2)
 
 
 def test_it_can_be_told_to_look_at_one_project_alone(agent: Agent) -> None:

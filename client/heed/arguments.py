@@ -1,0 +1,95 @@
+"""The arguments of the command `heed`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+
+from heed.version import __version__
+
+Runs = Mapping[str, Callable[[argparse.Namespace], int]]
+
+EPILOG = """environment:
+  HEED_URL         where Heed runs, for example http://127.0.0.1:8000
+  HEED_TOKEN       the token to speak with
+  HEED_TOKEN_FILE  or a file that holds it
+
+exit status: 0 done, 1 refused, 2 wrong usage, 69 server away"""
+
+
+def parser_of(runs: Runs) -> argparse.ArgumentParser:
+    """The parser of the whole command; `runs` says what runs for each of its parts."""
+    parser = argparse.ArgumentParser(
+        prog="heed",
+        description="Instructions that are acknowledged or chased.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"heed {__version__}")
+    parser.add_argument("--url", default=None, help="where Heed runs (HEED_URL)")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, (does, add) in PARTS.items():
+        part = commands.add_parser(name, help=does, description=does)
+        part.set_defaults(run=runs[name])
+        # --url may stand before or after the command; the absent one must not undo the other.
+        part.add_argument("--url", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        add(part)
+    return parser
+
+
+def _add_send(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT")
+    parser.add_argument("text", metavar="TEXT", help="what to do; - reads it from stdin")
+    parser.add_argument("--plain", action="store_true", help="deliver once, never chase it")
+    parser.add_argument("--max-retries", type=int, metavar="N", help="reminders before giving up")
+    parser.add_argument(
+        "--expect",
+        metavar="TYPE [JSON]",
+        help="the signal that acknowledges it, and what its data must contain",
+    )
+    parser.add_argument("--match", metavar="JSON", help=argparse.SUPPRESS)
+    parser.add_argument("--priority", action="store_true", help="to the front of the queue")
+    parser.add_argument("--on-failed", choices=["record", "escalate"])
+    parser.add_argument("--register", action="store_true", help="make the agent if it is new")
+    parser.add_argument("--json", action="store_true", help="print the whole instruction")
+
+
+def _add_pull(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", type=int, default=10, metavar="N")
+    parser.add_argument("--json", action="store_true", help="with ids, for a program")
+    parser.add_argument("--follow", action="store_true", help="go on until interrupted")
+
+
+def _add_ack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+")
+    parser.add_argument("--outcome", choices=["done", "accepted", "declined"])
+    parser.add_argument("--note", metavar="TEXT")
+
+
+def _add_signal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("type", metavar="TYPE")
+    parser.add_argument("data", metavar="JSON", nargs="?", help="an object; - reads it from stdin")
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    """It needs no arguments of its own."""
+
+
+PARTS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "send": ("Send an instruction to an agent; prints its id.", _add_send),
+    "pull": ("Take the instructions that wait for this agent.", _add_pull),
+    "ack": ("Acknowledge instructions by their ids.", _add_ack),
+    "signal": ("Report an event; prints the ids it settles.", _add_signal),
+    "doctor": ("Say whether URL, token and server are well.", _add_doctor),
+}
+
+
+def with_match(argv: Sequence[str]) -> list[str]:
+    """`--expect TYPE {…}` as `--expect TYPE --match {…}`: argparse cannot tell the object apart."""
+    args = list(argv)
+    for at in range(len(args) - 2):
+        if args[at] == "--":
+            break
+        if args[at] == "--expect" and args[at + 2].lstrip().startswith("{"):
+            return [*args[: at + 2], f"--match={args[at + 2]}", *args[at + 3 :]]
+    return args

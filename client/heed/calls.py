@@ -1,0 +1,150 @@
+"""The calls of the API, one function each: arguments in, a Call out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+from heed.core import Call, new_key
+from heed.models import Acked, Agent, Instruction, Me, Page, Pulled, Stats
+
+T = TypeVar("T")
+
+Expect = str | Mapping[str, Any]
+Outcome = Literal["done", "accepted", "declined"]
+OnFailed = Literal["record", "escalate"]
+
+PAGE = 100
+
+
+def health() -> Call[Mapping[str, Any]]:
+    """Whether the server answers at all; needs no token."""
+    return Call("GET", "/healthz", _object)
+
+
+def ready() -> Call[Mapping[str, Any]]:
+    """Whether the server's parts are well; needs no token."""
+    return Call("GET", "/readyz", _object)
+
+
+def me() -> Call[Me]:
+    """Whom this token speaks for, what it may do, and the server's version and time."""
+    return Call("GET", "/v1/me", Me.read)
+
+
+def send(
+    agent: str,
+    content: str,
+    *,
+    max_retries: int | None = None,
+    tracked: bool | None = None,
+    expect: Expect | None = None,
+    priority: bool | None = None,
+    on_failed: OnFailed | None = None,
+    register: bool | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Instruction]:
+    """Sends an instruction to an agent; what is None is left to the server.
+
+    `expect` names the signal that acknowledges it: a type, or {"type": …, "match": {…}}.
+    """
+    options = {
+        "max_retries": max_retries,
+        "tracked": tracked,
+        "expect": {"type": expect} if isinstance(expect, str) else expect,
+        "priority": priority,
+        "on_failed": on_failed,
+        "register": register,
+    }
+    body = {"agent": agent, "content": content, **_given(options)}
+    key = idempotency_key or new_key()
+    return Call("POST", "/v1/instructions", Instruction.read, body, idempotency_key=key)
+
+
+def pull(limit: int = 10) -> Call[Pulled]:
+    """Takes up to `limit` waiting instructions; they count as delivered."""
+    return Call("POST", "/v1/instructions/pull", Pulled.read, {"limit": limit})
+
+
+def get(id: str) -> Call[Instruction]:
+    """One instruction as it is now."""
+    return Call("GET", f"/v1/instructions/{_part(id)}", Instruction.read)
+
+
+def cancel(id: str) -> Call[Instruction]:
+    """Takes an instruction back; refused once it is settled."""
+    return Call("POST", f"/v1/instructions/{_part(id)}/cancel", Instruction.read, {})
+
+
+def ack(id: str, *, outcome: Outcome | None = None, note: str | None = None) -> Call[Instruction]:
+    """Acknowledges one instruction; a second time changes nothing."""
+    body = _given({"outcome": outcome, "note": note})
+    return Call("POST", f"/v1/instructions/{_part(id)}/ack", Instruction.read, body)
+
+
+def acks(ids: Sequence[str]) -> tuple[Call[tuple[Acked, ...]], ...]:
+    """Acknowledges many: as many calls as the server's limit per call asks for."""
+    chunks = (list(ids[at : at + PAGE]) for at in range(0, len(ids), PAGE))
+    return tuple(Call("POST", "/v1/instructions/ack", _acked, {"ids": ids}) for ids in chunks)
+
+
+def instructions(
+    *, state: str | Iterable[str] | None = None, agent: str | None = None
+) -> Call[Page[Instruction]]:
+    """Instructions, newest first; `state` is one state or several."""
+    states = state if state is None or isinstance(state, str) else ",".join(state)
+    params = _given({"state": states, "agent": agent, "limit": str(PAGE)})
+    return Call("GET", "/v1/instructions", _page(Instruction.read), params=params)
+
+
+def signal(type: str, data: Mapping[str, Any] | None = None) -> Call[tuple[str, ...]]:
+    """Reports an event; gives the ids of the instructions that it acknowledged."""
+    body = {"type": type, "data": data or {}}
+    return Call("POST", "/v1/signals", _ids, body)
+
+
+def stats(window: str = "24h") -> Call[Stats]:
+    """How instructions fared, in the project and for each agent."""
+    return Call("GET", "/v1/stats", Stats.read, params={"window": window})
+
+
+def agents() -> Call[Page[Agent]]:
+    """The agents of the project."""
+    params = {"limit": str(PAGE)}
+    return Call("GET", "/v1/agents", _page(Agent.read), params=params)
+
+
+def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
+    """The call for the page after this one, or None at the end."""
+    if not page.next_cursor:
+        return None
+    return replace(call, params={**call.params, "cursor": page.next_cursor})
+
+
+def _acked(answer: Any) -> tuple[Acked, ...]:
+    return Acked.read_all(answer["data"])
+
+
+def _ids(answer: Any) -> tuple[str, ...]:
+    return tuple(answer["acknowledged"])
+
+
+def _page(read: Callable[[Any], T]) -> Callable[[Any], Page[T]]:
+    return lambda data: Page(tuple(read(row) for row in data["data"]), data.get("next_cursor"))
+
+
+def _object(data: Any) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise TypeError("not a JSON object")
+    return data
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _part(id: str) -> str:
+    # An id is one part of the path, whatever a caller hands in.
+    return quote(id, safe="") or "-"

@@ -1,0 +1,174 @@
+"""What the API answers, as frozen values; fields that this version does not know are in `raw`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from datetime import datetime
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """Read from JSON: what is unknown is kept in `raw` alone, what is missing has its default."""
+
+    raw: Json = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def read(cls, data: Json) -> Self:
+        known = [column for column in fields(cls) if column.name in data and column.name != "raw"]
+        return cls(
+            raw=data, **{column.name: _reader(column)(data[column.name]) for column in known}
+        )
+
+    @classmethod
+    def read_all(cls, rows: list[Json]) -> tuple[Self, ...]:
+        return tuple(cls.read(row) for row in rows)
+
+
+def _reader(column: Field[Any]) -> Callable[[Any], Any]:
+    default = _instant if column.name.endswith("_at") else _as_it_is
+    reader: Callable[[Any], Any] = column.metadata.get("read", default)
+    return reader
+
+
+def _instant(value: str | None) -> datetime | None:
+    return datetime.fromisoformat(value) if value else None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Instruction(Value):
+    """Text sent to an agent. `text` is what the agent reads, `content` what was sent."""
+
+    id: str
+    content: str = ""
+    text: str = ""
+    state: str = ""
+    urgency: str = ""
+    agent: str = ""
+    agent_name: str = ""
+    tracked: bool = True
+    retry_count: int = 0
+    max_retries: int = 3
+    deliveries: int = 0
+    expect: Json | None = None
+    on_failed: str = ""
+    outcome: str | None = None
+    note: str | None = None
+    deduplicated: bool = False
+    late: bool = False
+    sent_by: Json | None = None
+    acknowledged_by: Json | None = None
+    queued_at: datetime | None = None
+    delivered_at: datetime | None = None
+    acknowledged_at: datetime | None = None
+    failed_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    late_ack_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.state == "acknowledged"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still waits for its agent."""
+        return self.state in {"queued", "delivered"}
+
+    @property
+    def data(self) -> Json:
+        """The data of the signal that acknowledged it, or nothing."""
+        return (self.acknowledged_by or {}).get("data") or {}
+
+
+@dataclass(frozen=True)
+class Pulled(Value):
+    """What one pull delivered, in order; `retry_after_s` 0 says that more is waiting."""
+
+    data: tuple[Instruction, ...] = field(default=(), metadata={"read": Instruction.read_all})
+    retry_after_s: float = 0
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True)
+class Acked(Value):
+    """The result for one id of a list of acks."""
+
+    id: str
+    status: int
+    instruction: Instruction | None = field(
+        default=None, metadata={"read": lambda row: row and Instruction.read(row)}
+    )
+
+
+@dataclass(frozen=True)
+class Agent(Value):
+    """A named worker."""
+
+    id: str
+    name: str = ""
+    paused: bool = False
+    last_seen_at: datetime | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Me(Value):
+    """Whom the token speaks for."""
+
+    kind: str
+    name: str = ""
+    project: Json = field(default_factory=dict)
+    agent: Json | None = None
+    scopes: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    limits: Json = field(default_factory=dict)
+    token: Json = field(default_factory=dict)
+    poll_every_s: float = 0
+    server_time: datetime | None = field(default=None, metadata={"read": _instant})
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Numbers(Value):
+    """How instructions fared: of a project, or of one agent by name."""
+
+    name: str = ""
+    sent: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    waiting: int = 0
+    retry_rate: float | None = None
+    ack_p50_s: float | None = None
+    ack_p95_s: float | None = None
+    levels: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+
+
+@dataclass(frozen=True)
+class Stats(Value):
+    """The numbers of a project and of each of its agents."""
+
+    window_s: float = 0
+    project: Numbers = field(default_factory=Numbers, metadata={"read": Numbers.read})
+    agents: tuple[Numbers, ...] = field(default=(), metadata={"read": Numbers.read_all})
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """One page of a list."""
+
+    data: tuple[T, ...]
+    next_cursor: str | None = None

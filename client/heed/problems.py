@@ -1,0 +1,70 @@
+"""What went wrong, as one class of error with the server's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class HeedError(Exception):
+    """The server refused a call, or gave an answer that is not Heed's."""
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        status: int = 0,
+        code: str = "",
+        title: str = "",
+        hint: str = "",
+        retryable: bool = False,
+        request_id: str = "",
+        errors: tuple[Mapping[str, Any], ...] = (),
+        retry_after_s: float | None = None,
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.title = title
+        self.detail = detail
+        self.hint = hint
+        self.retryable = retryable
+        self.request_id = request_id
+        self.errors = errors
+        self.retry_after_s = retry_after_s
+        self.problem: Mapping[str, Any] = problem or {}
+
+    def __str__(self) -> str:
+        facts = [self.code, f"request {self.request_id}" if self.request_id else ""]
+        known = ", ".join(fact for fact in facts if fact)
+        return f"{self.sentence} [{known}]" if known else self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """What went wrong, and in which fields, in one line."""
+        said = self.detail or self.title or "Heed refused the call."
+        fields = "; ".join(
+            _field(error) for error in self.errors if str(error.get("detail")) not in said
+        )
+        return f"{said.rstrip('.')}: {fields}" if fields else said
+
+
+class ServerAway(HeedError):
+    """No answer came: nothing listens there, or the connection broke or took too long."""
+
+
+def _field(error: Mapping[str, Any]) -> str:
+    return f"{error.get('pointer', '')} {error.get('detail', '')}".strip()
+
+
+def server_away(url: str, *, reason: str, connected: bool) -> ServerAway:
+    """The error for a call that got no answer from `url`."""
+    reason = reason.rstrip(".")
+    if connected:
+        detail = f"Heed at {url} did not answer: {reason}."
+        hint = "It may have carried the call out: look before you repeat it, or allow more time."
+    else:
+        detail = f"Heed cannot be reached at {url}: {reason}."
+        hint = "Start it with `make up`, or set HEED_URL to where it runs."
+    return ServerAway(detail, code="server_away", title="Server away", hint=hint, retryable=True)

@@ -1,0 +1,52 @@
+"""Whether a call is sent again, and after how long (pure)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+
+from heed.exchange import Answer, NoAnswer
+
+RETRIES = 2
+LONGEST_RETRY_AFTER = timedelta(seconds=60)
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 8.0
+
+
+def wait_before_next(
+    reply: Answer | NoAnswer, *, sent: int, retries: int = RETRIES, rand: float
+) -> float | None:
+    """Seconds to wait before try `sent + 1`, or None to take this reply as the last.
+
+    `rand` in [0, 1) is the jitter: handed in, so that the same inputs give the same wait.
+    """
+    if sent > retries or not worth_resending(reply):
+        return None
+    backoff = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (sent - 1)) * (0.5 + rand / 2)
+    asked = retry_after(reply) if isinstance(reply, Answer) else None
+    if asked is None:
+        return backoff
+    # A server that asks for more than a minute is not waited for: its caller decides.
+    return None if asked > LONGEST_RETRY_AFTER.total_seconds() else max(asked, backoff)
+
+
+def worth_resending(reply: Answer | NoAnswer) -> bool:
+    """Only what surely was not carried out, or what the server says to send again."""
+    if isinstance(reply, NoAnswer):
+        return not reply.connected
+    if reply.status == 409:
+        return reply.problem().get("code") == "idempotency_in_progress"
+    return reply.status == 429 or reply.status >= 500
+
+
+def retry_after(answer: Answer) -> float | None:
+    """The seconds that the Retry-After header asks for, in either of its forms."""
+    value = answer.headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return float(value)
+    try:
+        # Against the server's own Date, so that a wrong clock here does no harm.
+        until, since = (parsedate_to_datetime(v) for v in (value, answer.headers.get("date", "")))
+        return max(0.0, (until - since).total_seconds())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,98 @@
+"""Where Heed runs and which token speaks for us."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from heed.problems import HeedError
+
+
+class NotConfigured(HeedError):
+    """The URL or the token is missing or cannot be one."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    url: str
+    token: str = field(repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine, where no proxy may come between."""
+        return urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
+
+
+def read(
+    url: str | None = None,
+    token: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Settings from arguments, else from HEED_URL, HEED_TOKEN or HEED_TOKEN_FILE.
+
+    Raises NotConfigured where one is missing or malformed.
+    """
+    env = os.environ if environ is None else environ
+    return Settings(
+        url=tidy_url(url or env.get("HEED_URL", "")),
+        token=_tidy_token(token or env.get("HEED_TOKEN", "") or _token_from_file(env)),
+    )
+
+
+def tidy_url(url: str) -> str:
+    """The URL without trailing slashes and `/v1`; raises NotConfigured if it is none."""
+    if not url.strip():
+        raise _missing("HEED_URL is not set.", "For example: export HEED_URL=http://127.0.0.1:8000")
+    tidy = url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+    if not _is_http(tidy):
+        raise _missing(
+            f"HEED_URL is not a web address: {url.strip()}",
+            "It starts with http:// or https://, for example http://127.0.0.1:8000",
+        )
+    return tidy
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # Reading the port is what checks it.
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _token_from_file(env: Mapping[str, str]) -> str:
+    name = env.get("HEED_TOKEN_FILE", "")
+    if not name:
+        return ""
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise _missing(
+            f"HEED_TOKEN_FILE cannot be read: {name}: {reason}.",
+            "It is a file that holds the token alone.",
+        ) from error
+
+
+def _tidy_token(token: str) -> str:
+    tidy = token.strip()
+    if not tidy:
+        raise _missing(
+            "HEED_TOKEN is not set.",
+            "Make one on the server: .venv/bin/python manage.py token --kind agent --agent NAME",
+        )
+    if not tidy.isascii() or not tidy.isprintable() or " " in tidy:
+        raise _missing(
+            "HEED_TOKEN holds characters that no token has.",
+            "A token is one word that starts with heed_; copy it again.",
+        )
+    return tidy
+
+
+def _missing(detail: str, hint: str) -> NotConfigured:
+    return NotConfigured(detail, code="not_configured", title="Not configured", hint=hint)

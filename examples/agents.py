@@ -1,0 +1,197 @@
+"""Three small agents that speak to Heed over HTTP, each with its own idea of instructions.
+
+    HEED_URL=… HEED_TOKEN=… python examples/agents.py steady    # does what it is told, and says so
+    HEED_URL=… HEED_TOKEN=… python examples/agents.py picky     # only when it is IMPORTANT
+    HEED_URL=… HEED_TOKEN=… python examples/agents.py deaf      # pulls, and never answers
+
+Where a model would read the text and decide what to run, these look it up in a short table: what
+is not in it is never run. They report what they did as signals, so they need no ids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heed import Client, HeedError, Instruction
+
+OUTPUT_LIMIT = 2000
+ENTRIES_LIMIT = 100
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done, in the form of a signal."""
+
+    type: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+# ---- what these agents can do
+
+
+def run(line: str) -> Report:
+    """Runs a command, without a shell, and reports how it went."""
+    argv = shlex.split(line)
+    program = sys.executable if argv[0] == "python3" else argv[0]
+    data: dict[str, Any] = {"command": argv[0], "line": line}
+    try:
+        done = subprocess.run(
+            [program, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=20,
+        )
+    except FileNotFoundError:
+        return Report("fs_command", data | {"found": False, "exit_code": 127, "output": ""})
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Report("fs_command", data | {"found": True, "exit_code": 126, "output": str(error)})
+    output = done.stdout.decode(errors="replace").strip()[:OUTPUT_LIMIT]
+    return Report(
+        "fs_command", data | {"found": True, "exit_code": done.returncode, "output": output}
+    )
+
+
+def list_folder(path: str) -> Report:
+    folder = Path(path)
+    entries = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    data = {"path": path, "exists": folder.is_dir(), "entries": entries[:ENTRIES_LIMIT]}
+    return Report("fs_directory", data)
+
+
+def read_text(path: str) -> Report:
+    file = Path(path)
+    content = file.read_text(errors="replace")[:OUTPUT_LIMIT] if file.is_file() else ""
+    return Report("fs_file", {"path": path, "exists": file.is_file(), "content": content})
+
+
+def describe_system() -> Report:
+    about = {"os": platform.system(), "release": platform.release(), "machine": platform.machine()}
+    return Report("client_context", about)
+
+
+COMMANDS = (
+    "python3 --version",
+    "git --version",
+    "openspec --version",
+    "uname -sr",
+    "date -u",
+    "df -h .",
+    "nproc",
+    "uptime",
+)
+# The words that an instruction must contain, and what is done then. Nothing else is ever done.
+KNOWN: Mapping[str, Callable[[], Report]] = {
+    **{f"`{line}`": lambda line=line: run(line) for line in COMMANDS},  # type: ignore[misc]
+    "`openspec/`": lambda: list_folder("openspec"),
+    "`.workflow.yaml`": lambda: read_text(".workflow.yaml"),
+    "operating system": describe_system,
+}
+
+
+def obey(text: str) -> Report | None:
+    """Does what the text says; None where these agents do not know how."""
+    return next((do() for words, do in KNOWN.items() if words in text), None)
+
+
+# ---- how they take instructions
+
+
+def steady(heed: Client, instruction: Instruction) -> str:
+    """Does it at once and reports it; what it can't do, it declines."""
+    report = obey(instruction.text)
+    if report is None:
+        heed.instructions.ack(instruction.id, outcome="declined", note="I do not know how.")
+        return "declined, not among what it knows"
+    if instruction.id not in heed.signal(report.type, report.data):
+        # Nobody said which signal to expect, so the answer goes by id.
+        heed.instructions.ack(instruction.id, note=str(report.data.get("output", ""))[:200])
+    return f"done, {summary(report)}"
+
+
+def picky(heed: Client, instruction: Instruction) -> str:
+    """As steady, but only once the reminder is marked as important."""
+    if not instruction.text.startswith("**IMPORTANT:**"):
+        return "not important enough"
+    return steady(heed, instruction)
+
+
+def deaf(heed: Client, instruction: Instruction) -> str:
+    """Reads it, and that is all."""
+    return "ignored"
+
+
+def summary(report: Report) -> str:
+    if report.data.get("found") is False:
+        return f"{report.data['command']} is not there"
+    lines = str(report.data.get("output") or report.type).splitlines()
+    return f"reported {report.type}: {lines[-1][:60]}"
+
+
+AGENTS: Mapping[str, Callable[[Client, Instruction], str]] = {
+    "steady": steady,
+    "picky": picky,
+    "deaf": deaf,
+}
+
+
+def work(heed: Client, name: str, *, every_s: float | None) -> None:
+    """Pulls and acts for ever; a server that is away for a while is waited for."""
+    while True:
+        wait = every_s or 5.0
+        try:
+            pulled = heed.instructions.pull()
+            wait = every_s or pulled.retry_after_s or wait
+            for instruction in pulled:
+                said = AGENTS[name](heed, instruction)
+                print(f"{name:<7}| {instruction.text}  →  {said}", flush=True)
+        except HeedError as error:
+            if not error.retryable:
+                raise
+            print(f"{name:<7}| {error.sentence}", file=sys.stderr, flush=True)
+        time.sleep(wait)
+
+
+def leave_with_parent() -> None:
+    """Ends this process when stdin closes: whoever holds its other end, has ended or let go."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("agent", choices=AGENTS)
+    parser.add_argument("--every", type=float, metavar="SECONDS", help="how often to pull")
+    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    args = parser.parse_args()
+    if args.with_parent:
+        leave_with_parent()
+    try:
+        with Client() as heed:
+            work(heed, args.agent, every_s=args.every)
+    except HeedError as error:
+        print(f"{args.agent}: {error.sentence} {error.hint}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The command as a process, and a faulty line to put in between."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.client.faulty import FaultyLine
+from tests.serving import Heed, environment
+
+
+@pytest.fixture
+def line(heed_server: Heed) -> Iterator[FaultyLine]:
+    with FaultyLine(heed_server.url) as line:
+        yield line
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Runs the command `heed` as a process of its own."""
+
+    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "heed", *args],
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=30,
+            env=environment(env or {}),
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run

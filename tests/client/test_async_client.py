@@ -1,0 +1,63 @@
+"""The async client: the same names, the same steps."""
+
+import asyncio
+import inspect
+
+import pytest
+from heed import AsyncClient, Client, HeedError, ServerAway
+
+from tests.client.faulty import Fault, FaultyLine
+from tests.serving import Heed
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def test_both_clients_have_the_same_names() -> None:
+    sync, other = Client("http://h", "heed_x"), AsyncClient("http://h", "heed_x")
+    assert public(Client) - {"close"} == public(AsyncClient) - {"aclose"}
+    for group in ("instructions", "agents"):
+        ours, theirs = type(getattr(sync, group)), type(getattr(other, group))
+        assert public(ours) == public(theirs)
+        for name in public(ours) - {"perform"}:
+            sync_verb, async_verb = (getattr(getattr(c, group), name) for c in (sync, other))
+            parameters = [list(inspect.signature(v).parameters) for v in (sync_verb, async_verb)]
+            assert parameters[0] == parameters[1], name
+
+
+def test_the_whole_way_there_and_back(heed_server: Heed, line: FaultyLine) -> None:
+    coder, orchestrating = heed_server.token("agent", "coder"), heed_server.token("orchestrator")
+    line.faults.append(Fault(503, {"Retry-After": "0"}, b"", after=True))
+
+    async def story() -> None:
+        async with (
+            AsyncClient(line.url, orchestrating) as producer,
+            AsyncClient(heed_server.url, coder) as agent_client,
+        ):
+            sent = await producer.instructions.send("coder", "Look", expect="looked")
+            other = await producer.instructions.send("coder", "Listen")
+            pulled = await agent_client.instructions.pull()
+            assert [each.text for each in pulled] == ["Look", "Listen"]
+            assert await agent_client.signal("looked", {"n": 1}) == (sent.id,)
+            assert (await agent_client.instructions.ack(other.id, note="yes")).is_acknowledged
+            (acked,) = await agent_client.instructions.ack([other.id])
+            assert acked.status == 200
+            seen = [each.id async for each in producer.instructions.list()]
+            assert seen == [other.id, sent.id]
+            assert (await producer.instructions.get(sent.id)).data == {"n": 1}
+            assert [each.name async for each in producer.agents.list()] == ["coder"]
+            assert (await producer.stats()).project.acknowledged == 2
+            with pytest.raises(HeedError):
+                await producer.instructions.cancel(sent.id)
+
+    asyncio.run(story())
+
+
+def test_nobody_listening() -> None:
+    async def story() -> None:
+        async with AsyncClient("http://127.0.0.1:1", "heed_x", retries=0) as client:
+            await client.me()
+
+    with pytest.raises(ServerAway):
+        asyncio.run(story())

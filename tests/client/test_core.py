@@ -1,0 +1,150 @@
+"""From a call to its result, step by step, without a line in between."""
+
+import json
+from typing import Any
+
+import pytest
+from heed import HeedError, Instruction, ServerAway, calls
+from heed.core import request_for, steps
+from heed.exchange import Answer, NoAnswer, Request, Wait
+from heed.settings import Settings
+from heed.version import __version__
+
+SETTINGS = Settings("http://heed", "heed_agt_x")
+AWAY = NoAnswer("refused", connected=False)
+
+
+def play(call: Any, *replies: Answer | NoAnswer) -> tuple[list[Request | Wait], Any]:
+    """The steps that were asked for, and the result."""
+    script = steps(call, settings=SETTINGS, retries=2, rand=lambda: 0.0)
+    waiting, asked, reply = iter(replies), [], None
+    try:
+        while True:
+            asked.append(script.send(reply))
+            reply = next(waiting) if isinstance(asked[-1], Request) else None
+    except StopIteration as end:
+        return asked, end.value
+
+
+def ok(body: Any, status: int = 200) -> Answer:
+    return Answer(status, {}, json.dumps(body).encode())
+
+
+def test_the_same_request_with_the_same_key_goes_out_again() -> None:
+    asked, sent = play(calls.send("coder", "Look"), AWAY, AWAY, ok({"id": "1"}, 201))
+    first, wait, second, longer, third = asked
+    assert first == second == third
+    assert (wait, longer) == (Wait(0.25), Wait(0.5))
+    assert isinstance(first, Request) and first.headers["Idempotency-Key"]
+    assert sent == Instruction("1")
+
+
+def test_two_sends_have_two_keys_but_a_given_key_is_kept() -> None:
+    keys = {
+        request_for(calls.send("a", "b", idempotency_key=key), SETTINGS).headers["Idempotency-Key"]
+        for key in (None, None, "mine", "mine")
+    }
+    assert len(keys) == 3 and "mine" in keys
+
+
+@pytest.mark.parametrize(
+    "call", [calls.pull(), calls.ack("1"), calls.signal("t"), calls.cancel("1"), calls.me()]
+)
+def test_what_creates_nothing_has_no_key(call: Any) -> None:
+    assert "Idempotency-Key" not in request_for(call, SETTINGS).headers
+
+
+def test_every_request_says_who_asks() -> None:
+    headers = request_for(calls.me(), SETTINGS).headers
+    assert headers["User-Agent"] == f"heed-python/{__version__}"
+    assert headers["Authorization"] == "Bearer heed_agt_x"
+
+
+def test_an_id_cannot_leave_its_place_in_the_path() -> None:
+    url = request_for(calls.get("../agents?x=1#y"), SETTINGS).url
+    assert url == "http://heed/v1/instructions/..%2Fagents%3Fx%3D1%23y"
+
+
+def test_what_is_not_given_is_left_to_the_server() -> None:
+    assert calls.send("coder", "Look").body == {"agent": "coder", "content": "Look"}
+    assert calls.send("coder", "Look", max_retries=0, tracked=False, expect="done").body == {
+        "agent": "coder",
+        "content": "Look",
+        "max_retries": 0,
+        "tracked": False,
+        "expect": {"type": "done"},
+    }
+
+
+def test_several_states_are_one_parameter() -> None:
+    assert calls.instructions(state=["queued", "failed"]).params["state"] == "queued,failed"
+    assert calls.instructions(state="failed").params["state"] == "failed"
+
+
+def test_many_acks_are_cut_to_what_one_call_takes() -> None:
+    ids = [str(number) for number in range(250)]
+    bodies = [call.body for call in calls.acks(ids)]
+    assert [len(body["ids"]) for body in bodies if body] == [100, 100, 50]
+    assert [id for body in bodies if body for id in body["ids"]] == ids
+
+
+def test_a_number_that_is_not_json_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        request_for(calls.signal("t", {"x": float("nan")}), SETTINGS)
+
+
+def test_a_problem_becomes_an_error_with_the_servers_words() -> None:
+    problem = {
+        "type": "http://heed/problems/unknown_agent",
+        "title": "No agent has this name",
+        "status": 422,
+        "detail": "No agent is called 'codr'.",
+        "code": "unknown_agent",
+        "retryable": False,
+        "hint": "Use one of the nearest names.",
+        "request_id": "r-1",
+        "nearest": ["coder"],
+        "errors": [{"pointer": "/agent", "detail": "Nobody has this name."}],
+    }
+    with pytest.raises(HeedError) as raised:
+        play(calls.send("codr", "Look"), ok(problem, 422))
+    error = raised.value
+    assert (error.status, error.code, error.retryable) == (422, "unknown_agent", False)
+    assert (error.title, error.hint) == (problem["title"], problem["hint"])
+    assert error.request_id == "r-1" and error.problem["nearest"] == ["coder"]
+    assert str(error) == (
+        "No agent is called 'codr': /agent Nobody has this name. [unknown_agent, request r-1]"
+    )
+
+
+def test_the_request_id_is_read_from_the_header_too() -> None:
+    answer = Answer(404, {"x-request-id": "r-2"}, b'{"code": "not_found", "detail": "No."}')
+    with pytest.raises(HeedError) as raised:
+        play(calls.get("1"), answer)
+    assert raised.value.request_id == "r-2"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, {}, b"<html>hello</html>"),
+        Answer(200, {}, b"[]"),
+        Answer(200, {}, b"{}"),
+        Answer(404, {}, b"<html>nothing here</html>"),
+        Answer(301, {"location": "https://heed/v1/me"}, b""),
+    ],
+)
+def test_another_server_at_the_address_is_told_apart(answer: Answer) -> None:
+    with pytest.raises(HeedError) as raised:
+        play(calls.me(), answer)
+    assert raised.value.code == "not_heed"
+    assert "HEED_URL" in raised.value.hint
+    assert answer.headers.get("location", "") in raised.value.detail
+
+
+def test_no_answer_is_an_error_of_its_own() -> None:
+    with pytest.raises(ServerAway) as raised:
+        play(calls.me(), AWAY, AWAY, AWAY)
+    assert raised.value.retryable and "cannot be reached" in raised.value.detail
+    with pytest.raises(ServerAway, match="did not answer"):
+        play(calls.me(), NoAnswer("it took too long", connected=True))

@@ -1,0 +1,93 @@
+"""The main job with nothing left out: HTTP, real agents' behaviour, a real beat and a real worker."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from django.db import connection
+from heed import Client
+
+from ledger.models import ClockRun, Event, Instruction
+from tests.serving import ROOT, Heed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def clockwork(heed_server: Heed) -> Iterator[None]:
+    """A Celery beat that ticks every second, and a worker, on the test database."""
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(
+        path=f"/{connection.settings_dict['NAME']}"
+    )
+    bell = urlsplit(os.environ["REDIS_URL"])._replace(path="/9")
+    env = os.environ | {
+        "DATABASE_URL": urlunsplit(database),
+        "REDIS_URL": urlunsplit(bell),
+        "HEED_IDLE_CHECK_SECONDS": "1",
+        "HEED_INSTRUCTION_MIN_AGE": "0",
+        "HEED_DB_POOL": "1",
+        "C_FORCE_ROOT": "1",
+    }
+    celery = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
+    schedule = os.path.join(os.environ["HEED_DATA"], "beat-test.db")
+    commands = [
+        [
+            *celery,
+            "worker",
+            "-P",
+            "threads",
+            "-c",
+            "2",
+            "-l",
+            "WARNING",
+            "--without-gossip",
+            "--without-mingle",
+        ],
+        [*celery, "beat", "-l", "WARNING", "--pidfile=", "-s", schedule],
+    ]
+    processes = [subprocess.Popen(command, cwd=ROOT, env=env) for command in commands]
+    try:
+        yield
+    finally:
+        for process in processes[::-1]:
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=20)
+
+
+def until(true: Callable[[], Any], seconds: float = 30) -> Any:
+    """Look again and again until it is true; the deadline is the test's failure, not its rhythm."""
+    deadline = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def test_a_deaf_agent_is_told_four_times_and_then_given_up(
+    clockwork: None, heed_server: Heed, producer: Client, agent_client: Client
+) -> None:
+    """S0.12, S0.20 by the real clock; an agent that acks is left alone meanwhile."""
+    ignored = producer.instructions.send("coder", "Check")
+    with heed_server.client("agent", "steady") as steady:
+        heard = producer.instructions.send("steady", "Check", expect={"type": "done"})
+        texts = []
+
+        def given_up() -> bool:
+            texts.extend(row.text for row in agent_client.instructions.pull().data)
+            if steady.instructions.pull().data:
+                assert steady.signal("done", {}) == (heard.id,)
+            return Instruction.objects.filter(pk=ignored.id, state="failed").exists()
+
+        until(given_up)
+    assert texts == ["Check", "Check", "**IMPORTANT:** Check", "**URGENT:** Check"]
+    assert producer.instructions.get(heard.id).state == "acknowledged"
+    assert Instruction.objects.get(pk=heard.id).deliveries == 1
+    told = Event.objects.filter(kind="instruction.failed").get()
+    assert (told.actor_type, told.actor_name) == ("system", "idle_check")
+    assert ClockRun.objects.get().name == "idle_check"

@@ -1,0 +1,91 @@
+"""A real server to speak to: gunicorn on the test database, and tokens for it."""
+
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from django.db import connection
+from heed import Client, calls
+
+from config.commands import Command
+from ledger import agents, tokens
+from ledger.journal import SYSTEM
+from ledger.models import Project
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Heed:
+    """A running Heed with a project of its own."""
+
+    url: str
+    project: Project
+
+    def token(self, kind: str, agent: str | None = None) -> str:
+        named = agents.register(agent, project=self.project, actor=SYSTEM) if agent else None
+        _, secret = tokens.issue(kind, project=self.project, agent=named, actor=SYSTEM)
+        return secret
+
+    def client(self, kind: str, agent: str | None = None, **options: Any) -> Client:
+        return Client(self.url, self.token(kind, agent), **options)
+
+
+@pytest.fixture(scope="session")
+def gunicorn(django_db_setup: None) -> Iterator[str]:
+    """The URL of a gunicorn on the test database, as `make up` runs it."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        process = serve(bound.fileno())
+        try:
+            with Client(url, "none", timeout=20) as client:
+                client.perform(calls.health())
+            yield url
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def serve(fd: int) -> "subprocess.Popen[bytes]":
+    """Gunicorn as `make up` starts it, but on a socket that is open already; it ends with us."""
+    gunicorn = "-m gunicorn -c python:config.web config.wsgi:application"
+    own = {"DATABASE_URL": database_of_tests(), "HEED_BIND": f"fd://{fd}", "HEED_WEB_WORKERS": "1"}
+    command = Command([sys.executable, *gunicorn.split()], env=os.environ | own, fds=(fd,))
+    return subprocess.Popen(command.argv, **command.options())
+
+
+def database_of_tests() -> str:
+    """The URL of the database that the tests write to."""
+    name = connection.settings_dict["NAME"]
+    return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}"))
+
+
+@pytest.fixture
+def heed_server(gunicorn: str, transactional_db: None) -> Heed:
+    return Heed(gunicorn, Project.objects.create(name=f"client-{uuid.uuid4()}"))
+
+
+@pytest.fixture
+def producer(heed_server: Heed) -> Iterator[Client]:
+    with heed_server.client("orchestrator") as client:
+        yield client
+
+
+@pytest.fixture
+def agent_client(heed_server: Heed) -> Iterator[Client]:
+    """The agent `coder`."""
+    with heed_server.client("agent", "coder") as client:
+        yield client
+
+
+def environment(more: dict[str, str]) -> dict[str, str]:
+    """What a process of an agent has: the client, and nothing of the server's."""
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "client")} | more
