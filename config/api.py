@@ -103,8 +103,9 @@ api = HeedAPI(
     docs_url="/docs" if settings.HEED["OPEN_DOCS"] else None,
     openapi_url="/openapi.json" if settings.HEED["OPEN_DOCS"] else None,
 )
-api.add_router("", platform.router)
+# Addresses are tried in this order: what agents ask for all the time comes first.
 api.add_router("", instructions.router)
+api.add_router("", platform.router)
 api.add_router("", agents.router)
 api.add_router("", escalations.router)
 

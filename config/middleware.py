@@ -28,7 +28,8 @@ class RequestId:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        asked = request.headers.get("X-Request-Id", "")
+        # Not request.headers: that would copy every header, at every request.
+        asked = request.META.get("HTTP_X_REQUEST_ID", "")
         request.id = asked if SANE_ID.fullmatch(asked) else uuid.uuid4().hex  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]

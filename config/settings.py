@@ -184,17 +184,18 @@ DATABASES["default"] |= {
     "OPTIONS": {
         **DATABASES["default"].get("OPTIONS", {}),
         "application_name": "heed",
-        "options": "-c lock_timeout=10s -c statement_timeout=60s"
-        " -c idle_in_transaction_session_timeout=60s",
         "connect_timeout": 5,
     },
 }
 if HEED["PREPARE"]:
-    DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
+    DATABASES["default"]["OPTIONS"] |= {
+        "prepare_threshold": 5,
+        "options": "-c lock_timeout=10s -c statement_timeout=60s"
+        " -c idle_in_transaction_session_timeout=60s",
+    }
 else:
-    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = (
-        True  # a transaction pooler stands between
-    )
+    # A transaction pooler stands between: it keeps neither cursors nor a session's settings.
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
 if flag("HEED_DB_POOL", False):
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
@@ -270,5 +271,6 @@ LOGGING = {
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
         "django": {"handlers": [], "level": "INFO"},
+        "httpx2": {"handlers": [], "level": "WARNING"},
     },
 }

@@ -13,11 +13,11 @@ admin.site.site_header = admin.site.site_title = "Heed"
 admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
+    path("v1/", api.urls),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
     path("problems/<slug:code>", health.problem_page),
-    path("v1/", api.urls),
     path(settings.HEED["ADMIN_PATH"], admin.site.urls),
     path("", include("dashboard.urls")),
 ]

@@ -29,6 +29,7 @@ def run(sql: str, /, **params: Any) -> list[Row]:
 
 
 def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     with (
         connection.wrap_database_errors,

@@ -1,11 +1,18 @@
-"""Django's PostgreSQL backend with a health check that costs no round trip."""
+"""Django's PostgreSQL backend: 18 or newer, and a health check that costs no round trip."""
 
 import select
 
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, features
+
+
+class DatabaseFeatures(features.DatabaseFeatures):
+    # uuidv7() and RETURNING old.*; an older server is refused with this number in the sentence
+    minimum_database_version = (18,)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    features_class = DatabaseFeatures
+
     def is_usable(self) -> bool:
         """Whether the idle connection still stands.
 

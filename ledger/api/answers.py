@@ -2,9 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -16,20 +14,7 @@ from ledger.idempotency import Answer
 from ledger.paging import Page
 
 JSON = "application/json"
-any_other = NinjaJSONEncoder().default
-
-
-def plain(value: Any) -> Any:
-    """What JSON has no form for, the two kinds first that every row is full of."""
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, datetime) and value.tzinfo is UTC:
-        precision = "milliseconds" if value.microsecond else "seconds"
-        return value.isoformat(timespec=precision)[: -len("+00:00")] + "Z"
-    return any_other(value)
-
-
-encode = json.JSONEncoder(default=plain, separators=(",", ":"), ensure_ascii=False).encode
+encode = NinjaJSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def answer(value: Any, status: int = 200) -> HttpResponse:

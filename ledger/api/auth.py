@@ -83,7 +83,7 @@ def refuse_large(request: HttpRequest) -> None:
     left = min(size, DRAIN)
     while left > 0 and (chunk := request.read(min(left, 65_536))):
         left -= len(chunk)
-    raise PayloadTooLarge(f"The body has {size} bytes.", limit_bytes=limit)
+    raise PayloadTooLarge(f"The body has {size} of at most {limit} bytes.", limit_bytes=limit)
 
 
 def actor(principal: Principal) -> Actor:

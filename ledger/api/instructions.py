@@ -57,7 +57,7 @@ def the_agent(body: schemas.InstructionIn, project_id: UUID, request: KnownReque
     project = Project.objects.get(pk=project_id)
     if body.register_:
         who = actor(request.auth)
-        return agents.register(body.agent, project=project, actor=who)
+        return agents.register(body.agent, project=project, actor=who, request_id=request.id)
     return agents.named(body.agent, project=project)
 
 

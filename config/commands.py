@@ -1,0 +1,72 @@
+"""Programs that never outlive who started them: what to run, as whom, and what ends it."""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from config.places import PROJECT, Refused, User
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def die_with(parent: int, sent: signal.Signals) -> None:
+    """Has the kernel send `sent` to this process as soon as the process `parent` is gone."""
+    LIBC.prctl(PR_SET_PDEATHSIG, int(sent), 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel was asked
+        os.kill(os.getpid(), sent)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run, as whom, what it says that nobody needs, and the signals that end it."""
+
+    argv: list[str]
+    cwd: Path = PROJECT
+    env: dict[str, str] | None = None
+    user: User | None = None
+    quiet: re.Pattern[str] | None = None
+    stop: signal.Signals = signal.SIGTERM
+    orphaned: signal.Signals = signal.SIGTERM
+    fds: tuple[int, ...] = ()
+
+    def options(self) -> dict[str, Any]:
+        """What `subprocess` is told: a session of its own, so Ctrl-C reaches the parent alone."""
+        return {
+            "cwd": self.cwd,
+            "env": self.env,
+            "pass_fds": self.fds,
+            "start_new_session": True,
+            "preexec_fn": self.before_exec(),
+            **(self.as_user() if self.user else {}),
+        }
+
+    def as_user(self) -> dict[str, Any]:
+        assert self.user
+        return {"user": self.user.uid, "group": self.user.gid, "extra_groups": [], "umask": 0o077}
+
+    def before_exec(self) -> Callable[[], None]:
+        """Runs in the child after the switch of user, which would undo it."""
+        parent, sent = os.getpid(), self.orphaned
+        return lambda: die_with(parent, sent)
+
+
+def run_once(command: Command, text: str = "") -> None:
+    """Runs a short program to its end; raises Refused with what it said if it failed."""
+    done = subprocess.run(
+        command.argv,
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **command.options(),
+    )
+    # Single-user Postgres answers 0 whatever its statements came to.
+    if done.returncode or "ERROR:" in done.stdout:
+        raise Refused(f"{Path(command.argv[0]).name} failed:\n{done.stdout.strip()}")

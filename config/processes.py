@@ -1,0 +1,123 @@
+"""One process among several in a terminal: its output, its restarts and its end."""
+
+import asyncio
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+from config.commands import Command
+
+BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
+STEADY = 30  # seconds that a process must have lived for its next wait to be the shortest again
+GRACE = 15  # seconds to stop in before it is killed
+COLOURS = {"heed": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}
+WORDS = {signal.SIGKILL: "was killed", signal.SIGSEGV: "crashed"}
+
+
+class Terminal:
+    """Prints lines without ever holding up who says them: a stuck reader loses lines instead."""
+
+    def __init__(self) -> None:
+        self.coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self.lines: queue.Queue[str | None] = queue.Queue(maxsize=2000)
+        self.writer = threading.Thread(target=self.write, daemon=True)
+        self.writer.start()
+
+    def say(self, name: str, text: str) -> None:
+        label = f"{name:>8} |"
+        if self.coloured:
+            label = f"\x1b[{COLOURS.get(name, 36)}m{label}\x1b[0m"
+        for line in text.splitlines():
+            with suppress(queue.Full):
+                self.lines.put_nowait(f"{label} {line}\n")
+
+    def write(self) -> None:
+        while (line := self.lines.get()) is not None:
+            with suppress(OSError):  # the reader may be gone
+                os.write(1, line.encode(errors="replace"))
+
+    def close(self) -> None:
+        with suppress(queue.Full):
+            self.lines.put_nowait(None)
+        self.writer.join(timeout=1)
+
+
+class Process:
+    """One program, run once or kept running, whose output goes to the terminal under its name."""
+
+    def __init__(self, name: str, command: Command, terminal: Terminal) -> None:
+        self.name, self.command, self.terminal = name, command, terminal
+        self.running: asyncio.subprocess.Process | None = None
+        self.stopping = False
+
+    async def run(self) -> int:
+        """Runs it to its end and returns the exit code, negative for a signal."""
+        self.running = await asyncio.create_subprocess_exec(
+            *self.command.argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            limit=1 << 20,
+            **self.command.options(),
+        )
+        assert self.running.stdout
+        printing = asyncio.create_task(self.print(self.running.stdout))
+        code = await self.running.wait()
+        # Its own children may hold the pipe open for longer than it lived.
+        await asyncio.wait({printing}, timeout=0.5)
+        return code
+
+    async def print(self, output: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await output.readline()
+            except ValueError:
+                continue  # longer than the buffer
+            if not line:
+                return
+            text = line.decode(errors="replace")
+            if not (self.command.quiet and self.command.quiet.search(text)):
+                self.terminal.say(self.name, text)
+
+    async def keep_running(self) -> None:
+        """Starts it again whenever it ends, after a longer wait each time."""
+        waits = iter(BACK_OFF)
+        while not self.stopping:
+            started = time.monotonic()
+            code = await self.run()
+            if self.stopping:
+                return
+            if time.monotonic() - started > STEADY:
+                waits = iter(BACK_OFF)
+            wait = next(waits, BACK_OFF[-1])
+            self.terminal.say("heed", f"{self.name} {how_it_ended(code)}; again in {wait:g} s")
+            await asyncio.sleep(wait)
+
+    def is_alive(self) -> bool:
+        return self.running is not None and self.running.returncode is None
+
+    async def stop(self) -> None:
+        """Asks it to stop, and kills what is left of it when its time is over."""
+        self.stopping = True
+        if self.running and self.is_alive():
+            with suppress(ProcessLookupError):
+                self.running.send_signal(self.command.stop)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.running.wait(), GRACE)
+            self.kill()
+
+    def kill(self) -> None:
+        """Kills it with what is left of its children, which share its process group."""
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.killpg(self.running.pid, signal.SIGKILL)
+
+
+def how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with {code}"
+    return WORDS.get(signal.Signals(-code), f"was ended by {signal.Signals(-code).name}")

@@ -1,0 +1,23 @@
+"""How static files are kept: with the hash of their content in the name, and gzipped."""
+
+import gzip
+from typing import Any
+
+from whitenoise.compress import Compressor
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+
+class QuickCompressor(Compressor):  # type: ignore[misc]
+    """Every start compresses: Brotli would take longer than all the rest of it together."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options | {"use_brotli": False})
+
+    @staticmethod
+    def compress_gzip(data: bytes) -> bytes:
+        return gzip.compress(data, compresslevel=4, mtime=0)
+
+
+class GzippedManifest(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
+    def create_compressor(self, **options: Any) -> Compressor:
+        return QuickCompressor(**options)

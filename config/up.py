@@ -1,0 +1,97 @@
+"""Everything in one terminal: what must hold before anything is started, and then the supervisor.
+
+`python -m config.up` needs nothing but the standard library and the wheels of the two servers.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from config import embedded, places
+from config.commands import die_with
+from config.places import PROJECT, Place, Refused, write_private
+from config.processes import GRACE
+from config.supervisor import Supervisor, given_servers, url_of
+
+
+def open_door() -> socket.socket:
+    """Takes the port that the web server answers on; raises Refused if it is not to be had."""
+    host, port = os.environ.get("HEED_HOST") or "127.0.0.1", chosen_port()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        other = embedded.free_port() if port else 0
+        raise Refused(
+            f"Port {port} on {host} can't be used: {error.strerror}. "
+            f"Choose another: HEED_PORT={other} make up"
+        ) from None
+
+
+def chosen_port() -> int:
+    raw = os.environ.get("HEED_PORT") or "8000"
+    if not raw.isdecimal() or int(raw) > 65535:
+        raise Refused(f"HEED_PORT must be a whole number from 0 to 65535, not {raw!r}.")
+    return int(raw)
+
+
+def running(data: Path) -> str | None:
+    """Where the instance of this data folder answers, if its supervisor lives."""
+    with suppress(OSError, ValueError, KeyError):
+        told = json.loads((data / "running.json").read_text())
+        os.kill(told["pid"], 0)
+        return f"{told['url']}/ (process {told['pid']})"
+    return None
+
+
+def take(data: Path) -> IO[str] | None:
+    """The lock of the data folder; None if another Heed runs here, which is said."""
+    for _ in range(10 * GRACE):
+        if (held := places.lock(data)) is not None:
+            return held
+        if (where := running(data)) is not None:
+            print(f"Heed already runs here: {where}")
+            return None
+        time.sleep(0.1)  # its supervisor is gone, and the rest about to follow
+    raise Refused(f"Processes of an earlier Heed still hold {data / 'lock'}.")
+
+
+async def supervise(place: Place, door: socket.socket, lock: IO[str]) -> int:
+    return await Supervisor(place, door, lock).run()
+
+
+def up(data: Path) -> int:
+    given_servers()
+    place = places.place_of(data)
+    held = take(data)
+    if held is None:
+        return 0
+    with held, open_door() as door:
+        told = {"pid": os.getpid(), "url": url_of(door)}
+        write_private(data / "running.json", json.dumps(told) + "\n")
+        return asyncio.run(supervise(place, door, held))
+
+
+def main(argv: list[str]) -> int:
+    data = Path(os.environ.get("HEED_DATA") or PROJECT / ".heed").resolve()
+    if "--with-parent" in argv:  # whoever kills make means us
+        die_with(os.getppid(), signal.SIGTERM)
+    try:
+        if "--remove" in argv:
+            places.remove(data)
+            return 0
+        return up(data)
+    except Refused as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

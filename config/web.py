@@ -1,0 +1,26 @@
+"""How gunicorn serves Heed: `gunicorn -c python:config.web config.wsgi:application`."""
+
+import os
+from contextlib import suppress
+
+bind = [os.environ.get("HEED_BIND") or f"127.0.0.1:{os.environ.get('HEED_PORT') or 8000}"]
+worker_class = "gthread"
+workers = int(os.environ.get("HEED_WEB_WORKERS") or 2)
+threads = int(os.environ.get("HEED_WEB_THREADS") or 8)
+preload_app = True  # imported once: half the start, and memory that the workers share
+keepalive = 75
+timeout = 60
+graceful_timeout = 8
+loglevel = "warning"
+control_socket_disable = True
+
+
+def on_starting(_server: object) -> None:
+    """Serves nothing before the database is ready, when started by `config.up`.
+
+    That keeps a pipe open until then; what comes in waits in the socket's queue meanwhile.
+    """
+    gate = os.environ.get("HEED_GATE")
+    if gate:
+        with suppress(OSError):
+            os.read(int(gate), 1)
