@@ -44,7 +44,7 @@ ROUTINE = re.compile(
     r"LOG:  (starting PostgreSQL|listening on|database system (was|is) (shut down|ready)"
     r"|shutting down|received fast shutdown|aborting any active"
     r"|background worker .* exited with exit code 1|could not receive data from client)"
-    r"|FATAL:  the database system is starting up"
+    r"|FATAL:  the database system is (starting up|not yet accepting)|Consistent recovery state"
     r"|oO0OoO0|Redis version=|Configuration loaded|Server initialized|overcommit_memory"
     r"|Received SIGTERM|User requested shutdown|Redis is now ready to exit"
 )

@@ -19,8 +19,8 @@ from config import __version__
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("HEED_DATA") or BASE_DIR / ".heed").resolve()
 
-if "DATABASE_URL" not in os.environ and (DATA_DIR / "env").is_file():
-    # `make up` wrote where its own servers are; whatever the environment says still wins.
+if (DATA_DIR / "env").is_file():
+    # `make up` wrote where its own servers are; whatever the environment says wins.
     environ.Env.read_env(str(DATA_DIR / "env"))
 env = environ.Env()
 
@@ -95,8 +95,8 @@ if len(SECRET_KEY) < 32:
     raise ImproperlyConfigured("HEED_SECRET_KEY must have at least 32 random characters.")
 DEBUG = False
 ALLOWED_HOSTS = env.list("HEED_HOSTS", default=[_public.hostname] if HEED_URL else ["*"])
+ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]  # health checks come from here
 if HEED_URL:
-    ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
@@ -271,6 +271,9 @@ LOGGING = {
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
         "django": {"handlers": [], "level": "INFO"},
+        # One line a request or a job says nothing that metrics and journal do not.
         "httpx2": {"handlers": [], "level": "WARNING"},
+        "celery.app.trace": {"handlers": [], "level": "WARNING"},
+        "celery.worker.strategy": {"handlers": [], "level": "WARNING"},
     },
 }

@@ -1,0 +1,51 @@
+# Needs Python 3.11 or newer and nothing else. 'make help' lists what there is.
+
+.PHONY: help up demo test check check-with-servers lock clean
+.DEFAULT_GOAL := help
+
+python := .venv/bin/python
+new-enough := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+some-python = $(or $(shell for each in $(python) python3 python3.14 python3.13 python3.12 python3.11; do \
+	if $$each $(new-enough); then echo $$each; break; fi; done),$(error Heed needs Python 3.11 or newer))
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /make \1#/p' Makefile | while IFS='#' read -r name what; do \
+		printf '%-11s %s\n' "$$name" "$$what"; done
+
+up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
+	@$(some-python) -m config.install requirements.lock
+	@exec $(python) -m config.up --with-parent
+
+demo: ## show instructions climbing the ladder on the running Heed, with three agents
+	@$(some-python) -m config.install requirements.lock
+	@$(python) manage.py demo
+
+test: ## run all tests; ARGS="-k heeded" picks some
+	@$(some-python) -m config.install tests/requirements.lock
+	@$(python) -m pytest $(ARGS)
+
+check: ## format, lint, templates, import direction, types, migrations, deployment
+	@$(some-python) -m config.install tests/requirements.lock
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	find templates dashboard -name '*.html' | xargs -r .venv/bin/djade --check --target-version 5.2
+	.venv/bin/lint-imports
+	@$(python) -m tests.services -- $(MAKE) --no-print-directory check-with-servers
+
+check-with-servers:
+	.venv/bin/mypy
+	$(python) manage.py makemigrations --check --dry-run
+	HEED_URL=https://heed.example.org $(python) manage.py check --deploy --fail-level WARNING
+
+compile := .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-header pyproject.toml
+
+lock: ## bring both lists of pinned packages up to date
+	@$(some-python) -m config.install tests/requirements.lock
+	$(compile) -o requirements.lock
+	$(compile) --extra dev -o tests/requirements.lock
+
+clean: ## remove all data, the virtual environment and every cache; refused while Heed runs
+	@$(some-python) -B -m config.up --remove
+	rm -rf .venv .*_cache .hypothesis client/build client/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

