@@ -2,7 +2,7 @@
 
     HEED_URL=… HEED_TOKEN=… python examples/agents.py steady    # does what it is told, and says so
     HEED_URL=… HEED_TOKEN=… python examples/agents.py picky     # only when it is IMPORTANT
-    HEED_URL=… HEED_TOKEN=… python examples/agents.py deaf      # pulls, and never answers
+    HEED_URL=… HEED_TOKEN=… python examples/agents.py deaf      # pulls, and answers people alone
 
 Where a model would read the text and decide what to run, these look it up in a short table: what
 is not in it is never run. They report what they did as signals, so they need no ids.
@@ -128,7 +128,9 @@ def picky(heed: Client, instruction: Instruction) -> str:
 
 
 def deaf(heed: Client, instruction: Instruction) -> str:
-    """Reads it, and that is all."""
+    """Reads it, and that is all, unless a person took the trouble to write it."""
+    if (instruction.sent_by or {}).get("type") == "user":
+        return steady(heed, instruction)
     return "ignored"
 
 

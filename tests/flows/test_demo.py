@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 
 from ledger.models import Agent, Instruction, Token
+from retries.models import Escalation
 from tests.serving import ROOT, database_of_tests
 
 Demo = Callable[..., "subprocess.Popen[str]"]
@@ -73,7 +76,7 @@ def until_all_are_gone(pids: list[int]) -> bool:
 
 
 def test_the_whole_ladder(demo: Demo, gunicorn: str, transactional_db: None) -> None:
-    running = demo(gunicorn, "--seconds", "9.5", "--speed", "5")
+    running = demo(gunicorn, "--seconds", "9.5", "--speed", "5", "--wait", "0")
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 0, out
     for text in ("steady | Run `python3", "picky  | **IMPORTANT:** ", "deaf   | **URGENT:** "):
@@ -83,6 +86,27 @@ def test_the_whole_ladder(demo: Demo, gunicorn: str, transactional_db: None) -> 
     assert "failed after 3 retries: Run `df -h .`" in out
     assert "5 failed" in out and "7 acknowledged" in out
     assert not Token.objects.filter(revoked_at=None).exists()
+
+
+def test_a_persons_fix_is_heeded_by_the_deaf_agent(
+    demo: Demo, gunicorn: str, transactional_db: None
+) -> None:
+    running = demo(gunicorn, "--seconds", "9.5", "--speed", "5", "--wait", "40")
+    assert running.stdout
+    said = []
+    for line in running.stdout:
+        said.append(line)
+        if "waits for you" in line:
+            break
+    escalation = Escalation.objects.open().get()
+    mara = Client()
+    mara.force_login(User.objects.create_user("mara", is_staff=True))
+    form = {"action": "fix", "fix": "Run `uptime` and say what you found.", "version": "1"}
+    mara.post(f"/escalations/{escalation.id}/answer/", form)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, said + [out]
+    escalation.refresh_from_db()
+    assert escalation.resent_as is not None and escalation.resent_as.state == "acknowledged"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -109,7 +133,7 @@ def test_it_can_run_again_but_not_beside_itself(
     assert "A demo runs already" in second and "Traceback" not in second
     first.send_signal(signal.SIGINT)
     assert "No agent is left running" in first.communicate(timeout=30)[0]
-    again = demo(gunicorn, "--seconds", "2")
+    again = demo(gunicorn, "--seconds", "2", "--wait", "0")
     out, _ = again.communicate(timeout=60)
     assert again.returncode == 0 and "deliveries" in out, out
 

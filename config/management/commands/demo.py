@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -25,6 +25,8 @@ from heed import Client, HeedError, Instruction, calls
 from ledger import agents, tokens
 from ledger.journal import Actor
 from ledger.models import Agent, Project, Token
+from ledger.models import Instruction as Sent
+from retries.models import Escalation
 from retries.reminders import Reminded, retry_unacknowledged
 
 DEMO = Actor("system", "demo", "demo")
@@ -51,6 +53,7 @@ class Plan:
     line: str
     max_retries: int = 3
     priority: bool = False
+    on_failed: str = "record"
 
     @property
     def content(self) -> str:
@@ -64,7 +67,7 @@ class Plan:
 # One for the deaf agent right after each tick: they climb one behind the other, so that the page
 # shows every rung of the ladder at the same time.
 PLANS = (
-    Plan(0.5, "deaf", "df -h ."),
+    Plan(0.5, "deaf", "df -h .", on_failed="escalate"),
     Plan(1, "picky", "git --version"),
     Plan(2, "steady", "python3 --version"),
     Plan(5.5, "deaf", "uptime"),
@@ -85,11 +88,20 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
+        parser.add_argument(
+            "--wait", type=float, default=180.0, help="how long to wait for your answer then (180)"
+        )
         parser.add_argument("--url", help="where Heed runs, if not where 'make up' started it")
         parser.add_argument("--speed", type=float, default=1.0, help="how many times as fast (1)")
 
     def handle(
-        self, *args: Any, url: str | None, seconds: float, speed: float, **options: Any
+        self,
+        *args: Any,
+        url: str | None,
+        seconds: float,
+        speed: float,
+        wait: float,
+        **options: Any,
     ) -> None:
         signal.signal(signal.SIGTERM, leave)
         logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -97,14 +109,16 @@ class Command(BaseCommand):
         try:
             with alone(), staged(url, pull_s=PULL_S / speed) as heed:
                 self.tell(f"Watch it at {url}/instructions/?project={PROJECT}  (Ctrl-C ends it)\n")
-                self.perform(heed, seconds=seconds, speed=speed)
+                sent = self.perform(heed, seconds=seconds, speed=speed)
+                self.wait_for_a_person(url, seconds=wait, speed=speed)
+                self.sum_up(heed, sent)
         except KeyboardInterrupt:
             self.tell("\nEnded. No agent is left running.")
         except HeedError as error:
             raise CommandError(f"{error.sentence} {error.hint}") from error
 
-    def perform(self, heed: Client, *, seconds: float, speed: float) -> None:
-        """Sends what is due and ticks the clock until the time is over, then sums up."""
+    def perform(self, heed: Client, *, seconds: float, speed: float) -> list[Instruction]:
+        """Sends what is due and ticks the clock until the time is over; what was sent."""
         project = Project.objects.get(name=PROJECT)
         sent: list[Instruction] = []
         start, ticked = time.monotonic(), 0.0
@@ -118,7 +132,21 @@ class Command(BaseCommand):
                 ticked += TICK_S
                 self.tick(project, elapsed, min_age=MIN_AGE / speed)
             time.sleep(0.1 / speed)
-        self.sum_up(heed, sent)
+        return sent
+
+    def wait_for_a_person(self, url: str, *, seconds: float, speed: float) -> None:
+        """Goes on until every question is answered and every answer heeded, or time is over."""
+        project = Project.objects.get(name=PROJECT)
+        start, asked = time.monotonic(), Escalation.objects.open().filter(project=project)
+        if not asked.exists() or not seconds:
+            return
+        self.tell(f"\n{asked.count()} waits for you: {url}/escalations/?project={PROJECT}")
+        self.tell("Answer it, with a fix such as: Run `uptime` and say what you found.")
+        self.tell("deaf hears no machine, but it hears a person. Ctrl-C ends the demo.\n")
+        waiting = Sent.objects.filter(project=project).awaiting_ack()
+        while time.monotonic() - start < seconds and (asked.exists() or waiting.exists()):
+            self.tick(project, (time.monotonic() - start) * speed, min_age=MIN_AGE / speed)
+            time.sleep(TICK_S / speed / 5)
 
     def send(self, heed: Client, plan: Plan) -> Instruction:
         self.tell(f"demo   | to {plan.agent}: {plan.content}")
@@ -128,6 +156,7 @@ class Command(BaseCommand):
             expect=plan.expect,
             max_retries=plan.max_retries,
             priority=plan.priority,
+            on_failed=plan.on_failed,
         )
 
     def tick(self, project: Project, elapsed: float, *, min_age: timedelta) -> None:
@@ -163,9 +192,7 @@ def plans(*, until_s: float) -> Iterator[Plan]:
     rounds = max(1, int((until_s + 1) // ROUND_S))
     for number in range(rounds):
         for plan in PLANS:
-            yield Plan(
-                plan.at_s + number * ROUND_S, plan.agent, plan.line, plan.max_retries, plan.priority
-            )
+            yield replace(plan, at_s=plan.at_s + number * ROUND_S)
     yield Plan(float("inf"), "", "")
 
 
