@@ -33,6 +33,9 @@ MATCH_SCALARS = 8
 
 # the rows that the caller may touch: an agent its own, everybody else those of the project
 OWN = "i.project_id = c.project_id and (c.agent_id is null or i.agent_id = c.agent_id)"
+# Behind a select the list's length means nothing to the planner, so it settles on one plan: a plan
+# made anew for every length costs more than running it.
+IDS = "array(select unnest(%(ids)s::uuid[]))"
 RETRIES = "jsonb_build_object('retry_count', m.retry_count)"
 
 
@@ -170,7 +173,8 @@ def pull_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}, picked as materialized (
         select id from ledger_instruction
         where agent_id = (select agent_id from caller) and state = '{State.QUEUED}'
-        order by position limit %(limit)s for update skip locked
+        -- behind a select for the reason that IDS has
+        order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
     journalled as ({journalled("moved", Kind.INSTRUCTION_DELIVERED)})
     select m.*, c.agent_name from caller c left join moved m on true
@@ -182,7 +186,7 @@ def acknowledge_statement(caller: type[Caller]) -> str:
     own = OWN if caller is Known else "i.agent_id = c.agent_id"
     ack = instruction_to(
         State.ACKNOWLEDGED,
-        where=f"i.id = any(%(ids)s) and {own} and i.tracked",
+        where=f"i.id = any({IDS}) and {own} and i.tracked",
         sets="outcome = %(outcome)s, note = %(note)s, acknowledged_by = "
         "jsonb_build_object('actor', c.actor_type, 'name', c.actor_name)",
     )
@@ -251,7 +255,7 @@ def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Ro
     sql.run(
         f"""with {caller.cte}, late as (
             update ledger_instruction i set late_ack_at = %(now)s from caller c
-            where i.id = any(%(ids)s) and {OWN} and i.late_ack_at is null
+            where i.id = any({IDS}) and {OWN} and i.late_ack_at is null
                 and i.state in ('{State.FAILED}', '{State.CANCELLED}') and i.tracked
             returning i.*, i.state as from_state
         ) {journalled("late", Kind.INSTRUCTION_ACKNOWLEDGED_LATE)}""",
@@ -263,7 +267,7 @@ def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Ro
         f"""with {caller.cte} select {moves.columns("i")}, a.name as agent_name,
             i.state in ('{State.FAILED}', '{State.CANCELLED}') as late
         from caller c, ledger_instruction i join ledger_agent a on a.id = i.agent_id
-        where i.id = any(%(ids)s) and {OWN}""",
+        where i.id = any({IDS}) and {OWN}""",
         ids=ids,
         now=now,
         **caller.params,
@@ -281,14 +285,17 @@ def acknowledge_instruction(
         acknowledge([UUID(str(instruction_id))], caller=caller, now=now)
 
 
-CANCEL = f"""with {Known.cte}, moved as ({
-    instruction_to(
-        State.CANCELLED,
-        where=f"({OWN}) and (i.tracked or i.state = '{State.QUEUED}') "
-        "and (%(ids)s::uuid[] is null or i.id = any(%(ids)s))",
-    )
-}), journalled as ({journalled("moved", Kind.INSTRUCTION_CANCELLED)})
-select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
+def cancel_statement(which: str) -> str:
+    # A plain one that was delivered is over. Each half of the 'or' has an index of its own.
+    open = f"(i.state = '{State.QUEUED}' or i.state = '{State.DELIVERED}' and i.tracked)"
+    cancelled = instruction_to(State.CANCELLED, where=f"{which} and {open}")
+    return f"""with {Known.cte}, moved as ({cancelled}),
+    journalled as ({journalled("moved", Kind.INSTRUCTION_CANCELLED)})
+    select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
+
+
+CANCEL = cancel_statement(f"i.id = any({IDS}) and {OWN}")
+CANCEL_ALL = cancel_statement("i.agent_id = c.agent_id")
 
 
 def cancel(
@@ -303,7 +310,7 @@ def cancel_all(caller: Known, *, now: datetime) -> list[Row]:
     """Withdraw everything that is not settled for the caller's agent."""
     if caller.agent is None:
         raise TypeError("cancel_all needs the agent whose instructions are withdrawn")
-    return sql.run(CANCEL, ids=None, now=now, **caller.params)
+    return sql.run(CANCEL_ALL, now=now, **caller.params)
 
 
 def cancel_one(

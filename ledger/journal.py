@@ -141,10 +141,10 @@ class Cursor:
 def stream(after: Cursor, *, project_id: UUID | None = None, limit: int = 100) -> list[sql.Row]:
     """The settled events behind `after`, oldest first."""
     return sql.run(
-        f"""select * from ledger_event
+        f"""select e.*, e.tx::text as tx from ledger_event e
         where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
             and (%(project)s::uuid is null or project_id = %(project)s)
-        order by tx, id limit %(limit)s""",
+        order by e.tx, e.id limit %(limit)s""",
         tx=str(after.tx),
         id=after.id,
         project=project_id,
@@ -152,10 +152,12 @@ def stream(after: Cursor, *, project_id: UUID | None = None, limit: int = 100) -
     )
 
 
+# The columns are qualified in the order: bare, they would be the texts of the list.
+HEAD = f"""select tx::text, id::text from ledger_event where {SETTLED}
+    order by ledger_event.tx desc, ledger_event.id desc limit 1"""
+
+
 def head() -> Cursor:
     """The newest settled place: as long as it stands still, nothing new has happened."""
-    rows = sql.run(
-        f"""select tx::text, id::text from ledger_event where {SETTLED}
-        order by tx desc, id desc limit 1"""
-    )
+    rows = sql.run(HEAD)
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()

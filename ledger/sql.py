@@ -1,16 +1,14 @@
 """The one place that runs hand-written SQL: prepared, errors translated, deadlocks retried."""
 
-import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 from django.conf import settings
 from django.db import OperationalError, connection
+from psycopg.rows import dict_row
 
 Row = dict[str, Any]
 PREPARE = settings.HEED["PREPARE"]
-JSONB = 3802  # Django has its connections hand JSON out as text
 
 
 def run(sql: str, /, **params: Any) -> list[Row]:
@@ -34,25 +32,8 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
     with (
         connection.wrap_database_errors,
         # Django's own cursors bind on the client, which can't be prepared.
-        psycopg.Cursor(connection.connection, row_factory=as_dict) as cursor,
+        psycopg.Cursor(connection.connection, row_factory=dict_row) as cursor,
     ):
-        cursor.execute(sql, params, prepare=PREPARE)
+        # Binary, because Django has its connections hand JSON out as text.
+        cursor.execute(sql, params, prepare=PREPARE, binary=True)
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
-
-
-def as_dict(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
-    """A psycopg row factory: a dict by column, with JSON parsed."""
-    # `cursor.description` would make an object of every column, at every statement.
-    result = cursor.pgresult
-    count = result.nfields if result else 0
-    names = [(result.fname(n) or b"").decode() for n in range(count)]
-    parsed = [name for n, name in enumerate(names) if result.ftype(n) == JSONB]
-
-    def make(values: Sequence[Any]) -> Row:
-        row = dict(zip(names, values, strict=True))
-        for name in parsed:
-            if row[name] is not None:
-                row[name] = json.loads(row[name])
-        return row
-
-    return make

@@ -205,17 +205,20 @@ class Bearer:
     scope: str
     request_id: str = ""
     cte = """caller as materialized (
-        select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
+        select t.id as token_id, t.project_id, t.agent_id,
+            (select a.name from ledger_agent a where a.id = t.agent_id) as agent_name,
             'token' as actor_type, t.id::text as actor_id, t.name as actor_name
-        from ledger_token t left join ledger_agent a on a.id = t.agent_id
+        from ledger_token t
         where t.digest = %(digest)s and t.revoked_at is null
             and (t.expires_at is null or t.expires_at > %(now)s)
             and (%(scope)s = '' or %(scope)s = any(t.scopes))
     ), used as (
-        update ledger_token t set last_used_at = %(now)s from caller c where t.id = c.token_id
+        update ledger_token t set last_used_at = %(now)s
+        where t.id = (select token_id from caller)
             and (t.last_used_at is null or t.last_used_at < %(now)s - interval '1 minute')
     ), seen as (
-        update ledger_agent a set last_seen_at = %(now)s from caller c where a.id = c.agent_id
+        update ledger_agent a set last_seen_at = %(now)s
+        where a.id = (select agent_id from caller)
             and (a.last_seen_at is null or a.last_seen_at < %(now)s - interval '5 seconds')
     )"""
 

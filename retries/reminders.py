@@ -36,14 +36,20 @@ class Reminded:
         return Reminded(self.requeued + other.requeued, self.given_up + other.given_up)
 
 
-# Delivered longer ago than the minimum age, while nothing else waits for the agent. An index-only
-# walk finds the agents; a batch of them is a short transaction, so an ack never waits long.
-IDLE = f"""select distinct i.agent_id from ledger_instruction i
-where i.state = '{State.DELIVERED}' and i.tracked and i.delivered_at <= %(before)s
-    and (%(project)s::uuid is null or i.project_id = %(project)s)
-    and not exists (select from ledger_instruction q
-        where q.agent_id = i.agent_id and q.state = '{State.QUEUED}')
-order by i.agent_id"""
+# One look into the agent's queue. As 'not exists' it may become a join with all that is queued:
+# PostgreSQL believes in an empty queue until its next ANALYZE, and this check is what fills it.
+NOTHING_WAITS_FOR = f"""(select true from ledger_instruction q
+    where q.agent_id = {{}} and q.state = '{State.QUEUED}' limit 1) is null"""
+
+# Delivered longer ago than the minimum age, while nothing else waits for the agent. A batch of
+# agents is a short transaction, so an ack never waits long.
+IDLE = f"""select a.id as agent_id from ledger_agent a
+where (%(project)s::uuid is null or a.project_id = %(project)s)
+    and (select true from ledger_instruction i
+        where i.agent_id = a.id and i.state = '{State.DELIVERED}' and i.tracked
+            and i.delivered_at <= %(before)s limit 1)
+    and {NOTHING_WAITS_FOR.format("a.id")}
+order by a.id"""
 
 REQUEUE = instruction_to(
     State.QUEUED,
@@ -55,10 +61,9 @@ GIVE_UP = instruction_to(State.FAILED, where="i.id = any(array(select id from ri
 # A caller without a project: events take the project from the row that moved.
 REMIND = f"""with {Known.cte}, ripe as materialized (
     select i.id, i.retry_count >= i.max_retries as spent from ledger_instruction i
-    where i.agent_id = any(%(agents)s) and i.state = '{State.DELIVERED}' and i.tracked
-        and i.delivered_at <= %(before)s
-        and not exists (select from ledger_instruction q
-            where q.agent_id = i.agent_id and q.state = '{State.QUEUED}')
+    where i.agent_id = any(array(
+            select a from unnest(%(agents)s::uuid[]) a where {NOTHING_WAITS_FOR.format("a")}))
+        and i.state = '{State.DELIVERED}' and i.tracked and i.delivered_at <= %(before)s
     order by i.id for update of i skip locked
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
 told_again as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),

@@ -104,7 +104,7 @@ def test_a_persons_fix_is_heeded_by_the_deaf_agent(
     form = {"action": "fix", "fix": "Run `uptime` and say what you found.", "version": "1"}
     mara.post(f"/escalations/{escalation.id}/answer/", form)
     out, _ = running.communicate(timeout=60)
-    assert running.returncode == 0, said + [out]
+    assert running.returncode == 0, [*said, out]
     escalation.refresh_from_db()
     assert escalation.resent_as is not None and escalation.resent_as.state == "acknowledged"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -53,7 +53,7 @@ class Plan:
     line: str
     max_retries: int = 3
     priority: bool = False
-    on_failed: str = "record"
+    on_failed: Literal["record", "escalate"] = "record"
 
     @property
     def content(self) -> str:

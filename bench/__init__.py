@@ -1,0 +1,1 @@
+"""Heed measured against hand-written SQL and a bare endpoint; see README.md."""

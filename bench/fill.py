@@ -1,0 +1,123 @@
+"""Fills a database of Heed's with agents, tokens and instructions; run in a process of its own."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import django
+from django.db import connection
+
+# Instruction `g` is for agent `g % agents`, so every agent has its share and ids follow no agent.
+INSTRUCTIONS = """
+insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
+    retry_count, max_retries, deliveries, on_failed, position, sent_by_type, sent_by_id,
+    sent_by_name, queued_at, delivered_at, acknowledged_at, acknowledged_by, outcome, updated_at)
+select a.project_id, a.id, 'Look at thing ' || g, sha256(('Look at thing ' || g)::bytea), true,
+    %(state)s, %(retries)s, 3, 1, 'record', nextval('ledger_instruction_position'), 'token',
+    'bench', 'bench', now(), case when %(state)s <> 'queued' then now() - interval '1 hour' end,
+    case when %(state)s = 'acknowledged' then now() end,
+    case when %(state)s = 'acknowledged' then '{}'::jsonb end,
+    case when %(state)s = 'acknowledged' then 'done' end, now()
+from generate_series(%(first)s::int, %(last)s::int) g
+join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
+      from ledger_agent) a on a.n = g %% a.of
+"""
+EVENTS = """
+insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, to_state,
+    actor_type)
+select queued_at, project_id, 'instruction.queued', 'instruction', id, agent_id, 'queued', 'token'
+from ledger_instruction
+"""
+AGENTS = """
+insert into ledger_agent (project_id, name)
+select id, 'agent-' || lpad(g::text, 5, '0') from ledger_project, generate_series(1, %(count)s) g
+"""
+
+
+def run(statement: str, **params: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params)
+
+
+def agents(count: int) -> None:
+    run(AGENTS, count=count)
+
+
+def tokens(count: int) -> dict[str, str]:
+    """The secrets of new tokens by the name of their agent, for the first `count` agents."""
+    from ledger import tokens
+    from ledger.journal import SYSTEM
+    from ledger.models import Agent
+
+    found = Agent.objects.select_related("project").order_by("name")[:count]
+    return {
+        agent.name: tokens.issue("agent", project=agent.project, agent=agent, actor=SYSTEM)[1]
+        for agent in found
+    }
+
+
+def instructions(count: int, state: str, *, first: int = 1, retries: int = 0) -> None:
+    run(INSTRUCTIONS, first=first, last=first + count - 1, state=state, retries=retries)
+
+
+def many(count: int, state: str) -> None:
+    """A great many instructions, and a line of the journal for each."""
+    with indexes_later("ledger_event"), indexes_later("ledger_instruction"):
+        instructions(count, state)
+        events()
+
+
+def events() -> None:
+    """One line of the journal for every instruction."""
+    run(EVENTS)
+
+
+@contextmanager
+def indexes_later(table: str) -> Iterator[None]:
+    """Build a table's indexes once it is full: many times faster than row by row."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
+            " where indrelid = %s::regclass and not indisprimary",
+            [table],
+        )
+        found = dict(cursor.fetchall())
+        for name in found:
+            cursor.execute(f"drop index {name}")
+        yield
+        for definition in found.values():
+            cursor.execute(definition)
+
+
+def settle() -> None:
+    run("vacuum analyze")
+
+
+def ring(entry: str) -> None:
+    """Have the worker run an entry of the clock, as the clock does."""
+    from config.celery import app
+
+    due = app.conf.beat_schedule[entry]
+    app.send_task(due["task"], kwargs=due["kwargs"])
+
+
+def main(argv: list[str]) -> None:
+    """The steps as JSON, [[name, {arguments}], …]; prints what each returned, one line each."""
+    django.setup()
+    for name, arguments in json.loads(argv[0]):
+        print(json.dumps(STEPS[name](**arguments)))
+
+
+STEPS: dict[str, Callable[..., Any]] = {
+    "agents": agents,
+    "tokens": tokens,
+    "instructions": instructions,
+    "many": many,
+    "settle": settle,
+    "ring": ring,
+}
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,62 @@
+"""The floor's tables and statements: a token, an update, a line of history, and nothing else."""
+
+SCHEMA = """
+create table api_token (
+    id         bigint generated always as identity primary key,
+    name       text not null,
+    digest     text not null unique,
+    revoked_at timestamptz
+);
+create table task (
+    id          bigint generated always as identity primary key,
+    key         text not null unique,
+    payload     jsonb not null default '{}',
+    state       smallint not null default 0,
+    attempt     smallint not null default 0,
+    worker      text,
+    lease_until timestamptz,
+    created_at  timestamptz not null default now(),
+    updated_at  timestamptz not null default now()
+);
+create index task_queued on task (id) where state = 0;
+create table history (
+    id         bigint generated always as identity primary key,
+    task_id    bigint not null,
+    from_state smallint,
+    to_state   smallint not null,
+    actor      text not null,
+    at         timestamptz not null default now()
+);
+create index history_task on history (task_id, id);
+"""
+
+TOKENS = """
+insert into api_token (name, digest)
+select s, encode(sha256(s::bytea), 'hex') from unnest(%s::text[]) s
+"""
+
+FILL = """
+insert into task (key, state, worker, attempt, lease_until)
+select 'k' || g, 1, 'w', 1, now() + interval '1 hour' from generate_series(1, %s) g
+"""
+
+# One statement, one commit: no row back means a wrong token or a task that is not claimed.
+ACK = """
+with a as (
+    select id, name from api_token where digest = %s and revoked_at is null
+), u as (
+    update task set state = 2, lease_until = null, updated_at = now()
+    from a where task.id = %s and state = 1 returning task.id, attempt, a.name
+), h as (
+    insert into history (task_id, from_state, to_state, actor) select id, 1, 2, name from u
+)
+select id, attempt from u
+"""
+
+# The same in three, as it is usually written; with asyncpg's placeholders.
+AUTH = "select id, name from api_token where digest = $1 and revoked_at is null"
+UPDATE = (
+    "update task set state = 2, lease_until = null, updated_at = now()"
+    " where id = $1 and state = 1 returning id, attempt"
+)
+HISTORY = "insert into history (task_id, from_state, to_state, actor) values ($1, 1, 2, $2)"

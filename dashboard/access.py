@@ -1,0 +1,36 @@
+"""Who may see pages: staff who are signed in. Asked in every view, never in a template."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpResponse, HttpResponseBase
+from django.utils.cache import add_never_cache_headers
+
+P = ParamSpec("P")
+View = Callable[Concatenate[Any, P], HttpResponseBase]
+
+
+def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Until roles come, operators are active staff."""
+    return user.is_active and bool(getattr(user, "is_staff", False))
+
+
+def operators_only(view: View[P]) -> View[P]:
+    """Send others to sign in; a part of a page is refused instead, so that no form lands in it."""
+
+    @wraps(view)
+    def guarded(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        response: HttpResponseBase
+        if may_enter(request.user):
+            response = view(request, *args, **kwargs)
+        elif request.headers.get("HX-Request") == "true":
+            response = HttpResponse("You are signed out.", status=401, content_type="text/plain")
+        else:
+            response = redirect_to_login(request.get_full_path())
+        add_never_cache_headers(response)
+        return response
+
+    return guarded

@@ -1,0 +1,42 @@
+"""Label, icon and class of every state and urgency: their only home."""
+
+from dataclasses import dataclass
+
+from ledger.states import InstructionState, Urgency, urgency_of
+
+State = InstructionState
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """How something looks: a word, a symbol of icons.svg and a class."""
+
+    label: str
+    icon: str
+    css: str
+
+
+STATES = {
+    State.QUEUED: Badge("Queued", "s-queued", "st--queued"),
+    State.DELIVERED: Badge("Delivered", "s-delivered", "st--delivered"),
+    State.ACKNOWLEDGED: Badge("Acknowledged", "s-acked", "st--acked"),
+    State.FAILED: Badge("Gave up", "s-failed", "st--gaveup"),
+    State.CANCELLED: Badge("Cancelled", "s-aborted", "st--aborted"),
+}
+URGENCIES = {
+    Urgency.FIRST: Badge("First sending", "u-0", ""),
+    Urgency.AGAIN: Badge("Again", "u-again", "urg--again"),
+    Urgency.IMPORTANT: Badge("IMPORTANT", "u-1", "urg--1"),
+    Urgency.URGENT: Badge("URGENT", "u-2", "urg--2"),
+}
+GAVE_UP = Badge("Gave up", "u-3", "urg--3")
+
+
+def state_badge(state: str) -> Badge:
+    return STATES[State(state)]
+
+
+def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:
+    """How loud the last delivery was; three bars once Heed gave up."""
+    badge = URGENCIES[urgency_of(retry_count)]
+    return Badge(badge.label, GAVE_UP.icon, GAVE_UP.css) if gave_up else badge

@@ -1,0 +1,187 @@
+"""What the pages about agents ask the database: who asks, who is silent, what waits for whom."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
+
+from dashboard.feed import SLACK, first_id
+from dashboard.selectors import WINDOW, CountOf, of_project, remembered
+from dashboard.sparks import Bars, bars
+from ledger import sql
+from ledger.models import Agent, Instruction, Project, Token
+from ledger.states import InstructionState
+from ledger.statistics import SENT
+
+State = InstructionState
+
+PAGE = 50
+COUNTED = 1000  # nobody counts further than that
+HOURS = 24
+TOKENS_SHOWN = 20
+
+SHOWN = ("all", "silent", "paused", "waiting")
+
+QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=State.QUEUED).order_by()
+UNHEARD = Instruction.objects.filter(
+    agent=OuterRef("pk"), state=State.DELIVERED, tracked=True
+).order_by()
+HAS_WAITING = Exists(QUEUE) | Exists(UNHEARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of the list, and whether there is more on either side."""
+
+    agents: list[Any]
+    before: UUID | None  # the place that the page before this one ends at
+    after: UUID | None
+
+
+def agents(
+    project: Project | None, *, now: datetime, show: str = "all", name: str = ""
+) -> QuerySet[Any]:
+    """Agents with `silent`, `queued`, `unheard` and `waits_since`."""
+    rows = of_project(Agent.objects.all(), project)
+    if show == "silent":
+        rows = rows.silent(now)
+    elif show == "paused":
+        rows = rows.filter(paused=True)
+    elif show == "waiting":
+        rows = rows.filter(HAS_WAITING)
+    if name:
+        rows = rows.filter(name__icontains=name)
+    return with_extras(rows, now=now)
+
+
+def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
+    """What a line shows beside the row's own columns; each is looked up for the page's rows alone."""
+    oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
+    return rows.select_related("project").annotate(
+        silent=Exists(Agent.objects.silent(now).filter(pk=OuterRef("pk"))),
+        queued=CountOf(QUEUE.values("pk")[:COUNTED]),
+        unheard=CountOf(UNHEARD.values("pk")[:COUNTED]),
+        waits_since=Subquery(oldest),
+    )
+
+
+def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page:
+    """The agents next to a place: silent ones first, then by name."""
+    place = rows.filter(pk=before or after).first() if before or after else None
+    backwards = place is not None and before is not None
+    found = stretch(rows, place, backwards=backwards)
+    if backwards and len(found) <= PAGE:  # less than a whole page is before: that is the first page
+        place, backwards, found = None, False, stretch(rows, None, backwards=False)
+    more, found = len(found) > PAGE, found[:PAGE]
+    if not found:
+        return Page([], None, None)
+    if backwards:
+        found.reverse()
+    return Page(
+        found,
+        before=found[0].pk if (more if backwards else place) else None,
+        after=found[-1].pk if backwards or more else None,
+    )
+
+
+def stretch(rows: QuerySet[Any], place: Any, *, backwards: bool) -> list[Any]:
+    """One more than a page holds, away from the place."""
+    if place is not None:
+        rows = rows.filter(beyond(place, backwards=backwards))
+    order = ("silent", "-name", "-id") if backwards else ("-silent", "name", "id")
+    return list(rows.order_by(*order)[: PAGE + 1])
+
+
+def beyond(place: Any, *, backwards: bool) -> Q:
+    """The rows on one side of an agent, in the order of the list."""
+    side = "lt" if backwards else "gt"
+    same = Q(silent=place.silent)
+    later = same & (
+        Q(**{f"name__{side}": place.name}) | Q(**{"name": place.name, f"id__{side}": place.pk})
+    )
+    if place.silent != backwards:  # the others come on this side of all of its kind
+        later |= Q(silent=backwards)
+    return later
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many agents there are of each sort."""
+
+    all: int
+    silent: int
+    paused: int
+    waiting: int
+
+
+def counts(project: Project | None, *, now: datetime) -> Counts:
+    def count() -> Counts:
+        rows = of_project(Agent.objects.all(), project)
+        found = rows.aggregate(
+            all=Count("pk"),
+            paused=Count("pk", filter=Q(paused=True)),
+            waiting=Count("pk", filter=Q(HAS_WAITING)),
+        )
+        return Counts(silent=rows.silent(now).count(), **found)
+
+    return remembered(f"agents:{project.id if project else 'all'}", count)
+
+
+# ---- how busy they were
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """What was sent to an agent in each of the last 24 hours, red where it was given up."""
+
+    sent: int
+    bars: Bars
+
+
+BARS_TALL = 22
+NO_HOURS = Hours(0, bars((), (), tall=BARS_TALL))
+RHYTHM = f"""select i.agent_id, least({HOURS - 1},
+        floor(extract(epoch from i.queued_at - %(since)s) / 3600))::int as hour,
+    count(*) as sent, count(*) filter (where i.state = '{State.FAILED}') as failed
+{SENT} and i.id >= %(floor)s group by 1, 2"""
+
+
+def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
+    """Each agent's last 24 hours, oldest first."""
+
+    def read() -> dict[UUID, Hours]:
+        since = now - WINDOW
+        found: dict[UUID, tuple[list[int], list[int]]] = {}
+        rows = sql.run(
+            RHYTHM, since=since, floor=first_id(since - SLACK), project=id_of(project)
+        )
+        for row in rows:
+            sent, failed = found.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
+            sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]
+        return {
+            id: Hours(sum(sent), bars(sent, failed, tall=BARS_TALL))
+            for id, (sent, failed) in found.items()
+        }
+
+    return remembered(f"rhythm:{project.id if project else 'all'}", read)
+
+
+def id_of(project: Project | None) -> UUID | None:
+    return project.id if project else None
+
+
+# ---- one
+
+
+def one(agent_id: UUID, *, now: datetime) -> Any:
+    """One agent with its extras, or None."""
+    return with_extras(Agent.objects.filter(pk=agent_id), now=now).first()
+
+
+def tokens(agent: Agent) -> Sequence[Token]:
+    """Its tokens, those that still work first; never a digest."""
+    rows = Token.objects.filter(agent=agent).defer("digest")
+    return rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN]

@@ -1,0 +1,199 @@
+"""What the inbox asks the database: open questions, settled ones, and one with its story."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Left
+
+from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project
+from ledger import journal, sql
+from ledger.models import Agent, Instruction, Project
+from retries.models import Escalation
+from retries.states import EscalationState
+
+State = EscalationState
+
+PAGE = 30
+RECENT = 4
+SNIPPET = 120
+FORMER = 20  # nobody reads further back than that
+
+# what a list leaves in the table
+HEAVY_OF_INSTRUCTION = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
+HEAVY = (
+    "fix",
+    "note",
+    *(f"instruction__{name}" for name in HEAVY_OF_INSTRUCTION),
+    *(f"resent_as__{name}" for name in HEAVY_OF_INSTRUCTION),
+)
+
+
+LIVE_KEY = f"""select head.tx, head.id,
+    (select id from retries_escalation order by id desc limit 1) as opened,
+    (select id from retries_escalation where state <> '{State.OPEN}'
+        order by closed_at desc, id desc limit 1) as answered
+from (select) as one left join ({journal.HEAD}) head on true"""
+
+
+def live_key(*, now: datetime) -> str:
+    """Stands still as long as the inbox need not be drawn again; asked before it is read.
+
+    The newest one and the last answer count by themselves, because a long transaction holds the
+    journal's settled place back.
+    """
+    parts = ".".join(str(part or 0) for part in sql.run(LIVE_KEY)[0].values())
+    return f"{int(now.timestamp()) // BUCKET_SECONDS}~{parts}"
+
+
+# ---- the list
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of the list, and whether there is more on either side."""
+
+    lines: list[Escalation]  # with `start`
+    newer: UUID | None
+    older: UUID | None
+
+
+def open_ones(project: Project | None) -> QuerySet[Escalation]:
+    return of_project(Escalation.objects.open(), project)
+
+
+def open_count(project: Project | None) -> int:
+    return open_ones(project).count()
+
+
+def answered_count(project: Project | None) -> int:
+    """People answer them one by one: there are never too many to count."""
+    return of_project(answered(), project).count()
+
+
+def answered() -> QuerySet[Escalation]:
+    return Escalation.objects.exclude(state=State.OPEN)
+
+
+def lines(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
+    """The rows with what a line of the list shows."""
+    rows = of_project(rows, project)
+    return (
+        rows.select_related("agent", "project", "instruction", "resent_as")
+        .defer(*HEAVY)
+        .annotate(start=Left("instruction__content", SNIPPET))
+    )
+
+
+def open_page(project: Project | None, *, before: UUID | None, after: UUID | None) -> Page:
+    """Open ones, the longest waiting first."""
+    rows = lines(Escalation.objects.open(), project)
+    found = cut(rows, ("id",), before=before, after=after, newest_first=False)
+    if not found.lines and (before or after):  # all of them were answered meanwhile
+        return open_page(project, before=None, after=None)
+    return found
+
+
+def answered_page(project: Project | None, *, before: UUID | None, after: UUID | None) -> Page:
+    """Answered ones, the last answer first."""
+    return cut(
+        lines(answered(), project),
+        ("closed_at", "id"),
+        before=before,
+        after=after,
+        newest_first=True,
+    )
+
+
+def last_answered(project: Project | None) -> list[Escalation]:
+    return list(lines(answered(), project).order_by("-closed_at", "-id")[:RECENT])
+
+
+def cut(
+    rows: QuerySet[Any],
+    keys: tuple[str, ...],
+    *,
+    before: UUID | None,
+    after: UUID | None,
+    newest_first: bool,
+) -> Page:
+    """The rows next to a place, by keyset: no page is slower than the first."""
+    place = before or after
+    downwards = bool(before) if place else newest_first  # towards older ones
+    if place:
+        rows = rows.filter(beyond(place, keys, "lt" if downwards else "gt"))
+    order = [f"-{key}" if downwards else key for key in keys]
+    found = list(rows.order_by(*order)[: PAGE + 1])
+    more, found = len(found) > PAGE, found[:PAGE]
+    if not found:
+        return Page([], None, None)
+    oldest, newest = (found[-1], found[0]) if downwards else (found[0], found[-1])
+    return Page(
+        found if downwards == newest_first else found[::-1],
+        newer=newest.pk if (place if downwards else more) else None,
+        older=oldest.pk if (more if downwards else place) else None,
+    )
+
+
+def beyond(place: UUID, keys: tuple[str, ...], side: str) -> Q:
+    """Rows whose keys come after those of the row at `place`, seen to one side."""
+    if keys == ("id",):
+        return Q(**{f"id__{side}": place})
+    at = Escalation.objects.filter(pk=place).values(keys[0])[:1]
+    nearer = Q(**{keys[0]: at, f"id__{side}": place})
+    # the first condition lets the index find the place; the second is exact
+    return Q(**{f"{keys[0]}__{side}e": at}) & (Q(**{f"{keys[0]}__{side}": at}) | nearer)
+
+
+def next_open(project: Project | None, *, but: UUID) -> Escalation | None:
+    """The longest waiting one beside `but`."""
+    rows = lines(Escalation.objects.open().oldest_first(), project)
+    return rows.exclude(pk=but).first()
+
+
+# ---- one
+
+
+def by_id(escalation_id: UUID) -> bool:
+    return Escalation.objects.filter(id=escalation_id).exists()
+
+
+def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
+    """One with all its columns.
+
+    Beside it how many are `waiting` for its agent, whether that is `silent`, and the question that
+    came `following` what was sent for the answer.
+    """
+    waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
+    silent = Agent.objects.silent(now).filter(pk=OuterRef("agent"))
+    following = Escalation.objects.filter(instruction=OuterRef("resent_as"))
+    return (
+        Escalation.objects.filter(pk=escalation_id)
+        .select_related("agent", "project", "instruction__agent", "resent_as")
+        .annotate(
+            waiting=CountOf(waiting.order_by().values("pk")),
+            silent=Exists(silent),
+            following=Subquery(following.order_by("-id").values("pk")[:1]),
+        )
+        .first()
+    )
+
+
+CHAIN = """with recursive chain (id, before, depth) as (
+    select id, resend_of_id, 0 from ledger_instruction where id = %s
+    union all
+    select i.id, i.resend_of_id, c.depth + 1 from ledger_instruction i, chain c
+    where i.id = c.before and c.depth < %s
+) select id from chain where depth > 0"""
+
+
+def former(instruction: Instruction) -> list[Escalation]:
+    """What people answered to the instructions that this one repeats, oldest first."""
+    if instruction.resend_of_id is None:
+        return []
+    chain = RawSQL(CHAIN, (instruction.pk, FORMER))  # noqa: S611
+    rows = answered().filter(instruction_id__in=chain)
+    return list(rows.select_related("resent_as").order_by("id"))

@@ -1,0 +1,87 @@
+"""An answer that a person gives on the page: read from the form, given, and what came of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpRequest
+
+from ledger.journal import person
+from ledger.refusals import Invalid
+from retries import escalations
+from retries.escalations import AlreadyResolved, Choice, Option, VersionMismatch
+from retries.models import Escalation
+from retries.states import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the panel says to an answer that was just given; nothing where none was."""
+
+    status: int = 200
+    words: str = ""  # what was typed
+    mistake: str = ""  # what is wrong with the words
+    warning: str = ""  # why nothing was done
+    question: Option | None = None  # what is asked before it is done
+    is_done: bool = False
+    is_late: bool = False  # it was answered before
+    is_own: bool = False  # by the very same person
+
+    @property
+    def unsent(self) -> str:
+        """Words that would be lost."""
+        return self.words if self.is_late or self.is_done or self.question else ""
+
+
+NOTHING_SAID = Reply()
+
+
+def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
+    """Give the answer that was posted; what came of that."""
+    words = words_in(request)
+    if request.POST.get("action") not in Answer.values:
+        return Reply(422, words, warning="Choose one of the four answers. Nothing was done.")
+    action, actor = Answer(request.POST["action"]), person(request.user)
+    question = asked_first(escalation, action)
+    if question and "confirmed" not in request.POST:
+        return Reply(200, words, question=question)
+    try:
+        escalations.answer(
+            escalation.pk,
+            Choice(action, fix=words if action == Answer.FIX else ""),
+            among=Escalation.objects.all(),
+            actor=actor,
+            channel="page",
+            version=version_of(request),
+            now=now,
+            request_id=request.id,  # type: ignore[attr-defined]
+        )
+    except AlreadyResolved as refusal:
+        first = refusal.more["resolution"] or {}
+        is_own = first.get("by", {}).get("name") == actor.name
+        return Reply(409, words, is_late=True, is_own=is_own)
+    except VersionMismatch:
+        return Reply(412, words, warning="It has changed since you opened it. Nothing was done.")
+    except Invalid as refusal:
+        return Reply(422, words, mistake=refusal.detail)
+    return Reply(words="" if action == Answer.FIX else words, is_done=True)
+
+
+def words_in(request: HttpRequest) -> str:
+    """What was typed; a browser sends lines that end in CR LF."""
+    return request.POST.get("fix", "").replace("\r\n", "\n")
+
+
+def asked_first(escalation: Escalation, action: Answer) -> Option | None:
+    """The option, where a person is asked again before it is done."""
+    if not escalation.is_open:
+        return None
+    options = {option.name: option for option in escalations.options(escalation)}
+    return options[action] if options[action].confirm else None
+
+
+def version_of(request: HttpRequest) -> int:
+    """The version that was on the screen; a form without one is as good as stale."""
+    try:
+        return int(request.POST.get("version", ""))
+    except ValueError:
+        return -1

@@ -1,0 +1,376 @@
+"""What the pages ask the database: rows and figures, nothing decided here."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, cast
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
+from django.db.models import Value as V
+from django.db.models.functions import Left
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from dashboard import filters
+from dashboard.answers import AHEAD_CAP
+from dashboard.charts import LATENCY_EDGES
+from dashboard.filters import Query
+from dashboard.forecast import Clock, Forecast, forecast
+from ledger import journal, sql, statistics
+from ledger.models import Agent, ClockRun, Event, Instruction, Project
+from ledger.states import LEVELS, InstructionState
+from ledger.statistics import Statistics
+
+State = InstructionState
+T = TypeVar("T")
+
+PAGE = 50
+SNIPPET = 240
+WINDOW = timedelta(hours=24)
+EVENTS_SHOWN = 200
+SILENT_SHOWN = 3
+PROJECTS_SHOWN = 20
+BUCKET_SECONDS = 15
+FRESH_SECONDS = 5
+
+# what a list leaves in the table
+HEAVY = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
+
+
+# ---- what has changed
+
+
+LIVE_KEY = f"""select head.tx, head.id, newest.at as newest
+from (
+    select max(updated_at) as at from (
+        select i.updated_at from ledger_instruction i
+        where (%(project)s::uuid is null or i.project_id = %(project)s)
+            and (%(row)s::uuid is null or i.id = %(row)s)
+        order by i.id desc limit {PAGE}) shown
+) newest left join ({journal.HEAD}) head on true"""
+
+
+def live_key(*, now: datetime, project: Project | None = None, row: UUID | None = None) -> str:
+    """Stands still as long as a page need not be drawn again; asked before the page is read.
+
+    The journal's settled place, the newest change among the rows that a page shows (a long
+    transaction holds the former back), and a bucket of time for what ages by itself.
+    """
+    found = sql.run(LIVE_KEY, project=project.id if project else None, row=row)[0]
+    newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
+    bucket = int(now.timestamp()) // BUCKET_SECONDS
+    return f"{bucket}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"
+
+
+def remembered(key: str, count: Callable[[], T]) -> T:
+    """A figure, kept 300 times as long as it took to count, if that is worth it: small ones are
+    always fresh, and a large installation is not counted anew at every poll of every tab.
+    """
+    kept: Any = None
+    with suppress(RedisError, OSError):
+        kept = cache.get(key)
+    if kept is not None:
+        return cast(T, kept)
+    started = time.perf_counter()
+    figure = count()
+    seconds = min(60, int(300 * (time.perf_counter() - started)))
+    if seconds > FRESH_SECONDS:
+        with suppress(RedisError, OSError):
+            cache.set(key, figure, seconds)
+    return figure
+
+
+# ---- projects and agents
+
+
+class CountOf(Subquery):
+    """How many rows a query finds; the query may be sliced, so that nobody counts for ever."""
+
+    template = "(select count(*) from (%(subquery)s) counted)"
+    output_field = IntegerField()
+
+
+def projects() -> list[Project]:
+    return list(Project.objects.order_by("name")[:PROJECTS_SHOWN])
+
+
+def project_named(name: str) -> Project | None:
+    return Project.objects.filter(name=name).first() if "\0" not in name else None
+
+
+def waiting(project: Project | None) -> QuerySet[Instruction]:
+    """Tracked instructions that nobody has answered yet."""
+    return of_project(Instruction.objects.awaiting_ack(), project)
+
+
+def silent(project: Project | None) -> QuerySet[Agent]:
+    """Agents that do not ask although something waits for them."""
+    return of_project(Agent.objects.silent(timezone.now()), project)
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Agents that do not ask although something waits for them; the longest silent first."""
+
+    agents: list[Agent]  # with `waiting`
+    more: int
+
+
+def silent_agents(project: Project | None, *, now: datetime) -> Silent:
+    queue = Instruction.objects.filter(agent=OuterRef("pk"), state=State.QUEUED).values("pk")
+    found = list(
+        of_project(Agent.objects.silent(now), project)
+        .annotate(waiting=CountOf(queue))
+        .order_by(F("last_seen_at").asc(nulls_first=True), "name")[: SILENT_SHOWN + 20]
+    )
+    return Silent(found[:SILENT_SHOWN], len(found[SILENT_SHOWN:]))
+
+
+def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
+    return rows.filter(project=project) if project else rows
+
+
+# ---- figures of the last day
+
+
+def figures(project: Project | None, *, now: datetime) -> tuple[Statistics, dict[UUID, Statistics]]:
+    return remembered(
+        f"figures:{project.id if project else 'all'}",
+        lambda: statistics.of_project(project.id if project else None, since=now - WINDOW),
+    )
+
+
+LATENCIES = f"""select width_bucket({statistics.ACK_SECONDS}, %(edges)s::float8[]) as class,
+    i.deliveries > 1 as reminded, count(*) as n
+{statistics.SENT} and i.state = '{State.ACKNOWLEDGED}'
+    and (%(agent)s::uuid is null or i.agent_id = %(agent)s)
+group by 1, 2"""
+
+
+def latencies(
+    project: Project | None, *, agent_id: UUID | None, now: datetime
+) -> dict[tuple[int, bool], int]:
+    """How many were acknowledged, by class of time and whether it took a reminder."""
+
+    def count() -> dict[tuple[int, bool], int]:
+        rows = sql.run(
+            LATENCIES,
+            edges=[float(edge) for edge in LATENCY_EDGES],
+            since=now - WINDOW,
+            project=project.id if project else None,
+            agent=agent_id,
+        )
+        return {(row["class"], row["reminded"]): row["n"] for row in rows}
+
+    return remembered(f"latencies:{project.id if project else 'all'}:{agent_id}", count)
+
+
+# ---- instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An instruction in a list, without its heavy columns."""
+
+    row: Instruction
+    start: str  # of its content
+    before: int  # how many stand before it in its queue
+    queue_busy: bool  # whether anything waits in its agent's queue
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of the list, newest first, and whether there is more on either side."""
+
+    lines: list[Line]
+    newer: UUID | None
+    older: UUID | None
+
+
+def instructions(query: Query, project: Project | None) -> QuerySet[Instruction]:
+    """Those that a query asks for."""
+    rows = of_project(Instruction.objects.all(), project)
+    rows = rows.filter(
+        named(query.agent, "agent__name"), named(query.sender, "sent_by_name"), states(query)
+    )
+    for word in query.words:
+        rows = rows.filter(content__icontains=word)
+    if query.ids:
+        rows = rows.filter(id__in=query.ids)
+    took = F("acknowledged_at") - F("queued_at")
+    if query.ack_over is not None or query.ack_under is not None:
+        rows = rows.filter(state=State.ACKNOWLEDGED).annotate(took=took)
+    if query.ack_over is not None:
+        rows = rows.filter(took__gt=timedelta(seconds=query.ack_over))
+    if query.ack_under is not None:
+        rows = rows.filter(took__lt=timedelta(seconds=query.ack_under))
+    return rows
+
+
+def named(values: filters.Values, column: str) -> Q:
+    wanted = Q(**{f"{column}__in": values.wanted}) if values.wanted else Q()
+    return wanted & ~Q(**{f"{column}__in": values.unwanted}) if values.unwanted else wanted
+
+
+def states(query: Query) -> Q:
+    """The states and urgencies of a query."""
+    return any_of(query.state, in_state) & any_of(query.urgency, as_loud_as)
+
+
+def any_of(values: filters.Values, meaning: Callable[[str], Q]) -> Q:
+    found = Q()
+    for name in values.wanted:
+        found |= meaning(name)
+    for name in values.unwanted:
+        found &= ~meaning(name)
+    return found
+
+
+def in_state(name: str) -> Q:
+    which = Q(state__in=filters.STATES[name])
+    return which & Q(tracked=True) if name == "waiting" else which
+
+
+def as_loud_as(name: str) -> Q:
+    level = filters.URGENCIES[name]
+    return Q(retry_count__gte=level) if level == len(LEVELS) - 1 else Q(retry_count=level)
+
+
+def page(
+    rows: QuerySet[Instruction],
+    *,
+    before: UUID | None,
+    after: UUID | None,
+    open_id: UUID | None = None,
+) -> Page:
+    """The rows next to a place, by keyset: no page is slower than the first.
+
+    The row that is opened comes with its whole content.
+    """
+    rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
+    lines = list_lines(rows, before=before, after=after)
+    if after and len(lines) <= PAGE:  # less than a whole page is newer: that is the first page
+        after, lines = None, list_lines(rows, before=None, after=None)
+    more = len(lines) > PAGE
+    lines = lines[-PAGE:] if after else lines[:PAGE]
+    if not lines:
+        return Page([], None, None)
+    newer = lines[0].row.id if before or (after and more) else None
+    older = lines[-1].row.id if after or more else None
+    return Page(lines, newer, older)
+
+
+def list_lines(
+    rows: QuerySet[Instruction], *, before: UUID | None, after: UUID | None
+) -> list[Line]:
+    """One more than a page holds, newest first."""
+    if after:
+        found = list(with_extras(rows.filter(id__gt=after).order_by("id"))[: PAGE + 1])[::-1]
+    elif before:
+        found = list(with_extras(rows.filter(id__lt=before).order_by("-id"))[: PAGE + 1])
+    else:
+        found = list(with_extras(rows.order_by("-id"))[: PAGE + 1])
+    return [line_of(row) for row in found]
+
+
+def line_of(row: Any) -> Line:
+    if getattr(row, "whole", None) is not None:
+        row.content = row.whole
+    return Line(row, row.start, row.before, row.busy)
+
+
+def with_extras(rows: QuerySet[Instruction]) -> QuerySet[Any]:
+    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+    queue = Instruction.objects.filter(agent=OuterRef("agent"), state=State.QUEUED).order_by()
+    first = queue.filter(position__lt=OuterRef("position")).values("pk")[:AHEAD_CAP]
+    return (
+        rows.select_related("agent", "project")
+        .defer(*HEAVY)
+        .annotate(
+            start=Left("content", SNIPPET),
+            busy=Case(When(state=State.DELIVERED, then=Exists(queue)), default=V(False)),
+            before=Case(When(state=State.QUEUED, then=CountOf(first)), default=V(0)),
+        )
+    )
+
+
+def counts(query: Query, project: Project | None) -> dict[str, int]:
+    """How many there are in each state, by the names of the list's buttons."""
+    query = query.stateless()
+
+    def count() -> dict[str, int]:
+        rows = instructions(query, project).order_by()
+        found = rows.values("state", "tracked").annotate(n=Count("*"))
+        of_state = {(row["state"], row["tracked"]): row["n"] for row in found}
+        waits = filters.STATES["waiting"]
+        return {
+            "all": sum(of_state.values()),
+            "waiting": sum(of_state.get((state, True), 0) for state in waits),
+            **{
+                state.value: of_state.get((state, True), 0) + of_state.get((state, False), 0)
+                for state in State
+            },
+        }
+
+    return remembered(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
+
+
+def hash_of(query: Query) -> str:
+    return uuid5(NAMESPACE_OID, repr(query)).hex
+
+
+def clock() -> Clock:
+    """How the idle check runs."""
+    run = ClockRun.objects.filter(name="idle_check").only("last_run_at").first()
+    return Clock(
+        every=timedelta(seconds=settings.HEED["IDLE_CHECK_SECONDS"]),
+        min_age=timedelta(seconds=settings.HEED["INSTRUCTION_MIN_AGE"]),
+        last_run_at=run.last_run_at if run else None,
+    )
+
+
+def what_is_next(line: Line, clock: Clock, *, now: datetime) -> Forecast | None:
+    """What the idle check will do with it; None where it has nothing to do."""
+    row = line.row
+    if row.state != State.DELIVERED or not row.tracked or row.delivered_at is None:
+        return None
+    return forecast(
+        delivered_at=row.delivered_at,
+        retry_count=row.retry_count,
+        max_retries=row.max_retries,
+        queue_busy=line.queue_busy,
+        clock=clock,
+        now=now,
+    )
+
+
+def one(instruction_id: UUID) -> Line | None:
+    """One instruction with all its columns."""
+    rows = Instruction.objects.filter(id=instruction_id)
+    found = with_extras(rows).defer(None).select_related("agent", "project", "resend_of").first()
+    return line_of(found) if found else None
+
+
+def history(instruction_id: UUID) -> QuerySet[Event]:
+    """The journal of one instruction, oldest first."""
+    return Event.objects.filter(subject_id=instruction_id).order_by("id")[:EVENTS_SHOWN]
+
+
+def by_id(instruction_id: UUID) -> bool:
+    return Instruction.objects.filter(id=instruction_id).exists()

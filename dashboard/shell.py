@@ -1,0 +1,162 @@
+"""What every page has around it: where one can go, which project is looked at, who looks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, QueryDict
+from django.urls import reverse
+
+from dashboard import inbox, selectors
+from dashboard.words import monogram
+from ledger.models import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The number beside a place."""
+
+    of: Callable[[Project | None], QuerySet[Any]]  # what is counted
+    word: str  # what the number counts, for readers of a screen
+    says: str
+    css: str = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page that the sidebar, the tab bar and the keys G … lead to."""
+
+    name: str  # of its URL
+    label: str
+    icon: str
+    key: str
+    tally: Tally | None = None
+    in_tabs: bool = True
+
+
+OPEN = Tally(inbox.open_ones, "open", "wait for your answer", "alert")
+WAITING = Tally(selectors.waiting, "waiting", "wait for an acknowledgement")
+SILENT = Tally(selectors.silent, "silent", "do not ask although something waits for them")
+
+# in the groups of the sidebar
+PLACES = (
+    (
+        Place("home", "Overview", "n-overview", "o"),
+        Place("escalations", "Escalations", "n-escalations", "e", OPEN),
+        Place("instructions", "Instructions", "n-instructions", "i", WAITING),
+    ),
+    (
+        Place("agents", "Agents", "n-agents", "a", SILENT),
+        Place("activity", "Activity", "n-activity", "l", in_tabs=False),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The project that a page is about, or all of them."""
+
+    project: Project | None
+    projects: list[Project]
+
+    @property
+    def label(self) -> str:
+        if self.project:
+            return self.project.name
+        return self.projects[0].name if len(self.projects) == 1 else "all projects"
+
+    @property
+    def is_choice(self) -> bool:
+        return len(self.projects) > 1
+
+    @property
+    def query(self) -> str:
+        """What a link to another page carries, so that it is about the same project."""
+        return f"?{self.params.urlencode()}" if self.params else ""
+
+    @property
+    def params(self) -> QueryDict:
+        """The same, for links that carry more."""
+        params = QueryDict(mutable=True)
+        if self.project is not None and self.is_choice:
+            params["project"] = self.project.name
+        return params
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the sidebar."""
+
+    place: Place
+    url: str
+    current: bool
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    groups: list[list[Entry]]
+    scope: Scope
+    here: QueryDict
+    who: str
+    initials: str
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for group in self.groups for entry in group]
+
+    @property
+    def needs_you(self) -> int:
+        """How many questions wait for a person."""
+        return next(entry.count for entry in self.entries if entry.place.tally is OPEN)
+
+
+def scope_of(request: HttpRequest) -> Scope:
+    """The project asked for; raises Http404 where there is none of that name."""
+    known = selectors.projects()
+    name = request.GET.get("project", "")
+    if not name:
+        return Scope(known[0] if len(known) == 1 else None, known)
+    chosen = next((one for one in known if one.name == name), None)
+    chosen = chosen or selectors.project_named(name)  # the list is cut
+    if chosen is None:
+        raise Http404(f"No project is called “{name[:64]}”.")
+    return Scope(chosen, known)
+
+
+def here_of(request: HttpRequest) -> QueryDict:
+    """This page's parameters, without those of a poll."""
+    here = request.GET.copy()
+    for name in ("since", "held"):
+        here.pop(name, None)
+    return here
+
+
+def shell_of(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
+    numbers = tallies(scope.project)
+    groups = [
+        [entry_of(place, scope, numbers, current=current) for place in group] for group in PLACES
+    ]
+    name = request.user.get_username()
+    return Shell(groups, scope, here_of(request), name, monogram(name).upper())
+
+
+def tallies(project: Project | None) -> dict[str, int]:
+    """The numbers beside the places, by the places' names, counted in one statement."""
+    wanted = {
+        place.name: selectors.CountOf(place.tally.of(project).order_by().values("pk"))
+        for group in PLACES
+        for place in group
+        if place.tally
+    }
+    return Project.objects.order_by().annotate(**wanted).values(*wanted).first() or {}
+
+
+def entry_of(place: Place, scope: Scope, numbers: dict[str, int], *, current: str) -> Entry:
+    return Entry(
+        place=place,
+        url=reverse(f"dashboard:{place.name}") + scope.query,
+        current=place.name == current,
+        count=numbers.get(place.name, 0),
+    )

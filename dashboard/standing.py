@@ -1,0 +1,44 @@
+"""How an agent stands, in a word and a sentence (pure): it asks, is away, is silent or paused."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.words import counted, rough
+from ledger.models import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A word with its symbol, and what is known of the agent's last call."""
+
+    word: str
+    icon: str
+    css: str
+    seen: str
+
+
+def standing(agent: Agent | Any, *, now: datetime, silent_after: timedelta) -> Standing:
+    """`agent` has the extras of `dashboard.fleet`: silence is decided where all rules of it are."""
+    seen = last_seen(agent, now=now)
+    if agent.silent:
+        return Standing("Silent", "ear", "st--silent", seen)
+    if agent.last_seen_at is None:
+        return Standing("New", "s-queued", "", seen)
+    if now - agent.last_seen_at <= silent_after:
+        return Standing("Asks", "s-done", "st--done", seen)
+    return Standing("Away", "s-queued", "", seen)
+
+
+def last_seen(agent: Agent, *, now: datetime) -> str:
+    if agent.last_seen_at is None:
+        return "never asked"
+    return f"asked {rough((now - agent.last_seen_at).total_seconds())} ago"
+
+
+def silence(agent: Agent | Any, *, now: datetime) -> str:
+    """What is wrong with a silent one."""
+    waits = counted(agent.queued, "waits", "wait")
+    if agent.last_seen_at is None:
+        return f"has never asked, {waits}"
+    return f"has not asked for {rough((now - agent.last_seen_at).total_seconds())}, {waits}"

@@ -1,0 +1,67 @@
+/* Shortcuts. A key belongs to the element with data-key; the places of G … are the sidebar's. */
+(function () {
+  "use strict";
+  var GOING_FOR = 900;
+  var going = 0;
+  var $ = function (selector) { return document.querySelector(selector); };
+
+  function isOff() {
+    try { return localStorage.getItem("heed-keys") === "off"; } catch (e) { return false; }
+  }
+
+  /* the cursor is an attribute that a swap leaves alone: see morphIgnore in base.html */
+  function move(by) {
+    var rows = Array.from(document.querySelectorAll("[data-row]"));
+    if (!rows.length) return;
+    var at = rows.findIndex(function (row) { return row.hasAttribute("data-cursor"); });
+    var next = rows[Math.min(rows.length - 1, Math.max(0, at + by))];
+    rows.forEach(function (row) { row.removeAttribute("data-cursor"); });
+    next.setAttribute("data-cursor", "");
+    next.scrollIntoView({ block: "nearest" });
+    var link = next.querySelector("summary, a");
+    if (link) link.focus({ preventScroll: true });
+  }
+
+  function leave(event) {
+    if (event.target.matches("input, textarea, select")) event.target.blur();
+    if (location.hash === "#side") location.hash = "main";
+  }
+
+  var ACTIONS = {
+    g: function () { going = Date.now(); },
+    "?": function () { $("#keys-dialog").showModal(); },
+    p: function () { if ($("#live")) $("#live").click(); },
+    j: function () { move(1); },
+    k: function () { move(-1); },
+  };
+
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") return leave(event);
+    var typing = event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || $("dialog:modal")) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      return ($("#query") || $("#q")).focus();
+    }
+    if (isOff()) return;
+    var place = Date.now() - going < GOING_FOR && $('[data-go="' + CSS.escape(event.key) + '"]');
+    going = 0;
+    if (place) return place.click();
+    var owner = $('[data-key="' + CSS.escape(event.key) + '"]');
+    if (owner) {
+      event.preventDefault();
+      return owner.matches("input, textarea") ? owner.focus() : owner.click();
+    }
+    if (Object.hasOwn(ACTIONS, event.key)) ACTIONS[event.key]();
+  });
+
+  document.addEventListener("change", function (event) {
+    if (!event.target.matches("[data-keys-switch]")) return;
+    try {
+      if (event.target.checked) localStorage.removeItem("heed-keys");
+      else localStorage.setItem("heed-keys", "off");
+    } catch (e) { /* not kept */ }
+  });
+  var keySwitch = $("[data-keys-switch]");
+  if (keySwitch) keySwitch.checked = !isOff();
+})();

@@ -1,0 +1,41 @@
+/* Dialogs, toasts, copying: what the frame does on a click. */
+(function () {
+  "use strict";
+  var SHOWN_FOR = 5000;
+
+  function copy(selector) {
+    var from = document.querySelector(selector);
+    if (from && navigator.clipboard) navigator.clipboard.writeText(from.textContent.trim());
+  }
+
+  document.addEventListener("click", function (event) {
+    var opener = event.target.closest("[data-open]");
+    if (opener) {
+      event.preventDefault();   // without a script it is a button that sends
+      document.getElementById(opener.dataset.open).showModal();
+    }
+    var closer = event.target.closest("[data-close]");
+    if (closer) closer.closest(".toast").remove();
+    var copier = event.target.closest("[data-copy]");
+    if (copier) {
+      copy(copier.dataset.copy);
+      copier.title = "Copied";
+    }
+    /* a click beside a dialog closes it */
+    if (event.target.matches("dialog[open]")) {
+      var box = event.target.getBoundingClientRect();
+      var inside = event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+      if (!inside) event.target.close();
+    }
+  });
+
+  /* where a row of buttons is wider than a phone, the chosen one is in view */
+  document.querySelectorAll('.seg [aria-current="true"]').forEach(function (chosen) {
+    var row = chosen.parentNode;
+    row.scrollLeft = chosen.offsetLeft - (row.clientWidth - chosen.offsetWidth) / 2;
+  });
+
+  setTimeout(function () {
+    document.querySelectorAll("#toasts .toast").forEach(function (toast) { toast.remove(); });
+  }, SHOWN_FOR);
+})();

@@ -1,0 +1,61 @@
+/* Times in the reader's zone, and what counts down. The server writes UTC. */
+(function () {
+  "use strict";
+  var MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+  var two = function (n) { return ("0" + n).slice(-2); };
+
+  function clock(at) { return two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds()); }
+
+  function told(at, now) {
+    if (at.toDateString() === now.toDateString()) return clock(at);
+    var year = at.getFullYear() === now.getFullYear() ? "" : at.getFullYear() + " ";
+    return at.getDate() + " " + MONTHS[at.getMonth()] + " " + year + two(at.getHours()) + ":" + two(at.getMinutes());
+  }
+
+  function logged(at, now) {
+    if (at.toDateString() !== now.toDateString()) return at.getDate() + " " + MONTHS[at.getMonth()] + " " + clock(at);
+    return clock(at) + "." + ("00" + at.getMilliseconds()).slice(-3);
+  }
+  function hour(iso) {
+    var at = new Date(iso);
+    return two(at.getHours()) + ":" + two(at.getMinutes());
+  }
+
+  /* also for a fragment that is about to be swapped in, so that the swap changes nothing twice */
+  function localise(part) {
+    var now = new Date();
+    part.querySelectorAll("time[datetime]").forEach(function (el) {
+      var at = new Date(el.dateTime);
+      if (isNaN(at)) return;
+      el.textContent = "log" in el.dataset ? logged(at, now) : told(at, now);
+      el.title = at.toLocaleString();
+    });
+    /* in charts: the hour under a bar, and what its tip begins with */
+    part.querySelectorAll("[data-hour]").forEach(function (el) { el.textContent = hour(el.dataset.hour); });
+    part.querySelectorAll("[data-from][data-tip]").forEach(function (el) {
+      var rest = el.dataset.tip.slice(el.dataset.tip.indexOf("|"));
+      el.dataset.tip = hour(el.dataset.from) + " to " + hour(el.dataset.until) + rest;
+    });
+  }
+
+  /* the same words as dashboard/words.py */
+  function duration(seconds) {
+    if (seconds < 60) return seconds + " s";
+    var minutes = Math.floor(seconds / 60), rest = seconds % 60;
+    if (minutes < 60) return minutes + " m" + (rest ? " " + two(rest) + " s" : "");
+    return Math.floor(minutes / 60) + " h " + two(minutes % 60) + " m";
+  }
+
+  function tick() {
+    if (document.hidden || window.heed.paused) return;
+    document.querySelectorAll("[data-countdown]").forEach(function (el) {
+      var left = Math.max(0, Number(el.dataset.countdown) - 1);
+      el.dataset.countdown = left;
+      el.textContent = duration(left);
+    });
+  }
+
+  window.heed = { localise: localise, clock: clock, duration: duration, paused: false };
+  localise(document);
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) setInterval(tick, 1000);
+})();

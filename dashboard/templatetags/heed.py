@@ -1,0 +1,126 @@
+"""Icons, states, times and durations in templates."""
+
+import json
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard import badges, filters, offers, words
+from ledger.models import Instruction
+from ledger.states import InstructionState
+
+register = template.Library()
+
+register.filter("duration", words.duration)
+register.filter("whole_duration", words.whole_duration)
+register.filter("monogram", words.monogram)
+register.filter("offers", offers.offers)
+
+
+@register.simple_tag
+@cache
+def icon(name: str, css: str = "", *, label: str = "") -> SafeString:
+    """A symbol of icons.svg; hidden from readers unless it stands alone and has a label."""
+    said = format_html('role="img" aria-label="{}"', label) if label else 'aria-hidden="true"'
+    return format_html(
+        '<svg class="{}" {}><use href="{}#{}"/></svg>',
+        f"ic {css}".strip(),
+        SafeString(said),
+        static("heed/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+@cache
+def state(name: str) -> SafeString:
+    badge = badges.state_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+def urgency(row: Instruction, *, worded: bool = False) -> SafeString:
+    """How loud the last delivery was, and how many retries of how many that is."""
+    badge = badges.urgency_badge(row.retry_count, gave_up=row.state == InstructionState.FAILED)
+    if row.retry_count == 0:
+        said = format_html('<span class="{}">{}</span>', "" if worded else "vh", badge.label)
+    else:
+        said = format_html(
+            '{} <span class="mute num">{}/{}</span>', badge.label, row.retry_count, row.max_retries
+        )
+    return format_html('<span class="urg {}">{}{}</span>', badge.css, icon(badge.icon), said)
+
+
+@register.simple_tag
+def rung(level: int) -> SafeString:
+    """The head of a rung of the ladder."""
+    badge = badges.urgency_badge(level)
+    return format_html('<span class="rung__t">{}{}</span>', icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+def moment(at: datetime | None, now: datetime) -> SafeString | str:
+    """A time; times.js tells it in the reader's zone."""
+    if at is None:
+        return "–"
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(timespec="milliseconds"),
+        f"{at:%Y-%m-%d %H:%M:%S}",
+        words.clock_time(at, now=now),
+    )
+
+
+@register.simple_tag
+def log_moment(at: datetime, now: datetime) -> SafeString:
+    """A time of the log, to the millisecond."""
+    return format_html(
+        '<time datetime="{}" data-log title="{} UTC">{}</time>',
+        at.isoformat(timespec="milliseconds"),
+        f"{at:%Y-%m-%d %H:%M:%S}",
+        words.log_time(at, now=now),
+    )
+
+
+@register.filter
+def short(id: Any) -> str:
+    """The end of an id: its beginning is a time, which neighbours share."""
+    return f"…{str(id)[-8:]}"
+
+
+@register.filter
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+@register.filter
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+@register.filter
+def pretty(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+@register.filter
+def rough_since(at: datetime, now: datetime) -> str:
+    return words.rough((now - at).total_seconds())
+
+
+@register.simple_tag
+def term(key: str, value: str) -> str:
+    """A query for one value."""
+    return filters.term(key, value)
+
+
+@register.filter
+def counted(number: int, nouns: str) -> str:
+    """`{{ n|counted:"retry,retries" }}`: 1 retry, 3 retries."""
+    one, _, many = nouns.partition(",")
+    return words.counted(number, one, many)

@@ -1,0 +1,166 @@
+"""The journal told in sentences (pure): one event as a line of a feed, or of the log."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from dashboard.badges import urgency_badge
+from dashboard.trail import loud
+from dashboard.words import counted, duration
+from ledger.journal import Kind
+from ledger.models import Event
+
+QUOTE = 90
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an event's data does not say: the agent's name, the instruction's words and its age."""
+
+    agent: str = ""
+    text: str = ""
+    waited: float | None = None  # seconds from the sending to the event
+
+    @property
+    def quote(self) -> str:
+        line = " ".join(self.text.split())
+        return line if len(line) <= QUOTE else f"{line[: QUOTE - 1].rstrip()}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`who` `does` “quote”`tail` in a feed; “quote”`note` in the log, where `who` has a column."""
+
+    icon: str
+    who: str
+    does: str
+    tone: str = ""
+    quote: str = ""
+    tail: str = ""
+    note: str = ""
+
+    @property
+    def css(self) -> str:
+        return f"is-{self.tone}" if self.tone else ""
+
+
+def told(event: Event, about: About) -> Told:
+    """What happened, whatever the kind: one that has no sentence is told by its name."""
+    match event.kind.partition(".")[0]:
+        case "instruction":
+            return told_of_instruction(event, about)
+        case "agent" | "token":
+            return told_of_agent(event, about)
+        case "escalation" | "signal":
+            return told_of_question(event, about)
+    return unknown(event)
+
+
+def told_of_instruction(event: Event, about: About) -> Told:
+    actor, agent, quote = who_of(event), about.agent, about.quote
+    retries = int(event.data.get("retry_count") or 0)
+    person = event.actor_type == "user"
+    heard = actor if person else agent
+    stead = f" for {agent}" if person else ""
+    match event.kind:
+        case Kind.INSTRUCTION_QUEUED:
+            return Told("s-queued", actor, f"sent {agent}", "", quote, "", f" to {agent}")
+        case Kind.INSTRUCTION_DELIVERED:
+            again = f" again as {loud(retries)}" if retries else ""
+            return Told("s-delivered", agent, "received", "blue", quote, again, again)
+        case Kind.INSTRUCTION_ACKNOWLEDGED:
+            took = duration(about.waited) if about.waited is not None else ""
+            return Told(
+                "s-acked",
+                heard,
+                f"acknowledged{stead}",
+                "green",
+                quote,
+                f" in {took}" if took else "",
+                f" after {took}" if took else " · acknowledged",
+            )
+        case Kind.INSTRUCTION_DECLINED:
+            return Told("s-acked", heard, f"declined{stead}", "amber", quote, "", " · declined")
+        case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
+            late = "too late, nothing changes"
+            return Told("s-acked", heard, f"answered{stead}", "", quote, f" {late}", f" · {late}")
+        case Kind.INSTRUCTION_REQUEUED if person:
+            icon, as_loud = urgency_badge(retries).icon, f" as {loud(retries)}"
+            note = f" · sent again{as_loud}"
+            return Told(icon, actor, f"sent {agent} again", "amber", quote, as_loud, note)
+        case Kind.INSTRUCTION_REQUEUED:
+            icon, as_loud = urgency_badge(retries).icon, f"ueued again as {loud(retries)}"
+            note = f" · no answer, q{as_loud}"
+            return Told(icon, agent, "has not answered", "amber", quote, f". Q{as_loud}", note)
+        case Kind.INSTRUCTION_FAILED:
+            gave_up = f"Heed gave up after {counted(retries, 'retry', 'retries')}"
+            note = f" · no answer. {gave_up}"
+            return Told("s-failed", agent, "ignored", "red", quote, f". {gave_up}", note)
+        case Kind.INSTRUCTION_CANCELLED:
+            return Told("s-aborted", actor, "withdrew", "", quote, f" from {agent}", " · withdrawn")
+    return unknown(event)
+
+
+def told_of_agent(event: Event, about: About) -> Told:
+    actor, agent, data = who_of(event), about.agent or str(event.data.get("name", "")), event.data
+    match event.kind:
+        case Kind.AGENT_REGISTERED:
+            return plain("n-agents", actor, f"made {agent} known")
+        case Kind.AGENT_PAUSED:
+            return plain("pause", actor, f"paused {agent}")
+        case Kind.AGENT_RESUMED:
+            return plain("play", actor, f"let {agent} go on")
+        case Kind.AGENT_RESET:
+            withdrawn = counted(int(data.get("cancelled") or 0), "instruction")
+            return plain("s-aborted", actor, f"reset {agent}", f": {withdrawn} withdrawn")
+        case Kind.TOKEN_CREATED:
+            return plain("key", actor, f"made a token{of(agent, data)}")
+        case Kind.TOKEN_REVOKED:
+            return plain("key", actor, f"revoked a token{of(agent, data)}")
+    return unknown(event)
+
+
+def of(agent: str, data: dict[str, Any]) -> str:
+    """Which token it is: whose, of what kind, how it begins."""
+    kind = str(data.get("kind", ""))
+    owner = f" of {agent}" if agent else f" of an {kind}" if kind else ""
+    return f"{owner}, {data['prefix']}…" if data.get("prefix") else owner
+
+
+def told_of_question(event: Event, about: About) -> Told:
+    actor, agent, data = who_of(event), about.agent, event.data
+    match event.kind:
+        case Kind.SIGNAL_MATCHED:
+            return plain("beat", agent, f"reported {data.get('type', 'a signal')}", ", as expected")
+        case Kind.ESCALATION_OPENED:
+            needs = "needs a person"
+            tail, note = f". It {needs}", f" · {needs}"
+            return Told("s-escalated", agent, "ignored", "red", about.quote, tail, note)
+        case Kind.ESCALATION_RESOLVED:
+            did = str(data.get("action") or "")
+            answered = f"answered for {agent}"
+            return Told("person", actor, answered, "", about.quote, f": {did}", f" · {did}")
+    return unknown(event)
+
+
+def plain(icon: str, who: str, does: str, tail: str = "") -> Told:
+    """A sentence that quotes nothing: the log repeats it without `who`."""
+    return Told(icon, who, does, tail=tail, note=f"{does[:1].upper()}{does[1:]}{tail}")
+
+
+def unknown(event: Event) -> Told:
+    return Told("info", who_of(event), event.kind, note=event.kind)
+
+
+def who_of(event: Event) -> str:
+    return event.actor_name or event.actor_type
+
+
+def instruction_of(event: Event) -> UUID | None:
+    """The instruction that an event is about."""
+    if event.subject_type == "instruction":
+        return event.subject_id
+    try:
+        return UUID(str(event.data.get("instruction", "")))
+    except ValueError:
+        return None

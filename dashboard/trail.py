@@ -1,0 +1,124 @@
+"""The journal of one instruction, told in sentences (pure)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.answers import place_in_queue
+from dashboard.badges import urgency_badge
+from dashboard.forecast import Forecast
+from dashboard.words import counted
+from ledger.journal import Kind
+from ledger.models import Event, Instruction
+from ledger.states import PREFIXES, InstructionState, Urgency, prefixed, urgency_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line: when, what happened, and the loud word at its end."""
+
+    text: str
+    icon: str
+    tone: str = ""
+    loud: str = ""
+    at: datetime | None = None
+    note: str = ""
+    countdown: int | None = None
+
+    @property
+    def css(self) -> str:
+        return f"is-{self.tone}" if self.tone else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What the agent was handed the last time, byte for byte, or will be handed."""
+
+    prefix: str
+    content: str
+    before: bool  # nothing was delivered yet
+
+
+def told(events: Iterable[Event], *, agent: str) -> list[Step]:
+    """The steps so far, oldest first."""
+    return [step for event in events if (step := told_one(event, agent))]
+
+
+def told_one(event: Event, agent: str) -> Step | None:
+    data: dict[str, Any] = event.data
+    retries = int(data.get("retry_count") or 0)
+    who = event.actor_name or event.actor_type
+    at = event.at
+    match event.kind:
+        case Kind.INSTRUCTION_QUEUED:
+            return Step(f"Sent by {who}", "s-queued", at=at)
+        case Kind.INSTRUCTION_DELIVERED:
+            again = " again, as" if retries else ""
+            return Step(f"Delivered to {agent}{again}", "s-delivered", "blue", loud(retries), at)
+        case Kind.INSTRUCTION_REQUEUED:
+            icon = urgency_badge(retries).icon
+            by_hand = f"Queued again by {who}, as"
+            said = (
+                by_hand if event.actor_type == "user" else "No answer, queue idle. Queued again as"
+            )
+            return Step(said, icon, "amber", loud(retries), at)
+        case Kind.INSTRUCTION_ACKNOWLEDGED:
+            return Step(f"Acknowledged by {how(data, who)}", "s-acked", "green", at=at)
+        case Kind.INSTRUCTION_DECLINED:
+            return Step(f"Declined by {who}", "s-acked", "amber", at=at)
+        case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
+            return Step(f"Answered too late by {who}. Nothing changes", "s-acked", at=at)
+        case Kind.INSTRUCTION_FAILED:
+            gave_up = f"No answer after {counted(retries, 'retry', 'retries')}. Heed gave up"
+            return Step(gave_up, "s-failed", "red", at=at)
+        case Kind.INSTRUCTION_CANCELLED:
+            return Step(f"Withdrawn by {who}", "s-aborted", at=at)
+    return Step(event.kind, "info", at=at)
+
+
+def how(data: dict[str, Any], who: str) -> str:
+    """Who or what acknowledged: a signal tells its type, an ack its outcome."""
+    if data.get("signal"):
+        return f"{who}’s signal {data.get('type', '')}".rstrip()
+    outcome = data.get("outcome")
+    return f"{who}: {outcome}" if outcome and outcome != "done" else who
+
+
+def loud(retry_count: int) -> str:
+    """The word for a delivery; a first one needs none."""
+    level = urgency_of(retry_count)
+    if level == Urgency.FIRST:
+        return ""
+    return "a plain reminder" if level == Urgency.AGAIN else urgency_badge(retry_count).label
+
+
+def ahead(
+    row: Instruction, *, before: int, forecast: Forecast | None, now: datetime
+) -> Step | None:
+    """What happens next, unless somebody answers; None when it is over."""
+    if row.state == InstructionState.QUEUED:
+        text = f"Delivered when {row.agent.name} asks: {place_in_queue(before)}"
+        return Step(text, "s-delivered")
+    if forecast is None:
+        return None
+    retries = row.retry_count + 1
+    text, icon = f"Queued again as {loud(retries)}", urgency_badge(retries).icon
+    if forecast.gives_up:
+        text, icon = "Heed gives up", "u-3"
+    left = forecast.seconds(now) if forecast.at else None
+    return Step(f"{text}, if nobody answers", icon, note=blocked(forecast), countdown=left)
+
+
+def blocked(forecast: Forecast) -> str:
+    if forecast.queue_busy:
+        return "not before its queue is empty"
+    return "" if forecast.at else "not before the clock runs again"
+
+
+def received(row: Instruction) -> Received:
+    """Derived from the number of deliveries: the prefix is never stored."""
+    level = urgency_of(max(row.deliveries - 1, 0))
+    prefix = PREFIXES.get(level, "")
+    whole = prefixed(row.content, max(row.deliveries - 1, 0))
+    return Received(prefix.strip(), whole[len(prefix) :], before=row.deliveries == 0)

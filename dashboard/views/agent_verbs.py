@@ -1,0 +1,63 @@
+"""What a person does with an agent: pause it, let it go on, reset it."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only
+from dashboard.rendering import HtmxRequest
+from dashboard.shell import scope_of
+from dashboard.words import counted
+from ledger import agents
+from ledger.journal import person
+from ledger.models import Agent
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
+    """One verb on one agent; then back to where the button stood, with what really happened."""
+    agent = Agent.objects.select_related("project").filter(pk=agent_id).first()
+    if agent is None or verb not in VERBS:
+        raise Http404(f"There is no agent {agent_id}.")
+    if verb == "reset" and "confirmed" not in request.POST:
+        scope = scope_of(request)
+        address = reverse("dashboard:agent", args=[agent_id]) + scope.query
+        return redirect(f"{address}{'&' if scope.query else '?'}ask=reset")
+    messages.success(request, VERBS[verb](request, agent))
+    return redirect(back_to(request, agent))
+
+
+def pause(request: HttpRequest, agent: Agent) -> str:
+    changed = agents.pause([agent], actor=person(request.user))
+    return f"{agent.name} is paused." if changed else f"{agent.name} was paused already."
+
+
+def resume(request: HttpRequest, agent: Agent) -> str:
+    changed = agents.pause([agent], paused=False, actor=person(request.user))
+    return f"{agent.name} goes on." if changed else f"{agent.name} was not paused."
+
+
+def reset(request: HttpRequest, agent: Agent) -> str:
+    withdrawn = agents.reset(agent, actor=person(request.user))
+    if not withdrawn:
+        return f"Nothing waited for {agent.name}."
+    were = "was" if withdrawn == 1 else "were"
+    return f"{counted(withdrawn, 'instruction')} for {agent.name} {were} withdrawn."
+
+
+VERBS = {"pause": pause, "resume": resume, "reset": reset}
+
+
+def back_to(request: HttpRequest, agent: Agent) -> str:
+    """The page that the form stood on, if it is one of ours; else the agent's."""
+    target = request.POST.get("next", "")
+    ours = target.startswith("/") and url_has_allowed_host_and_scheme(
+        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return target if ours else reverse("dashboard:agent", args=[agent.pk])

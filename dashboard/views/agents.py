@@ -1,0 +1,180 @@
+"""The fleet: who asks, who is silent, what waits for whom; and one agent."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from dashboard import feed, filters, fleet, rendering, selectors
+from dashboard.access import operators_only
+from dashboard.feed import Line
+from dashboard.fleet import NO_HOURS, Counts, Hours
+from dashboard.rendering import HtmxRequest
+from dashboard.shell import scope_of
+from dashboard.standing import Standing, silence, standing
+from ledger.models import Agent
+from ledger.statistics import Statistics
+
+CRUMB = {"label": "Agents", "url": reverse_lazy("dashboard:agents")}
+RECENT = 12
+NAME_LENGTH = 64
+# the buttons above the list
+SEGMENTS = (("all", "All"), ("silent", "Silent"), ("paused", "Paused"), ("waiting", "Waiting"))
+
+
+@require_GET
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """The agents, silent ones first."""
+    now, scope = timezone.now(), scope_of(request)
+    key = selectors.live_key(now=now, project=scope.project)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    show, name = asked(request)
+    counts = fleet.counts(scope.project, now=now)
+    page = fleet.page(
+        fleet.agents(scope.project, now=now, show=show, name=name),
+        before=filters.as_id(request.GET.get("before", "")),
+        after=filters.as_id(request.GET.get("after", "")),
+    )
+    _, by_agent = selectors.figures(scope.project, now=now)
+    hours = fleet.rhythm(scope.project, now=now)
+    context = {
+        "live_key": key,
+        "now": now,
+        "title": title(counts.silent),
+        "heading": "Agents",
+        "name": name,
+        "show": show,
+        "counts": counts,
+        "segments": segments(counts, show),
+        "page": page,
+        "members": [member(row, by_agent, hours, now=now) for row in page.agents],
+        "silent_after": settings.HEED["SILENT_AFTER_SECONDS"],
+    }
+    return rendering.respond(
+        request,
+        "agents/index.html",
+        "agents/_agents.html",
+        context,
+        scope=scope,
+        current="agents",
+    )
+
+
+@require_GET
+@operators_only
+def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
+    """One agent: how it stands, how loud Heed had to get, what it did, its tokens."""
+    now, scope = timezone.now(), scope_of(request)
+    key = selectors.live_key(now=now)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    agent = found(agent_id, now=now)
+    _, by_agent = selectors.figures(scope.project, now=now)
+    whole = by_agent.get(agent.pk) or Statistics(agent.name)
+    context = {
+        "live_key": key,
+        "now": now,
+        "title": f"{agent.name} · Agent",
+        "heading": agent.name,
+        "crumbs": [CRUMB],
+        "agent": agent,
+        "member": member(agent, by_agent, fleet.rhythm(scope.project, now=now), now=now),
+        "whole": whole,
+        "most_given_up": whole if whole.failed else None,
+        "defaults": settings.HEED,
+        "recent": recent(agent),
+        "tokens": fleet.tokens(agent),
+        "is_asked": request.GET.get("ask") == "reset",
+    }
+    return rendering.respond(
+        request,
+        "agents/detail.html",
+        "agents/_agent.html",
+        context,
+        scope=scope,
+        current="agents",
+    )
+
+
+def found(agent_id: UUID, *, now: datetime) -> Any:
+    """The agent with its extras; raises Http404."""
+    agent = fleet.one(agent_id, now=now)
+    if agent is None:
+        raise Http404(f"There is no agent {agent_id}.")
+    return agent
+
+
+# ---- what the pages show
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent in the list, with its last day."""
+
+    agent: Any
+    standing: Standing
+    silence: str
+    figures: Statistics
+    hours: Hours
+
+    @property
+    def waiting(self) -> int:
+        """What a reset would withdraw."""
+        waiting: int = self.agent.queued + self.agent.unheard
+        return waiting
+
+
+def member(
+    agent: Any, by_agent: dict[UUID, Statistics], hours: dict[UUID, Hours], *, now: datetime
+) -> Member:
+    return Member(
+        agent,
+        standing(agent, now=now, silent_after=silent_after()),
+        silence(agent, now=now) if agent.silent else "",
+        by_agent.get(agent.pk) or Statistics(agent.name),
+        hours.get(agent.pk, NO_HOURS),
+    )
+
+
+def silent_after() -> timedelta:
+    return timedelta(seconds=settings.HEED["SILENT_AFTER_SECONDS"])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    label: str
+    show: str | None  # nothing is the same as all
+    count: int
+    current: bool
+
+
+def segments(counts: Counts, show: str) -> list[Segment]:
+    return [
+        Segment(label, None if name == "all" else name, getattr(counts, name), name == show)
+        for name, label in SEGMENTS
+    ]
+
+
+def asked(request: HttpRequest) -> tuple[str, str]:
+    """The sort of agents and the part of a name that are asked for."""
+    show = request.GET.get("show", "all")
+    name = filters.clean(request.GET.get("name", ""))[:NAME_LENGTH]
+    return show if show in fleet.SHOWN else "all", name
+
+
+def title(silent: int) -> str:
+    if not silent:
+        return "Agents"
+    return f"{silent:,} silent · Agents"
+
+
+def recent(agent: Agent) -> list[Line]:
+    return feed.latest(None, agent=agent, most=RECENT)

@@ -1,0 +1,219 @@
+"""The inbox: what needs a person, the longest waiting first, and its answer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_GET, require_http_methods
+
+from dashboard import inbox, rendering, selectors, settled, trail
+from dashboard.access import operators_only
+from dashboard.listing import Listing, lined_up, listed
+from dashboard.rendering import HtmxRequest
+from dashboard.reply import NOTHING_SAID, Reply, settle, words_in
+from dashboard.shell import Scope, Shell, scope_of, shell_of
+from retries import escalations
+from retries.escalations import FIX_LENGTH, Option
+from retries.models import Escalation
+from retries.states import Answer
+
+# the letter and the symbol of each answer
+LOOKS = {
+    Answer.FIX: ("f", "pen"),
+    Answer.RETRY: ("r", "s-retry"),
+    Answer.SKIP: ("s", "s-skipped"),
+    Answer.ABORT: ("a", "s-aborted"),
+}
+
+
+@require_GET
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """The one that waits longest; where the answered ones are asked for, the last of them."""
+    now = timezone.now()
+    key = inbox.live_key(now=now)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    listing = listed(request, shell_for(request))
+    first = listing.page.lines[0] if listing.page.lines else None
+    escalation = inbox.one(first.pk, now=now) if first else None
+    return page(request, listing, escalation, key=key, now=now)
+
+
+@require_GET
+@operators_only
+def detail(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """One of them, beside the list."""
+    now = timezone.now()
+    key = inbox.live_key(now=now)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    escalation = inbox.one(escalation_id, now=now)
+    # to a script 404 would look like a lost connection
+    status = 200 if escalation or rendering.wants_part(request) else 404
+    listing = listed(request, shell_for(request))
+    return page(
+        request, listing, escalation, key=key, now=now, missing=escalation_id, status=status
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
+    """Settle one. Answers a script with the panel alone, else with a redirect or the page."""
+    scope = scope_of(request)
+    if request.method != "POST":  # who had to sign in first comes back here
+        return redirect(address(escalation_id, scope.query))
+    now = timezone.now()
+    before = inbox.one(escalation_id, now=now)
+    reply = settle(request, before, now=now) if before else Reply(404, words_in(request))
+    escalation = inbox.one(escalation_id, now=now)
+    if rendering.wants_part(request):
+        return panel(request, scope, escalation, reply, now=now)
+    if reply.is_done and escalation:
+        messages.success(request, settled.done(escalation))
+        return redirect(address(escalation_id, scope.query))
+    return page(
+        request,
+        listed(request, shell_for(request)),
+        escalation,
+        key=inbox.live_key(now=now),
+        now=now,
+        missing=escalation_id,
+        reply=reply,
+        status=reply.status,
+    )
+
+
+def shell_for(request: HtmxRequest) -> Shell:
+    return shell_of(request, scope_of(request), current="escalations")
+
+
+def panel(
+    request: HtmxRequest,
+    scope: Scope,
+    escalation: Escalation | None,
+    reply: Reply,
+    *,
+    now: datetime,
+) -> HttpResponse:
+    """The panel alone; the rest of the page hears that something has changed."""
+    context = {"scope": scope, "now": now, "reply": reply}
+    if escalation:
+        context |= chosen(escalation, reply)
+        context["next_open"] = inbox.next_open(scope.project, but=escalation.pk)
+    template = "escalations/_panel.html" if escalation else "escalations/_vanished.html"
+    response = render(request, template, context, status=reply.status)
+    patch_vary_headers(response, ["HX-Request"])
+    response["HX-Trigger"] = "ledger-changed"
+    return response
+
+
+# ---- the page
+
+
+def page(
+    request: HtmxRequest,
+    listing: Listing,
+    escalation: Escalation | None,
+    *,
+    key: str,
+    now: datetime,
+    missing: UUID | None = None,
+    reply: Reply = NOTHING_SAID,
+    status: int = 200,
+) -> HttpResponse:
+    shell = listing.shell
+    lines, recent = lined_up(listing, escalation, now=now)
+    context = {
+        "live_key": key,
+        "now": now,
+        "title": title(shell.needs_you),
+        "heading": "Escalations",
+        "scope": shell.scope,
+        "listing": listing,
+        "lines": lines,
+        "recent": recent,
+        "missing": missing,
+        "poll": poll_of(escalation.pk if escalation else missing, listing.query),
+        "reply": reply,
+    }
+    if escalation:
+        context |= chosen(escalation, reply) | evidence(escalation)
+        if not escalation.is_open:
+            context["next_open"] = listing.next_open(but=escalation)
+    response = rendering.respond(
+        request,
+        "escalations/index.html",
+        "escalations/_inbox.html",
+        context,
+        scope=shell.scope,
+        current="escalations",
+        shell=shell,
+    )
+    response.status_code = status
+    return response
+
+
+def address(escalation_id: UUID, query: str) -> str:
+    return reverse("dashboard:escalation", args=[escalation_id]) + query
+
+
+def poll_of(shown: UUID | None, query: str) -> str:
+    """Where the page looks for news.
+
+    Pinned to what is shown, so that nothing else slides under the reader's hands when the one that
+    waits longest is answered elsewhere.
+    """
+    return address(shown, query) if shown else reverse("dashboard:escalations") + query
+
+
+def title(waiting: int) -> str:
+    if not waiting:
+        return "Escalations"
+    return f"{waiting:,} need{'s' if waiting == 1 else ''} you · Escalations"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An option with its letter and symbol."""
+
+    option: Option
+    key: str
+    icon: str
+
+
+def chosen(escalation: Escalation, reply: Reply) -> dict[str, Any]:
+    """What the panel shows: the options of an open one, the answer to a closed one."""
+    common = {"escalation": escalation, "row": escalation.instruction}
+    if not escalation.is_open:
+        said = settled.done(escalation) if reply.is_done else ""
+        return common | {"verdict": settled.verdict(escalation), "done": said}
+    options = escalations.options(escalation)
+    offers = [Offer(option, *LOOKS[option.name]) for option in options]
+    return common | {
+        "fix": next(offer for offer in offers if offer.option.requires_text),
+        "offers": [offer for offer in offers if not offer.option.requires_text],
+        "fix_length": FIX_LENGTH,
+    }
+
+
+def evidence(escalation: Escalation) -> dict[str, Any]:
+    """What happened to the instruction that an escalation is about."""
+    row = escalation.instruction
+    if row is None:
+        return {}
+    former = [(each, settled.verdict(each)) for each in inbox.former(row)]
+    return {
+        "received": trail.received(row),
+        "steps": trail.told(selectors.history(row.pk), agent=escalation.agent.name),
+        "loud": trail.loud(row.retry_count),
+        "former": former,
+    }

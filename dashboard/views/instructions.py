@@ -1,0 +1,240 @@
+"""The list of instructions with its figures, and one instruction."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from dashboard import charts, filters, rendering, selectors, trail
+from dashboard.access import operators_only
+from dashboard.answers import Answer, answer
+from dashboard.filters import Query
+from dashboard.forecast import Clock
+from dashboard.offers import OFFERS, Offer, offers
+from dashboard.rendering import HtmxRequest
+from dashboard.selectors import Line
+from dashboard.shell import Scope, scope_of
+from dashboard.views import instruction_verbs
+from dashboard.words import duration
+from ledger import agents
+from ledger.models import Instruction, Project
+from ledger.statistics import Statistics
+
+# the buttons above the list: name of the state in a query, label
+SEGMENTS = (
+    ("", "all", "All"),
+    ("waiting", "waiting", "Waiting"),
+    ("acknowledged", "acknowledged", "Acknowledged"),
+    ("failed", "failed", "Gave up"),
+    ("cancelled", "cancelled", "Cancelled"),
+)
+AGENTS_TO_CHOOSE = 3
+CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
+
+
+@require_GET
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """The ladder, the times, and the list, all of the last state the database knows."""
+    now, scope = timezone.now(), scope_of(request)
+    key = selectors.live_key(now=now, project=scope.project)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    query = filters.parse(request.GET.get("q", ""))
+    context = {
+        "live_key": key,
+        "now": now,
+        "heading": "Instructions",
+        "silent": selectors.silent_agents(scope.project, now=now),
+        **sending(request, scope),
+        **figures(request, scope.project, now=now),
+        **listing(request, query, scope, now=now),
+    }
+    return rendering.respond(
+        request,
+        "instructions/index.html",
+        "instructions/_instructions.html",
+        context,
+        scope=scope,
+        current="instructions",
+    )
+
+
+@require_GET
+@operators_only
+def detail(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
+    """Everything about one instruction."""
+    now = timezone.now()
+    key = selectors.live_key(now=now, row=instruction_id)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    line = selectors.one(instruction_id)
+    if line is None:
+        raise Http404(f"There is no instruction {instruction_id}.")
+    clock = selectors.clock()
+    context = {
+        "live_key": key,
+        "now": now,
+        "title": f"{line.row.content[:60]} · Instruction",
+        "heading": line.row.content[:120],
+        "crumbs": [CRUMB],
+        "asked": asked(request, line.row),
+        **opened(line, clock, now=now),
+    }
+    return rendering.respond(
+        request,
+        "instructions/detail.html",
+        "instructions/_instruction.html",
+        context,
+        scope=scope_of(request),
+        current="instructions",
+    )
+
+
+def sending(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
+    """The form in the dialog; a poll has no use for it."""
+    if rendering.wants_part(request):
+        return {}
+    form = instruction_verbs.SendForm(initial=instruction_verbs.started(request, scope))
+    return instruction_verbs.form_context(form, scope)
+
+
+def asked(request: HtmxRequest, row: Instruction) -> Offer | None:
+    """The question that a person without scripts answers before a verb is done."""
+    offer = OFFERS.get(request.GET.get("ask", ""))
+    return offer if offer in offers(row) else None
+
+
+# ---- the figures
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An agent that the times can be narrowed to."""
+
+    id: str
+    name: str
+    current: bool
+
+
+def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> dict[str, Any]:
+    """The ladder and the times of the last day."""
+    whole, by_agent = selectors.figures(project, now=now)
+    busiest = sorted(by_agent.items(), key=lambda item: -item[1].sent)
+    asked = filters.as_id(request.GET.get("of", ""))
+    agent_id = asked if asked in by_agent else None
+    shown = [agent for agent, _ in busiest[:AGENTS_TO_CHOOSE]]
+    if agent_id and agent_id not in shown:
+        shown[-1] = agent_id
+    of = by_agent[agent_id] if agent_id else whole
+    bars = charts.latency_bars(selectors.latencies(project, agent_id=agent_id, now=now))
+    return {
+        "whole": whole,
+        "most_given_up": most_given_up(by_agent.values()),
+        "defaults": settings.HEED,
+        "times": of,
+        "choices": [Chosen(str(id), by_agent[id].name, id == agent_id) for id in shown],
+        "bars": bars,
+        "reminded": sum(bar.reminded for bar in bars),
+        "marks": charts.latency_marks(of.ack_p50_s, of.ack_p95_s, words=within(of)),
+    }
+
+
+def most_given_up(by_agent: Any) -> Statistics | None:
+    """The agent that was given up on most, if any was."""
+    worst = max(by_agent, key=lambda one: one.failed, default=None)
+    return worst if worst and worst.failed else None
+
+
+def within(of: Statistics) -> tuple[str, str]:
+    p50, p95 = duration(of.ack_p50_s or 0), duration(of.ack_p95_s or 0)
+    return f"half within {p50}", f"95% within {p95}"
+
+
+# ---- the list
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    label: str
+    query: str
+    count: int
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line with what its last column says, and its trail where it is opened."""
+
+    line: Line
+    answer: Answer
+    opened: dict[str, Any] | None
+
+
+def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) -> dict[str, Any]:
+    """The rows that the query asks for, with the counts of the others."""
+    counts = selectors.counts(query, scope.project)
+    open_id = filters.as_id(request.GET.get("open", ""))
+    page = selectors.page(
+        selectors.instructions(query, scope.project),
+        before=filters.as_id(request.GET.get("before", "")),
+        after=filters.as_id(request.GET.get("after", "")),
+        open_id=open_id,
+    )
+    clock = selectors.clock()
+    return {
+        "title": title(counts["waiting"]) if query.text == "" else f"{query.text} · Instructions",
+        "query": query,
+        "clock": clock,
+        "clock_is_late": counts["waiting"] > 0 and clock.is_late(now),
+        "segments": [
+            Segment(label, query.with_state(state), counts[name], query.segment == name)
+            for state, name, label in SEGMENTS
+        ],
+        "total": counts.get(query.segment),
+        "page": page,
+        "entries": [entry(line, clock, open_id=open_id, now=now) for line in page.lines],
+        "is_first": page.newer is None,
+        "nearest": [] if page.lines else nearest(query, scope),
+    }
+
+
+def title(waiting: int) -> str:
+    if not waiting:
+        return "Instructions"
+    return f"{waiting:,} wait{'s' if waiting == 1 else ''} for an answer · Instructions"
+
+
+def entry(line: Line, clock: Clock, *, open_id: UUID | None, now: datetime) -> Entry:
+    next_check = selectors.what_is_next(line, clock, now=now)
+    is_open = line.row.id == open_id
+    return Entry(
+        line,
+        answer(line.row, ahead=line.before, forecast=next_check, now=now),
+        opened(line, clock, now=now) if is_open else None,
+    )
+
+
+def opened(line: Line, clock: Clock, *, now: datetime) -> dict[str, Any]:
+    """One instruction with its trail."""
+    row, next_check = line.row, selectors.what_is_next(line, clock, now=now)
+    return {
+        "row": row,
+        "answer": answer(row, ahead=line.before, forecast=next_check, now=now),
+        "received": trail.received(row),
+        "steps": trail.told(selectors.history(row.id), agent=row.agent.name),
+        "next_step": trail.ahead(row, before=line.before, forecast=next_check, now=now),
+    }
+
+
+def nearest(query: Query, scope: Scope) -> list[str]:
+    """Names like the agent asked for, where no agent is called so."""
+    name, project = query.one_agent, scope.project
+    near = agents.nearest(name, project=project) if name and project else []
+    return [] if name in near else near

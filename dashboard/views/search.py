@@ -1,0 +1,34 @@
+"""The search box: an id lands on what it names, anything else filters the list."""
+
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from dashboard import filters, inbox, selectors
+from dashboard.access import operators_only
+from dashboard.rendering import HtmxRequest
+
+
+@require_GET
+@operators_only
+def search(request: HtmxRequest) -> HttpResponse:
+    text = filters.clean(request.GET.get("q", ""))
+    found = filters.as_id(text.strip("\"'`<>()[],;"))
+    if found and selectors.by_id(found):
+        return redirect("dashboard:instruction", found)
+    if found and inbox.by_id(found):
+        return redirect("dashboard:escalation", found)
+    params = QueryDict(mutable=True)
+    if text:
+        params["q"] = text
+    if project := request.GET.get("project"):
+        params["project"] = project
+    return redirect(f"{reverse('dashboard:instructions')}?{params.urlencode()}".rstrip("?"))
+
+
+@require_GET
+@operators_only
+def home(request: HtmxRequest) -> HttpResponse:
+    """The first page there is."""
+    return redirect("dashboard:instructions")

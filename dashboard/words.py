@@ -1,0 +1,75 @@
+"""Durations, numbers and times as people read them (pure)."""
+
+from datetime import UTC, datetime, timedelta
+
+
+def duration(length: float | timedelta) -> str:
+    """1.8 s, 12 s, 1 m 20 s, 1 h 04 m, 2 d.
+
+    >>> [duration(s) for s in (0.04, 1.84, 12.4, 80, 3840, 172_800)]
+    ['0.0 s', '1.8 s', '12 s', '1 m 20 s', '1 h 04 m', '2 d']
+    """
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.1f} s"
+    return whole_duration(seconds)
+
+
+def whole_duration(seconds: float) -> str:
+    """The same in whole seconds, for what counts down or up.
+
+    >>> [whole_duration(s) for s in (0.2, 59.6, 119, 86_399)]
+    ['0 s', '1 m', '1 m 59 s', '23 h 59 m']
+    """
+    left = max(round(seconds), 0)
+    if left < 60:
+        return f"{left} s"
+    minutes, rest = divmod(left, 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02} s" if rest else f"{minutes} m"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes:02} m"
+    return f"{hours // 24} d"
+
+
+def rough(seconds: float) -> str:
+    """One unit is enough where nothing is measured: 40 s, 6 m, 3 h, 2 d.
+
+    >>> [rough(s) for s in (40, 380, 12_000, 200_000)]
+    ['40 s', '6 m', '3 h', '2 d']
+    """
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(max(seconds, 0))} s"
+
+
+def clock_time(at: datetime, *, now: datetime) -> str:
+    """14:32:08 today, 20 Nov 14:32 otherwise, with the year when it is another one."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    if at.date() == now.date():
+        return f"{at:%H:%M:%S}"
+    return f"{at.day} {at:%b %H:%M}" if at.year == now.year else f"{at.day} {at:%b %Y %H:%M}"
+
+
+def log_time(at: datetime, *, now: datetime) -> str:
+    """14:32:08.114 today, 20 Nov 14:32:08 otherwise."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    if at.date() == now.date():
+        return f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
+    return f"{at.day} {at:%b %H:%M:%S}" if at.year == now.year else f"{at.day} {at:%b %Y %H:%M}"
+
+
+def monogram(name: str) -> str:
+    """The two characters in an agent's square."""
+    return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """1 retry, 3 retries.
+
+    >>> counted(1, "retry", "retries"), counted(1204, "delivery", "deliveries")
+    ('1 retry', '1,204 deliveries')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,138 @@
+"""A real Chromium at a live server; without one these tests skip, loudly, or fail."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import User
+from django.utils import timezone
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from ledger.models import Agent, ClockRun
+from tests.factories import make_agent
+
+ARGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+NAMES = ("chromium", "google-chrome")
+MISSING = (
+    "NO BROWSER: tests/browser needs a Chromium (HEED_CHROMIUM, chromium or google-chrome) and is "
+    "skipped."
+)
+PASSWORD = "heed-heed-heed"
+
+
+def chromium() -> str | None:
+    """The browser's executable, if there is one."""
+    named = os.environ.get("HEED_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any("tests/browser" in report.nodeid for report in skipped) and not chromium():
+        terminalreporter.write_line(MISSING, red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def browser_process() -> Iterator[Browser]:
+    path = chromium()
+    if path is None:
+        if os.environ.get("HEED_REQUIRE_BROWSER") == "1":
+            pytest.fail(MISSING, pytrace=False)
+        pytest.skip(MISSING)
+    # Playwright's loop runs in this thread, and Django takes that for asynchronous code.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGS)
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@dataclass
+class Visitor:
+    """One person's browser: pages, and what its console complains about."""
+
+    url: str
+    context: BrowserContext
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> Page:
+        page = self.context.new_page()
+        page.on("console", self.note)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.goto(self.url + path)
+        return page
+
+    def note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def sign_in(self, path: str = "/instructions/") -> Page:
+        page = self.open(f"/sign-in/?next={path}")
+        page.fill("#username", "mara")
+        page.fill("#password", PASSWORD)
+        page.click("button:has-text('Sign in')")
+        page.wait_for_url(f"**{path}")
+        return page
+
+
+@pytest.fixture
+def visit(
+    browser_process: Browser, live_server: LiveServer, mara: User
+) -> Iterator[Callable[..., Visitor]]:
+    """`visit(width=390, color_scheme="dark", …)`: a new visitor."""
+    visitors = []
+
+    def new(*, width: int = 1440, height: int = 900, **more: object) -> Visitor:
+        size = {"width": width, "height": height}
+        context = browser_process.new_context(viewport=size, **{"reduced_motion": "reduce", **more})
+        context.set_default_timeout(10_000)
+        visitors.append(Visitor(live_server.url, context))
+        return visitors[-1]
+
+    yield new
+    for visitor in visitors:
+        visitor.context.close()
+
+
+@pytest.fixture
+def mara(transactional_db: None) -> User:
+    return User.objects.create_user("mara", password=PASSWORD, is_staff=True)
+
+
+@pytest.fixture
+def now() -> datetime:
+    return timezone.now()
+
+
+@pytest.fixture
+def coder(transactional_db: None, now: datetime) -> Agent:
+    """An agent under a clock that runs."""
+    ClockRun.objects.create(name="idle_check", last_run_at=now)
+    return make_agent("coder")
+
+
+def axe_findings(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page, or the part of it that scrolls, is wider than it may be."""
+    script = """() => Math.max(0, ...[document.documentElement, document.querySelector("main")]
+        .map((el) => el.scrollWidth - el.clientWidth))"""
+    return int(page.evaluate(script))

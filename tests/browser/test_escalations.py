@@ -1,0 +1,357 @@
+"""The inbox in a browser: an ignored instruction reaches a person, whose words are heeded."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from django.contrib.auth.models import User
+from heed import Client
+from playwright.sync_api import Page, Route, expect
+
+from ledger import instructions
+from ledger.journal import Actor
+from ledger.models import Agent, Instruction
+from retries import escalations
+from retries.escalations import Choice
+from retries.models import Escalation
+from retries.states import Answer
+from tests.browser.conftest import PASSWORD, Visitor, axe_findings, overflow
+from tests.dashboard.test_escalations import HOSTILE, MINUTE, address, ignored, jonas_answers
+from tests.factories import make_agent, make_token, send, tick
+
+Visit = Callable[..., Visitor]
+URL = "/escalations/"
+
+
+@pytest.fixture
+def jonas(transactional_db: None) -> User:
+    return User.objects.create_user("jonas", password=PASSWORD, is_staff=True)
+
+
+def sign_in(visitor: Visitor, name: str, path: str) -> Page:
+    page = visitor.open(f"/sign-in/?next={path}")
+    page.fill("#username", name)
+    page.fill("#password", PASSWORD)
+    page.click("button:has-text('Sign in')")
+    page.wait_for_url(f"**{path}")
+    return page
+
+
+def panel(escalation: Escalation) -> str:
+    return f"#answer-{escalation.pk}"
+
+
+# ---- the whole story
+
+
+def test_an_ignored_instruction_is_answered_by_a_person_and_heeded(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    visitor = visit()
+    page = visitor.sign_in(URL)
+    page.evaluate("window.untouched = true")
+    expect(page.locator("#none")).to_contain_text("Nothing needs you")
+    with Client(visitor.url, make_token("agent", agent=coder)) as agent:
+        send(coder, "Check the lock", now=now - MINUTE, max_retries=0, on_failed="escalate")
+        assert [one.text for one in agent.instructions.pull()] == ["Check the lock"]
+        tick(now + MINUTE)  # it never answered
+
+        expect(page).to_have_title("1 needs you · Escalations · Heed")
+        expect(page.locator("#escalation-title")).to_have_text("Check the lock")
+        expect(page.locator("#side a[data-go=e] .nav__count--alert")).to_contain_text("1")
+        page.keyboard.press("f")
+        expect(page.locator("#fix")).to_be_focused()
+        page.keyboard.type("Run `ls .lock`, then say what you see")
+        page.wait_for_timeout(2500)  # a poll or two
+        expect(page.locator("#fix")).to_be_focused()
+        page.keyboard.press("Control+Enter")
+
+        expect(page.locator(".answer")).to_contain_text("Your words are first in the queue.")
+        expect(page.locator(".answer")).to_contain_text("Nothing else needs you.")
+        expect(page).to_have_title("Escalations · Heed")
+        (told,) = agent.instructions.pull()
+        assert told.text == "Run `ls .lock`, then say what you see"
+        expect(page.locator("#recent")).to_contain_text("Delivered, not answered yet")
+        agent.instructions.ack(told.id)
+    expect(page.locator("#recent")).to_contain_text("mara sent other words. Heeded")
+    assert page.evaluate("window.untouched")
+    page.click("text=a new instruction")
+    expect(page).to_have_url(re.compile(f"/instructions/{told.id}/"))
+    assert visitor.complaints == []
+
+
+# ---- the keyboard
+
+
+def test_the_keyboard_walks_the_inbox(visit: Visit, coder: Agent, now: datetime) -> None:
+    made = [ignored(coder, f"Step {n}", now=now - MINUTE) for n in range(3)]
+    page = visit().sign_in("/instructions/")
+    page.keyboard.press("e")
+    expect(page.locator("#escalation-title")).to_have_text("Step 0")
+    page.keyboard.press("j")
+    page.wait_for_url(f"**{address(made[1])}")
+    page.keyboard.press("j")
+    page.wait_for_url(f"**{address(made[2])}")
+    page.keyboard.press("j")  # the last one stays
+    page.keyboard.press("k")
+    page.wait_for_url(f"**{address(made[1])}")
+    page.keyboard.press("o")
+    page.wait_for_url("**/instructions/**")
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    page.wait_for_url(f"**{URL}")
+
+
+def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    first = ignored(coder, "one", now=now - MINUTE)
+    second = ignored(coder, "two", now=now - MINUTE)
+    send(coder, now=now)
+    page = visit().sign_in(URL)
+    page.keyboard.press("s")
+    expect(page.locator("#skip-dialog")).to_be_visible()
+    expect(page.locator("#skip-dialog button", has_text="Keep waiting")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#skip-dialog")).to_be_hidden()
+    page.keyboard.press("s")
+    page.keyboard.press("Escape")
+    expect(page.locator("#skip-dialog")).to_be_hidden()
+    assert Escalation.objects.open().count() == 2
+    page.keyboard.press("s")
+    page.click("#skip-dialog >> text='Leave it'")
+    expect(page.locator(panel(first))).to_contain_text("Left as it is. Nothing was sent.")
+    following = page.locator(".answer__next a")
+    expect(following).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{address(second)}")
+    page.keyboard.press("a")
+    expect(page.locator("#abort-dialog")).to_contain_text("Cancels the 1 instruction")
+    page.click("#abort-dialog >> text='Withdraw all that waits'")
+    expect(page.locator(panel(second))).to_contain_text("1 instruction was withdrawn.")
+
+
+def test_r_sends_again_and_gives_typed_words_back(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    escalation = ignored(coder, "Check", now=now - MINUTE)
+    page = visit().sign_in(URL)
+    page.click("text=Edit its words")
+    expect(page.locator("#fix")).to_have_value("Check")
+    page.keyboard.press("Escape")
+    page.keyboard.press("r")
+    expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
+    expect(page.locator("#unsent")).to_have_value("Check")
+    assert Instruction.objects.get(resend_of=escalation.instruction_id).content == "Check"
+
+
+# ---- conflicts
+
+
+def test_of_two_browsers_one_wins_and_the_other_keeps_its_words(
+    visit: Visit, coder: Agent, jonas: User, now: datetime
+) -> None:
+    escalation = ignored(coder, "Check", now=now - MINUTE)
+    mara, other = visit().sign_in(URL), sign_in(visit(), "jonas", URL)
+    mara.fill("#fix", "my own words")
+    other.keyboard.press("r")
+    expect(other.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
+    # her page tells her, but what she writes stays where it is
+    expect(mara.locator(".esc__head")).to_contain_text("jonas sent it again")
+    expect(mara.locator("#fix")).to_have_value("my own words")
+    mara.click("#send-fix")
+    told = mara.locator(panel(escalation))
+    expect(told).to_contain_text("jonas answered")
+    expect(told).to_contain_text("Your words were not sent.")
+    mara.wait_for_timeout(2500)
+    expect(mara.locator("#unsent")).to_have_value("my own words")
+    expect(mara.locator("#live")).to_contain_text("Live")
+    assert Instruction.objects.filter(resend_of=escalation.instruction_id).count() == 1
+
+
+def test_an_answer_elsewhere_takes_an_untouched_form_away(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    escalation, other = (ignored(coder, name, now=now - MINUTE) for name in ("one", "two"))
+    page = visit().sign_in(URL)
+    expect(page.locator("#fix")).to_be_visible()
+    jonas_answers(escalation, "skip", now)
+    expect(page.locator(panel(escalation))).to_contain_text("jonas left it")
+    expect(page.locator("#escalation-title")).to_have_text("one")  # nothing slid in instead
+    expect(page.locator(".answer__next")).to_contain_text("two")
+    assert page.locator(f"#esc-{other.pk}").count() == 1
+
+
+def test_a_double_click_counts_once(visit: Visit, coder: Agent, now: datetime) -> None:
+    escalation = ignored(coder, "Check", now=now - MINUTE)
+    page = visit().sign_in(URL)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else 0)
+    page.dblclick("button:has-text('Send again')")
+    expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
+    page.wait_for_timeout(300)
+    assert len(sent) == 1
+
+
+def test_words_that_do_not_fit_are_told_at_the_field(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    ignored(coder, "Check", now=now - MINUTE)
+    page = visit().sign_in(URL)
+    page.keyboard.press("f")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#fix-hint")).to_contain_text("A fix needs words")
+    expect(page.locator("#fix")).to_be_focused()
+    page.fill("#fix", "x" * 4001)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#fix-hint")).to_contain_text("at most 4000 characters")
+    expect(page.locator("#fix")).to_have_value("x" * 4001)
+    assert axe_findings(page) == []
+    assert Escalation.objects.open().count() == 1
+
+
+# ---- what is typed is never lost
+
+
+def test_typed_words_survive_news_a_reload_and_other_pages(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    first = ignored(coder, "one", now=now - MINUTE)
+    page = visit().sign_in(URL)
+    page.keyboard.press("f")
+    page.keyboard.type("half a sent")
+    second = ignored(make_agent("codex"), "two", now=now)
+    expect(page.locator(f"#esc-{second.pk}")).to_be_visible()
+    expect(page).to_have_title("2 need you · Escalations · Heed")
+    page.keyboard.type("ence")
+    expect(page.locator("#fix")).to_have_value("half a sentence")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.wait_for_url(f"**{address(second)}")
+    expect(page.locator("#fix")).to_have_value("")
+    page.keyboard.press("k")
+    page.wait_for_url(f"**{address(first)}")
+    expect(page.locator("#fix")).to_have_value("half a sentence")
+    page.reload()
+    expect(page.locator("#fix")).to_have_value("half a sentence")
+
+
+def test_what_never_arrived_can_be_sent_again(visit: Visit, coder: Agent, now: datetime) -> None:
+    escalation = ignored(coder, "Check", now=now - MINUTE)
+    page = visit().sign_in(URL)
+    page.fill("#fix", "my words")
+    page.route("**/answer/**", lambda route: route.abort())
+    page.click("#send-fix")
+    expect(page.locator("[data-unsent]")).to_contain_text("Send it again")
+    page.unroute("**/answer/**")
+
+    def broken(route: Route) -> None:
+        route.fulfill(status=500, body="Traceback")
+
+    page.route("**/answer/**", broken)
+    page.click("#send-fix")
+    expect(page.locator("[data-unsent]")).to_contain_text("the server answered 500")
+    assert "Traceback" not in page.content()
+    page.unroute("**/answer/**")
+    page.click("#send-fix")
+    expect(page.locator(panel(escalation))).to_contain_text("Your words are first in the queue.")
+
+
+def test_a_session_that_ended_keeps_the_words(visit: Visit, coder: Agent, now: datetime) -> None:
+    ignored(coder, "Check", now=now - MINUTE)
+    page = visit().sign_in(URL)
+    page.fill("#fix", "my words")
+    page.context.clear_cookies(name="sessionid")
+    page.click("#send-fix")
+    expect(page.locator("#signed-out")).to_contain_text("You are signed out.")
+    expect(page.locator("#fix")).to_have_value("my words")
+    page.click("#signed-out a")
+    page.fill("#username", "mara")
+    page.fill("#password", PASSWORD)
+    page.click("button:has-text('Sign in')")
+    page.wait_for_url(f"**{URL}*")
+    expect(page.locator("#fix")).to_have_value("my words")
+
+
+# ---- how it looks, and without a script
+
+
+@pytest.fixture
+def hostile(coder: Agent, now: datetime) -> list[str]:
+    """The addresses of a hostile inbox: open, asked about, answered, empty."""
+    for text in HOSTILE:
+        agent = make_agent(text.strip()[:64])
+        sender = Actor("token", "1", text[:64])
+        last = ignored(agent, text, now=now - MINUTE, retries=3, actor=sender)
+    choice = Choice(Answer.FIX, fix=HOSTILE[1][:4000], note=HOSTILE[0])
+    actor = Actor("user", "9", HOSTILE[4])
+    every = Escalation.objects.all()
+    done = escalations.answer(last.pk, choice, among=every, actor=actor, channel="page", now=now)
+    instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
+    longest = Escalation.objects.open().get(instruction__content=HOSTILE[1])
+    gone = f"{URL}01a1fe8a-1bbf-798b-b797-e0023d4c4b40/"
+    return [URL, address(longest), address(done), f"{URL}?state=answered", gone]
+
+
+@pytest.mark.parametrize("width", [1440, 1100, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_inbox_is_whole(
+    visit: Visit, hostile: list[str], coder: Agent, now: datetime, scheme: str, width: int
+) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in(URL)
+    for path in hostile:
+        page.goto(visitor.url + path)
+        page.wait_for_load_state("networkidle")
+        assert overflow(page) == 0, path
+        assert axe_findings(page) == [], path
+    assert [one for one in visitor.complaints if "404" not in one] == []
+    page.goto(visitor.url + URL)
+    page.click("button:has-text('Leave it')")
+    assert axe_findings(page) == []
+    page.click("#skip-dialog >> text='Leave it'")
+    expect(page.locator(".answer")).to_contain_text("Nothing was sent.")
+    assert overflow(page) == 0 and axe_findings(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_empty_inbox_is_whole(visit: Visit, coder: Agent, scheme: str) -> None:
+    visitor = visit(color_scheme=scheme)
+    page = visitor.sign_in(URL)
+    assert (overflow(page), axe_findings(page), visitor.complaints) == (0, [], [])
+    page.click("text=Answered 0")
+    expect(page.locator("#none-answered")).to_be_visible()
+    assert (axe_findings(page), visitor.complaints) == ([], [])
+
+
+def test_without_script_everything_works(visit: Visit, coder: Agent, now: datetime) -> None:
+    made = [ignored(coder, f"Step {n}", now=now - MINUTE) for n in range(4)]
+    visitor = visit(java_script_enabled=False)
+    page = visitor.sign_in(URL)
+    page.click("#send-fix")
+    assert "A fix needs words" in page.inner_text("#fix-hint")
+    page.fill("#fix", "Other words")
+    page.click("#send-fix")
+    assert "Your words are first in the queue." in page.inner_text("#toasts")
+    page.click(".answer__next a")
+    page.click("button:has-text('Leave it')")
+    assert "This cannot be taken back." in page.inner_text(".answer")
+    page.click("text=Keep waiting")
+    page.click("button:has-text('Leave it')")
+    page.click(".answer button:has-text('Leave it')")
+    assert "Nothing was sent." in page.inner_text("#toasts")
+    page.click(f"#esc-{made[2].pk} a")
+    jonas_answers(made[2], "retry", now)
+    page.fill("#fix", "too late")
+    page.click("#send-fix")
+    assert "jonas answered" in page.inner_text(".answer")
+    assert page.input_value("#unsent") == "too late"
+    page.click("text=Answered 3")
+    assert page.locator("[data-row]").count() == 3
+    page.click("text=Open 1")
+    assert "Step 3" in page.inner_text("#escalation-title")
+    page.click("button:has-text('Withdraw all')")
+    page.click(".answer button:has-text('Withdraw all')")
+    assert "withdrawn" in page.inner_text("#toasts")
+    assert Escalation.objects.open().count() == 0

@@ -1,0 +1,186 @@
+"""The page keeps itself current, and says so when it can't."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.contrib.sessions.models import Session
+from playwright.sync_api import Page, Request, Route, expect
+
+from ledger import instructions
+from ledger.models import Agent
+from tests.browser.conftest import Visitor
+from tests.factories import pull, send
+
+
+def polls(page: Page) -> list[str]:
+    """The addresses that are polled from now on."""
+    seen: list[str] = []
+
+    def note(request: Request) -> None:
+        if "since=" in request.url:
+            seen.append(request.url)
+
+    page.on("request", note)
+    return seen
+
+
+def test_news_come_without_a_reload(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    visitor = visit()
+    page = visitor.sign_in()
+    page.evaluate("window.untouched = true")
+    expect(page.locator("#none")).to_be_visible()
+    id = send(coder, "Hello there", now=now)
+    row = page.locator(f"#ins-{id}")
+    expect(row).to_contain_text("Queued")
+    expect(page).to_have_title("1 waits for an answer · Instructions · Heed")
+    expect(page.locator("#side a[data-go=i] .nav__count")).to_contain_text("1")
+    pull(coder, now=now + timedelta(milliseconds=1))
+    expect(row).to_contain_text("again in")
+    expect(row).to_have_class(re.compile("is-changed"))
+    instructions.acknowledge_instruction(id)
+    expect(row).to_contain_text("Acknowledged")
+    expect(page.locator("#ladder")).to_contain_text("1 answered")
+    assert page.evaluate("window.untouched")
+    assert visitor.complaints == []
+
+
+def test_nothing_moves_under_its_readers_hands(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    send(coder, "Select me", now=now)
+    page = visit().sign_in()
+    asked = polls(page)
+    page.wait_for_timeout(2500)
+    assert asked
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.t-name a'))")
+    page.wait_for_timeout(300)
+    asked.clear()
+    page.wait_for_timeout(2500)
+    page.evaluate("getSelection().empty()")
+    page.keyboard.press("?")
+    page.wait_for_timeout(2500)
+    assert asked == []
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(2500)
+    assert asked
+
+
+def test_typing_a_filter_survives_news(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    page = visit().sign_in()
+    page.fill("#query", "agent:co")
+    id = send(coder, now=now)
+    expect(page.locator(f"#ins-{id}")).to_be_visible()
+    page.keyboard.type("der")
+    assert page.input_value("#query") == "agent:coder"
+
+
+def test_a_pause_holds_and_is_kept(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    page = visit().sign_in()
+    page.keyboard.press("p")
+    expect(page.locator("#live")).to_contain_text("Paused")
+    page.reload()
+    expect(page.locator("#live")).to_contain_text("Paused")
+    id = send(coder, now=now)
+    page.wait_for_timeout(2500)
+    assert page.locator(f"#ins-{id}").count() == 0
+    page.click("#live")
+    expect(page.locator(f"#ins-{id}")).to_be_visible()
+    expect(page.locator("#live")).to_contain_text("Live")
+
+
+def test_a_lost_connection_is_told_and_found_again(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    visitor = visit()
+    page = visitor.sign_in()
+    page.clock.install()
+    page.reload()
+
+    def away(route: Route) -> None:
+        route.abort()
+
+    page.route("**/*since=*", away)
+    page.clock.run_for(4000)
+    expect(page.locator("#live")).to_contain_text("Live")
+    page.clock.run_for(8000)
+    expect(page.locator("#live")).to_contain_text("Reconnecting")
+    expect(page.locator("#lost")).to_be_hidden()
+    page.clock.run_for(30_000)
+    expect(page.locator("#lost")).to_contain_text("Live updates stopped. You see the state of")
+    page.unroute("**/*since=*")
+    id = send(coder, now=now)
+    page.click("text=Try now")
+    expect(page.locator(f"#ins-{id}")).to_be_visible()
+    page.clock.run_for(1000)
+    expect(page.locator("#lost")).to_be_hidden()
+    expect(page.locator("#live")).to_contain_text("Live")
+
+
+def test_a_server_that_fails_changes_nothing(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    id = send(coder, now=now)
+    page = visit().sign_in()
+    page.clock.install()
+    page.reload()
+    page.route("**/*since=*", lambda route: route.fulfill(status=500, body="Traceback"))
+    page.clock.run_for(12_000)
+    expect(page.locator("#live")).to_contain_text("Reconnecting")
+    assert "Traceback" not in page.content()
+    expect(page.locator(f"#ins-{id}")).to_be_visible()
+
+
+def test_a_session_that_ended_is_told(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    page = visit().sign_in()
+    page.goto(page.url + "?q=agent:coder")
+    Session.objects.all().delete()
+    expect(page.locator("#signed-out")).to_contain_text("You are signed out.")
+    expect(page.locator("#live")).to_contain_text("Signed out")
+    assert page.locator("#username").count() == 0
+    asked = polls(page)
+    page.wait_for_timeout(2500)
+    assert asked == []
+    page.click("#signed-out a")
+    page.fill("#username", "mara")
+    page.fill("#password", "heed-heed-heed")
+    page.click("button:has-text('Sign in')")
+    expect(page).to_have_url(re.compile(r"/instructions/\?q=agent%3Acoder$"))
+
+
+def test_a_quiet_page_asks_less_often(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    page = visit().sign_in()
+    page.clock.install()
+    page.reload()
+    asked = polls(page)
+    for _ in range(40):
+        page.clock.run_for(2000)
+    asked.clear()
+    for _ in range(10):
+        page.clock.run_for(2000)
+    assert 1 <= len(asked) <= 3
+    page.wait_for_timeout(500)  # the last answer is in
+    asked.clear()
+    page.mouse.click(5, 5)
+    page.wait_for_timeout(500)
+    assert len(asked) == 1
+
+
+def test_a_page_of_one_is_live_too(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    id = send(coder, now=now)
+    page = visit().sign_in()
+    page.goto(page.url + f"{id}/")
+    pull(coder, now=now)
+    expect(page.locator("#instruction")).to_contain_text("Delivered to coder")

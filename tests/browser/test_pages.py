@@ -1,0 +1,179 @@
+"""Each page in light and dark, on a desk and on a phone: nothing complains, nothing sticks out."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger import instructions
+from ledger.journal import Actor
+from ledger.models import Agent
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.factories import make_agent, pull, send, tick
+
+HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
+
+
+@pytest.fixture
+def busy(coder: Agent, now: datetime) -> str:
+    """The id of one of the instructions of a busy, hostile day."""
+    for number, content in enumerate(HOSTILE):
+        agent = make_agent(content[:64])
+        send(
+            agent, content, now=now - timedelta(minutes=9), actor=Actor("token", "1", content[:64])
+        )
+        if number:
+            pull(agent, now=now)
+    for number in range(6):
+        at = now - timedelta(minutes=8)
+        id = send(coder, f"Step {number}", now=at)
+        for _ in range(number):
+            pull(coder, now=at)
+            tick(at := at + timedelta(minutes=1))
+        pull(coder, now=at)
+        if number < 4:
+            instructions.acknowledge_instruction(id, now=at + timedelta(seconds=number + 1))
+    return str(id)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/instructions/",
+        "/instructions/?open={}",
+        "/instructions/?q=state:foo+agent:nobody",
+        "/instructions/{}/",
+    ],
+)
+def test_a_page_is_whole(
+    visit: Callable[..., Visitor], busy: str, path: str, scheme: str, width: int
+) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path.format(busy))
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+    assert page.title() != "owned"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_door_is_whole(visit: Callable[..., Visitor], scheme: str, width: int) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.open("/sign-in/")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+
+
+def test_signing_in_and_out(visit: Callable[..., Visitor], coder: Agent) -> None:
+    visitor = visit()
+    page = visitor.open("/instructions/?q=agent:coder")
+    page.fill("#username", "mara")
+    page.fill("#password", "wrong")
+    page.click("button:has-text('Sign in')")
+    assert "do not go together" in page.inner_text("[role=alert]")
+    page.fill("#password", "heed-heed-heed")
+    page.click("button:has-text('Sign in')")
+    page.wait_for_url("**/instructions/?q=agent:coder")
+    page.click("button[aria-label='Sign out']")
+    page.wait_for_url("**/sign-in/")
+    assert "You are signed out." in page.inner_text("main")
+
+
+def test_the_theme_is_chosen_and_kept(visit: Callable[..., Visitor], coder: Agent) -> None:
+    light, dark = "rgb(246, 246, 244)", "rgb(11, 12, 13)"
+    page = visit(color_scheme="light").sign_in()
+    toggle, body = page.locator("[data-theme-toggle]"), page.locator("body")
+    expect(toggle).to_have_attribute("aria-label", "Theme: as the system")
+    for theme, background in (("light", light), ("dark", dark)):
+        toggle.click()
+        expect(toggle).to_have_attribute("aria-label", f"Theme: {theme}")
+        expect(body).to_have_css("background-color", background)
+    page.reload()
+    expect(toggle).to_have_attribute("title", "Theme: dark")
+    expect(body).to_have_css("background-color", dark)
+    toggle.click()
+    expect(body).to_have_css("background-color", light)
+
+
+def test_the_keyboard_walks_and_opens(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    ids = [str(send(coder, f"Step {number}", now=now)) for number in range(3)][::-1]
+    page = visit().sign_in()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.get_attribute("[data-cursor]", "id") == f"ins-{ids[1]}"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#trail")
+    assert page.url.endswith(f"?open={ids[1]}")
+    assert page.get_attribute("[data-cursor]", "id") == f"ins-{ids[1]}"  # it survives the swap
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#trail", state="detached")
+    page.keyboard.press("/")
+    page.keyboard.type("jp?")
+    assert page.input_value("#query") == "jp?"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.is_visible("#keys-dialog")
+    page.click("[data-keys-switch]")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert not page.is_visible("#keys-dialog")
+
+
+def test_a_pasted_id_lands_on_its_page(visit: Callable[..., Visitor], coder: Agent) -> None:
+    id = send(coder, "Found me")
+    page = visit().sign_in()
+    page.fill("#q", f" {id} ")
+    page.press("#q", "Enter")
+    page.wait_for_url(f"**/instructions/{id}/")
+    assert page.inner_text("h1") == "Found me"
+
+
+def test_a_bar_tells_its_numbers(visit: Callable[..., Visitor], busy: str) -> None:
+    page = visit().sign_in()
+    page.focus("[data-tip][tabindex='0']")
+    assert "over 60 s" in page.inner_text(".tip")
+    page.keyboard.press("ArrowLeft")
+    assert "30 to 60 s" in page.inner_text(".tip")
+
+
+def test_a_phone_opens_the_sidebar(visit: Callable[..., Visitor], coder: Agent) -> None:
+    page = visit(width=390, height=844).sign_in()
+    assert not page.is_visible("#side")
+    page.click("text=More")
+    assert page.is_visible("#side")
+    assert page.is_visible("button[aria-label='Sign out']")
+
+
+def test_without_script_everything_works(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    ids = [str(send(coder, f"Step {number}", now=now)) for number in range(60)][::-1]
+    visitor = visit(java_script_enabled=False)
+    page = visitor.sign_in()
+    assert page.locator("[data-row]").count() == 50
+    page.click("text=Older")
+    assert page.locator("[data-row]").count() == 10
+    page.click("text=Newer")
+    page.click(f"#ins-{ids[0]} a")
+    assert "Sent by heed" in page.inner_text("#trail")
+    page.click("text=Gave up 0")
+    assert "No instruction matches" in page.inner_text("main")
+    page.fill("#query", '"Step 7"')
+    page.click("button:has-text('Filter')")
+    assert page.locator("[data-row]").count() == 1
+    page.click("a:has-text('reload')")
+    page.click(f"#ins-{ids[52]} a")
+    page.click("#trail a:has-text('Open')")
+    assert page.inner_text("h1") == "Step 7"
+    page.click("button[aria-label='Sign out']")
+    assert "Sign in" in page.inner_text("h1")
+    assert not visitor.complaints

@@ -1,0 +1,61 @@
+"""An operator and the headers of a script's request."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.http import HttpResponse
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ledger import sql
+
+PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
+
+
+@pytest.fixture
+def now() -> datetime:
+    """Pages tell of the last 24 h, so their tests happen today."""
+    return timezone.now()
+
+
+@pytest.fixture
+def mara(db: None) -> User:
+    return User.objects.create_user("mara", password="heed-heed-heed", is_staff=True)
+
+
+@pytest.fixture
+def browser(mara: User) -> Client:
+    """Mara, signed in."""
+    client = Client()
+    client.force_login(mara)
+    return client
+
+
+@pytest.fixture
+def part(browser: Client) -> Callable[..., HttpResponse]:
+    """What a script gets at an address."""
+    return lambda path, **data: browser.get(path, data, headers=PART)
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """How many statements a request runs, those of Django and our own."""
+
+    def count(client: Client, path: str, data: dict[str, Any] | None = None, **more: Any) -> int:
+        own = []
+        run = sql._execute
+        monkeypatch.setattr(
+            sql, "_execute", lambda text, params: own.append(text) or run(text, params)
+        )
+        with CaptureQueriesContext(connection) as django:
+            response = client.get(path, data, **more)
+        monkeypatch.setattr(sql, "_execute", run)
+        assert response.status_code in (200, 204)
+        return len(own) + len(django)
+
+    return count

@@ -1,0 +1,47 @@
+"""Who may see pages."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.dashboard.conftest import PART
+
+PAGES = ["/instructions/", "/instructions/01a1fe8a-1bbf-798b-b797-e0023d4c4b40/", "/search/"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.django_db
+def test_strangers_are_sent_to_sign_in_and_come_back(path: str) -> None:
+    response = Client().get(path, {"q": "a b"})
+    assert (response.status_code, response["Location"]) == (
+        302,
+        f"/sign-in/?next={path}%3Fq%3Da%2Bb",
+    )
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.django_db
+def test_a_part_is_refused_so_that_no_form_lands_in_the_page(path: str) -> None:
+    response = Client().get(path, headers=PART)
+    assert (response.status_code, response.content) == (401, b"You are signed out.")
+
+
+@pytest.mark.parametrize("flags", [{}, {"is_staff": True, "is_active": False}])
+@pytest.mark.django_db
+def test_only_active_staff_may_enter(flags: dict[str, bool]) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("visitor", **flags))
+    assert client.get("/instructions/").status_code == 302
+
+
+def test_pages_are_read_only_and_never_stored(browser: Client) -> None:
+    assert browser.post("/instructions/").status_code == 405
+    response = browser.get("/instructions/")
+    assert "no-store" in response["Cache-Control"]
+    assert response["Vary"].count("HX-Request") == 1
+
+
+def test_an_unknown_address_is_told_in_words(browser: Client) -> None:
+    response = browser.get("/nowhere/<b>")
+    assert response.status_code == 404
+    assert "Heed has no page at <code>/nowhere/&lt;b&gt;</code>" in response.content.decode()

@@ -1,0 +1,152 @@
+"""The page of one instruction."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from html import unescape
+from uuid import UUID, uuid4
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from dashboard import selectors
+from ledger import correlation, instructions
+from ledger.instructions import Expect
+from ledger.journal import Actor
+from ledger.models import Agent, ClockRun, Instruction
+from ledger.tokens import Known
+from tests.dashboard.conftest import PART
+from tests.factories import pull, send, tick
+
+MINUTE = timedelta(minutes=1)
+
+
+def words(response: HttpResponse) -> str:
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", unescape(response.content.decode())))
+
+
+@pytest.fixture
+def show(browser: Client) -> Callable[[UUID], str]:
+    return lambda id: words(browser.get(f"/instructions/{id}/"))
+
+
+@pytest.fixture
+def me(agent: Agent) -> Known:
+    return Known(Actor("token", "1", "coder"), agent=agent)
+
+
+def ignored(agent: Agent, id: UUID, *, now: datetime, ticks: int) -> None:
+    """Deliver it and let it be ignored, the last time just now."""
+    start = now - ticks * MINUTE
+    pull(agent, now=start)
+    for number in range(1, ticks + 1):
+        tick(start + number * MINUTE)
+        pull(agent, now=start + number * MINUTE)
+
+
+def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now: datetime) -> None:
+    id = send(agent, "Look here", now=now - 5 * MINUTE)
+    ignored(agent, id, now=now, ticks=4)
+    text = show(id)
+    story = [
+        "Sent by heed",
+        "Delivered to coder",
+        "Queued again as a plain reminder",
+        "Delivered to coder again, as a plain reminder",
+        "Queued again as IMPORTANT",
+        "Delivered to coder again, as IMPORTANT",
+        "Queued again as URGENT",
+        "Delivered to coder again, as URGENT",
+        "No answer after 3 retries. Heed gave up",
+    ]
+    places = [text.index(step) for step in story]
+    assert places == sorted(places)
+    assert "coder never acknowledged it." in text
+    assert "coder received, the last time **URGENT:** Look here" in text
+    assert "Retries 3 of 3" in text
+
+
+def test_what_comes_next_is_told(show: Callable[[UUID], str], agent: Agent, now: datetime) -> None:
+    id = send(agent, now=now)
+    assert "coder will receive" in show(id)
+    assert "Delivered when coder asks: next in its queue" in show(id)
+    pull(agent, now=now)
+    assert "Queued again as a plain reminder, if nobody answers, not before the clock runs" in show(
+        id
+    )
+    ClockRun.objects.create(name="idle_check", last_run_at=now)
+    assert re.search(r"in (59|60) s|in 1 m", show(id))
+    Instruction.objects.update(max_retries=0)
+    assert "Heed gives up, if nobody answers" in show(id)
+    send(agent, now=now)
+    assert "not before its queue is empty" in show(id)
+
+
+def test_a_signal_is_shown_with_its_data(
+    show: Callable[[UUID], str], agent: Agent, me: Known, now: datetime
+) -> None:
+    id = send(agent, expect=Expect("fs_command", {"command": "openspec"}), now=now)
+    pull(agent, now=now)
+    assert "or for the signal fs_command" in show(id)
+    correlation.signal("fs_command", {"command": "openspec", "found": True}, caller=me, now=now)
+    text = show(id)
+    assert "Acknowledged by coder’s signal fs_command" in text
+    assert '"found": true' in text
+
+
+def test_outcome_and_note_are_shown(
+    show: Callable[[UUID], str], agent: Agent, me: Known, now: datetime
+) -> None:
+    id = send(agent, now=now)
+    pull(agent, now=now)
+    instructions.acknowledge([id], caller=me, outcome="declined", note="Not & my job", now=now)
+    text = show(id)
+    assert "coder heard it and declined." in text
+    assert "Declined by coder" in text and "Not & my job" in text
+
+
+def test_a_late_answer_and_a_withdrawal_are_told(
+    show: Callable[[UUID], str], agent: Agent, me: Known, now: datetime
+) -> None:
+    id = send(agent, now=now)
+    mara = Actor("user", "1", "mara")
+    instructions.cancel([id], project_id=agent.project_id, actor=mara, now=now)
+    assert "Withdrawn by mara" in show(id)
+    instructions.acknowledge([id], caller=me, now=now)
+    assert "Answered too late by coder. Nothing changes" in show(id)
+
+
+def test_a_plain_one_is_never_chased(show: Callable[[UUID], str], agent: Agent) -> None:
+    id = send(agent, tracked=False)
+    pull(agent)
+    text = show(id)
+    assert "A plain instruction is delivered once and never chased." in text
+    assert "no answer expected" in text and "Retries" not in text
+
+
+def test_what_was_never_there_is_not_found(browser: Client) -> None:
+    id = uuid4()
+    response = browser.get(f"/instructions/{id}/")
+    assert response.status_code == 404
+    assert f"There is no instruction {id}." in response.content.decode()
+    assert browser.get("/instructions/x/").status_code == 404
+
+
+def test_it_is_live_too(
+    browser: Client,
+    agent: Agent,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    statements: Callable[..., int],
+) -> None:
+    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    url = f"/instructions/{send(agent)}/"
+    found = re.search(r'data-since="([^"]+)"', browser.get(url).content.decode())
+    assert found
+    assert browser.get(url, {"since": found[1]}, headers=PART).status_code == 204
+    pull(agent, now=now)
+    live = browser.get(url, {"since": found[1]}, headers=PART)
+    assert live.status_code == 200 and "Delivered to coder" in live.content.decode()
+    assert statements(browser, url) <= 15

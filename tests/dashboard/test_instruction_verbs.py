@@ -1,0 +1,140 @@
+"""What a person does with instructions on the page."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from ledger.models import Agent, Event, Instruction
+from ledger.states import InstructionState as State
+from tests.factories import make_agent, make_instruction, make_project, pull
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def mara() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_user("mara", is_staff=True))
+    return client
+
+
+def send(client: Client, **more: Any) -> Any:
+    form = {"project": "default", "agent": "coder", "content": "Check", "max_retries": "3"} | more
+    return client.post("/instructions/new/", form)
+
+
+def said(client: Client, path: str, **data: str) -> str:
+    response = client.post(path, data, follow=True)
+    assert response.status_code == 200
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+def test_a_person_sends_an_instruction_and_lands_on_it(mara: Client, agent: Agent) -> None:
+    response = send(mara, content="Check\r\nboth", priority="on")
+    row = Instruction.objects.get()
+    assert response["Location"] == f"/instructions/{row.id}/"
+    assert (row.content, row.on_failed, row.sent_by_name) == ("Check\nboth", "escalate", "mara")
+    assert row.position < 0
+    assert send(mara, content="Check\r\nboth", agent="coder")["Location"] == response["Location"]
+    assert Instruction.objects.count() == 1
+    assert "on their way already" in mara.get(response["Location"]).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"content": " "}, "blank"),
+        ({"content": "x" * 8193}, "8193 bytes"),
+        ({"content": "a\x07"}, "U+0007"),
+        ({"content": ""}, "required"),
+        ({"agent": "codr"}, "Nearest: coder"),
+        ({"agent": "x" * 65}, "64"),
+        ({"max_retries": "21"}, "20"),
+        ({"max_retries": "many"}, "whole number"),
+        ({"project": "nowhere"}, "valid choice"),
+        ({"agent": "a\x00"}, "Null characters"),
+    ],
+)
+def test_a_bad_one_is_told_beside_the_field_and_the_words_stay(
+    mara: Client, agent: Agent, change: dict[str, str], says: str
+) -> None:
+    make_project("other")
+    response = send(mara, **({"content": "these words"} | change))
+    html = response.content.decode()
+    assert response.status_code == 422 and says in html
+    assert "these words" in html or "content" in change
+    assert not Instruction.objects.exists()
+
+
+def test_a_plain_one_expects_nothing(mara: Client, agent: Agent) -> None:
+    send(mara, plain="on")
+    assert not Instruction.objects.get().tracked
+
+
+def test_the_form_knows_the_agents_of_the_project(mara: Client, agent: Agent) -> None:
+    make_agent("stranger", project=make_project("other"))
+    html = mara.get("/instructions/new/?project=default&agent=coder").content.decode()
+    assert 'value="coder"' in html and "stranger" not in html
+
+
+def test_it_is_sent_again_at_once(mara: Client, agent: Agent) -> None:
+    row = make_instruction(State.DELIVERED, agent=agent)
+    path = f"/instructions/{row.id}/send-again/"
+    assert "Queued again" in said(mara, path)
+    assert "Nothing was changed" in said(mara, path)
+    assert pull(agent) == [row.content]
+    page = mara.get(f"/instructions/{row.id}/").content.decode()
+    assert "Queued again by mara" in page
+
+
+def test_it_is_marked_as_acknowledged(mara: Client, agent: Agent) -> None:
+    row = make_instruction(State.DELIVERED, agent=agent)
+    assert "Marked" in said(mara, f"/instructions/{row.id}/acknowledge/")
+    assert Event.objects.get(kind="instruction.acknowledged").actor_name == "mara"
+    assert "Nothing was changed" in said(mara, f"/instructions/{row.id}/acknowledge/")
+
+
+def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
+    row = make_instruction(State.QUEUED, agent=agent)
+    path = f"/instructions/{row.id}/withdraw/"
+    asked = mara.post(path)
+    assert asked["Location"] == f"/instructions/{row.id}/?ask=withdraw"
+    assert "Withdraw this instruction?" in mara.get(asked["Location"]).content.decode()
+    assert Instruction.objects.get().state == State.QUEUED
+    assert "Withdrawn" in said(mara, path, confirmed="yes")
+    assert "Nothing was changed" in said(mara, path, confirmed="yes")
+    assert Event.objects.get(kind="instruction.cancelled").actor_name == "mara"
+
+
+@pytest.mark.parametrize(
+    ("state", "verbs"),
+    [
+        (State.QUEUED, {"acknowledge", "withdraw"}),
+        (State.DELIVERED, {"send-again", "acknowledge", "withdraw"}),
+        (State.ACKNOWLEDGED, set()),
+        (State.FAILED, set()),
+        (State.CANCELLED, set()),
+    ],
+)
+def test_only_what_is_legal_is_offered(
+    mara: Client, agent: Agent, state: str, verbs: set[str]
+) -> None:
+    row = make_instruction(state, agent=agent)
+    html = mara.get(f"/instructions/{row.id}/").content.decode()
+    assert set(re.findall(rf"/instructions/{row.id}/([a-z-]+)/", html)) == verbs
+
+
+@pytest.mark.parametrize("verb", ["send-again", "acknowledge", "withdraw", "explode"])
+def test_looking_never_acts_and_strangers_never_do(agent: Agent, mara: Client, verb: str) -> None:
+    row = make_instruction(State.DELIVERED, agent=agent)
+    path = f"/instructions/{row.id}/{verb}/"
+    assert mara.get(path).status_code == 405
+    assert Client().post(path)["Location"].startswith("/sign-in/")
+    assert Client(enforce_csrf_checks=True).post(path).status_code == 403
+    assert (
+        mara.post("/instructions/01a1fe6d-9b01-7830-98b6-0164ecc5924c/withdraw/").status_code == 404
+    )
+    assert Instruction.objects.get().state == State.DELIVERED

@@ -1,0 +1,104 @@
+"""Signing in and out."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.http import HttpResponse
+from django.test import Client
+from redis.exceptions import ConnectionError as RedisAway
+
+from dashboard import throttle
+
+
+def sign_in(client: Client, password: str = "heed-heed-heed", **more: str) -> Any:
+    return client.post("/sign-in/", {"username": "mara", "password": password, **more})
+
+
+def text(response: HttpResponse) -> str:
+    return response.content.decode()
+
+
+def test_the_right_password_leads_to_the_page_asked_for(client: Client, mara: User) -> None:
+    assert sign_in(client, next="/instructions/?q=a")["Location"] == "/instructions/?q=a"
+    assert client.get("/instructions/").status_code == 200
+    assert client.get("/sign-in/")["Location"] == "/"
+
+
+@pytest.mark.parametrize("next", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
+def test_nobody_is_sent_elsewhere(client: Client, mara: User, next: str) -> None:
+    assert sign_in(client, next=next)["Location"] == "/"
+
+
+def test_a_wrong_password_is_told_and_the_name_kept(client: Client, mara: User) -> None:
+    response = sign_in(client, "wrong")
+    assert response.status_code == 422
+    assert "This name and password do not go together." in text(response)
+    assert 'value="mara"' in text(response)
+    assert client.get("/instructions/").status_code == 302
+
+
+@pytest.mark.parametrize("flags", [{"is_staff": False}, {"is_active": False}])
+def test_others_learn_no_more_than_who_mistyped(
+    client: Client, mara: User, flags: dict[str, bool]
+) -> None:
+    User.objects.update(**flags)
+    assert "do not go together" in text(sign_in(client))
+
+
+def test_empty_fields_are_told(client: Client, mara: User) -> None:
+    assert "Fill in both fields." in text(sign_in(client, ""))
+
+
+def test_the_eleventh_try_in_a_minute_waits(client: Client, mara: User) -> None:
+    User.objects.create_user("jonas", password="heed-heed-heed", is_staff=True)
+    for _ in range(10):
+        assert sign_in(client, "wrong").status_code == 422
+    response = sign_in(client)
+    assert (response.status_code, response["Retry-After"]) == (429, "60")
+    assert "Too many tries with this name. Wait a minute" in text(response)
+    assert sign_in(client, username="jonas").status_code == 302
+    assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
+
+
+def test_a_right_password_starts_the_count_anew(client: Client, mara: User) -> None:
+    for _ in range(9):
+        sign_in(client, "wrong")
+    assert sign_in(client).status_code == 302
+    client.post("/sign-out/")
+    assert sign_in(client, "wrong").status_code == 422
+
+
+def test_without_the_cache_signing_in_goes_on(
+    client: Client, mara: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise RedisAway("no Redis here")
+
+    for name in ("add", "incr", "delete"):
+        monkeypatch.setattr(throttle.cache, name, away)
+    for _ in range(11):
+        assert sign_in(client, "wrong").status_code == 422
+    assert sign_in(client).status_code == 302
+
+
+def test_a_count_that_expires_between_two_calls_holds_nobody_up(
+    client: Client, mara: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle.cache, "add", lambda *_: cache.delete("nothing"))
+    assert sign_in(client).status_code == 302
+
+
+def test_signing_out_is_a_post_and_ends_the_session(browser: Client) -> None:
+    assert browser.get("/sign-out/").status_code == 405
+    response = browser.post("/sign-out/", follow=True)
+    assert "You are signed out." in text(response)
+    assert browser.get("/instructions/").status_code == 302
+
+
+def test_a_form_of_another_site_changes_nothing(mara: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    response = sign_in(client)
+    assert response.status_code == 403
+    assert "The form is stale" in text(response)

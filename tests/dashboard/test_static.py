@@ -1,0 +1,53 @@
+"""What the browser loads: as recorded, small, and nothing inline."""
+
+import gzip
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+ROOT = Path(settings.BASE_DIR)
+STATIC = ROOT / "dashboard" / "static"
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+
+
+def test_vendored_scripts_are_as_recorded() -> None:
+    recorded = (STATIC / "vendor" / "VENDORED.md").read_text()
+    for script in (STATIC / "vendor").glob("*.js"):
+        assert f"`{hashlib.sha256(script.read_bytes()).hexdigest()}`" in recorded, script.name
+        assert f"`{script.name}`" in recorded
+
+
+def test_all_that_is_loaded_stays_small() -> None:
+    """CSS, scripts, icons and fonts under 250 KB, compressed."""
+    files = [path for path in STATIC.rglob("*") if path.suffix in (".css", ".js", ".svg", ".woff2")]
+    size = sum(
+        len(data) if path.suffix == ".woff2" else len(gzip.compress(data))
+        for path, data in ((path, path.read_bytes()) for path in files)
+    )
+    assert size < 250_000
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_nothing_is_inline(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"\sstyle=|\son[a-z]+=|<style|hx-on|javascript:|\|safe\b", text)
+    assert not re.search(r"<script(?![^>]*\ssrc=)", text)
+    assert not re.search(r"(src|href)=\"(https?:)?//", text)
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.glob("heed/js/*.js")), ids=lambda path: path.name)
+def test_scripts_make_no_markup_and_no_code_from_text(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|\beval\b|new Function", text)
+
+
+def test_every_icon_that_a_template_names_is_drawn() -> None:
+    drawn = set(re.findall(r'id="([a-z0-9-]+)"', (STATIC / "heed" / "icons.svg").read_text()))
+    code = "".join(path.read_text() for path in (ROOT / "dashboard").rglob("*.py"))
+    named = set(re.findall(r'"((?:s|u|n)-[a-z0-9-]+)"', code))
+    for path in TEMPLATES:
+        named |= set(re.findall(r'{% icon "([^"]+)"', path.read_text()))
+    assert named <= drawn
