@@ -20,8 +20,14 @@ KINDS: dict[str, tuple[str, ...]] = {
     **{kind.value: (kind.value,) for kind in Kind},
 }
 # who acts -> the types of actors
-ACTORS = {"people": ("user",), "tokens": ("token",), "heed": ("system",)}
-KNOWN = {"kind": KINDS, "by": ACTORS}
+ACTORS: dict[str, tuple[str, ...]] = {
+    "people": ("user",),
+    "tokens": ("token",),
+    "heed": ("system",),
+}
+KNOWN: dict[str, dict[str, tuple[str, ...]]] = {"kind": KINDS, "by": ACTORS}
+
+ANY = Values()
 
 AGO = re.compile(r"(?P<number>\d{1,5})(?P<unit>s|m|h|d)(?: ago)?")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -33,10 +39,10 @@ class EventQuery:
     """A parsed query; `text` is what the box shows."""
 
     text: str = ""
-    kind: Values = Values()
-    agent: Values = Values()
-    actor: Values = Values()
-    by: Values = Values()
+    kind: Values = ANY
+    agent: Values = ANY
+    actor: Values = ANY
+    by: Values = ANY
     about: tuple[uuid.UUID, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
@@ -88,13 +94,13 @@ def parse(text: str, *, now: datetime) -> EventQuery:
             times |= time_of(key, match["value"].strip('"'), problems, now=now)
         else:
             names = values_of(match["value"], key, problems)
-            found[key] = merged(found.get(key, Values()), names, unwanted=bool(match["minus"]))
+            found[key] = merged(found.get(key, ANY), names, unwanted=bool(match["minus"]))
     return EventQuery(
         text=text,
-        kind=found.get("kind", Values()),
-        agent=found.get("agent", Values()),
-        actor=found.get("actor", Values()),
-        by=found.get("by", Values()),
+        kind=found.get("kind", ANY),
+        agent=found.get("agent", ANY),
+        actor=found.get("actor", ANY),
+        by=found.get("by", ANY),
         about=tuple(ids),
         since=times.get("since"),
         until=times.get("until"),
@@ -162,7 +168,7 @@ def is_a_day(value: str) -> bool:
 
 def kinds(values: Values) -> list[str] | None:
     """The kinds that are asked for; None for all of them."""
-    if values == Values():
+    if values == ANY:
         return None
     wanted = [kind for name in values.wanted for kind in KINDS[name]] or list(Kind.values)
     unwanted = {kind for name in values.unwanted for kind in KINDS[name]}
@@ -171,7 +177,7 @@ def kinds(values: Values) -> list[str] | None:
 
 def actor_types(values: Values) -> list[str] | None:
     """The types of actors that are asked for; None for all of them."""
-    if values == Values():
+    if values == ANY:
         return None
     names = values.wanted or tuple(ACTORS)
     return [type for name in names if name not in values.unwanted for type in ACTORS[name]]

@@ -1,26 +1,36 @@
-"""What Activity and the feeds ask the journal: newest first, by keyset, never counted to the end."""
+"""What Activity and the feeds ask the journal: newest first, by keyset, counted only so far."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, Func, JSONField, QuerySet, TextField, Value, When
-from django.db.models.functions import Cast, Left, Length, TruncMinute
+from django.db.models import (
+    Case,
+    DateTimeField,
+    F,
+    Func,
+    JSONField,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Left, Length
 
 from dashboard import event_filters
 from dashboard.event_filters import EventQuery
-from dashboard.selectors import named, of_project, remembered
-from dashboard.told import About, Told, instruction_of, told
-from ledger import sql
+from dashboard.selectors import named, of_project
+from dashboard.told import About, Told, told
 from ledger.models import Agent, Event, Instruction, Project
-from retries.models import Escalation
 
 PAGE = 50
+SNIPPET = 240
 DATA_SHOWN = 4000  # characters
 NEW_COUNTED = 100
-WINDOW = timedelta(hours=24)
 # An event's id is made a moment after its `at` was taken, by another clock perhaps.
 SLACK = timedelta(minutes=1)
 
@@ -111,10 +121,28 @@ class Brief(Func):
     output_field = JSONField()
 
 
+OWN = Instruction.objects.filter(pk=OuterRef("subject_id"))
+ASKED_ABOUT = Instruction.objects.filter(escalation=OuterRef("subject_id"))
+
+
 def shown(rows: QuerySet[Event]) -> QuerySet[Any]:
-    """With as much of the data as a page can bear: a signal's may be long."""
+    """With the names and words that its data does not have, and as much of the data as a page can
+    bear: a signal's may be long. Each is looked up for the page's rows alone."""
     text = Cast("data", TextField())
+    about = {"instruction": OWN, "escalation": ASKED_ABOUT}
     return rows.defer("data", "tx").annotate(
+        agent=Subquery(Agent.objects.filter(pk=OuterRef("agent_id")).values("name")),
+        text=Case(
+            *(
+                When(subject_type=type, then=Subquery(row.values(start=Left("content", SNIPPET))))
+                for type, row in about.items()
+            ),
+            output_field=TextField(),
+        ),
+        queued_at=Case(
+            When(subject_type="instruction", then=Subquery(OWN.values("queued_at"))),
+            output_field=DateTimeField(),
+        ),
         size=Length(text),
         cut=Case(When(size__gt=DATA_SHOWN, then=Left(text, DATA_SHOWN)), default=Value("")),
         shown=Case(
@@ -141,137 +169,21 @@ def new_count(rows: QuerySet[Event], *, since: UUID) -> int:
 
 
 def lines(found: list[Any]) -> list[Line]:
-    """The events with names and words, looked up for all of them at once."""
-    for event in found:
-        event.data = event.shown
-    agents = dict(
-        Agent.objects.filter(
-            pk__in={event.agent_id for event in found if event.agent_id}
-        ).values_list("pk", "name")
-    )
-    instructions = words_of({id for event in found if (id := instruction_of(event))})
-    answered = answered_about({e.subject_id for e in found if e.subject_type == "escalation"})
+    """The events with the words for them."""
     made = []
     for event in found:
-        text, queued_at = instructions.get(
-            instruction_of(event), answered.get(event.subject_id, ("", None))
-        )
-        waited = (event.at - queued_at).total_seconds() if queued_at else None
-        agent = agents.get(event.agent_id, "")
-        about = About(agent, text, waited)
-        made.append(Line(event, told(event, about), agent, linked(event, text, agents)))
+        event.data = event.shown
+        waited = (event.at - event.queued_at).total_seconds() if event.queued_at else None
+        about = About(event.agent or "", event.text or "", waited)
+        made.append(Line(event, told(event, about), event.agent or "", linked(event)))
     return made
 
 
-def words_of(ids: set[UUID]) -> dict[UUID | None, tuple[str, datetime | None]]:
-    """How instructions begin and when they were sent."""
-    if not ids:
-        return {}
-    rows = Instruction.objects.filter(pk__in=ids).values_list(
-        "pk", Left("content", 240), "queued_at"
-    )
-    return {pk: (text, queued_at) for pk, text, queued_at in rows}
-
-
-def answered_about(ids: set[UUID]) -> dict[UUID, tuple[str, datetime | None]]:
-    """How the instructions begin that escalations are about."""
-    if not ids:
-        return {}
-    rows = Escalation.objects.filter(pk__in=ids)
-    found = rows.values_list("pk", Left("instruction__content", 240))
-    return {pk: (text or "", None) for pk, text in found}
-
-
-def linked(event: Event, text: str, agents: dict[UUID, str]) -> str:
+def linked(event: Any) -> str:
     """The page of the subject, where there is one: history outlives what it tells of."""
-    if event.subject_type == "instruction":
-        return "dashboard:instruction" if text else ""
-    if event.subject_type == "escalation":
-        return "dashboard:escalation"
-    if event.subject_type == "agent" and event.subject_id in agents:
-        return "dashboard:agent"
+    match event.subject_type:
+        case "instruction" | "escalation" if event.text:
+            return f"dashboard:{event.subject_type}"
+        case "agent" if event.agent and event.agent_id == event.subject_id:
+            return "dashboard:agent"
     return ""
-
-
-# ---- how many
-
-
-@dataclass(frozen=True, slots=True)
-class Tallies:
-    """The events of the last day by the noun of their kind, by agent, and by people."""
-
-    total: int
-    nouns: dict[str, int]
-    agents: list[tuple[str, int]]  # the busiest first
-    people: int
-
-
-AGENTS_TALLIED = 12
-TALLIES = """select split_part(kind, '.', 1) as noun, agent_id, actor_type = 'user' as person,
-    count(*) as n
-from ledger_event where id >= %(floor)s and at >= %(since)s
-    and (%(project)s::uuid is null or project_id = %(project)s)
-group by 1, 2, 3"""
-
-
-def tallies(project: Project | None, *, now: datetime) -> Tallies:
-    return remembered(
-        f"tallies:{project.id if project else 'all'}", lambda: tallied(project, since=now - WINDOW)
-    )
-
-
-def tallied(project: Project | None, *, since: datetime) -> Tallies:
-    rows = sql.run(
-        TALLIES,
-        floor=first_id(since - SLACK),
-        since=since,
-        project=project.id if project else None,
-    )
-    nouns, agents, people = dict.fromkeys(event_filters.NOUNS, 0), dict[UUID, int](), 0
-    for row in rows:
-        nouns[row["noun"]] = nouns.get(row["noun"], 0) + row["n"]
-        people += row["n"] if row["person"] else 0
-        if row["agent_id"]:
-            agents[row["agent_id"]] = agents.get(row["agent_id"], 0) + row["n"]
-    busiest = sorted(agents, key=lambda id: -agents[id])[:AGENTS_TALLIED]
-    names = dict(Agent.objects.filter(pk__in=busiest).values_list("pk", "name"))
-    by_name: dict[str, int] = {}
-    for id in busiest:  # agents of several projects may share a name, and then a filter
-        if id in names:
-            by_name[names[id]] = by_name.get(names[id], 0) + agents[id]
-    return Tallies(sum(nouns.values()), nouns, list(by_name.items()), people)
-
-
-@dataclass(frozen=True, slots=True)
-class Minute:
-    """How many events a minute had, and how many of them tell of something given up."""
-
-    at: datetime
-    count: int
-    bad: int
-
-
-MINUTES = 60
-BAD = ("instruction.failed", "escalation.opened")
-
-
-def minutes(query: EventQuery, project: Project | None, *, now: datetime) -> list[Minute]:
-    """The last hour, or the hour before `until`, minute by minute, oldest first."""
-    end = min(query.until or now, now).astimezone(UTC)
-    first = end.replace(second=0, microsecond=0) - timedelta(minutes=MINUTES - 1)
-    if query.since and query.since > first:
-        first = query.since.astimezone(UTC).replace(second=0, microsecond=0)
-    rows = events(query, project).filter(id__gte=first_id(first - SLACK), at__gte=first)
-    found = (
-        rows.order_by()
-        .annotate(minute=TruncMinute("at", tzinfo=UTC))
-        .values_list("minute", "kind")
-        .annotate(n=Count("*"))
-    )
-    counts: dict[datetime, tuple[int, int]] = {}
-    for at, kind, n in found:
-        count, bad = counts.get(at, (0, 0))
-        counts[at] = (count + n, bad + (n if kind in BAD else 0))
-    length = max(1, int((end - first) / timedelta(minutes=1)) + 1)
-    each = (first + timedelta(minutes=n) for n in range(length))
-    return [Minute(at, *counts.get(at, (0, 0))) for at in each]

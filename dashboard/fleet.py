@@ -1,15 +1,14 @@
 """What the pages about agents ask the database: who asks, who is silent, what waits for whom."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 
 from dashboard.feed import SLACK, first_id
-from dashboard.selectors import WINDOW, CountOf, of_project, remembered
+from dashboard.selectors import WINDOW, CountOf, of_project, remembered, silent
 from dashboard.sparks import Bars, bars
 from ledger import sql
 from ledger.models import Agent, Instruction, Project, Token
@@ -45,10 +44,8 @@ def agents(
     project: Project | None, *, now: datetime, show: str = "all", name: str = ""
 ) -> QuerySet[Any]:
     """Agents with `silent`, `queued`, `unheard` and `waits_since`."""
-    rows = of_project(Agent.objects.all(), project)
-    if show == "silent":
-        rows = rows.silent(now)
-    elif show == "paused":
+    rows = silent(project) if show == "silent" else of_project(Agent.objects.all(), project)
+    if show == "paused":
         rows = rows.filter(paused=True)
     elif show == "waiting":
         rows = rows.filter(HAS_WAITING)
@@ -58,14 +55,15 @@ def agents(
 
 
 def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
-    """What a line shows beside the row's own columns; each is looked up for the page's rows alone."""
+    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
-    return rows.select_related("project").annotate(
+    found: QuerySet[Any] = rows.select_related("project").annotate(
         silent=Exists(Agent.objects.silent(now).filter(pk=OuterRef("pk"))),
         queued=CountOf(QUEUE.values("pk")[:COUNTED]),
         unheard=CountOf(UNHEARD.values("pk")[:COUNTED]),
         waits_since=Subquery(oldest),
     )
+    return found
 
 
 def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page:
@@ -117,7 +115,7 @@ class Counts:
     waiting: int
 
 
-def counts(project: Project | None, *, now: datetime) -> Counts:
+def counts(project: Project | None) -> Counts:
     def count() -> Counts:
         rows = of_project(Agent.objects.all(), project)
         found = rows.aggregate(
@@ -125,7 +123,7 @@ def counts(project: Project | None, *, now: datetime) -> Counts:
             paused=Count("pk", filter=Q(paused=True)),
             waiting=Count("pk", filter=Q(HAS_WAITING)),
         )
-        return Counts(silent=rows.silent(now).count(), **found)
+        return Counts(silent=silent(project).count(), **found)
 
     return remembered(f"agents:{project.id if project else 'all'}", count)
 
@@ -155,9 +153,7 @@ def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
     def read() -> dict[UUID, Hours]:
         since = now - WINDOW
         found: dict[UUID, tuple[list[int], list[int]]] = {}
-        rows = sql.run(
-            RHYTHM, since=since, floor=first_id(since - SLACK), project=id_of(project)
-        )
+        rows = sql.run(RHYTHM, since=since, floor=first_id(since - SLACK), project=id_of(project))
         for row in rows:
             sent, failed = found.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
             sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]
@@ -181,7 +177,11 @@ def one(agent_id: UUID, *, now: datetime) -> Any:
     return with_extras(Agent.objects.filter(pk=agent_id), now=now).first()
 
 
-def tokens(agent: Agent) -> Sequence[Token]:
+def tokens(agent: Agent) -> list[Token]:
     """Its tokens, those that still work first; never a digest."""
     rows = Token.objects.filter(agent=agent).defer("digest")
-    return rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN]
+    return list(rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN])
+
+
+def by_id(agent_id: UUID) -> bool:
+    return Agent.objects.filter(pk=agent_id).exists()

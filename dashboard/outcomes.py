@@ -4,22 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.safestring import SafeString
+
 from dashboard.pulse import HALF_HOUR, Bin
 
 BASE, TOP = 120.0, 24.0  # of the tallest bar, in pixels from above
 GAP = 0.32  # beside a bar, in percent
 TICK_HOURS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a bar."""
-
-    css: str
-    y: float
-    height: float
-    hatched: bool = False
-    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +23,7 @@ class Bar:
     tip: str
     hit: float
     hit_width: float
-    x: float
-    width: float
-    parts: list[Part]
+    parts: SafeString
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +93,17 @@ def bar(bin: Bin, n: int, of: int, top: int) -> Bar:
         tip="|".join([span, *(f"{name} {count:,}" for name, count in named)]),
         hit=round(n * step, 2),
         hit_width=round(step, 2),
-        x=round(n * step + GAP, 2),
-        width=round(step - 2 * GAP, 2),
-        parts=parts(bin, top),
+        parts=parts(bin, top, x=n * step + GAP, width=step - 2 * GAP),
     )
 
 
-def parts(bin: Bin, top: int) -> list[Part]:
-    """From the bottom up; what is there at all can be seen, a pixel of air between two."""
-    made: list[Part] = []
+def parts(bin: Bin, top: int, *, x: float, width: float) -> SafeString:
+    """From the bottom up; what is there at all can be seen, a pixel of air between two.
+
+    Written here and not in a template, where 48 bars would take longer than the rest of the page;
+    safe, because it is made of numbers.
+    """
+    made: list[str] = []
     y = BASE
     for css, count in (
         ("f-ok", bin.first),
@@ -124,8 +115,13 @@ def parts(bin: Bin, top: int) -> list[Part]:
             continue
         height = max(2.0, (BASE - TOP) * count / top)
         y -= height + (1 if made else 0)
-        made.append(Part(css, round(y, 1), round(height, 1), css == "f-retry", css == "f-ok"))
-    return made
+        place = f'x="{x:.2f}%" y="{y:.1f}" width="{width:.2f}%"'
+        made.append(f'<rect class="{css}" {place} height="{height:.1f}"/>')
+        if css == "f-ok":
+            made.append(f'<rect class="f-ok-cap" {place} height="1.5"/>')
+        if css == "f-retry":
+            made.append(f'<rect fill="url(#hatch)" {place} height="{height:.1f}"/>')
+    return SafeString("".join(made))
 
 
 def ticks(bins: Sequence[Bin]) -> list[Tick]:
@@ -137,5 +133,3 @@ def ticks(bins: Sequence[Bin]) -> list[Tick]:
         if bin.at.hour % TICK_HOURS == 0 and bin.at.minute == 0 and 2 < n * step < 94
     ]
     return [Tick(tick.at, tick.x, minor=n % 2 == 1) for n, tick in enumerate(found)]
-
-

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import Left
 
 from dashboard.feed import SLACK, first_id
@@ -28,7 +28,8 @@ NEEDS_SHOWN = 3
 
 
 def oldest_open(project: Project | None) -> list[Any]:
-    """The escalations that wait longest, with what is shown of their instruction."""
+    """The escalations that wait longest, with what is shown of their instruction; `open_count` of
+    each is the number of all."""
     rows: QuerySet[Any] = of_project(Escalation.objects.open(), project)
     return list(
         rows.select_related("agent", "project")
@@ -37,6 +38,7 @@ def oldest_open(project: Project | None) -> list[Any]:
             start=Left("instruction__content", SNIPPET),
             deliveries=F("instruction__deliveries"),
             sender=F("instruction__sent_by_name"),
+            open_count=Window(Count("*")),
         )
         .order_by("id")[:NEEDS_SHOWN]
     )
@@ -47,7 +49,7 @@ def is_untouched(project: Project | None) -> bool:
     return not of_project(Instruction.objects.all(), project).exists()
 
 
-# ---- half hours
+# ---- today and yesterday
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +66,6 @@ class Bin:
     ack_p95_s: float | None = None
 
 
-BIN = f"""select date_bin('30 minutes', i.queued_at, timestamptz 'epoch') as at, count(*) as sent,
-    count(*) filter (where i.state = '{State.ACKNOWLEDGED}' and i.deliveries <= 1) as first,
-    count(*) filter (where i.state = '{State.ACKNOWLEDGED}' and i.deliveries > 1) as reminded,
-    count(*) filter (where i.state = '{State.FAILED}') as failed,
-    count(*) filter (where {WAITING}) as waiting, sum(i.retry_count)::int as retries,
-    percentile_cont(0.95) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s
-{SENT} and i.id >= %(floor)s group by 1"""
-
-
-def first_bin(now: datetime) -> datetime:
-    """The beginning of the half hour that is 48 of them before the one after this."""
-    now = now.astimezone(UTC)
-    this = now.replace(minute=now.minute // 30 * 30, second=0, microsecond=0)
-    return this - (BINS - 1) * HALF_HOUR
-
-
-def bins(project: Project | None, *, now: datetime) -> list[Bin]:
-    """The last 48 half hours, oldest first; the last one is not over yet."""
-    first = first_bin(now)
-
-    def read() -> dict[datetime, Bin]:
-        rows = sql.run(
-            BIN, since=first, floor=first_id(first - SLACK), project=id_of(project)
-        )
-        return {row["at"]: Bin(**row) for row in rows}
-
-    found = remembered(f"bins:{project.id if project else 'all'}:{first:%d%H%M}", read)
-    each = (first + n * HALF_HOUR for n in range(BINS))
-    return [found.get(at) or Bin(at) for at in each]
-
-
-# ---- the day before
-
-
 @dataclass(frozen=True, slots=True)
 class Day:
     """What today's figures are compared with."""
@@ -110,33 +77,69 @@ class Day:
     ack_p95_s: float | None = None
 
 
-DAY = f"""select count(*) as sent, count(*) filter (where i.state = '{State.FAILED}') as failed,
-    count(*) filter (where i.state = '{State.ACKNOWLEDGED}') as acknowledged,
-    sum(i.retry_count)::int as retries, percentile_cont(0.95) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s
-{SENT} and i.queued_at < %(until)s and i.id >= %(floor)s and i.id < %(ceiling)s"""
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    bins: list[Bin]  # the last 48 half hours, oldest first; the last one is not over yet
+    before: Day  # the 24 hours before the last 24
 
 
-def day_before(project: Project | None, *, now: datetime) -> Day:
-    """The 24 hours before the last 24."""
+SUMS = f"""count(*) as sent,
+    count(*) filter (where i.state = '{State.ACKNOWLEDGED}' and i.deliveries <= 1) as first,
+    count(*) filter (where i.state = '{State.ACKNOWLEDGED}' and i.deliveries > 1) as reminded,
+    count(*) filter (where i.state = '{State.FAILED}') as failed,
+    count(*) filter (where {WAITING}) as waiting, coalesce(sum(i.retry_count), 0)::int as retries,
+    percentile_cont(0.95) within group (order by {ACK_SECONDS})
+        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s"""
+PULSE = f"""select date_bin('30 minutes', i.queued_at, timestamptz 'epoch') as at, {SUMS}
+    {SENT} and i.id >= %(floor)s group by 1
+union all
+    select null, {SUMS} from ledger_instruction i
+    where i.tracked and i.id >= %(before_floor)s and i.id < %(before_ceiling)s
+        and i.queued_at >= %(before_since)s and i.queued_at < %(before_until)s
+        and (%(project)s::uuid is null or i.project_id = %(project)s)"""
 
-    def read() -> Day:
-        until, since = now - WINDOW, now - 2 * WINDOW
-        row = sql.run(
-            DAY,
-            since=since,
-            until=until,
-            floor=first_id(since - SLACK),
-            ceiling=first_id(until + SLACK),
-            project=id_of(project),
-        )[0]
-        sent = row["sent"]
-        return Day(
-            sent=sent,
-            acknowledged_share=share(row["acknowledged"], sent),
-            retry_rate=share(row["retries"] or 0, sent),
-            failed=row["failed"],
-            ack_p95_s=row["ack_p95_s"],
-        )
 
-    return remembered(f"day-before:{project.id if project else 'all'}", read)
+def first_bin(now: datetime) -> datetime:
+    """The beginning of the first of the 48 half hours that end with this one."""
+    now = now.astimezone(UTC)
+    this = now.replace(minute=now.minute // 30 * 30, second=0, microsecond=0)
+    return this - (BINS - 1) * HALF_HOUR
+
+
+def pulse(project: Project | None, *, now: datetime) -> Pulse:
+    first = first_bin(now)
+    found = remembered(
+        f"pulse:{project.id if project else 'all'}:{first:%d%H%M}",
+        lambda: read(project, first, now=now),
+    )
+    bins = {row["at"]: Bin(**row) for row in found if row["at"]}
+    each = (first + n * HALF_HOUR for n in range(BINS))
+    return Pulse(
+        [bins.get(at) or Bin(at) for at in each],
+        day_of(next(row for row in found if row["at"] is None)),
+    )
+
+
+def read(project: Project | None, first: datetime, *, now: datetime) -> list[sql.Row]:
+    """A row for each half hour in which something was sent, and one for the day before."""
+    until, since = now - WINDOW, now - 2 * WINDOW
+    return sql.run(
+        PULSE,
+        since=first,
+        floor=first_id(first - SLACK),
+        before_since=since,
+        before_until=until,
+        before_floor=first_id(since - SLACK),
+        before_ceiling=first_id(until + SLACK),
+        project=id_of(project),
+    )
+
+
+def day_of(row: sql.Row) -> Day:
+    return Day(
+        sent=row["sent"],
+        acknowledged_share=share(row["first"] + row["reminded"], row["sent"]),
+        retry_rate=share(row["retries"], row["sent"]),
+        failed=row["failed"],
+        ack_p95_s=row["ack_p95_s"],
+    )

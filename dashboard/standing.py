@@ -18,7 +18,7 @@ class Standing:
     seen: str
 
 
-def standing(agent: Agent | Any, *, now: datetime, silent_after: timedelta) -> Standing:
+def standing(agent: Any, *, now: datetime, silent_after: timedelta) -> Standing:
     """`agent` has the extras of `dashboard.fleet`: silence is decided where all rules of it are."""
     seen = last_seen(agent, now=now)
     if agent.silent:
@@ -36,7 +36,7 @@ def last_seen(agent: Agent, *, now: datetime) -> str:
     return f"asked {rough((now - agent.last_seen_at).total_seconds())} ago"
 
 
-def silence(agent: Agent | Any, *, now: datetime) -> str:
+def silence(agent: Any, *, now: datetime) -> str:
     """What is wrong with a silent one."""
     waits = counted(agent.queued, "waits", "wait")
     if agent.last_seen_at is None:

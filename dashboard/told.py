@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from dashboard.badges import urgency_badge
 from dashboard.trail import loud
@@ -154,13 +153,3 @@ def unknown(event: Event) -> Told:
 
 def who_of(event: Event) -> str:
     return event.actor_name or event.actor_type
-
-
-def instruction_of(event: Event) -> UUID | None:
-    """The instruction that an event is about."""
-    if event.subject_type == "instruction":
-        return event.subject_id
-    try:
-        return UUID(str(event.data.get("instruction", "")))
-    except ValueError:
-        return None

@@ -4,7 +4,7 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
 from psycopg.rows import dict_row
 
 Row = dict[str, Any]
@@ -27,12 +27,13 @@ def run(sql: str, /, **params: Any) -> list[Row]:
 
 
 def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
+    db = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up for every attribute
+    db.close_if_health_check_failed()
+    db.ensure_connection()
     with (
-        connection.wrap_database_errors,
+        db.wrap_database_errors,
         # Django's own cursors bind on the client, which can't be prepared.
-        psycopg.Cursor(connection.connection, row_factory=dict_row) as cursor,
+        psycopg.Cursor(db.connection, row_factory=dict_row) as cursor,
     ):
         # Binary, because Django has its connections hand JSON out as text.
         cursor.execute(sql, params, prepare=PREPARE, binary=True)

@@ -10,10 +10,11 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
-from dashboard import event_filters, feed, filters, rendering, selectors
+from dashboard import event_counts, event_filters, feed, filters, rendering, selectors
 from dashboard.access import operators_only
+from dashboard.event_counts import Minute, Tallies
 from dashboard.event_filters import EventQuery
-from dashboard.feed import Line, Minute, Tallies
+from dashboard.feed import Line
 from dashboard.rendering import HtmxRequest
 from dashboard.shell import here_of, scope_of
 from dashboard.sparks import bars
@@ -61,7 +62,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "page": page,
         "newest": page.lines[0].event.pk if page.lines and page.newer is None else None,
         "groups": grouped(page.lines, now=now),
-        "facets": facets(feed.tallies(scope.project, now=now), query),
+        "facets": facets(event_counts.tallies(scope.project, now=now), query),
         "histogram": histogram(query, scope.project, now=now),
         "is_filtered": bool(query.text),
     }
@@ -144,7 +145,7 @@ def facets(tallies: Tallies, query: EventQuery) -> dict[str, list[Facet]]:
 
 def histogram(query: EventQuery, project: Project | None, *, now: datetime) -> dict[str, Any]:
     """A bar for each minute; nothing where nothing happened in that hour."""
-    minutes = feed.minutes(query, project, now=now)
+    minutes = event_counts.minutes(query, project, now=now)
     total, bad = sum(each.count for each in minutes), sum(each.bad for each in minutes)
     if not total:
         return {}

@@ -37,7 +37,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     show, name = asked(request)
-    counts = fleet.counts(scope.project, now=now)
+    counts = fleet.counts(scope.project)
     page = fleet.page(
         fleet.agents(scope.project, now=now, show=show, name=name),
         before=filters.as_id(request.GET.get("before", "")),

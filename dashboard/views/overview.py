@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import feed, fleet, inbox, pulse, rendering, selectors
+from dashboard import feed, fleet, pulse, rendering, selectors
 from dashboard.access import operators_only
 from dashboard.fleet import NO_HOURS, Hours
 from dashboard.outcomes import outcomes
@@ -35,7 +35,8 @@ def index(request: HtmxRequest) -> HttpResponse:
     key = selectors.live_key(now=now, project=scope.project)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    waiting = inbox.open_count(scope.project)
+    needs = pulse.oldest_open(scope.project)
+    waiting = needs[0].open_count if needs else 0
     silent = selectors.silent_agents(scope.project, now=now)
     context = {
         "live_key": key,
@@ -43,7 +44,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "title": title(waiting),
         "heading": "Overview",
         "waiting": waiting,
-        "needs": pulse.oldest_open(scope.project) if waiting else [],
+        "needs": needs,
         "long_ago": now - LONG,
         "silent": silent,
         "feed": feed.latest(scope.project, most=FEED),
@@ -68,14 +69,12 @@ def title(waiting: int) -> str:
 def day(project: Project | None, silent: Silent, *, now: datetime) -> dict[str, Any]:
     """The figures, or nothing where nothing was ever sent."""
     whole, by_agent = selectors.figures(project, now=now)
-    before = pulse.day_before(project, now=now)
-    if not whole.sent and not before.sent and pulse.is_untouched(project):
+    if not whole.sent and pulse.is_untouched(project):
         return {"untouched": True}
-    bins = pulse.bins(project, now=now)
+    days = pulse.pulse(project, now=now)
     return {
-        "tiles": tiles(whole, before, bins),
-        "outcomes": outcomes(bins),
-        "agent_count": fleet.counts(project, now=now).all,
+        "tiles": tiles(whole, days.before, days.bins),
+        "outcomes": outcomes(days.bins),
         "agents": glance(project, by_agent, silent, now=now),
     }
 

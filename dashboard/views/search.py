@@ -5,7 +5,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from dashboard import filters, inbox, selectors
+from dashboard import filters, fleet, inbox, selectors
 from dashboard.access import operators_only
 from dashboard.rendering import HtmxRequest
 
@@ -19,16 +19,11 @@ def search(request: HtmxRequest) -> HttpResponse:
         return redirect("dashboard:instruction", found)
     if found and inbox.by_id(found):
         return redirect("dashboard:escalation", found)
+    if found and fleet.by_id(found):
+        return redirect("dashboard:agent", found)
     params = QueryDict(mutable=True)
     if text:
         params["q"] = text
     if project := request.GET.get("project"):
         params["project"] = project
     return redirect(f"{reverse('dashboard:instructions')}?{params.urlencode()}".rstrip("?"))
-
-
-@require_GET
-@operators_only
-def home(request: HtmxRequest) -> HttpResponse:
-    """The first page there is."""
-    return redirect("dashboard:instructions")

@@ -11,8 +11,10 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from dashboard import selectors
 from ledger.models import Agent, ClockRun
 from tests.factories import make_agent
 
@@ -107,6 +109,17 @@ def visit(
     yield new
     for visitor in visitors:
         visitor.context.close()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is at the moment."""
+    monkeypatch.setattr(selectors, "FRESH_SECONDS", 10**6)
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Settings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
+from dashboard import selectors
 from ledger import sql
 
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
@@ -21,6 +23,17 @@ PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
 def now() -> datetime:
     """Pages tell of the last 24 h, so their tests happen today."""
     return timezone.now()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is at the moment."""
+    monkeypatch.setattr(selectors, "FRESH_SECONDS", 10**6)
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Settings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture
