@@ -94,7 +94,8 @@ def options(escalation: Escalation) -> list[Option]:
     """What a person can answer, in the order of the buttons."""
     agent = escalation.agent.name
     waiting = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
-    withdraws = f"{waiting} instruction{'s' if waiting != 1 else ''} for {agent}"
+    one = waiting == 1
+    withdraws = f"{waiting} instruction{'' if one else 's'} for {agent}"
     return [
         Option(
             Answer.FIX,
@@ -109,7 +110,7 @@ def options(escalation: Escalation) -> list[Option]:
         Option(
             Answer.ABORT,
             "Withdraw all that waits",
-            f"Cancels the {withdraws} that wait for an answer."
+            f"Cancels the {withdraws} that wait{'s' if one else ''} for an answer."
             if waiting
             else "Nothing waits now.",
             confirm=True,
