@@ -114,6 +114,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "agents": agents,
     "tokens": tokens,
     "instructions": instructions,
+    "events": events,
     "many": many,
     "settle": settle,
     "ring": ring,

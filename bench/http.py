@@ -121,6 +121,7 @@ def floor_acks(ground: Ground, rows: int) -> tuple[str, list[str]]:
         conn.execute(floor_sql.SCHEMA)
         conn.execute(floor_sql.TOKENS, [secrets])
         conn.execute(floor_sql.FILL, [rows])
+        conn.execute(floor_sql.CLAIMED)
         conn.execute("vacuum analyze")
     body = '{"id":%d,"outcome":"done"}'
     return url, [f"{secrets[n % AGENTS]} /ack {body % n}" for n in range(1, rows + 1)]
@@ -135,6 +136,7 @@ def heed_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
         ("tokens", {"count": AGENTS}),
         ("instructions", {"count": rows, "state": "delivered"}),
         ("instructions", {"count": rows // 2, "state": "queued", "first": rows + 1}),
+        ("events", {}),
         ("settle", {}),
     )[1]
     with psycopg.connect(url) as conn:
@@ -172,8 +174,10 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
         sides = serve(ground, scale, say, stack.enter_context)
         for side in sides:
             side.load(WARM_UP, ground.folder)
-        for _ in range(scale.rounds):
-            for side in sides:
+        for number in range(scale.rounds):
+            # Each begins in its turn: whoever comes next finds the disk busy with what was before.
+            first = number % len(sides)
+            for side in sides[first:] + sides[:first]:
                 side.measure(scale.seconds, ground.folder)
             say(", ".join(f"{side.name} {side.rates[-1]:,.0f}/s" for side in sides))
     return figures({side.name: side for side in sides})

@@ -31,7 +31,6 @@ class RequestId:
         # Not request.headers: that would copy every header, at every request.
         asked = request.META.get("HTTP_X_REQUEST_ID", "")
         request.id = asked if SANE_ID.fullmatch(asked) else uuid.uuid4().hex  # type: ignore[attr-defined]
-        structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         response["X-Request-Id"] = request.id  # type: ignore[attr-defined]

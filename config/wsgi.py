@@ -8,6 +8,8 @@ import django
 from django.conf import settings
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -25,6 +27,13 @@ class ApiHandler(WSGIHandler):
         for path in reversed(settings.API_MIDDLEWARE):
             handler = convert_exception_to_response(import_string(path)(handler))
         self._middleware_chain = handler
+
+    def get_response(self, request: HttpRequest) -> HttpResponseBase:
+        """An answer that says its length: gunicorn would send it in chunks, one write more each."""
+        response = super().get_response(request)
+        if isinstance(response, HttpResponse):
+            response.headers.setdefault("Content-Length", str(len(response.content)))
+        return response
 
 
 pages = WSGIHandler()

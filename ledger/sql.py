@@ -5,9 +5,11 @@ from typing import Any
 import psycopg
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.rows import dict_row
 
 Row = dict[str, Any]
+Cursor = psycopg.Cursor[Row]
 PREPARE = settings.HEED["PREPARE"]
 
 
@@ -30,11 +32,20 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
     db = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up for every attribute
     db.close_if_health_check_failed()
     db.ensure_connection()
-    with (
-        db.wrap_database_errors,
-        # Django's own cursors bind on the client, which can't be prepared.
-        psycopg.Cursor(db.connection, row_factory=dict_row) as cursor,
-    ):
+    with db.wrap_database_errors:
+        cursor = _cursor(db, sql)
         # Binary, because Django has its connections hand JSON out as text.
         cursor.execute(sql, params, prepare=PREPARE, binary=True)
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+
+
+def _cursor(db: BaseDatabaseWrapper, sql: str) -> Cursor:
+    """The connection's own cursor for this statement, which remembers how its values convert.
+
+    Django's cursors bind on the client, which can't be prepared.
+    """
+    kept: dict[str, Cursor] = vars(db).setdefault("statements", {})
+    cursor = kept.get(sql)
+    if cursor is None or cursor.closed or cursor.connection is not db.connection:
+        cursor = kept[sql] = psycopg.Cursor(db.connection, row_factory=dict_row)
+    return cursor

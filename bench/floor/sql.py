@@ -40,6 +40,10 @@ insert into task (key, state, worker, attempt, lease_until)
 select 'k' || g, 1, 'w', 1, now() + interval '1 hour' from generate_series(1, %s) g
 """
 
+CLAIMED = (
+    "insert into history (task_id, from_state, to_state, actor) select id, 0, 1, 'w' from task"
+)
+
 # One statement, one commit: no row back means a wrong token or a task that is not claimed.
 ACK = """
 with a as (

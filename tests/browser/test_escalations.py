@@ -348,6 +348,8 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     assert "jonas answered" in page.inner_text(".answer")
     assert page.input_value("#unsent") == "too late"
     page.click("text=Answered 3")
+    page.wait_for_url("**/escalations/?state=answered")
+    page.wait_for_load_state("load")
     assert page.locator("[data-row]").count() == 3
     page.click("text=Open 1")
     assert "Step 3" in page.inner_text("#escalation-title")

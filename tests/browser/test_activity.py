@@ -1,0 +1,120 @@
+"""The Activity page in a real browser: whole in every dress, live, held still for its reader."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from ledger import instructions
+from ledger.journal import Actor
+from ledger.models import Agent, Event
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.factories import make_agent, pull, send, tick
+
+HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def story(coder: Agent, now: datetime) -> None:
+    """A day on which everything happened, to hostile names too."""
+    for content in HOSTILE:
+        agent = make_agent(content[:64])
+        send(agent, content, now=now, actor=Actor("token", "1", content[:64]))
+    for number in range(4):
+        at = now - timedelta(minutes=20 * number + 10)
+        id = send(coder, f"Step {number}", now=at, max_retries=number, on_failed="escalate")
+        for _ in range(number + 1):
+            pull(coder, now=at)
+            tick(at := at + timedelta(minutes=1))
+        instructions.acknowledge_instruction(id, now=at)
+
+
+def first(page: Page) -> str:
+    return str(page.locator(".log__row").first.get_attribute("id"))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/activity/", "/activity/?q=kind:foo+kind:token"])
+def test_a_page_is_whole(visit: Visit, story: None, path: str, scheme: str, width: int) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path)
+    for row in page.locator(".log summary").all()[:6]:
+        row.click()
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+
+
+def test_news_are_inserted_and_counted_while_a_row_is_open(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    visitor = visit()
+    page = visitor.sign_in("/activity/")
+    send(coder, "First news", now=now)
+    expect(page.locator(".log__row")).to_have_count(2)
+    page.locator(".log summary").first.click()
+    expect(page.locator("details[open]")).to_contain_text("queued")
+    top = first(page)
+    send(coder, "Second news", now=now)
+    send(coder, "Third news", now=now)
+    expect(page.locator("#fresh")).to_have_text("2 new")
+    assert first(page) == top
+    page.locator("details[open] > summary").click()
+    expect(page.locator(".log__row").first).to_contain_text("Third news")
+    expect(page.locator("#fresh")).to_be_hidden()
+    expect(page.locator(".log__row")).to_have_count(4)
+    assert visitor.complaints == []
+
+
+def test_a_paused_log_counts_and_goes_on(visit: Visit, coder: Agent, now: datetime) -> None:
+    page = visit().sign_in("/activity/?q=agent:coder")
+    page.keyboard.press("p")
+    expect(page.locator("#live")).to_contain_text("Paused")
+    top = first(page)
+    send(coder, "News", now=now)
+    expect(page.locator("#fresh")).to_have_text("1 new")
+    assert first(page) == top
+    page.keyboard.press("p")
+    expect(page.locator(".log__row").first).to_contain_text("News")
+    expect(page.locator("#fresh")).to_be_hidden()
+
+
+def test_the_line_of_news_leads_to_them(visit: Visit, coder: Agent, now: datetime) -> None:
+    page = visit().sign_in("/activity/?q=kind:instruction,agent")
+    page.locator(".log summary").first.click()
+    send(coder, "News", now=now)
+    page.click("#fresh a")
+    expect(page.locator(".log__row").first).to_contain_text("News")
+    assert page.url.endswith("?q=kind:instruction,agent") or "kind%3Ainstruction" in page.url
+
+
+def test_keys_move_open_and_filter(visit: Visit, story: None) -> None:
+    page = visit().sign_in("/activity/")
+    for key in "jj":
+        page.keyboard.press(key)
+    expect(page.locator(".log__row").nth(1)).to_have_attribute("data-cursor", "")
+    page.keyboard.press("Enter")
+    expect(page.locator(".log__row").nth(1).locator("details")).to_have_attribute("open", "")
+    page.keyboard.press("/")
+    page.keyboard.type("kind:instruction.failed\n")
+    page.wait_for_url("**/activity/?q=kind*")
+    expect(page.locator(".log__row code").first).to_have_text("instruction.failed")
+
+
+def test_all_of_it_without_a_script(visit: Visit, story: None) -> None:
+    page = visit(java_script_enabled=False).sign_in("/activity/")
+    page.locator(".facet", has_text="instruction").click()
+    page.wait_for_url("**/activity/?q=kind*")
+    page.fill("#query", "kind:instruction.failed agent:coder")
+    page.click("button:has-text('Filter')")
+    row = page.locator(".log__row").first
+    row.locator("summary").click()
+    expect(row).to_contain_text('"retry_count"')
+    row.get_by_role("link", name="Open the instruction").click()
+    event = Event.objects.filter(kind="instruction.failed").latest("id")
+    page.wait_for_url(f"**/instructions/{event.subject_id}/")

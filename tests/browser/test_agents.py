@@ -1,0 +1,126 @@
+"""The Agents pages in a real browser: whole in every dress, live, and workable without a script."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger import instructions
+from ledger.journal import Kind
+from ledger.models import Agent, Event, Instruction
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.factories import make_agent, make_token, pull, send, tick
+
+HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 64, "\u202etxt.exe \u05d0\u200f"]
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def fleet(coder: Agent, now: datetime) -> Agent:
+    """A silent agent with hostile company; returns the one that has a history."""
+    make_token("agent", agent=coder, name="laptop")
+    Agent.objects.filter(pk=coder.pk).update(last_seen_at=now - timedelta(seconds=20))
+    for number in range(8):
+        at = now - timedelta(hours=number, minutes=9)
+        id = send(coder, f"Step {number}", now=at, max_retries=0)
+        pull(coder, now=at)
+        if number % 4:
+            instructions.acknowledge_instruction(id, now=at + timedelta(seconds=3 * number))
+        else:
+            tick(at + timedelta(minutes=1))
+    for name in HOSTILE:
+        silent = make_agent(name)
+        send(silent, name, now=now - timedelta(hours=1))
+    Agent.objects.filter(name=HOSTILE[0]).update(paused=True)
+    return coder
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/agents/", "/agents/?name=nobody", "/agents/{}/?ask=reset"])
+def test_a_page_is_whole(visit: Visit, fleet: Agent, path: str, scheme: str, width: int) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path.format(fleet.pk))
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+
+
+def test_a_silent_agent_that_asks_is_silent_no_more(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    send(coder, "Wake up", now=now - timedelta(hours=1))
+    page = visit().sign_in("/agents/?show=silent")
+    row = page.locator(f"#agent-{coder.pk}")
+    expect(row).to_contain_text("has never asked, 1 waits")
+    expect(page.locator("#side a[data-go=a] .nav__count")).to_contain_text("1")
+    expect(page).to_have_title("1 silent · Agents · Heed")
+    pull(coder, now=now)
+    expect(row).to_have_count(0)
+    expect(page.locator("#no-match")).to_contain_text("has asked lately")
+
+
+def test_reset_asks_and_the_safe_choice_has_the_focus(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    send(coder, "Wait", now=now)
+    visitor = visit()
+    page = visitor.sign_in(f"/agents/{coder.pk}/")
+    page.click("button:has-text('Reset…')")
+    dialog = page.locator(f"#reset-{coder.pk}")
+    expect(dialog).to_contain_text("1 instruction that waits for coder")
+    expect(dialog.get_by_role("button", name="Keep them")).to_be_focused()
+    assert axe_findings(page) == []
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert Instruction.objects.get().state == "queued"
+    page.click("button:has-text('Reset…')")
+    dialog.get_by_role("button", name="Withdraw all that waits").click()
+    expect(page.locator("#toasts")).to_contain_text("1 instruction for coder was withdrawn.")
+    assert Instruction.objects.get().state == "cancelled"
+    assert Event.objects.get(kind=Kind.AGENT_RESET).actor_name == "mara"
+    assert visitor.complaints == []
+
+
+def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -> None:
+    send(fleet, "Wait", now=now)
+    visitor = visit(java_script_enabled=False)
+    page = visitor.sign_in("/agents/")
+    page.fill("#query", "coder")
+    page.click("button:has-text('Find')")
+    row = page.locator(f"#agent-{fleet.pk}")
+    expect(page.locator(".fleet > li")).to_have_count(1)
+    row.get_by_role("button", name="Pause").click()
+    expect(page.locator("#toasts")).to_contain_text("coder is paused.")
+    expect(row).to_contain_text("Paused")
+    assert "name=coder" in page.url
+    row.get_by_role("button", name="Go on").click()
+    expect(page.locator("#toasts")).to_contain_text("coder goes on.")
+    row.get_by_role("link", name="Reset").click()
+    expect(page.locator("#asked")).to_contain_text("1 instruction that waits for coder")
+    page.locator("#asked").get_by_role("button", name="Withdraw all that waits").click()
+    expect(page.locator("#toasts")).to_contain_text("1 instruction for coder was withdrawn.")
+    assert "ask=" not in page.url
+    page.get_by_role("button", name="Reset…").click()  # from the agent's own page: asked too
+    expect(page.locator("#asked")).to_contain_text("Nothing waits for coder now")
+    page.get_by_role("link", name="Keep them").click()
+    expect(page.locator("#asked")).to_have_count(0)
+
+
+def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
+    page = visit().sign_in("/agents/")
+    page.keyboard.press("j")
+    expect(page.locator(".fleet > li").first).to_have_attribute("data-cursor", "")
+    page.keyboard.press("/")
+    expect(page.locator("#query")).to_be_focused()
+    page.keyboard.type("coder\n")
+    page.wait_for_url("**/agents/?name=coder")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/agents/{fleet.pk}/")
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.wait_for_url("**/agents/")

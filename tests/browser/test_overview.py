@@ -1,0 +1,95 @@
+"""The first page in a real browser: whole in every dress, live, and readable without a script."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger import instructions
+from ledger.models import Agent
+from retries.models import Escalation
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.factories import make_agent, pull, send, tick
+
+HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def day(coder: Agent, now: datetime) -> None:
+    """A day with everything: heeded, reminded, ignored, silent."""
+    for content in HOSTILE:
+        agent = make_agent(content[:64])
+        send(agent, content, now=now - timedelta(hours=2), max_retries=0, on_failed="escalate")
+        pull(agent, now=now - timedelta(hours=2))
+        tick(now - timedelta(hours=1))
+        send(agent, f"{content[:99]} again", now=now - timedelta(hours=1))
+    for number in range(10):
+        at = now - timedelta(hours=number, minutes=12)
+        id = send(coder, f"Step {number}", now=at)
+        for _ in range(number % 3):
+            pull(coder, now=at)
+            tick(at := at + timedelta(minutes=1))
+        pull(coder, now=at)
+        instructions.acknowledge_instruction(id, now=at + timedelta(seconds=2))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_whole(visit: Visit, day: None, scheme: str, width: int) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in("/")
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+    expect(page.locator("#needs-title")).to_have_text("3 instructions need you")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_very_first_page_is_whole(visit: Visit, coder: Agent, scheme: str) -> None:
+    visitor = visit(width=390, color_scheme=scheme)
+    page = visitor.sign_in("/")
+    expect(page.locator("#untouched")).to_be_visible()
+    assert (visitor.complaints, overflow(page), axe_findings(page)) == ([], 0, [])
+
+
+def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: datetime) -> None:
+    visitor = visit()
+    page = visitor.sign_in("/")
+    expect(page).to_have_title("Overview · Heed")
+    page.evaluate("window.untouched = true")
+    at = now - timedelta(minutes=9)
+    send(coder, "Ignored", now=at, max_retries=0, on_failed="escalate")
+    expect(page.locator("#feed")).to_contain_text("heed sent coder “Ignored”")
+    pull(coder, now=at)
+    tick(now)
+    expect(page.locator("#needs-you")).to_contain_text("1 instruction needs you")
+    expect(page).to_have_title("1 needs you · Overview · Heed")
+    expect(page.locator("#side a[data-go=e] .nav__count")).to_contain_text("1")
+    assert page.evaluate("window.untouched")
+    page.keyboard.press("e")
+    page.wait_for_url("**/escalations/**")
+    assert visitor.complaints == []
+
+
+def test_a_bar_tells_its_numbers_in_the_readers_time(visit: Visit, day: None) -> None:
+    visitor = visit(timezone_id="Asia/Kolkata")
+    page = visitor.sign_in("/")
+    bar = page.locator("#outcomes .bar").last
+    bar.focus()
+    started = page.evaluate(
+        "iso => new Date(iso).toTimeString().slice(0, 5)", bar.get_attribute("data-from")
+    )
+    expect(page.locator(".tip")).to_contain_text(f"{started} to ")
+    expect(page.locator(".tip")).to_contain_text("First sending")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#outcomes .bar").nth(46)).to_be_focused()
+
+
+def test_it_can_be_read_without_a_script(visit: Visit, day: None) -> None:
+    page = visit(java_script_enabled=False).sign_in("/")
+    expect(page.locator("#tiles")).to_contain_text("Given up")
+    page.get_by_role("link", name="Answer the oldest").click()
+    page.wait_for_url(f"**/escalations/{Escalation.objects.order_by('id')[0].pk}/")

@@ -1,0 +1,463 @@
+"""The Activity page: the journal, filtered, told in words, and held still for its reader."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client
+
+from dashboard import event_filters, feed, selectors
+from dashboard.event_filters import parse
+from dashboard.told import About, told
+from ledger import agents, instructions, journal, tokens
+from ledger.journal import Actor, Kind, person
+from ledger.models import Agent, Event
+from retries.escalations import Choice, answer
+from retries.models import Escalation
+from retries.states import Answer
+from tests.dashboard.conftest import PART
+from tests.factories import make_agent, make_project, pull, send, tick
+
+URL = "/activity/"
+Part = Callable[..., HttpResponse]
+NOW = datetime(2026, 11, 21, 14, 30, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script>\u202e &amp;"
+
+
+def html(response: HttpResponse, status: int = 200) -> str:
+    assert response.status_code == status
+    return re.sub(r"\s+", " ", unescape(response.content.decode()))
+
+
+def words(response: HttpResponse) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html(response)))
+
+
+def kinds(response: HttpResponse) -> list[str]:
+    """What the lines of the log tell of, newest first."""
+    return re.findall(r'<span class="ev">.*?<code>(.*?)</code>', html(response))
+
+
+def ids(response: HttpResponse) -> list[str]:
+    return re.findall(r'id="ev-([0-9a-f-]{36})"', html(response))
+
+
+def notes(response: HttpResponse) -> list[str]:
+    found = re.findall(r'<span class="log__msg">(.*?)</span> </summary>', html(response))
+    return [re.sub(r"<[^>]+>", "", each) for each in found]
+
+
+def attribute(response: HttpResponse, name: str) -> str:
+    found = re.search(rf' data-{name}="([^"]*)"', response.content.decode())
+    assert found
+    return unescape(found[1])
+
+
+def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more: Any) -> None:
+    """One event, whatever it is."""
+    journal.record(
+        kind,
+        subject_type=more.pop("subject_type", "agent"),
+        subject_id=more.pop("subject_id", agent.pk),
+        project_id=agent.project_id,
+        agent_id=agent.pk,
+        actor=more.pop("actor", Actor("user", "1", "jonas")),
+        now=at,
+        **more,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+
+
+@pytest.fixture
+def story(agent: Agent, now: datetime) -> UUID:
+    """An instruction that was heeded after a reminder, and one that was given up."""
+    at = now - timedelta(minutes=20)
+    id = send(agent, "Rebase on main", now=at, actor=Actor("token", "1", "ci"))
+    pull(agent, now=at)
+    tick(at + timedelta(minutes=1))
+    pull(agent, now=at + timedelta(minutes=1))
+    instructions.acknowledge_instruction(id, now=at + timedelta(seconds=65))
+    send(agent, "Ignored", now=at, max_retries=0, on_failed="escalate")
+    pull(agent, now=at)
+    tick(at + timedelta(minutes=2))
+    return id
+
+
+# ---- the log
+
+
+def test_the_journal_is_told_newest_first(browser: Client, story: UUID) -> None:
+    response = browser.get(URL)
+    assert kinds(response) == [
+        "instruction.failed",
+        "escalation.opened",
+        "instruction.delivered",
+        "instruction.queued",
+        "instruction.acknowledged",
+        "instruction.delivered",
+        "instruction.requeued",
+        "instruction.delivered",
+        "instruction.queued",
+        "agent.registered",
+    ]
+    assert notes(response) == [
+        "“Ignored” · no answer. Heed gave up after 0 retries",
+        "“Ignored” · needs a person",
+        "“Ignored”",
+        "“Ignored” to coder",
+        "“Rebase on main” after 1 m 05 s",
+        "“Rebase on main” again as a plain reminder",
+        "“Rebase on main” · no answer, queued again as a plain reminder",
+        "“Rebase on main”",
+        "“Rebase on main” to coder",
+        "Made coder known",
+    ]
+    page = html(response)
+    assert f'href="/instructions/{story}/"' in page
+    assert f'href="/escalations/{Escalation.objects.get().pk}/"' in page
+    assert '"retry_count": 1' in page  # the data, opened without a script
+    assert "queued → delivered" in page
+
+
+def test_events_are_grouped_by_their_age(browser: Client, agent: Agent, now: datetime) -> None:
+    for ago in (timedelta(days=2), timedelta(hours=3), timedelta(minutes=5), timedelta(seconds=2)):
+        happen(at=now - ago, agent=agent)
+    ages = re.findall(r'<h2 class="log__age".*?>(.*?)</h2>', html(browser.get(URL)))
+    # the agent was registered first, at a fixed time of the tests
+    assert ages[:4] == ["Last minute", "Last hour", "Last 24 hours", "Older"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("kind:instruction.failed", 1),
+        ("kind:instruction.failed,escalation.opened", 2),
+        ("kind:instruction", 8),
+        ("-kind:instruction", 2),
+        ("kind:instruction -kind:instruction.delivered", 5),
+        ("agent:coder", 10),
+        ("agent:nobody", 0),
+        ("-agent:coder", 0),
+        ("actor:ci", 1),
+        ("actor:ci,idle_check", 4),
+        ("-actor:ci", 9),
+        ("by:tokens", 1),
+        ("-by:heed", 1),
+        ("by:people", 0),
+        ("since:15m kind:instruction", 0),
+        ("since:3h until:18m30s kind:instruction.queued", 2),  # half of it is nonsense
+        ("kind:agent agent:coder by:heed", 1),
+        ("kind:token", 0),
+        ("{story}", 5),
+        ("about:{story} kind:instruction.requeued", 1),
+        ("agent:coder\x00 -", 10),
+    ],
+)
+def test_a_query_filters(browser: Client, story: UUID, query: str, found: int) -> None:
+    assert len(ids(browser.get(URL, {"q": query.format(story=story)}))) == found
+
+
+def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> None:
+    text = words(browser.get(URL, {"q": "kind:bananas since:noon hello about:x kind:escalation"}))
+    assert "There is no kind “bananas”: it is one of instruction, signal" in text
+    assert "“since:noon” is no time: write since:30m" in text
+    assert "“hello” is not looked for: write kind:, agent:" in text
+    assert "“about:x” names no id" in text
+    assert "needs a person" in text
+
+
+def test_nothing_there_and_nothing_found_are_told_apart(
+    browser: Client, project: object, now: datetime
+) -> None:
+    assert "Nothing has happened yet" in words(browser.get(URL))
+    happen(at=now, agent=make_agent())
+    text = words(browser.get(URL, {"q": "kind:token"}))
+    assert "No event matches" in text and "Nothing that happened fits kind:token" in text
+    page = browser.get(URL, {"before": "00000000-0000-7000-8000-000000000000"})
+    assert "Nothing stands on this page of the journal" in words(page)
+
+
+def test_pages_by_keyset(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "PAGE", 3)
+    for number in range(7):
+        happen(at=now - timedelta(minutes=9 - number), agent=agent)
+    every = [str(id) for id in Event.objects.order_by("-id").values_list("pk", flat=True)]
+    assert ids(browser.get(URL)) == every[:3]
+    second = browser.get(URL, {"before": every[2]})
+    assert ids(second) == every[3:6]
+    assert ids(browser.get(URL, {"before": every[5]})) == every[6:]
+    assert ids(browser.get(URL, {"after": every[3]})) == every[:3]
+    assert ids(browser.get(URL, {"after": every[6]})) == every[3:6]
+    assert "3 older ones" in words(second)
+    assert attribute(second, "held") == ""
+
+
+def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: datetime) -> None:
+    agents.pause(Agent.objects.all(), actor=person(mara), now=now)
+    page = html(browser.get(URL, {"q": "kind:agent since:9h"}))
+    facets = re.findall(r'<a class="facet.*?" href="(.*?)".*?>(.*?)</a>', page)
+    told = {" ".join(re.sub(r"<[^>]+>", " ", text).split()): link for link, text in facets}
+    assert told["by people 1"] == "?q=kind%3Aagent+since%3A9h+by%3Apeople"
+    assert told["instruction 8"] == "?q=since%3A9h+kind%3Ainstruction"
+    assert any(name.startswith("All ") for name in told)
+    agents_too = next(link for name, link in told.items() if name.startswith("agent "))
+    assert agents_too == "?q=since%3A9h"  # the way back
+
+
+def test_the_last_hour_is_a_picture(browser: Client, story: UUID) -> None:
+    page = html(browser.get(URL))
+    assert re.search(r'aria-label="9 events in 60 minutes, 2 of something given up\."', page)
+    assert "something given up" not in html(browser.get(URL, {"q": "kind:instruction.queued"}))
+    assert "loghist" not in html(browser.get(URL, {"q": "kind:token"}))
+
+
+def test_a_project_has_its_own_journal(browser: Client, agent: Agent, now: datetime) -> None:
+    other = make_agent("elsewhere", project=make_project("other"))
+    happen(at=now, agent=other)
+    assert len(ids(browser.get(URL))) == 3
+    response = browser.get(URL, {"project": "other", "q": "agent:elsewhere"})
+    assert len(ids(response)) == 2
+    assert f'/agents/{other.pk}/?project=other"' in html(response)
+
+
+# ---- polls
+
+
+def test_page_part_and_poll(browser: Client, part: Part, story: UUID, now: datetime) -> None:
+    page = browser.get(URL)
+    live = html(part(URL))
+    assert "<html" not in live and '<div id="activity"' in live and live.count("hx-swap-oob") == 2
+    assert part(URL, since=attribute(page, "since")).status_code == 204
+    send(Agent.objects.get(), "News", now=now)
+    fresh = part(URL, since=attribute(page, "since"))
+    assert kinds(fresh)[0] == "instruction.queued"
+    for response in (page, fresh):
+        assert "HX-Request" in response["Vary"]
+
+
+def test_who_holds_the_log_still_hears_how_much_is_new(
+    browser: Client, part: Part, story: UUID, now: datetime
+) -> None:
+    page = browser.get(URL, {"q": "kind:instruction"})
+    held, since = attribute(page, "held"), attribute(page, "since")
+    assert held == ids(page)[0]
+    assert part(URL, q="kind:instruction", held=held, since=since).status_code == 204
+    for number in range(3):
+        send(Agent.objects.get(), f"News {number}", now=now)
+    happen(at=now, agent=Agent.objects.get())
+    counted = part(URL, q="kind:instruction", held=held, since=since)
+    assert (counted["HX-Retarget"], counted["HX-Reswap"]) == ("#fresh", "outerMorph")
+    assert '<a href="?q=kind%3Ainstruction">3 new</a>' in html(counted)
+    assert "ev-" not in html(counted)
+    again = attribute(counted, "since")
+    assert part(URL, q="kind:instruction", held=held, since=again).status_code == 204
+    # without a script, and with nonsense, it is the page
+    assert len(ids(browser.get(URL, {"held": held}))) > 3
+    assert len(ids(part(URL, held="nonsense"))) > 3
+
+
+def test_the_number_of_rows_costs_no_statement(
+    browser: Client, statements: Callable[..., int], agent: Agent, now: datetime
+) -> None:
+    def more(count: int) -> None:
+        for number in range(count):
+            other = make_agent(f"agent {Agent.objects.count()}")
+            send(other, f"Do {number}", now=now)
+            happen(at=now, agent=other)
+
+    query = {"q": "kind:instruction,agent agent:coder"}
+    more(2)
+    few = statements(browser, URL), statements(browser, URL, query)
+    more(20)
+    assert (statements(browser, URL), statements(browser, URL, query)) == few
+    assert max(few) <= 15
+    since = attribute(browser.get(URL), "since")
+    assert statements(browser, URL, {"since": since}, headers=PART) <= 5
+
+
+def test_looking_changes_nothing_and_strangers_see_nothing(
+    browser: Client, agent: Agent, story: UUID
+) -> None:
+    before = Event.objects.count()
+    browser.get(URL, {"q": "kind:instruction", "held": str(uuid4()), "since": "x"})
+    assert browser.post(URL).status_code == 405
+    assert Event.objects.count() == before
+    stranger = Client()
+    assert stranger.get(URL)["Location"] == "/sign-in/?next=/activity/"
+    assert stranger.get(URL, headers=PART).status_code == 401
+
+
+def test_hostile_data_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
+    send(agent, HOSTILE, now=now, actor=Actor("token", "1", HOSTILE[:40]))
+    data = {"type": HOSTILE, "data": {HOSTILE: [HOSTILE]}}
+    happen(Kind.SIGNAL_MATCHED, at=now, agent=agent, data=data)
+    response = browser.get(URL)
+    raw = response.content.decode()
+    assert "<script>alert" not in raw and "&lt;script&gt;alert" in raw
+    assert "&amp;amp;" in raw
+    assert json.dumps(HOSTILE, ensure_ascii=False).strip('"') in unescape(raw)
+
+
+def test_long_data_is_cut_and_says_so(browser: Client, agent: Agent, now: datetime) -> None:
+    long = {"type": "fs_command", "data": {"output": "w" * 100_000}}
+    happen(Kind.SIGNAL_MATCHED, at=now, agent=agent, data=long)
+    response = browser.get(URL)
+    assert len(response.content) < 60_000
+    assert "The first 4,000 of 100,0" in words(response)
+    assert notes(response)[0] == "Reported fs_command, as expected"
+
+
+# ---- words
+
+
+def event(kind: str, /, *, actor: Actor = journal.SYSTEM, **data: Any) -> Event:
+    return Event(
+        kind=kind, actor_type=actor.type, actor_name=actor.name, data=data, subject_type="agent"
+    )
+
+
+MARA = Actor("user", "1", "mara")
+ABOUT = About("coder", "Rebase on main\nbefore you push", 1.84)
+QUOTE = "“Rebase on main before you push”"
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        (event("instruction.queued", actor=MARA), f"mara sent coder {QUOTE}"),
+        (event("instruction.delivered", retry_count=0), f"coder received {QUOTE}"),
+        (event("instruction.delivered", retry_count=3), f"coder received {QUOTE} again as URGENT"),
+        (event("instruction.acknowledged"), f"coder acknowledged {QUOTE} in 1.8 s"),
+        (
+            event("instruction.acknowledged", actor=MARA),
+            f"mara acknowledged for coder {QUOTE} in 1.8 s",
+        ),
+        (event("instruction.declined"), f"coder declined {QUOTE}"),
+        (
+            event("instruction.acknowledged_late"),
+            f"coder answered {QUOTE} too late, nothing changes",
+        ),
+        (
+            event("instruction.requeued", retry_count=2),
+            f"coder has not answered {QUOTE}. Queued again as IMPORTANT",
+        ),
+        (
+            event("instruction.requeued", actor=MARA, retry_count=2),
+            f"mara sent coder again {QUOTE} as IMPORTANT",
+        ),
+        (
+            event("instruction.failed", retry_count=3),
+            f"coder ignored {QUOTE}. Heed gave up after 3 retries",
+        ),
+        (event("instruction.cancelled", actor=MARA), f"mara withdrew {QUOTE} from coder"),
+        (event("signal.matched", type="fs_command"), "coder reported fs_command, as expected"),
+        (event("escalation.opened"), f"coder ignored {QUOTE}. It needs a person"),
+        (
+            event("escalation.resolved", actor=MARA, action="fix"),
+            f"mara answered for coder {QUOTE}: fix",
+        ),
+        (event("agent.registered", actor=MARA), "mara made coder known"),
+        (event("agent.paused", actor=MARA), "mara paused coder"),
+        (event("agent.resumed", actor=MARA), "mara let coder go on"),
+        (
+            event("agent.reset", actor=MARA, cancelled=1),
+            "mara reset coder: 1 instruction withdrawn",
+        ),
+        (
+            event("token.created", actor=MARA, kind="agent", prefix="heed_ab"),
+            "mara made a token of coder, heed_ab…",
+        ),
+        (event("token.revoked", actor=MARA), "mara revoked a token of coder"),
+        (event("moon.landed", actor=MARA), "mara moon.landed"),
+        (event("instruction.teleported", actor=MARA), "mara instruction.teleported"),
+    ],
+    ids=lambda each: each.kind if isinstance(each, Event) else "",
+)
+def test_each_kind_has_its_sentence(what: Event, sentence: str) -> None:
+    line = told(what, ABOUT)
+    quoted = f" “{line.quote}”" if line.quote else ""
+    assert f"{line.who} {line.does}{quoted}{line.tail}" == sentence
+
+
+def test_every_kind_that_there_is_has_a_sentence() -> None:
+    untold = [kind for kind in Kind if told(event(kind), ABOUT).does == kind]
+    assert untold == []
+
+
+def test_a_long_text_is_quoted_in_part() -> None:
+    assert About("coder", "word " * 60).quote.endswith("word…")
+    assert len(About("coder", "w" * 8192).quote) == 90
+
+
+def test_a_real_answer_is_told(browser: Client, story: UUID, mara: User, now: datetime) -> None:
+    answer(
+        Escalation.objects.get().pk,
+        Choice(Answer.SKIP),
+        among=Escalation.objects.all(),
+        actor=person(mara),
+        channel="page",
+        now=now,
+    )
+    tokens.issue("agent", project=make_project(), agent=make_agent(), actor=person(mara))
+    assert notes(browser.get(URL))[1] == "“Ignored” · skip"
+    assert notes(browser.get(URL))[0].startswith("Made a token of coder, heed_")
+
+
+# ---- queries
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("since:30m", NOW - timedelta(minutes=30), None),
+        ("since:2h until:45s", NOW - timedelta(hours=2), NOW - timedelta(seconds=45)),
+        ("since:99999d", NOW - timedelta(days=99_999), None),
+        ("since:14:05", NOW.replace(hour=14, minute=5), None),
+        ("since:23:59:30", datetime(2026, 11, 20, 23, 59, 30, tzinfo=UTC), None),
+        ("since:2026-11-20", datetime(2026, 11, 20, tzinfo=UTC), None),
+        ("until:2026-11-20", None, datetime(2026, 11, 21, tzinfo=UTC)),
+        ('since:"2026-11-20T14:00+02:00"', datetime(2026, 11, 20, 12, tzinfo=UTC), None),
+    ],
+)
+def test_times(text: str, since: datetime | None, until: datetime | None) -> None:
+    query = parse(text, now=NOW)
+    assert (query.since, query.until, query.problems) == (since, until, ())
+
+
+@pytest.mark.parametrize("value", ["", "0001-01-01", "9999-12-31", "25:00", "tomorrow", "1e9d"])
+def test_what_is_no_time_is_told(value: str) -> None:
+    query = parse(f"since:{value}x", now=NOW)
+    assert query.since is None and len(query.problems) == 1
+
+
+def test_a_query_is_never_an_error() -> None:
+    for text in (
+        "kind:",
+        "-",
+        '"',
+        ":",
+        "kind:,,",
+        "agent:\ud800",
+        "-since:1h",
+        "a" * 9999,
+        "\x00",
+    ):
+        parse(text, now=NOW)
+
+
+def test_kinds_that_leave_nothing() -> None:
+    query = parse("kind:token -kind:token", now=NOW)
+    assert event_filters.kinds(query.kind) == []
