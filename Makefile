@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and nothing else. 'make help' lists what there is.
 
-.PHONY: help up demo test check check-with-servers lock clean
+.PHONY: help up demo test check check-with-servers openapi lock clean
 .DEFAULT_GOAL := help
 
 python := .venv/bin/python
@@ -36,6 +36,11 @@ check-with-servers:
 	.venv/bin/mypy
 	$(python) manage.py makemigrations --check --dry-run
 	HEED_URL=https://heed.example.org $(python) manage.py check --deploy --fail-level WARNING
+
+openapi: ## write docs/openapi.json anew, to be reviewed as a change
+	@$(some-python) -m config.install tests/requirements.lock
+	$(python) -m tests.services -- $(python) manage.py export_openapi_schema \
+		--api config.api.api --indent 1 --sorted --output docs/openapi.json
 
 compile := .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header pyproject.toml

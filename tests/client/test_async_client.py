@@ -2,12 +2,21 @@
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from heed import AsyncClient, Client, HeedError, ServerAway
 
 from tests.client.faulty import Fault, FaultyLine
 from tests.serving import Heed
+
+
+def told(story: Coroutine[Any, Any, None]) -> None:
+    """Run it in a thread of its own: in this one a browser test may keep a loop running."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, story).result()
 
 
 def public(cls: type) -> set[str]:
@@ -51,7 +60,7 @@ def test_the_whole_way_there_and_back(heed_server: Heed, line: FaultyLine) -> No
             with pytest.raises(HeedError):
                 await producer.instructions.cancel(sent.id)
 
-    asyncio.run(story())
+    told(story())
 
 
 def test_nobody_listening() -> None:
@@ -60,4 +69,4 @@ def test_nobody_listening() -> None:
             await client.me()
 
     with pytest.raises(ServerAway):
-        asyncio.run(story())
+        told(story())
