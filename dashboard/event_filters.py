@@ -126,8 +126,17 @@ def values_of(value: str, key: str, problems: list[str]) -> tuple[str, ...]:
     names = [name.lower() for name in names if name]
     for name in names:
         if name not in known:
-            problems.append(f"There is no {key} “{name}”: it is one of {', '.join(known)}.")
+            near = choices(key, name)
+            problems.append(f"There is no {key} “{name}”: it is one of {', '.join(near)}.")
     return tuple(name for name in names if name in known)
+
+
+def choices(key: str, name: str) -> tuple[str, ...]:
+    """What could have been meant: there are too many kinds to name them all."""
+    if key != "kind":
+        return tuple(KNOWN[key])
+    noun, dot, _ = name.partition(".")
+    return KINDS[noun] if dot and noun in NOUNS else NOUNS
 
 
 def time_of(key: str, value: str, problems: list[str], *, now: datetime) -> dict[str, datetime]:

@@ -21,6 +21,7 @@ from django.db.models import (
     QuerySet,
     Subquery,
     When,
+    Window,
 )
 from django.db.models import Value as V
 from django.db.models.functions import Left
@@ -136,10 +137,10 @@ def silent_agents(project: Project | None, *, now: datetime) -> Silent:
     queue = Instruction.objects.filter(agent=OuterRef("pk"), state=State.QUEUED).values("pk")
     found = list(
         of_project(Agent.objects.silent(now), project)
-        .annotate(waiting=CountOf(queue))
-        .order_by(F("last_seen_at").asc(nulls_first=True), "name")[: SILENT_SHOWN + 20]
+        .annotate(waiting=CountOf(queue), of=Window(Count("*")))
+        .order_by(F("last_seen_at").asc(nulls_first=True), "name")[:SILENT_SHOWN]
     )
-    return Silent(found[:SILENT_SHOWN], len(found[SILENT_SHOWN:]))
+    return Silent(found, found[0].of - len(found) if found else 0)
 
 
 def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:

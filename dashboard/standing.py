@@ -1,4 +1,4 @@
-"""How an agent stands, in a word and a sentence (pure): it asks, is away, is silent or paused."""
+"""How an agent stands, in a word and a sentence (pure): in touch, away, silent or new."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ def standing(agent: Any, *, now: datetime, silent_after: timedelta) -> Standing:
     if agent.last_seen_at is None:
         return Standing("New", "s-queued", "", seen)
     if now - agent.last_seen_at <= silent_after:
-        return Standing("Asks", "s-done", "st--done", seen)
+        return Standing("In touch", "s-done", "st--done", seen)
     return Standing("Away", "s-queued", "", seen)
 
 

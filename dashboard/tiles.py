@@ -39,7 +39,7 @@ class Tile:
 
 def tiles(whole: Statistics, before: Day, bins: Sequence[Bin]) -> list[Tile]:
     """Of the last 24 hours; the half hour that is not over is in no line."""
-    past = bins[:-1]
+    past = hours(bins[:-1])
     known = before if before.sent else None
     return [
         sent(whole, known, past),
@@ -48,6 +48,26 @@ def tiles(whole: Statistics, before: Day, bins: Sequence[Bin]) -> list[Tile]:
         retries(whole, known, past),
         given_up(whole, known, past),
     ]
+
+
+def hours(bins: Sequence[Bin]) -> list[Bin]:
+    """Two half hours make a point of a line, the newest two the last one."""
+    start = len(bins) % 2
+    return [both(*pair) for pair in zip(bins[start::2], bins[start + 1 :: 2], strict=True)]
+
+
+def both(one: Bin, other: Bin) -> Bin:
+    times = [each.ack_p95_s for each in (one, other) if each.ack_p95_s is not None]
+    return Bin(
+        at=one.at,
+        sent=one.sent + other.sent,
+        first=one.first + other.first,
+        reminded=one.reminded + other.reminded,
+        failed=one.failed + other.failed,
+        waiting=one.waiting + other.waiting,
+        retries=one.retries + other.retries,
+        ack_p95_s=max(times, default=None),
+    )
 
 
 def sent(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:

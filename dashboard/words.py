@@ -45,6 +45,15 @@ def rough(seconds: float) -> str:
     return f"{int(max(seconds, 0))} s"
 
 
+def waited(seconds: float) -> str:
+    """How long a person was waited for: 12 m, 1 h 04 m, 2 d.
+
+    >>> [waited(s) for s in (40, 750, 3840, 200_000)]
+    ['40 s', '12 m', '1 h 04 m', '2 d']
+    """
+    return whole_duration(seconds) if seconds >= 3600 else rough(seconds)
+
+
 def clock_time(at: datetime, *, now: datetime) -> str:
     """14:32:08 today, 20 Nov 14:32 otherwise, with the year when it is another one."""
     at, now = at.astimezone(UTC), now.astimezone(UTC)

@@ -109,6 +109,11 @@ def pretty(data: Any) -> str:
 
 
 @register.filter
+def waited_since(at: datetime, now: datetime) -> str:
+    return words.waited((now - at).total_seconds())
+
+
+@register.filter
 def rough_since(at: datetime, now: datetime) -> str:
     return words.rough((now - at).total_seconds())
 

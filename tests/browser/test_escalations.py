@@ -211,6 +211,19 @@ def test_words_that_do_not_fit_are_told_at_the_field(
     assert Escalation.objects.open().count() == 1
 
 
+def test_an_answer_sent_before_htmx_was_there_is_told_at_the_field_too(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    ignored(coder, "Check", now=now - MINUTE)
+    visitor = visit()
+    visitor.context.route("**/htmx-*", lambda route: route.abort())
+    page = visitor.sign_in(URL)
+    page.keyboard.press("f")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#fix-hint")).to_contain_text("A fix needs words")
+    expect(page.locator("#fix")).to_be_focused()
+
+
 # ---- what is typed is never lost
 
 

@@ -79,7 +79,7 @@ def test_each_agent_has_its_line(browser: Client, four: dict[str, Agent]) -> Non
     assert names(response) == ["silent", "asks", "new", "paused"]
     text = words(response)
     assert "Silent has not asked for 2 h, 2 wait" in text
-    assert "Asks asked 8 s ago" in text
+    assert "In touch asked 8 s ago" in text
     assert "New never asked" in text
     assert "Away Paused asked 3 h ago" in text
     assert "<title>1 silent · Agents · Heed</title>" in html(response)

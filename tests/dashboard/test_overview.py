@@ -86,7 +86,7 @@ def test_what_needs_you_stands_first_and_oldest_first(
     ]
     response = browser.get(URL)
     text, page = words(response), html(response)
-    assert "4 instructions need you The oldest has waited 1 h All 4 Answer the oldest" in text
+    assert "4 instructions need you The oldest has waited 1 h 39 m All 4 Answer the oldest" in text
     shown = [text.index(f"Ignored {number} coder ignored it 1 time") for number in range(3)]
     assert shown == sorted(shown)
     assert "Ignored 3 coder ignored" not in text  # the list has it

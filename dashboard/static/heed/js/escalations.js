@@ -74,10 +74,14 @@
   });
   document.addEventListener("htmx:after:swap", function (event) {
     if (!isPost(event.detail.ctx)) return recall();
-    var box = panel(), target = $("[data-focus]");
+    var box = panel();
     if (box && !field()) keep(box.id.replace("answer-", ""), "");
-    if (target) target.focus({ preventScroll: true });
+    attend();
   });
+  function attend() {
+    var target = $("[data-focus]");
+    if (target) target.focus({ preventScroll: true });
+  }
   function isPost(ctx) { return ctx && ctx.request && ctx.request.method === "POST"; }
 
   /* ---- the list */
@@ -88,5 +92,6 @@
   }
 
   recall();
+  attend();   // an answer that came as a page: it was sent before htmx was there
   show();
 })();

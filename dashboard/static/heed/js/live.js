@@ -151,7 +151,7 @@
     });
   });
   document.addEventListener("visibilitychange", ask);
-  document.addEventListener("toggle", function () { if ("held" in part().dataset) ask(); }, true);
+  document.addEventListener("toggle", function () { if (part() && "held" in part().dataset) ask(); }, true);
   document.addEventListener("ledger-changed", ask);   // an action says so in its answer
   addEventListener("pageshow", function (event) { if (event.persisted) ask(); });
   setInterval(function () { if (!document.hidden) paint(); }, 1000);
