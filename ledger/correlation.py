@@ -47,7 +47,7 @@ def signal_statement(caller: type[Caller]) -> str:
     ), moved as ({ack}),
     heard as ({event}),
     journalled as ({journalled("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=told)})
-    select m.id from caller c left join moved m on true
+    select m.id, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.id"""
 
 

@@ -177,7 +177,7 @@ def pull_statement(caller: type[Caller]) -> str:
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
     journalled as ({journalled("moved", Kind.INSTRUCTION_DELIVERED)})
-    select m.*, c.agent_name from caller c left join moved m on true
+    select m.*, c.agent_name, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.position"""
 
 
@@ -197,7 +197,7 @@ def acknowledge_statement(caller: type[Caller]) -> str:
         data="jsonb_build_object('retry_count', m.retry_count, 'outcome', m.outcome)",
     )
     return f"""with {caller.cte}, moved as ({ack}), journalled as ({event})
-    select m.*, c.agent_name from caller c left join moved m on true
+    select m.*, c.agent_name, c.unseen from caller c left join moved m on true
     where {"true" if caller is Known else "c.agent_id is not null"}"""
 
 
@@ -209,6 +209,8 @@ def answered(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
     """The rows of a statement that begins at the caller; raises why there was none."""
     if not rows:
         raise caller.refuse(now)
+    if rows[0]["unseen"]:
+        caller.see(now)
     return [row for row in rows if row["id"]]
 
 

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpResponse
 from django.utils import timezone
-from ninja.responses import NinjaJSONEncoder
 
 from ledger import idempotency
 from ledger.api.auth import KnownRequest
@@ -14,7 +15,18 @@ from ledger.idempotency import Answer
 from ledger.paging import Page
 
 JSON = "application/json"
-encode = NinjaJSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def plain(value: Any) -> str:
+    """An id, or a moment of UTC to the millisecond, as JSON writes it."""
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    raise TypeError(f"JSON has no form for {value!r}")
+
+
+encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=plain).encode
 
 
 def answer(value: Any, status: int = 200) -> HttpResponse:
