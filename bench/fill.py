@@ -30,6 +30,38 @@ insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_
 select queued_at, project_id, 'instruction.queued', 'instruction', id, agent_id, 'queued', 'token'
 from ledger_instruction
 """
+# A month of one project: most was heeded at once, some only when told again, some never; every
+# thousandth waits. Each left five lines in the journal.
+MONTH = """
+insert into ledger_instruction (id, project_id, agent_id, content, content_sha256, tracked, state,
+    retry_count, max_retries, deliveries, on_failed, position, sent_by_type, sent_by_id,
+    sent_by_name, queued_at, delivered_at, acknowledged_at, failed_at, cancelled_at,
+    acknowledged_by, outcome, updated_at)
+select uuidv7(at - now()), a.project_id, a.id, 'Thing ' || g || ': ' || repeat(md5(g::text), 4),
+    sha256(g::text::bytea), true, state, retries, 3, retries + 1, 'record',
+    nextval('ledger_instruction_position'), 'token', 'bench', 'bench', at, at + interval '1 s',
+    case when state = 'acknowledged' then at + interval '1 s' * exp(g %% 5) end,
+    case when state = 'failed' then at + interval '3 min' end,
+    case when state = 'cancelled' then at + interval '1 min' end,
+    case when state = 'acknowledged' then '{"actor": "token", "name": "bench"}'::jsonb end,
+    case when state = 'acknowledged' then 'done' end, at + interval '3 min'
+from (
+    select g, now() - interval '30 days' * (1 - g::float / %(count)s) - interval '5 min' as at,
+        case when g %% 1000 = 0 then 'delivered' when g %% 50 = 1 then 'failed'
+            when g %% 100 = 2 then 'cancelled' else 'acknowledged' end as state,
+        case when g %% 50 = 1 then 3 when g %% 10 = 3 then 1 when g %% 30 = 4 then 2 else 0 end as retries
+    from generate_series(1, %(count)s::int) g
+) x
+join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
+      from ledger_agent) a on a.n = x.g %% a.of
+"""
+FIVE_EVENTS = """
+insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, to_state,
+    actor_type, actor_name)
+select queued_at + interval '1 s' * k, project_id, 'instruction.' || (array['queued', 'delivered',
+    'requeued', 'delivered', 'acknowledged'])[k], 'instruction', id, agent_id, 'queued', 'token', 'bench'
+from ledger_instruction, generate_series(1, 5) k
+"""
 AGENTS = """
 insert into ledger_agent (project_id, name)
 select id, 'agent-' || lpad(g::text, 5, '0') from ledger_project, generate_series(1, %(count)s) g
@@ -67,6 +99,20 @@ def many(count: int, state: str) -> None:
     with indexes_later("ledger_event"), indexes_later("ledger_instruction"):
         instructions(count, state)
         events()
+
+
+def month(count: int) -> None:
+    """Instructions of the last thirty days with five lines of the journal each."""
+    with indexes_later("ledger_event"), indexes_later("ledger_instruction"):
+        run(MONTH, count=count)
+        run(FIVE_EVENTS)
+
+
+def person(name: str) -> None:
+    """An operator who can sign in."""
+    from django.contrib.auth.models import User
+
+    User.objects.create_user(name, is_staff=True, is_superuser=True)
 
 
 def events() -> None:
@@ -116,6 +162,8 @@ STEPS: dict[str, Callable[..., Any]] = {
     "instructions": instructions,
     "events": events,
     "many": many,
+    "month": month,
+    "person": person,
     "settle": settle,
     "ring": ring,
 }

@@ -100,6 +100,8 @@ if HEED_URL:
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
+AUTHENTICATION_BACKENDS = ["dashboard.access.People"]
+SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"  # polls ask for it all the time
 SECURE_SSL_REDIRECT = SECURE
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0

@@ -9,10 +9,12 @@ from django.db.models.functions import TruncMinute
 
 from dashboard import event_filters
 from dashboard.event_filters import EventQuery
-from dashboard.feed import SLACK, events, first_id
-from dashboard.selectors import WINDOW, remembered
+from dashboard.feed import events
+from dashboard.selectors import WINDOW
 from ledger import sql
+from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Project
+from ledger.remembered import figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ group by 1, 2, 3"""
 
 
 def tallies(project: Project | None, *, now: datetime) -> Tallies:
-    return remembered(
+    return figure(
         f"tallies:{project.id if project else 'all'}", lambda: tallied(project, since=now - WINDOW)
     )
 

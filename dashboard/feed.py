@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -25,22 +24,13 @@ from dashboard import event_filters
 from dashboard.event_filters import EventQuery
 from dashboard.selectors import named, of_project
 from dashboard.told import About, Told, told
+from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Project
 
-PAGE = 50
+PAGE = 40
 SNIPPET = 240
 DATA_SHOWN = 4000  # characters
 NEW_COUNTED = 100
-# An event's id is made a moment after its `at` was taken, by another clock perhaps.
-SLACK = timedelta(minutes=1)
-
-
-def first_id(at: datetime) -> UUID:
-    """The lowest id that can be made from `at` on: ids begin with their milliseconds."""
-    milliseconds = max(0, int(at.timestamp() * 1000))
-    return UUID(int=milliseconds << 80 | 7 << 76 | 2 << 62)
-
-
 # ---- events
 
 

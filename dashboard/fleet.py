@@ -7,17 +7,17 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.feed import SLACK, first_id
-from dashboard.selectors import WINDOW, CountOf, of_project, remembered, silent
+from dashboard.selectors import WINDOW, CountOf, of_project, silent
 from dashboard.sparks import Bars, bars
 from ledger import sql
 from ledger.models import Agent, Instruction, Project, Token
+from ledger.remembered import figure
 from ledger.states import InstructionState
-from ledger.statistics import SENT
+from ledger.statistics import SENT, sent_since
 
 State = InstructionState
 
-PAGE = 50
+PAGE = 40
 COUNTED = 1000  # nobody counts further than that
 HOURS = 24
 TOKENS_SHOWN = 20
@@ -125,7 +125,7 @@ def counts(project: Project | None) -> Counts:
         )
         return Counts(silent=silent(project).count(), **found)
 
-    return remembered(f"agents:{project.id if project else 'all'}", count)
+    return figure(f"agents:{project.id if project else 'all'}", count)
 
 
 # ---- how busy they were
@@ -144,7 +144,7 @@ NO_HOURS = Hours(0, bars((), (), tall=BARS_TALL))
 RHYTHM = f"""select i.agent_id, least({HOURS - 1},
         floor(extract(epoch from i.queued_at - %(since)s) / 3600))::int as hour,
     count(*) as sent, count(*) filter (where i.state = '{State.FAILED}') as failed
-{SENT} and i.id >= %(floor)s group by 1, 2"""
+{SENT} group by 1, 2"""
 
 
 def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
@@ -153,7 +153,7 @@ def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
     def read() -> dict[UUID, Hours]:
         since = now - WINDOW
         found: dict[UUID, tuple[list[int], list[int]]] = {}
-        rows = sql.run(RHYTHM, since=since, floor=first_id(since - SLACK), project=id_of(project))
+        rows = sql.run(RHYTHM, project=id_of(project), **sent_since(since))
         for row in rows:
             sent, failed = found.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
             sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]
@@ -162,7 +162,7 @@ def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
             for id, (sent, failed) in found.items()
         }
 
-    return remembered(f"rhythm:{project.id if project else 'all'}", read)
+    return figure(f"rhythm:{project.id if project else 'all'}", read)
 
 
 def id_of(project: Project | None) -> UUID | None:

@@ -7,14 +7,15 @@ from typing import Any
 from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import Left
 
-from dashboard.feed import SLACK, first_id
 from dashboard.fleet import id_of
 from dashboard.inbox import SNIPPET
-from dashboard.selectors import WINDOW, of_project, remembered
+from dashboard.selectors import WINDOW, of_project
 from ledger import sql
+from ledger.ids import SLACK, first_id
 from ledger.models import Instruction, Project
+from ledger.remembered import figure
 from ledger.states import InstructionState
-from ledger.statistics import ACK_SECONDS, SENT, WAITING, share
+from ledger.statistics import ACK_SECONDS, SENT, WAITING, sent_since, share
 from retries.models import Escalation
 
 State = InstructionState
@@ -91,7 +92,7 @@ SUMS = f"""count(*) as sent,
     percentile_cont(0.95) within group (order by {ACK_SECONDS})
         filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s"""
 PULSE = f"""select date_bin('30 minutes', i.queued_at, timestamptz 'epoch') as at, {SUMS}
-    {SENT} and i.id >= %(floor)s group by 1
+    {SENT} group by 1
 union all
     select null, {SUMS} from ledger_instruction i
     where i.tracked and i.id >= %(before_floor)s and i.id < %(before_ceiling)s
@@ -108,7 +109,7 @@ def first_bin(now: datetime) -> datetime:
 
 def pulse(project: Project | None, *, now: datetime) -> Pulse:
     first = first_bin(now)
-    found = remembered(
+    found = figure(
         f"pulse:{project.id if project else 'all'}:{first:%d%H%M}",
         lambda: read(project, first, now=now),
     )
@@ -125,8 +126,7 @@ def read(project: Project | None, first: datetime, *, now: datetime) -> list[sql
     until, since = now - WINDOW, now - 2 * WINDOW
     return sql.run(
         PULSE,
-        since=first,
-        floor=first_id(first - SLACK),
+        **sent_since(first),
         before_since=since,
         before_until=until,
         before_floor=first_id(since - SLACK),

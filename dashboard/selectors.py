@@ -1,15 +1,12 @@
 """What the pages ask the database: rows and figures, nothing decided here."""
 
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
-from django.core.cache import cache
 from django.db.models import (
     Case,
     Count,
@@ -26,7 +23,6 @@ from django.db.models import (
 from django.db.models import Value as V
 from django.db.models.functions import Left
 from django.utils import timezone
-from redis.exceptions import RedisError
 
 from dashboard import filters
 from dashboard.answers import AHEAD_CAP
@@ -35,20 +31,19 @@ from dashboard.filters import Query
 from dashboard.forecast import Clock, Forecast, forecast
 from ledger import journal, sql, statistics
 from ledger.models import Agent, ClockRun, Event, Instruction, Project
+from ledger.remembered import figure
 from ledger.states import LEVELS, InstructionState
 from ledger.statistics import Statistics
 
 State = InstructionState
-T = TypeVar("T")
 
-PAGE = 50
+PAGE = 40
 SNIPPET = 240
 WINDOW = timedelta(hours=24)
 EVENTS_SHOWN = 200
 SILENT_SHOWN = 3
 PROJECTS_SHOWN = 20
 BUCKET_SECONDS = 15
-FRESH_SECONDS = 9  # a figure that takes 30 ms is worth keeping
 
 # what a list leaves in the table
 HEAVY = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
@@ -77,24 +72,6 @@ def live_key(*, now: datetime, project: Project | None = None, row: UUID | None 
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
     bucket = int(now.timestamp()) // BUCKET_SECONDS
     return f"{bucket}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"
-
-
-def remembered(key: str, count: Callable[[], T]) -> T:
-    """A figure, kept 300 times as long as it took to count, if that is worth it: small ones are
-    always fresh, and a large installation is not counted anew at every poll of every tab.
-    """
-    kept: Any = None
-    with suppress(RedisError, OSError):
-        kept = cache.get(key)
-    if kept is not None:
-        return cast(T, kept)
-    started = time.perf_counter()
-    figure = count()
-    seconds = min(60, int(300 * (time.perf_counter() - started)))
-    if seconds > FRESH_SECONDS:
-        with suppress(RedisError, OSError):
-            cache.set(key, figure, seconds)
-    return figure
 
 
 # ---- projects and agents
@@ -151,10 +128,11 @@ def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
 
 
 def figures(project: Project | None, *, now: datetime) -> tuple[Statistics, dict[UUID, Statistics]]:
-    return remembered(
+    rows = figure(
         f"figures:{project.id if project else 'all'}",
-        lambda: statistics.of_project(project.id if project else None, since=now - WINDOW),
+        lambda: statistics.counted(project.id if project else None, since=now - WINDOW),
     )
+    return statistics.of_rows(*rows)
 
 
 LATENCIES = f"""select width_bucket({statistics.ACK_SECONDS}, %(edges)s::float8[]) as class,
@@ -173,13 +151,13 @@ def latencies(
         rows = sql.run(
             LATENCIES,
             edges=[float(edge) for edge in LATENCY_EDGES],
-            since=now - WINDOW,
             project=project.id if project else None,
             agent=agent_id,
+            **statistics.sent_since(now - WINDOW),
         )
         return {(row["class"], row["reminded"]): row["n"] for row in rows}
 
-    return remembered(f"latencies:{project.id if project else 'all'}:{agent_id}", count)
+    return figure(f"latencies:{project.id if project else 'all'}:{agent_id}", count)
 
 
 # ---- instructions
@@ -329,7 +307,7 @@ def counts(query: Query, project: Project | None) -> dict[str, int]:
             },
         }
 
-    return remembered(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
+    return figure(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
 
 
 def hash_of(query: Query) -> str:

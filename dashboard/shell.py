@@ -114,15 +114,24 @@ class Shell:
 
 def scope_of(request: HttpRequest) -> Scope:
     """The project asked for; raises Http404 where there is none of that name."""
-    known = selectors.projects()
+    known, named = selectors.projects(), project_named(request)
+    if named is None and len(known) == 1:
+        return Scope(known[0], known)
+    return Scope(named, known)
+
+
+def project_named(request: HttpRequest) -> Project | None:
+    """The project in the address, or None: then it is about all, of which there may be but one.
+
+    Raises Http404 where there is none of that name.
+    """
     name = request.GET.get("project", "")
     if not name:
-        return Scope(known[0] if len(known) == 1 else None, known)
-    chosen = next((one for one in known if one.name == name), None)
-    chosen = chosen or selectors.project_named(name)  # the list is cut
-    if chosen is None:
+        return None
+    project = selectors.project_named(name)
+    if project is None:
         raise Http404(f"No project is called “{name[:64]}”.")
-    return Scope(chosen, known)
+    return project
 
 
 def here_of(request: HttpRequest) -> QueryDict:

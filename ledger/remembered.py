@@ -1,8 +1,9 @@
 """What may be forgotten: counts and figures kept in Redis for a moment, and done without it."""
 
 import logging
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import redis
 from django.core.cache import cache
@@ -13,6 +14,10 @@ T = TypeVar("T")
 
 # Redis away, slow, or restarted between two commands; ValueError: the counter has just expired.
 AWAY = (redis.RedisError, OSError, ValueError)
+
+# A figure is kept so many times as long as it took to count, if that is more than a second.
+WORTH, LONGEST_SECONDS = 300, 60
+FRESH_SECONDS = 1
 
 
 def count(key: str, *, seconds: int) -> int:
@@ -30,15 +35,35 @@ def count(key: str, *, seconds: int) -> int:
 
 def remembered(key: str, make: Callable[[], T], *, seconds: int) -> T:
     """What `make` returned at most `seconds` ago; made anew without Redis."""
-    try:
-        kept: T | None = cache.get(key)
-    except AWAY as error:
-        logger.info("not remembered: %s", error)
-        return make()
+    kept: T | None = recall(key)
     if kept is None:
         kept = make()
         keep(key, kept, seconds=seconds)
     return kept
+
+
+def figure(key: str, make: Callable[[], T]) -> T:
+    """What `make` counted a moment ago, where counting takes long: small figures are always fresh,
+    and a large installation is not counted anew at every poll of every tab.
+    """
+    kept: T | None = recall(key)
+    if kept is not None:
+        return kept
+    started = time.perf_counter()
+    made = make()
+    seconds = min(LONGEST_SECONDS, int(WORTH * (time.perf_counter() - started)))
+    if seconds > FRESH_SECONDS:
+        keep(key, made, seconds=seconds)
+    return made
+
+
+def recall(key: str) -> Any:
+    """What was kept under the key; None where nothing is, or Redis is away."""
+    try:
+        return cache.get(key)
+    except AWAY as error:
+        logger.info("not remembered: %s", error)
+        return None
 
 
 def keep(key: str, value: object, *, seconds: int) -> None:
@@ -46,3 +71,10 @@ def keep(key: str, value: object, *, seconds: int) -> None:
         cache.set(key, value, timeout=seconds)
     except AWAY as error:
         logger.info("not remembered: %s", error)
+
+
+def forget(key: str) -> None:
+    try:
+        cache.delete(key)
+    except AWAY as error:
+        logger.info("not forgotten: %s", error)

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import sql
+from ledger.ids import SLACK, first_id
 from ledger.states import LEVELS, InstructionState, Urgency
 
 State = InstructionState
@@ -67,7 +68,8 @@ PERCENTILES = f"""
     percentile_cont(0.95) within group (order by {ACK_SECONDS})
         filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s"""
 
-SENT = """from ledger_instruction i where i.tracked and i.queued_at >= %(since)s
+SENT = """from ledger_instruction i
+    where i.tracked and i.id >= %(floor)s and i.queued_at >= %(since)s
     and (%(project)s::uuid is null or i.project_id = %(project)s)"""
 
 TOTALS = f"""select t.*, a.name from (
@@ -89,13 +91,29 @@ from (
 ) i group by grouping sets ((i.level), (i.agent_id, i.level))"""
 
 
+def sent_since(since: datetime) -> dict[str, Any]:
+    """The parameters of SENT; the ids bound what is looked at, so no index of times is needed."""
+    return {"since": since, "floor": first_id(since - SLACK)}
+
+
 def of_project(
     project_id: UUID | None, *, since: datetime
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
     """The whole (of all projects where none is named), and each agent's by its id."""
-    rows = {row["agent_id"]: row for row in sql.run(TOTALS, since=since, project=project_id)}
-    found = {agent_id: totals(row) for agent_id, row in rows.items()}
-    for row in sql.run(LADDER, since=since, project=project_id):
+    return of_rows(*counted(project_id, since=since))
+
+
+def counted(project_id: UUID | None, *, since: datetime) -> tuple[list[sql.Row], list[sql.Row]]:
+    """The totals of the whole and of each agent, and the same rung by rung."""
+    params = {"project": project_id, **sent_since(since)}
+    return sql.run(TOTALS, **params), sql.run(LADDER, **params)
+
+
+def of_rows(
+    whole_and_each: list[sql.Row], rungs: list[sql.Row]
+) -> tuple[Statistics, dict[UUID, Statistics]]:
+    found = {row["agent_id"]: totals(row) for row in whole_and_each}
+    for row in rungs:
         level = found[row["agent_id"]].levels[row["level"]]
         level.acknowledged, level.waiting = row["acknowledged"], row["waiting"]
         level.ack_p50_s, level.ack_p95_s = row["ack_p50_s"], row["ack_p95_s"]

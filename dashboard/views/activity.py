@@ -16,7 +16,7 @@ from dashboard.event_counts import Minute, Tallies
 from dashboard.event_filters import EventQuery
 from dashboard.feed import Line
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import here_of, scope_of
+from dashboard.shell import here_of, project_named, scope_of
 from dashboard.sparks import bars
 from ledger.models import Event, Project
 
@@ -39,10 +39,11 @@ NOUN_ICONS = {
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The list; for a reader who holds it still only the number of what is new."""
-    now, scope = timezone.now(), scope_of(request)
-    key = selectors.live_key(now=now, project=scope.project)
+    now = timezone.now()
+    key = selectors.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
+    scope = scope_of(request)
     query = event_filters.parse(request.GET.get("q", ""), now=now)
     rows = feed.events(query, scope.project)
     held = filters.as_id(request.GET.get("held", ""))

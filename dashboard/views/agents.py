@@ -16,7 +16,7 @@ from dashboard.access import operators_only
 from dashboard.feed import Line
 from dashboard.fleet import NO_HOURS, Counts, Hours
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import scope_of
+from dashboard.shell import project_named, scope_of
 from dashboard.standing import Standing, silence, standing
 from ledger.models import Agent
 from ledger.statistics import Statistics
@@ -32,10 +32,11 @@ SEGMENTS = (("all", "All"), ("silent", "Silent"), ("paused", "Paused"), ("waitin
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The agents, silent ones first."""
-    now, scope = timezone.now(), scope_of(request)
-    key = selectors.live_key(now=now, project=scope.project)
+    now = timezone.now()
+    key = selectors.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
+    scope = scope_of(request)
     show, name = asked(request)
     counts = fleet.counts(scope.project)
     page = fleet.page(
@@ -72,10 +73,11 @@ def index(request: HtmxRequest) -> HttpResponse:
 @operators_only
 def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     """One agent: how it stands, how loud Heed had to get, what it did, its tokens."""
-    now, scope = timezone.now(), scope_of(request)
+    now = timezone.now()
     key = selectors.live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
+    scope = scope_of(request)
     agent = found(agent_id, now=now)
     _, by_agent = selectors.figures(scope.project, now=now)
     whole = by_agent.get(agent.pk) or Statistics(agent.name)

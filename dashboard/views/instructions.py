@@ -19,7 +19,7 @@ from dashboard.forecast import Clock
 from dashboard.offers import OFFERS, Offer, offers
 from dashboard.rendering import HtmxRequest
 from dashboard.selectors import Line
-from dashboard.shell import Scope, scope_of
+from dashboard.shell import Scope, here_of, project_named, scope_of
 from dashboard.views import instruction_verbs
 from dashboard.words import duration
 from ledger import agents
@@ -42,10 +42,11 @@ CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The ladder, the times, and the list, all of the last state the database knows."""
-    now, scope = timezone.now(), scope_of(request)
-    key = selectors.live_key(now=now, project=scope.project)
+    now = timezone.now()
+    key = selectors.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
+    scope = scope_of(request)
     query = filters.parse(request.GET.get("q", ""))
     context = {
         "live_key": key,
@@ -175,6 +176,7 @@ class Entry:
     line: Line
     answer: Answer
     opened: dict[str, Any] | None
+    toggle: str  # the query that opens it, or closes it
 
 
 def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) -> dict[str, Any]:
@@ -188,6 +190,8 @@ def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) 
         open_id=open_id,
     )
     clock = selectors.clock()
+    closed = here_of(request)
+    closed.pop("open", None)
     return {
         "title": title(counts["waiting"]) if query.text == "" else f"{query.text} · Instructions",
         "query": query,
@@ -199,7 +203,10 @@ def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) 
         ],
         "total": counts.get(query.segment),
         "page": page,
-        "entries": [entry(line, clock, open_id=open_id, now=now) for line in page.lines],
+        "entries": [
+            entry(line, clock, open_id=open_id, closed=closed.urlencode(), now=now)
+            for line in page.lines
+        ],
         "is_first": page.newer is None,
         "nearest": [] if page.lines else nearest(query, scope),
     }
@@ -211,13 +218,14 @@ def title(waiting: int) -> str:
     return f"{waiting:,} wait{'s' if waiting == 1 else ''} for an answer · Instructions"
 
 
-def entry(line: Line, clock: Clock, *, open_id: UUID | None, now: datetime) -> Entry:
+def entry(line: Line, clock: Clock, *, open_id: UUID | None, closed: str, now: datetime) -> Entry:
     next_check = selectors.what_is_next(line, clock, now=now)
     is_open = line.row.id == open_id
     return Entry(
         line,
         answer(line.row, ahead=line.before, forecast=next_check, now=now),
         opened(line, clock, now=now) if is_open else None,
+        f"?{closed}" if is_open else f"?{closed}{'&' if closed else ''}open={line.row.id}",
     )
 
 

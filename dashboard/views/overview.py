@@ -16,7 +16,7 @@ from dashboard.fleet import NO_HOURS, Hours
 from dashboard.outcomes import outcomes
 from dashboard.rendering import HtmxRequest
 from dashboard.selectors import Silent
-from dashboard.shell import scope_of
+from dashboard.shell import project_named, scope_of
 from dashboard.standing import Standing, standing
 from dashboard.tiles import tiles
 from ledger.models import Agent, Project
@@ -31,10 +31,11 @@ LONG = timedelta(hours=1)
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """Is anything waiting for me, and is today like yesterday?"""
-    now, scope = timezone.now(), scope_of(request)
-    key = selectors.live_key(now=now, project=scope.project)
+    now = timezone.now()
+    key = selectors.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
+    scope = scope_of(request)
     needs = pulse.oldest_open(scope.project)
     waiting = needs[0].open_count if needs else 0
     silent = selectors.silent_agents(scope.project, now=now)
