@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard import event_counts, event_filters, feed, filters, rendering, selectors
 from dashboard.access import operators_only
@@ -35,7 +35,7 @@ NOUN_ICONS = {
 }
 
 
-@require_GET
+@require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The list; for a reader who holds it still only the number of what is new."""

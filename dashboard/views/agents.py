@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse_lazy
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard import feed, filters, fleet, rendering, selectors
 from dashboard.access import operators_only
@@ -28,7 +28,7 @@ NAME_LENGTH = 64
 SEGMENTS = (("all", "All"), ("silent", "Silent"), ("paused", "Paused"), ("waiting", "Waiting"))
 
 
-@require_GET
+@require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The agents, silent ones first."""
@@ -69,7 +69,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     )
 
 
-@require_GET
+@require_safe
 @operators_only
 def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     """One agent: how it stands, how loud Heed had to get, what it did, its tokens."""

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard import inbox, rendering, selectors, settled, trail
 from dashboard.access import operators_only
@@ -33,7 +33,7 @@ LOOKS = {
 }
 
 
-@require_GET
+@require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The one that waits longest; where the answered ones are asked for, the last of them."""
@@ -47,7 +47,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     return page(request, listing, escalation, key=key, now=now)
 
 
-@require_GET
+@require_safe
 @operators_only
 def detail(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """One of them, beside the list."""

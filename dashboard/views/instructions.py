@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.urls import reverse_lazy
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard import charts, filters, rendering, selectors, trail
 from dashboard.access import operators_only
@@ -38,7 +38,7 @@ AGENTS_TO_CHOOSE = 3
 CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
 
 
-@require_GET
+@require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """The ladder, the times, and the list, all of the last state the database knows."""
@@ -67,7 +67,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     )
 
 
-@require_GET
+@require_safe
 @operators_only
 def detail(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
     """Everything about one instruction."""

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard import feed, fleet, pulse, rendering, selectors
 from dashboard.access import operators_only
@@ -27,7 +27,7 @@ GLANCE = 8
 LONG = timedelta(hours=1)
 
 
-@require_GET
+@require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """Is anything waiting for me, and is today like yesterday?"""

@@ -3,14 +3,14 @@
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from dashboard import filters, fleet, inbox, selectors
 from dashboard.access import operators_only
 from dashboard.rendering import HtmxRequest
 
 
-@require_GET
+@require_safe
 @operators_only
 def search(request: HtmxRequest) -> HttpResponse:
     text = filters.clean(request.GET.get("q", ""))

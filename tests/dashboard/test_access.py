@@ -1,10 +1,15 @@
 """Who may see pages."""
 
+from datetime import datetime, timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from ledger.models import Agent
+from retries.models import Escalation
 from tests.dashboard.conftest import PART
+from tests.factories import pull, send, tick
 
 PAGES = ["/instructions/", "/instructions/01a1fe8a-1bbf-798b-b797-e0023d4c4b40/", "/search/"]
 
@@ -39,6 +44,23 @@ def test_pages_are_read_only_and_never_stored(browser: Client) -> None:
     response = browser.get("/instructions/")
     assert "no-store" in response["Cache-Control"]
     assert response["Vary"].count("HX-Request") == 1
+
+
+def test_head_gets_what_get_would_without_the_page(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    start = now - timedelta(minutes=1)
+    id = send(agent, max_retries=0, on_failed="escalate", now=start)
+    pull(agent, now=start)
+    tick(now)
+    question = Escalation.objects.get(instruction=id)
+    lists = ["/", "/instructions/", "/agents/", "/activity/", "/escalations/"]
+    single = [f"/instructions/{id}/", f"/agents/{agent.pk}/", f"/escalations/{question.pk}/"]
+    for path in [*lists, *single, "/instructions/new/"]:
+        response = browser.head(path)
+        assert (path, response.status_code, response.content) == (path, 200, b"")
+    assert browser.head("/search/", {"q": str(id)})["Location"] == f"/instructions/{id}/"
+    assert Client().head("/").status_code == 302
 
 
 def test_an_unknown_address_is_told_in_words(browser: Client) -> None:
