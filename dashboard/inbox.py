@@ -182,6 +182,12 @@ def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     )
 
 
+def about(instruction_id: UUID) -> Escalation | None:
+    """The question that an instruction ended in, if it did: the last one, answered or not."""
+    rows = Escalation.objects.filter(instruction=instruction_id).select_related("resent_as")
+    return rows.order_by("-id").first()
+
+
 CHAIN = """with recursive chain (id, before, depth) as (
     select id, resend_of_id, 0 from ledger_instruction where id = %s
     union all

@@ -11,7 +11,7 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import charts, filters, rendering, selectors, trail
+from dashboard import charts, filters, inbox, rendering, selectors, settled, trail
 from dashboard.access import operators_only
 from dashboard.answers import Answer, answer
 from dashboard.filters import Query
@@ -86,6 +86,7 @@ def detail(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
         "heading": line.row.content[:120],
         "crumbs": [CRUMB],
         "asked": asked(request, line.row),
+        **question(line.row),
         **opened(line, clock, now=now),
     }
     return rendering.respond(
@@ -110,6 +111,13 @@ def asked(request: HtmxRequest, row: Instruction) -> Offer | None:
     """The question that a person without scripts answers before a verb is done."""
     offer = OFFERS.get(request.GET.get("ask", ""))
     return offer if offer in offers(row) else None
+
+
+def question(row: Instruction) -> dict[str, Any]:
+    """The escalation that it ended in, and its answer."""
+    found = inbox.about(row.id)
+    answered = found is not None and not found.is_open
+    return {"escalation": found, "verdict": settled.verdict(found) if answered else None}
 
 
 # ---- the figures

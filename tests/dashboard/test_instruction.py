@@ -16,8 +16,12 @@ from ledger.instructions import Expect
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.tokens import Known
+from retries import escalations
+from retries.escalations import Choice
+from retries.models import Escalation
+from retries.states import Answer
 from tests.dashboard.conftest import PART
-from tests.factories import pull, send, tick
+from tests.factories import make_project, pull, send, tick
 
 MINUTE = timedelta(minutes=1)
 
@@ -116,6 +120,52 @@ def test_a_late_answer_and_a_withdrawal_are_told(
     assert "Withdrawn by mara" in show(id)
     instructions.acknowledge([id], caller=me, now=now)
     assert "Answered too late by coder. Nothing changes" in show(id)
+
+
+def test_it_leads_to_its_escalation(
+    browser: Client, show: Callable[[UUID], str], agent: Agent, now: datetime
+) -> None:
+    id = send(agent, "Mend it", max_retries=0, on_failed="escalate", now=now - 13 * MINUTE)
+    assert "its-escalation" not in browser.get(f"/instructions/{id}/").content.decode()
+    pull(agent, now=now - 13 * MINUTE)
+    tick(now - 12 * MINUTE)
+    question = Escalation.objects.get()
+    assert "It waits for a person’s answer for 12 m Answer it" in show(id)
+    escalations.answer(
+        question.pk,
+        Choice(Answer.FIX, fix="Mend only the door"),
+        among=Escalation.objects.all(),
+        actor=Actor("user", "77", "jonas"),
+        channel="api",
+        now=now,
+    )
+    assert re.search(
+        r"jonas sent other words. It waits to be delivered. [0-9:]+ Open the esc", show(id)
+    )
+    page = browser.get(f"/instructions/{id}/").content.decode()
+    assert f'href="/escalations/{question.pk}/"' in page
+    make_project("other")
+    page = browser.get(f"/instructions/{id}/", {"project": "default"}).content.decode()
+    assert f'href="/escalations/{question.pk}/?project=default"' in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_is_news_to_its_page(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    id = send(agent, max_retries=0, on_failed="escalate", now=now - MINUTE)
+    pull(agent, now=now - MINUTE)
+    tick(now)
+    url = f"/instructions/{id}/"
+    found = re.search(r'data-since="([^"]+)"', browser.get(url).content.decode())
+    assert found
+    every = Escalation.objects.all()
+    mara = Actor("user", "1", "mara")
+    choice = Choice(Answer.SKIP)
+    escalations.answer(every[0].pk, choice, among=every, actor=mara, channel="page", now=now)
+    live = browser.get(url, {"since": found[1]}, headers=PART)
+    assert live.status_code == 200 and "left it." in words(live)
 
 
 def test_a_plain_one_is_never_chased(show: Callable[[UUID], str], agent: Agent) -> None:
