@@ -370,3 +370,22 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     page.click(".answer button:has-text('Withdraw all')")
     assert "withdrawn" in page.inner_text("#toasts")
     assert Escalation.objects.open().count() == 0
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_an_instruction_leads_to_its_escalation(visit: Visit, now: datetime, width: int) -> None:
+    question = ignored(make_agent("w" * 64), "v" * 400, now=now - 12 * MINUTE)
+    visitor = visit(width=width)
+    page = visitor.sign_in(f"/instructions/?open={question.instruction_id}")
+    page.wait_for_selector("#trail")
+    assert overflow(page) == 0
+    page.click("#trail a:has-text('Open')")
+    expect(page.locator("#its-escalation")).to_contain_text("waits for a person’s answer for 1")
+    assert overflow(page) == 0 and axe_findings(page) == []
+    page.click("text=Answer it")
+    page.wait_for_url(f"**{address(question)}")
+    jonas_answers(question, Answer.SKIP, now)
+    page.go_back()
+    expect(page.locator("#its-escalation")).to_contain_text("jonas left it.")
+    assert overflow(page) == 0 and axe_findings(page) == []
+    assert visitor.complaints == []
