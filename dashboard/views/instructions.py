@@ -116,8 +116,8 @@ def asked(request: HtmxRequest, row: Instruction) -> Offer | None:
 def question(row: Instruction) -> dict[str, Any]:
     """The escalation that it ended in, and its answer."""
     found = inbox.about(row.id)
-    answered = found is not None and not found.is_open
-    return {"escalation": found, "verdict": settled.verdict(found) if answered else None}
+    verdict = settled.verdict(found) if found and not found.is_open else None
+    return {"escalation": found, "verdict": verdict}
 
 
 # ---- the figures
