@@ -128,6 +128,18 @@ def test_the_keyboard_walks_and_opens(
     assert not page.is_visible("#keys-dialog")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_link_of_an_opened_row_stands_beside_its_buttons(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime, width: int
+) -> None:
+    id = send(coder, "Look here", now=now)
+    pull(coder, now=now)
+    page = visit(width=width).sign_in(f"/instructions/?open={id}")
+    link = page.locator("#trail a:has-text('Open')").bounding_box()
+    last = page.locator("#trail .trail__acts > form > button").last.bounding_box()
+    assert link and last and link["y"] == last["y"]
+
+
 def test_a_pasted_id_lands_on_its_page(visit: Callable[..., Visitor], coder: Agent) -> None:
     id = send(coder, "Found me")
     page = visit().sign_in()
