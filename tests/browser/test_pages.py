@@ -10,7 +10,7 @@ from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent
 from tests.browser.conftest import Visitor, axe_findings, overflow
-from tests.factories import make_agent, pull, send, tick
+from tests.factories import make_agent, make_project, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
 
@@ -138,6 +138,34 @@ def test_the_link_of_an_opened_row_stands_beside_its_buttons(
     link = page.locator("#trail a:has-text('Open')").bounding_box()
     last = page.locator("#trail .trail__acts > form > button").last.bounding_box()
     assert link and last and link["y"] == last["y"]
+
+
+def test_n_begins_a_new_instruction_everywhere(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    start = now - timedelta(minutes=2)
+    id = send(coder, max_retries=0, on_failed="escalate", now=start)
+    pull(coder, now=start)
+    tick(now)
+    make_project("other")
+    visitor = visit()
+    page = visitor.sign_in("/instructions/")
+    page.keyboard.press("n")
+    expect(page.locator("#new-dialog")).to_be_visible()
+    one = [f"/instructions/{id}/", f"/agents/{coder.pk}/"]
+    for path in ["/", "/escalations/", "/agents/", "/activity/", *one]:
+        page.goto(f"{visitor.url}{path}?project=default")
+        page.keyboard.press("?")
+        expect(page.locator("#keys-dialog")).to_contain_text("New instructionN")
+        page.keyboard.press("Escape")
+        page.keyboard.press("n")
+        page.wait_for_url("**/instructions/new/?project=default")
+    page.fill("#send-content", "Half a thought")
+    page.locator("#send-content").blur()
+    page.keyboard.press("n")
+    expect(page.locator("#send-agent")).to_be_focused()
+    assert page.input_value("#send-content") == "Half a thought"
+    assert visitor.complaints == []
 
 
 def test_a_pasted_id_lands_on_its_page(visit: Callable[..., Visitor], coder: Agent) -> None:

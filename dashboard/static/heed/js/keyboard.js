@@ -1,4 +1,5 @@
-/* Shortcuts. A key belongs to the element with data-key; the places of G … are the sidebar's. */
+/* Shortcuts. A key belongs to the first element with data-key, a page's own before that of the list of
+   shortcuts; the places of G … are the sidebar's. */
 (function () {
   "use strict";
   var GOING_FOR = 900;
