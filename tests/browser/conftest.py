@@ -88,7 +88,7 @@ class Visitor:
         page.fill("#username", "mara")
         page.fill("#password", PASSWORD)
         page.click("button:has-text('Sign in')")
-        page.wait_for_url(f"**{path}")
+        page.wait_for_url(lambda url: "/sign-in/" not in url)
         return page
 
 
