@@ -20,6 +20,13 @@ def test_vendored_scripts_are_as_recorded() -> None:
         assert f"`{script.name}`" in recorded
 
 
+def test_every_script_that_a_page_loads_is_ours_or_recorded() -> None:
+    loaded = {name for path in TEMPLATES for name in re.findall(r"'(\S+\.js)'", path.read_text())}
+    theirs = {name for name in loaded if not name.startswith("heed/js/")}
+    assert theirs == {f"vendor/{path.name}" for path in (STATIC / "vendor").glob("*.js")}
+    assert loaded - theirs == {f"heed/js/{path.name}" for path in STATIC.glob("heed/js/*.js")}
+
+
 def test_all_that_is_loaded_stays_small() -> None:
     """CSS, scripts, icons and fonts under 250 KB, compressed."""
     files = [path for path in STATIC.rglob("*") if path.suffix in (".css", ".js", ".svg", ".woff2")]
