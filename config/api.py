@@ -18,9 +18,10 @@ from config import __version__
 from config.openapi import Documented
 from config.problems import CODES, problem, refused
 from ledger import remembered
-from ledger.api import agents, instructions, platform
+from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import Invalid, Refusal
-from retries.api import escalations
+from retries.api import deadletters, escalations
+from retries.api import work as work
 
 logger = logging.getLogger(__name__)
 
@@ -105,9 +106,11 @@ api = HeedAPI(
 )
 # Addresses are tried in this order: what agents ask for all the time comes first.
 api.add_router("", instructions.router)
+api.add_router("", tasks.router)  # with what `retries.api.work` adds to it
 api.add_router("", platform.router)
 api.add_router("", agents.router)
 api.add_router("", escalations.router)
+api.add_router("", deadletters.router)
 
 
 @api.exception_handler(Refusal)

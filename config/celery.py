@@ -16,6 +16,9 @@ app.autodiscover_tasks(related_name="jobs")
 # entry of the clock -> seconds between two runs; each runs the sweep of that name
 CLOCK: dict[str, float] = {
     "idle_check": settings.HEED["IDLE_CHECK_SECONDS"],
+    "backoff": settings.HEED["BACKOFF_SECONDS"],
+    "expire_leases": settings.HEED["EXPIRE_LEASES_SECONDS"],
+    "breakers": settings.HEED["BREAKERS_SECONDS"],
 }
 
 app.conf.beat_schedule = {

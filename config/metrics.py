@@ -49,11 +49,59 @@ from ledger_instruction i join ledger_project p on p.id = i.project_id
 where i.tracked group by 1, 2, 3, 4"""
 
 
+# name, what it is, its labels, and the rows that hold them with their number `n`
+GAUGES: list[tuple[str, str, list[str], str]] = [
+    (
+        "heed_tasks",
+        "Tasks by state.",
+        ["project", "agent", "state"],
+        f"""with top as (
+            select agent_id from ledger_task group by agent_id order by count(*) desc
+            limit {TOP_AGENTS}
+        ) select p.name as project, case when top.agent_id is null then 'other' else a.name end
+            as agent, t.state, count(*) as n
+        from ledger_task t join ledger_project p on p.id = t.project_id
+            join ledger_agent a on a.id = t.agent_id left join top on top.agent_id = t.agent_id
+        group by 1, 2, 3""",
+    ),
+    (
+        "heed_dead_letters",
+        "Dead letters that nobody has replayed or dismissed.",
+        ["project"],
+        """select p.name as project, count(l.id) as n
+        from ledger_project p left join ledger_deadletter l
+            on l.project_id = p.id and l.closed_at is null
+        group by 1""",
+    ),
+    (
+        "heed_breaker_state",
+        "0: closed, 1: half open, 2: open.",
+        ["project", "agent"],
+        f"""select p.name as project, a.name as agent,
+            case b.state when 'closed' then 0 when 'half_open' then 1 else 2 end as n
+        from ledger_breaker b join ledger_agent a on a.id = b.agent_id
+            join ledger_project p on p.id = a.project_id
+        order by b.updated_at desc limit {TOP_AGENTS}""",
+    ),
+    (
+        "heed_escalations_open",
+        "Questions that wait for a person.",
+        ["reason"],
+        "select reason, count(*) as n from retries_escalation where state = 'open' group by 1",
+    ),
+]
+
+
 class Ledger:
     """A Prometheus collector that reads the database."""
 
     def collect(self) -> Iterator[Metric]:
         yield from instruction_metrics(sql.run(INSTRUCTIONS))
+        for name, text, labels, statement in GAUGES:
+            gauge = GaugeMetricFamily(name, text, labels=labels)
+            for row in sql.run(statement):
+                gauge.add_metric([row[label] for label in labels], row["n"])
+            yield gauge
         beats = GaugeMetricFamily(
             "heed_beat_last_run_timestamp_seconds", "When the clock's entry ran.", labels=["job"]
         )

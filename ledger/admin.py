@@ -6,10 +6,21 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 
-from ledger import agents, instructions, tokens
-from ledger.journal import person
-from ledger.models import Agent, ClockRun, Event, Instruction, Project, Token
+from ledger import agents, instructions, journal, tokens
+from ledger.journal import Kind, person
+from ledger.models import (
+    Agent,
+    Attempt,
+    ClockRun,
+    Event,
+    Failure,
+    Instruction,
+    Project,
+    TaskHistory,
+    Token,
+)
 from ledger.models.instruction import InstructionQuerySet
 from ledger.tokens import Known
 
@@ -57,6 +68,18 @@ class ProjectAdmin(ReadOnly):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.has_module_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: Project, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        journal.record(
+            Kind.PROJECT_CREATED,
+            subject_type="project",
+            subject_id=obj.pk,
+            project_id=obj.pk,
+            actor=person(request.user),
+            now=timezone.now(),
+            data={"name": obj.name},
+        )
 
 
 @admin.register(Agent)
@@ -193,3 +216,30 @@ class EventAdmin(ReadOnly):
 @admin.register(ClockRun)
 class ClockRunAdmin(ReadOnly):
     list_display = ("name", "last_run_at", "took_ms", "did")
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnly):
+    list_display = ("task", "number", "agent", "worker_id", "outcome", "started_at", "ended_at")
+    list_filter = ("outcome", "agent__project")
+    list_select_related = ("agent", "task")
+    search_fields = ("agent__name", "worker_id")
+    ordering = ("-id",)
+
+
+@admin.register(Failure)
+class FailureAdmin(ReadOnly):
+    list_display = ("at", "type", "code", "message", "task")
+    list_filter = ("type",)
+    list_select_related = ("task",)
+    search_fields = ("code", "message")
+    ordering = ("-id",)
+
+
+@admin.register(TaskHistory)
+class TaskHistoryAdmin(ReadOnly):
+    list_display = ("timestamp", "task", "from_state", "to_state", "error")
+    list_filter = ("to_state",)
+    list_select_related = ("task",)
+    search_fields = ("error",)
+    ordering = ("-id",)

@@ -1,6 +1,6 @@
 """The one writer of states: every `set state =`, with the guard that makes the move legal."""
 
-from ledger.states import INSTRUCTION_MOVES, InstructionState
+from ledger.states import FINAL, INSTRUCTION_MOVES, TASK_MOVES, InstructionState, TaskState
 
 State = InstructionState
 
@@ -62,3 +62,98 @@ def instruction_to(to: State, *, where: str, sets: str = "") -> str:
     set state = '{to}', {stamp}{sets + ", " if sets else ""}updated_at = %(now)s
     from caller c where {where} and i.state in ({sources(to)})
     returning {columns("i")}, i.position, old.state as from_state"""
+
+
+# ---- tasks
+
+TASK_COLUMNS = (
+    "id",
+    "project_id",
+    "agent_id",
+    "title",
+    "type",
+    "state",
+    "blocked_reason",
+    "priority",
+    "payload",
+    "result",
+    "error",
+    "retry_count",
+    "max_attempts",
+    "attempt_limit",
+    "attempts",
+    "releases",
+    "unmet",
+    "on_exhausted",
+    "base_delay_ms",
+    "max_delay_ms",
+    "exponential_base",
+    "jitter",
+    "lease_s",
+    "timeout_s",
+    "idempotent",
+    "non_retryable",
+    "redactions",
+    "due_at",
+    "current_attempt",
+    "abort_requested_at",
+    "replay_of_id",
+    "replaced_by_id",
+    "version",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "completed_at",
+)
+
+
+def task_columns(table: str) -> str:
+    """The task's columns, as selected from `table`."""
+    return ", ".join(f"{table}.{column}" for column in TASK_COLUMNS)
+
+
+def task_sources(to: TaskState) -> str:
+    """The states that may become `to`, as an SQL list."""
+    return ", ".join(f"'{state}'" for state, targets in TASK_MOVES.items() if to in targets)
+
+
+def task_to(
+    to: TaskState, *, where: str, sets: str = "", reason: str = "null", source: str = "caller c"
+) -> str:
+    """The UPDATE that moves tasks `t` to a state; rows that may not go there stay out.
+
+    `where`, `sets` and `reason` (of a block) are SQL and may read `source`. Returns the new row
+    with its former state as `from_state` and the attempt that was live as `former_attempt`.
+    """
+    more = {
+        TaskState.RUNNING: "started_at = coalesce(t.started_at, %(now)s), due_at = null, "
+        "due_noted_at = null, attempts = t.attempts + 1, ",
+        TaskState.DONE: "error = null, ",
+    }.get(to, "")
+    if to != TaskState.RUNNING:
+        more += "current_attempt = null, "
+    if to in FINAL:
+        more += "completed_at = %(now)s, "
+    return f"""update ledger_task t
+    set state = '{to}', blocked_reason = {reason}, {more}{sets + ", " if sets else ""}
+        version = t.version + 1, updated_at = %(now)s
+    from {source} where {where} and t.state in ({task_sources(to)})
+    returning {task_columns("t")}, old.state as from_state, old.current_attempt as former_attempt"""
+
+
+def needs_met(source: str) -> str:
+    """The UPDATE that counts down the needs of what depends on the tasks `m` of a CTE.
+
+    Queues those that waited for nothing else. Two needs that end together can't miss it: the
+    second waits for the row and counts from what the first has left.
+    """
+    return f"""update ledger_task t
+    set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
+            and t.unmet <= n.met then '{TaskState.QUEUED}' else t.state end,
+        blocked_reason = case when t.blocked_reason = 'dependency' and t.unmet <= n.met
+            then null else t.blocked_reason end,
+        unmet = t.unmet - n.met, version = t.version + 1, updated_at = %(now)s
+    from (select d.task_id, count(*) as met from ledger_need d join {source} m on m.id = d.need_id
+        group by d.task_id) n
+    where t.id = n.task_id
+    returning {task_columns("t")}, old.state as from_state"""

@@ -47,3 +47,10 @@ class InvalidTransition(Refusal):
 
     code = "invalid_transition"
     hint = "Read its current state; nothing was changed."
+
+
+class PayloadTooLarge(Refusal):
+    """The body is too large"""
+
+    code = "payload_too_large"
+    hint = "Send less at once; large things belong into a store of yours, with a reference here."

@@ -5,11 +5,13 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 
 from ledger.admin import ReadOnly
 from ledger.journal import person
+from ledger.models import Breaker, DeadLetter, Task
 from ledger.refusals import Refusal
-from retries import escalations
+from retries import breaker, deadletters, escalations, tasks
 from retries.escalations import FIX_LENGTH, Choice
 from retries.models import Escalation
 from retries.states import Answer
@@ -71,3 +73,71 @@ class EscalationAdmin(ReadOnly):
             except Refusal as refusal:
                 self.message_user(request, refusal.detail, messages.ERROR)
         self.told(request, changed, "answered")
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnly):
+    list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
+    list_filter = ("state", "blocked_reason", "on_exhausted", "project")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name", "title", "type")
+    ordering = ("-id",)
+    actions = ("retry_now", "skip", "abort")
+
+    @admin.action(description="Retry now: wait no longer")
+    def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        changed = tasks.retry_now(chosen.values_list("pk", flat=True), actor=person(request.user))
+        self.told(request, len(changed), "retried now")
+
+    @admin.action(description="Skip: go on without")
+    def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        changed = tasks.skip(chosen.values_list("pk", flat=True), actor=person(request.user))
+        self.told(request, len(changed), "skipped")
+
+    @admin.action(description="Abort")
+    def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        changed = tasks.abort(chosen.values_list("pk", flat=True), actor=person(request.user))
+        self.told(request, len(changed), "aborted or told to stop")
+
+
+@admin.register(DeadLetter)
+class DeadLetterAdmin(ReadOnly):
+    list_display = ("failed_at", "agent", "type", "reason", "retry_count", "closed_as")
+    list_filter = ("closed_as", "reason", "project")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name", "type", "error")
+    ordering = ("-id",)
+    actions = ("replay", "dismiss")
+
+    @admin.action(description="Replay: a new task in its place")
+    def replay(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
+        ids = list(chosen.values_list("pk", flat=True))
+        done = deadletters.replay(ids, among=DeadLetter.objects.all(), actor=person(request.user))
+        self.told(request, len(done), "replayed")
+
+    @admin.action(description="Dismiss: what depends on it goes on")
+    def dismiss(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
+        ids = list(chosen.values_list("pk", flat=True))
+        done = deadletters.dismiss(ids, among=DeadLetter.objects.all(), actor=person(request.user))
+        self.told(request, len(done), "dismissed")
+
+
+@admin.register(Breaker)
+class BreakerAdmin(ReadOnly):
+    list_display = ("agent", "state", "failures", "opened_at", "trips", "updated_at")
+    list_filter = ("state", "agent__project")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name",)
+    actions = ("trip", "reset")
+
+    @admin.action(description="Trip: hand out no tasks until it is half open")
+    def trip(self, request: HttpRequest, chosen: QuerySet[Breaker]) -> None:
+        who, agents = person(request.user), [row.agent for row in chosen]
+        changed = breaker.trip(agents, reason="by hand", actor=who, now=timezone.now())
+        self.told(request, len(changed), "tripped")
+
+    @admin.action(description="Reset: close it and forget the failures")
+    def reset(self, request: HttpRequest, chosen: QuerySet[Breaker]) -> None:
+        who, agents = person(request.user), [row.agent for row in chosen]
+        changed = breaker.reset(agents, actor=who, now=timezone.now())
+        self.told(request, len(changed), "reset")

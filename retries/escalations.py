@@ -8,13 +8,16 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from psycopg.types.json import Jsonb
 
-from ledger import instructions, journal
+from ledger import instructions, journal, sql
 from ledger.instructions import Expect, check_content
 from ledger.journal import Actor, Kind
 from ledger.models import Instruction
+from ledger.moves import needs_met, task_to
 from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
+from ledger.states import TaskState
 from ledger.tokens import Known
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, EscalationState, Reason
@@ -90,8 +93,61 @@ def opening_journalled(source: str) -> str:
     )
 
 
+def open_for_task(
+    task: Row, reason: str, *, actor: Actor, now: datetime, request_id: str
+) -> Escalation:
+    """Ask a person about a task that was just escalated or reported blocked."""
+    opened = Escalation.objects.create(
+        project_id=task["project_id"],
+        agent_id=task["agent_id"],
+        task_id=task["id"],
+        state=State.OPEN,
+        reason=reason,
+        raised_by_type=actor.type,
+        raised_by_name=actor.name,
+        opened_at=now,
+        updated_at=now,
+    )
+    journal.record(
+        Kind.ESCALATION_OPENED,
+        subject_type="escalation",
+        subject_id=opened.id,
+        project_id=opened.project_id,
+        agent_id=opened.agent_id,
+        to_state=State.OPEN,
+        actor=actor,
+        now=now,
+        data={"reason": reason, "task": str(task["id"])},
+        request_id=request_id,
+    )
+    return opened
+
+
+def withdraw(task_ids: list[UUID], *, actor: Actor, now: datetime) -> None:
+    """Close the questions about tasks that need no answer any more."""
+    found = Escalation.objects.open().filter(task_id__in=task_ids).select_for_update()
+    for escalation in found.order_by("id"):
+        Escalation.objects.filter(pk=escalation.pk).update(
+            state=State.WITHDRAWN, closed_at=now, updated_at=now, version=escalation.version + 1
+        )
+        journal.record(
+            Kind.ESCALATION_WITHDRAWN,
+            subject_type="escalation",
+            subject_id=escalation.id,
+            project_id=escalation.project_id,
+            agent_id=escalation.agent_id,
+            from_state=State.OPEN,
+            to_state=State.WITHDRAWN,
+            actor=actor,
+            now=now,
+            data={"task": str(escalation.task_id)},
+        )
+
+
 def options(escalation: Escalation) -> list[Option]:
     """What a person can answer, in the order of the buttons."""
+    if escalation.task:
+        return task_options(escalation)
     agent = escalation.agent.name
     waiting = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
     one = waiting == 1
@@ -113,6 +169,38 @@ def options(escalation: Escalation) -> list[Option]:
             f"Cancels the {withdraws} that wait{'s' if one else ''} for an answer."
             if waiting
             else "Nothing waits now.",
+            confirm=True,
+        ),
+    ]
+
+
+def task_options(escalation: Escalation) -> list[Option]:
+    task, agent = escalation.task, escalation.agent.name
+    assert task is not None
+    more = task.max_attempts
+    waiting = task.dependents.count()
+    one = waiting == 1
+    depends = f"{waiting} task{'' if one else 's'} depend{'s' if one else ''} on it and"
+    return [
+        Option(
+            Answer.FIX,
+            "Fix with an instruction",
+            f"{agent} gets one more attempt and is told your words first.",
+            requires_text=True,
+        ),
+        Option(
+            Answer.RETRY, "Try again", f"{more} more attempt{'' if more == 1 else 's'}, from now."
+        ),
+        Option(
+            Answer.SKIP,
+            "Skip",
+            f"{depends} may fail without it." if waiting else "Nothing depends on it.",
+            confirm=True,
+        ),
+        Option(
+            Answer.ABORT,
+            "Abort",
+            f"{depends} will never run." if waiting else "It ends here.",
             confirm=True,
         ),
     ]
@@ -161,7 +249,9 @@ def answer(
     first answer, VersionMismatch where the actor has read another version, and Invalid.
     """
     now, choice = now or timezone.now(), check(choice)
-    found = among.select_for_update(of=("self",)).select_related("agent", "instruction", "project")
+    found = among.select_for_update(of=("self",)).select_related(
+        "agent", "instruction", "project", "task"
+    )
     escalation = found.filter(pk=escalation_id).first()
     if escalation is None:
         raise NotFound(f"There is no escalation {escalation_id} here.")
@@ -209,6 +299,9 @@ def act(
     escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
 ) -> dict[str, Any]:
     """Do what was answered; the columns that say what came of it."""
+    if escalation.task_id:
+        answer_task(escalation, choice, actor=actor, now=now, request_id=request_id)
+        return {}
     match choice.action:
         case Answer.RETRY | Answer.FIX:
             row = resend(escalation, choice, actor=actor, now=now, request_id=request_id)
@@ -218,6 +311,50 @@ def act(
             return {"cancelled": len(instructions.cancel_all(caller, now=now))}
         case Answer.SKIP:
             return {}
+
+
+ANSWERED = "t.id = %(id)s and t.state in ('escalated', 'blocked')"
+
+
+def requeue_statement(sets: str) -> str:
+    moved = task_to(TaskState.QUEUED, where=ANSWERED, sets=f"releases = 0, {sets}")
+    told = journal.insert("moved", kind=f"'{Kind.TASK_REQUEUED}'", subject="task", data="%(data)s")
+    return f"with {Known.cte}, moved as ({moved}), told as ({told}) select id from moved"
+
+
+def end_statement(to: TaskState, kind: Kind) -> str:
+    moved = task_to(to, where=ANSWERED)
+    told = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
+    met = "moved" if to == TaskState.SKIPPED else "nobody"
+    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
+    return f"""with {Known.cte}, moved as ({moved}), told as ({told}),
+    nobody as (select null::uuid as id where false), met as ({needs_met(met)}),
+    freed as (select * from met where state = 'queued' and from_state = 'blocked'),
+    told_freed as ({freed}) select id from moved"""
+
+
+ANSWERS = {
+    Answer.RETRY: requeue_statement("retry_count = 0, attempt_limit = t.attempts + t.max_attempts"),
+    Answer.FIX: requeue_statement("attempt_limit = t.attempts + 1"),
+    Answer.SKIP: end_statement(TaskState.SKIPPED, Kind.TASK_SKIPPED),
+    Answer.ABORT: end_statement(TaskState.ABORTED, Kind.TASK_ABORTED),
+}
+
+
+def answer_task(
+    escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
+) -> None:
+    """Move the task as it was answered.
+
+    A retry grants a new round of attempts; a fix keeps the count and grants one guided attempt.
+    """
+    sql.run(
+        ANSWERS[choice.action],
+        id=escalation.task_id,
+        data=Jsonb({"answer": choice.action, "escalation": str(escalation.pk)}),
+        now=now,
+        **Known(actor, request_id=request_id).params,
+    )
 
 
 def resend(

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.models import Agent, Instruction, Project
+from ledger.models import Agent, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
 from retries.states import Answer, EscalationState
@@ -35,6 +35,7 @@ class Escalation(models.Model):
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
     instruction = models.ForeignKey(Instruction, models.PROTECT, null=True, db_index=False)
+    task = models.ForeignKey(Task, models.PROTECT, null=True, db_index=False)
     state = models.CharField(max_length=12, choices=State.choices)
     reason = models.CharField(max_length=32)
     severity = models.CharField(max_length=12, db_default="normal")
@@ -76,8 +77,16 @@ class Escalation(models.Model):
                 | Q(~Q(state=State.RESOLVED), action__isnull=True),
                 name="escalation_answer_where_resolved",
             ),
+            models.CheckConstraint(
+                condition=Q(instruction__isnull=True, task__isnull=False)
+                | Q(instruction__isnull=False, task__isnull=True),
+                name="escalation_of_one_subject",
+            ),
             models.UniqueConstraint(
                 fields=["instruction"], condition=Q(state=State.OPEN), name="escalation_open_once"
+            ),
+            models.UniqueConstraint(
+                fields=["task"], condition=Q(state=State.OPEN), name="escalation_of_task_open_once"
             ),
         ]
         indexes = [
@@ -89,6 +98,7 @@ class Escalation(models.Model):
                 condition=Q(instruction__isnull=False),
                 name="escalation_instruction",
             ),
+            models.Index(fields=["task"], condition=Q(task__isnull=False), name="escalation_task"),
             models.Index(
                 F("closed_at").desc(),
                 F("id").desc(),

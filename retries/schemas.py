@@ -1,18 +1,24 @@
-"""The shapes of escalations in the API."""
+"""The shapes of claims, attempts, dead letters and escalations in the API."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictInt
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas import AGENT_ID, AT, ID, In, Listed, PageQuery
-from ledger.states import urgency_of
+from ledger.models import DeadLetter
+from ledger.schemas import AGENT_ID, AT, ID, TASK, In, Listed, PageQuery, TaskOut, task_out
+from ledger.sql import Row
+from ledger.states import FailureType, Who, urgency_of
+from ledger.tasks import LEASE_S
+from retries.claims import MOST, WORKER_LENGTH, Claimed
 from retries.escalations import FIX_LENGTH, NOTE_LENGTH, Option, options, resolution
 from retries.models import Escalation
-from retries.states import EscalationState
+from retries.reports import MOST_RETRY_AFTER_S
+from retries.states import EscalationState, Reason
 
 
 class EscalationQuery(PageQuery):
@@ -123,6 +129,10 @@ class ResolveOut(Schema):
 
 def title(escalation: Escalation) -> str:
     """One line that says what happened."""
+    if task := escalation.task:
+        if escalation.reason == Reason.MAX_RETRIES_EXCEEDED:
+            return f"{task} failed {task.attempts} of {task.attempt_limit} attempts"
+        return f"{task}: {escalation.reason.replace('_', ' ')}"
     row = escalation.instruction
     times = row.deliveries if row else 0
     last = f", the last time as {urgency_of(row.retry_count).upper()}" if row else ""
@@ -138,8 +148,8 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
         "reason": escalation.reason,
         "severity": escalation.severity,
         "title": title(escalation),
-        "message": escalation.instruction.content if escalation.instruction else "",
-        "task": None,
+        "message": message(escalation),
+        "task": escalation.task_id,
         "plan": None,
         "instruction": escalation.instruction_id,
         "agent": escalation.agent_id,
@@ -154,6 +164,13 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
     }
 
 
+def message(escalation: Escalation) -> str:
+    """What it is about: the instruction's words, or what the task's last attempt said."""
+    if escalation.instruction:
+        return escalation.instruction.content
+    return (escalation.task.error or "") if escalation.task else ""
+
+
 def option_out(option: Option) -> dict[str, Any]:
     return {
         "name": option.name,
@@ -161,4 +178,319 @@ def option_out(option: Option) -> dict[str, Any]:
         "description": option.description,
         "requires_text": option.requires_text,
         "confirm": option.confirm,
+    }
+
+
+# ---- claims and attempts
+
+
+class ClaimIn(In):
+    worker_id: str = Field("", max_length=WORKER_LENGTH, description="who asks, for resuming")
+    task: UUID | None = Field(None, description="this one and no other")
+    limit: StrictInt = Field(1, ge=1, le=MOST)
+    resume: StrictBool | None = Field(
+        None, description="give back what the worker holds; the default for one task and a worker"
+    )
+    lease_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"worker_id": "ci-7", "limit": 1}}
+    )
+
+
+class StartIn(In):
+    worker_id: str = Field("", max_length=WORKER_LENGTH)
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"worker_id": "ci-7"}})
+
+
+class ClaimedAttempt(Schema):
+    id: UUID
+    number: int
+    attempt_limit: int
+    worker_id: str
+    lease_expires_at: datetime
+    deadline_at: datetime
+    heartbeat_every_s: int
+    resumed: bool
+    previous_progress: Any = Field(description="what the attempt before said last")
+
+
+class ClaimedTask(Schema):
+    attempt: ClaimedAttempt
+    task: TaskOut
+    retry_context: str
+    prompt: str
+    next_action: str
+
+
+CLAIMED: dict[str, Any] = {
+    "attempt": {
+        "id": ID,
+        "number": 1,
+        "attempt_limit": 3,
+        "worker_id": "ci-7",
+        "lease_expires_at": AT,
+        "deadline_at": AT,
+        "heartbeat_every_s": 100,
+        "resumed": False,
+        "previous_progress": None,
+    },
+    "task": TASK,
+    "retry_context": "",
+    "prompt": "",
+    "next_action": f"Do the task, then POST /v1/attempts/{ID}/result.",
+}
+
+
+class ClaimOut(Schema):
+    data: list[ClaimedTask]
+    reason: str | None = Field(description="why there is nothing: no_task, breaker_open, …")
+    next_due_in_ms: int | None = Field(description="when the next retry comes due")
+    retry_after_s: int
+    pending_instructions: int
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "data": [CLAIMED],
+                "reason": None,
+                "next_due_in_ms": None,
+                "retry_after_s": 0,
+                "pending_instructions": 0,
+            }
+        }
+    )
+
+
+def claim_out(found: Claimed, *, previous: Mapping[UUID, Any], now: datetime) -> dict[str, Any]:
+    """The JSON object of a claim."""
+    due = found.next_due_at
+    return {
+        "data": [claimed_out(row, previous.get(row["id"])) for row in found.rows],
+        "reason": found.reason,
+        "next_due_in_ms": max(0, round((due - now).total_seconds() * 1000)) if due else None,
+        "retry_after_s": found.retry_after_s,
+        "pending_instructions": found.pending_instructions,
+    }
+
+
+def claimed_out(row: Row, previous: Any) -> dict[str, Any]:
+    attempt_id = row["attempt_id"]
+    verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
+    run = ", run the verify command" if verify.get("command") else ""
+    return {
+        "attempt": {
+            "id": attempt_id,
+            "number": row["attempt_number"],
+            "attempt_limit": row["attempt_limit"],
+            "worker_id": row["attempt_worker_id"],
+            "lease_expires_at": row["attempt_lease_expires_at"],
+            "deadline_at": row["attempt_deadline_at"],
+            "heartbeat_every_s": max(1, row["attempt_lease_s"] // 3),
+            "resumed": row["resumed"],
+            "previous_progress": previous,
+        },
+        "task": task_out(row, who=Who.AGENT),
+        "retry_context": "",
+        "prompt": "",
+        "next_action": f"Do the task{run}, then POST /v1/attempts/{attempt_id}/result.",
+    }
+
+
+class HeartbeatIn(In):
+    progress: dict[str, Any] | None = Field(None, description="message, percent, details")
+    extend_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"progress": {"message": "wrote tests", "percent": 40}}},
+    )
+
+
+class HeartbeatOut(Schema):
+    lease_expires_at: datetime
+    deadline_at: datetime
+    abort_requested: bool = Field(description="stop, and report: the task is to end")
+    pending_instructions: int
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "lease_expires_at": AT,
+                "deadline_at": AT,
+                "abort_requested": False,
+                "pending_instructions": 0,
+            }
+        }
+    )
+
+
+class VerificationIn(In):
+    command: str = Field("", max_length=4096)
+    exit_code: StrictInt
+    duration_s: float | None = Field(None, ge=0)
+    output: str = Field("", max_length=262_144)
+
+
+class FailureIn(In):
+    type: FailureType | None = None
+    code: str = Field("", max_length=64)
+    message: str = ""
+    details: str = ""
+    root_cause_guess: str = ""
+    suggested_fix: str = ""
+    non_retryable: StrictBool = False
+    retry_after_s: StrictInt | None = Field(None, ge=0, le=MOST_RETRY_AFTER_S)
+
+
+class FileIn(In):
+    path: str = Field(max_length=1024)
+    status: str = Field("modified", max_length=64)
+    lines_changed: StrictInt | None = Field(None, ge=0)
+
+
+class ResultIn(In):
+    status: Literal["success", "failure", "blocked"]
+    summary: str = ""
+    verification: VerificationIn | None = None
+    failure: FailureIn | None = None
+    files_modified: list[FileIn] = Field(default_factory=list, max_length=500)
+    learnings: list[str] = Field(default_factory=list, max_length=100)
+    result: Any = None
+    reclaim: StrictBool = Field(False, description="go on with the next attempt at once")
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "status": "failure",
+                "verification": {"command": "npm test", "exit_code": 1, "output": "1 failed"},
+                "failure": {"type": "verification_failed", "message": "1 test failed"},
+            }
+        },
+    )
+
+
+class ExitQuery(Schema):
+    reclaim: bool = False
+
+
+class DecisionOut(Schema):
+    decision: str = Field(description="done, wait, retry, escalated, blocked, failed or aborted")
+    reason: str
+    task: dict[str, Any]
+    verdict: dict[str, Any] | None = None
+    not_before: datetime | None = None
+    delay_s: float | None = None
+    escalation: dict[str, Any] | None = None
+    retry: dict[str, Any] | None = Field(None, description="the next attempt, with 'reclaim'")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "decision": "done",
+                "reason": "verified",
+                "task": {"id": ID, "state": "done", "version": 3},
+            }
+        }
+    )
+
+
+class ReleaseIn(In):
+    reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = "shutdown"
+    note: str = Field("", max_length=2000)
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"reason": "shutdown"}})
+
+
+class AbortIn(In):
+    reason: str = Field("", max_length=2000)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"reason": "no longer needed"}}
+    )
+
+
+# ---- dead letters
+
+
+DEAD_LETTER: dict[str, Any] = {
+    "id": ID,
+    "task": ID,
+    "agent": "coder",
+    "type": "code",
+    "payload": {"action": "Add the error and use it"},
+    "error": "1 test failed",
+    "reason": "max_retries_exceeded",
+    "retry_count": 3,
+    "failed_at": AT,
+    "closed_at": None,
+    "closed_as": None,
+    "closed_by": None,
+    "note": "",
+    "replayed_as": None,
+}
+
+
+class DeadLetterQuery(PageQuery):
+    state: Literal["", "open", "replayed", "dismissed"] = ""
+    agent: str = ""
+    type: str = ""
+
+
+class DeadLetterOut(Schema):
+    id: UUID
+    task: UUID
+    agent: str
+    type: str
+    payload: Any
+    error: str
+    reason: str
+    retry_count: int
+    failed_at: datetime
+    closed_at: datetime | None
+    closed_as: str | None
+    closed_by: str | None
+    note: str
+    replayed_as: UUID | None
+
+    model_config = ConfigDict(json_schema_extra={"example": DEAD_LETTER})
+
+
+class DeadLetterList(Listed):
+    data: list[DeadLetterOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"data": [DEAD_LETTER], "next_cursor": None, "has_more": False}
+        }
+    )
+
+
+class DismissIn(In):
+    note: str = Field("", max_length=2000)
+    dependents: Literal["continue", "block"] = "continue"
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"note": "not needed any more"}}
+    )
+
+
+def dead_letter_out(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": letter.id,
+        "task": letter.task_id,
+        "agent": letter.agent.name,
+        "type": letter.type,
+        "payload": letter.payload,
+        "error": letter.error,
+        "reason": letter.reason,
+        "retry_count": letter.retry_count,
+        "failed_at": letter.failed_at,
+        "closed_at": letter.closed_at,
+        "closed_as": letter.closed_as,
+        "closed_by": letter.closed_by_name or None,
+        "note": letter.note,
+        "replayed_as": letter.replayed_as_id,
     }

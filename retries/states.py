@@ -20,6 +20,15 @@ class Reason(TextChoices):
     """Why a machine could not settle it."""
 
     INSTRUCTION_IGNORED = "instruction_ignored"
+    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+    PERMISSION_DENIED = "permission_denied"
+    SERVICE_UNAVAILABLE = "service_unavailable"
+    CONFLICTING_REQUIREMENTS = "conflicting_requirements"
+    IMPOSSIBLE = "impossible"
+    NEEDS_CONFIRMATION = "needs_confirmation"
+    BLOCKED = "blocked"
+    NON_RETRYABLE = "non_retryable"
+    RELEASES_EXHAUSTED = "releases_exhausted"
 
 
 class Answer(TextChoices):

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger.models import ClockRun, Project
 from ledger.refusals import Refusal
-from retries import reminders
+from retries import leases, reminders
 
 
 class UnknownEntry(Refusal):
@@ -26,6 +26,9 @@ def idle_check(*, now: datetime, project: Project | None) -> dict[str, Any]:
 
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "idle_check": idle_check,
+    "backoff": leases.backoff,
+    "expire_leases": leases.expire_leases,
+    "breakers": leases.breakers,
 }
 
 

@@ -66,6 +66,13 @@ def test_one_module_writes_states() -> None:
     assert {str(path.relative_to(ROOT)) for path in assigned} == writers
 
 
+def test_one_module_writes_breakers() -> None:
+    assert names(r"(update|insert into) ledger_breaker") == {"retries/breaker.py"}
+    assert not names(r"\bBreaker\.objects\.(create|bulk_create|get_or_create)", flags=0) - {
+        "retries/breaker.py"
+    }
+
+
 def test_one_function_runs_sql() -> None:
     assert names(r"psycopg\.Cursor\(", flags=0) == {"ledger/sql.py"}
 

@@ -10,7 +10,7 @@ from ninja.security import HttpBearer
 from ledger import tokens
 from ledger.journal import Actor
 from ledger.principal import Principal
-from ledger.refusals import Refusal
+from ledger.refusals import PayloadTooLarge, Refusal
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
 DRAIN = 4 * 1024 * 1024
@@ -32,13 +32,6 @@ class KnownRequest(Request):
     """One whose caller is known."""
 
     auth: Principal
-
-
-class PayloadTooLarge(Refusal):
-    """The body is too large"""
-
-    code = "payload_too_large"
-    hint = "Send less at once; large things belong into a store of yours, with a reference here."
 
 
 class HeedToken(HttpBearer):

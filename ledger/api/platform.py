@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -15,6 +14,7 @@ from ledger.api.auth import Known, KnownRequest
 from ledger.models import Project, Token
 from ledger.paging import BadCursor
 from ledger.refusals import Invalid
+from ledger.schemas import event_out
 
 router = Router()
 
@@ -99,20 +99,3 @@ def cursor_of(after: str) -> journal.Cursor:
     if not tx.isdecimal() or len(tx) > 19 or not re.fullmatch(r"[0-9a-f-]{36}", id):
         raise BadCursor("The cursor can't be read.")
     return journal.Cursor(int(tx), id)
-
-
-def event_out(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "type": row["kind"],
-        "at": row["at"],
-        "project": row["project_id"],
-        "subject_type": row["subject_type"],
-        "subject": row["subject_id"],
-        "agent": row["agent_id"],
-        "from_state": row["from_state"],
-        "to_state": row["to_state"],
-        "actor": {"type": row["actor_type"], "id": row["actor_id"], "name": row["actor_name"]},
-        "data": row["data"],
-        "request_id": row["request_id"],
-    }

@@ -22,8 +22,22 @@ alter table ledger_instruction set (fillfactor = 85,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.05);
 alter table ledger_event set (autovacuum_vacuum_insert_scale_factor = 0.05);
+alter table ledger_task set (fillfactor = 85,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.05);
+alter table ledger_attempt set (fillfactor = 70,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0);
+alter table ledger_breaker set (fillfactor = 50);
 alter table ledger_token set (fillfactor = 50);
 alter table ledger_agent set (fillfactor = 50);
+"""
+
+HISTORY = """
+create view task_history as
+select id, subject_id as task_id, from_state, to_state, data ->> 'error' as error, at as timestamp
+from ledger_event
+where subject_type = 'task' and from_state is not null and to_state is not null
 """
 
 DEFAULT_PROJECT = "insert into ledger_project (name) values ('default') on conflict do nothing"
@@ -39,6 +53,7 @@ class Migration(migrations.Migration):
             "drop trigger ledger_event_append_only on ledger_event; "
             "drop function ledger_event_guard()",
         ),
+        migrations.RunSQL(HISTORY, "drop view task_history"),
         migrations.RunSQL(STORAGE, migrations.RunSQL.noop),
         migrations.RunSQL(DEFAULT_PROJECT, migrations.RunSQL.noop),
     ]

@@ -1,19 +1,28 @@
 """The facts, one noun a file."""
 
 from ledger.models.agent import Agent
+from ledger.models.breaker import Breaker
 from ledger.models.clock import ClockRun
 from ledger.models.event import Event
 from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
 from ledger.models.project import Project
+from ledger.models.task import Attempt, DeadLetter, Failure, Need, Task, TaskHistory
 from ledger.models.token import Token
 
 __all__ = [
     "Agent",
+    "Attempt",
+    "Breaker",
     "ClockRun",
+    "DeadLetter",
     "Event",
+    "Failure",
     "IdempotencyKey",
     "Instruction",
+    "Need",
     "Project",
+    "Task",
+    "TaskHistory",
     "Token",
 ]

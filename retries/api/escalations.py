@@ -27,7 +27,7 @@ class Person(Known):
 
 
 def visible(principal: Principal) -> EscalationQuerySet:
-    return Escalation.objects.visible_to(principal).select_related("agent", "instruction")
+    return Escalation.objects.visible_to(principal).select_related("agent", "instruction", "task")
 
 
 @router.get("/escalations", auth=Known("escalations:read"), response=schemas.EscalationList)

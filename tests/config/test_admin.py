@@ -6,17 +6,46 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
-from ledger.models import Agent, ClockRun, Event, Instruction, Project, Token
+from ledger.models import (
+    Agent,
+    Attempt,
+    Breaker,
+    ClockRun,
+    DeadLetter,
+    Event,
+    Failure,
+    Instruction,
+    Project,
+    Task,
+    TaskHistory,
+    Token,
+)
 from ledger.states import InstructionState as State
 from retries.models import Escalation
 from tests.conftest import Api
 from tests.factories import NOW, make_instruction, make_token, pull
 from tests.retries.test_escalations import ignored
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 
-MODELS = [Agent, ClockRun, Escalation, Event, Instruction, Project, Token]
+MODELS = [
+    Agent,
+    Attempt,
+    Breaker,
+    ClockRun,
+    DeadLetter,
+    Escalation,
+    Event,
+    Failure,
+    Instruction,
+    Project,
+    Task,
+    TaskHistory,
+    Token,
+]
 
 
 @pytest.fixture
@@ -40,6 +69,8 @@ def act(client: Client, model: Any, action: str, *rows: Any, **more: str) -> str
 @pytest.fixture
 def world(agent: Agent) -> None:
     ignored(agent)
+    make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
     make_token("operator")
     ClockRun.objects.create(name="idle_check", last_run_at=NOW)
 
@@ -95,6 +126,13 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
     }
 
 
+def test_a_project_is_made_and_journalled(mara: Client) -> None:
+    mara.post("/admin/ledger/project/add/", {"name": "blue"})
+    event = Event.objects.get(kind="project.created")
+    assert (event.actor_type, event.actor_name, event.data) == ("user", "mara", {"name": "blue"})
+    assert event.subject_id == Project.objects.get(name="blue").pk
+
+
 def test_a_token_is_made_shown_once_and_revoked(mara: Client, project: Project) -> None:
     form = {"kind": "operator", "project": str(project.pk), "agent": "", "name": "mine"}
     page = mara.post(path(Token, "add/"), form, follow=True)
@@ -115,6 +153,38 @@ def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent)
         State.FAILED,
         State.CANCELLED,
     }
+
+
+def test_tasks_are_retried_skipped_and_aborted(mara: Client, agent: Agent) -> None:
+    waits, stops = make_task(agent), make_task(agent)
+    retried = make_task(agent, priority=1)
+    fail(agent, attempt_of(claim(agent)), now=timezone.now(), retry_after_s=600)
+    assert "1 retried now" in act(mara, Task, "retry_now", Task.objects.get(pk=retried))
+    assert "1 skipped" in act(mara, Task, "skip", Task.objects.get(pk=waits))
+    assert "1 aborted" in act(mara, Task, "abort", Task.objects.get(pk=stops))
+    assert Event.objects.filter(actor_name="mara").count() == 3
+
+
+@pytest.mark.parametrize(("action", "as_"), [("replay", "replayed"), ("dismiss", "dismissed")])
+def test_dead_letters_are_settled(mara: Client, agent: Agent, action: str, as_: str) -> None:
+    make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    letter = DeadLetter.objects.get()
+    assert f"1 {as_}" in act(mara, DeadLetter, action, letter)
+    assert f"None {as_}" in act(mara, DeadLetter, action, letter)
+    letter.refresh_from_db()
+    assert (letter.closed_as, letter.closed_by_name) == (as_, "mara")
+
+
+def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
+    make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    row = Breaker.objects.get()
+    assert "1 tripped" in act(mara, Breaker, "trip", row)
+    assert claim(agent, now=timezone.now()).reason == "breaker_open"
+    assert "1 reset" in act(mara, Breaker, "reset", row)
+    assert claim(agent, now=timezone.now()).reason == "no_task"
+    assert Event.objects.filter(actor_name="mara", kind__startswith="agent.breaker").count() == 2
 
 
 def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:

@@ -8,9 +8,11 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from config.celery import CLOCK
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState as State
-from tests.factories import make_instruction, make_token
+from tests.factories import NOW, make_instruction, make_token
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +30,8 @@ def test_the_process_answers_without_asking_anybody(django_assert_num_queries: A
 
 def test_it_is_ready_when_the_beat_is_fresh() -> None:
     assert ready()[1]["checks"]["beat"].startswith("stale: idle_check has never run")
-    ClockRun.objects.create(name="idle_check", last_run_at=timezone.now())
+    for name in CLOCK:
+        ClockRun.objects.create(name=name, last_run_at=timezone.now())
     assert ready() == (
         200,
         {
@@ -41,7 +44,8 @@ def test_it_is_ready_when_the_beat_is_fresh() -> None:
 
 def test_a_stale_beat_degrades_it() -> None:
     late = timezone.now() - timedelta(seconds=151)
-    ClockRun.objects.create(name="idle_check", last_run_at=late)
+    for name in CLOCK:
+        ClockRun.objects.create(name=name, last_run_at=late)
     status, body = ready()
     assert (status, body["status"]) == (200, "degraded")
     assert "stale: idle_check ran last" in body["checks"]["beat"]
@@ -69,6 +73,19 @@ def test_the_metrics_count_what_the_ledger_holds(agent: Agent) -> None:
     assert waiting == [1]
     acks = [value for key, value in found.items() if key[0] == "heed_instruction_ack_seconds_count"]
     assert acks == [1]
+
+
+def test_tasks_breakers_and_dead_letters_are_counted(agent: Agent) -> None:
+    """S3.50"""
+    for _ in range(5):
+        make_task(agent, max_attempts=1)
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+    make_task(agent, on_exhausted="escalate")
+    found = scraped()
+    assert found["heed_tasks", "coder default failed"] == 5
+    assert found["heed_tasks", "coder default queued"] == 1
+    assert found["heed_dead_letters", "default"] == 5
+    assert found["heed_breaker_state", "coder default"] == 2
 
 
 def test_metrics_are_for_those_who_may(settings: Any) -> None:

@@ -28,7 +28,11 @@ class Command(BaseCommand):
             did = sweeps.run(name, project=the_project(project) if project else None)
         except Refusal as refusal:
             raise CommandError(refusal.detail) from refusal
-        counts = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in did.items())
+        counts = ", ".join(
+            f"{count} {what.replace('_', ' ')}"
+            for what, count in did.items()
+            if isinstance(count, int)
+        )
         self.stdout.write(f"{name}: {counts}")
 
 

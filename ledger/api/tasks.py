@@ -1,0 +1,163 @@
+"""Tasks over HTTP: producers enqueue, everybody concerned reads."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+from django.http import HttpResponse
+from ninja import Query, Router
+
+from ledger import agents, paging, schemas, tasks
+from ledger.api.answers import answer, idempotent, listed
+from ledger.api.auth import Known, KnownRequest, actor
+from ledger.models import Agent, Attempt, Event, Project, Task
+from ledger.moves import TASK_COLUMNS
+from ledger.principal import Principal
+from ledger.refusals import Invalid, NotFound
+from ledger.schemas import task_out
+from ledger.sql import Row
+from ledger.states import TaskState, Who
+from ledger.tasks import Backoff, Spec
+from ledger.tokens import ScopeMissing
+
+router = Router(tags=["tasks"])
+
+WHO = {"agent": Who.AGENT, "orchestrator": Who.PRODUCER, "operator": Who.PERSON}
+
+
+def who_of(principal: Principal) -> Who:
+    """Whose moves a caller may make; a reader makes none, and sees the producer's."""
+    return WHO.get(principal.kind, Who.PRODUCER)
+
+
+def agent_for(body: schemas.TaskIn, request: KnownRequest, project: Project, *, at: str) -> Agent:
+    """The agent that the task is for; an agent enqueues for itself alone."""
+    who = request.auth
+    if who.is_agent:
+        if body.agent not in ("", who.agent_name):
+            raise ScopeMissing(
+                "An agent's token enqueues for its own agent alone.", scope="tasks:write"
+            )
+        return Agent.objects.visible_to(who).get()
+    if not body.agent:
+        raise Invalid(f"{at}/agent", "Say which agent the task is for.")
+    if body.register_:
+        return agents.register(body.agent, project=project, actor=actor(who), request_id=request.id)
+    return agents.named(body.agent, project=project)
+
+
+def spec_of(body: schemas.TaskIn) -> Spec:
+    backoff = body.backoff or schemas.BackoffIn.model_validate({})
+    return Spec(
+        type=body.type,
+        payload=body.payload,
+        title=body.title,
+        priority=body.priority,
+        needs=body.needs,
+        max_attempts=body.max_attempts if body.max_attempts is not None else body.max_retries,
+        on_exhausted=body.on_exhausted,
+        backoff=Backoff(
+            backoff.base_delay_ms, backoff.max_delay_ms, backoff.exponential_base, backoff.jitter
+        ),
+        lease_s=body.lease_s,
+        timeout_s=body.timeout_s,
+        idempotent=body.idempotent,
+        non_retryable=body.non_retryable,
+    )
+
+
+def enqueued(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
+    """The rows of new tasks; all are made, or none."""
+    project = Project.objects.get(pk=request.auth.project_id)
+    many = len(bodies) > 1
+    asked = [
+        (agent_for(body, request, project, at=f"/tasks/{n}" if many else ""), spec_of(body))
+        for n, body in enumerate(bodies)
+    ]
+    return tasks.enqueue_many(asked, actor=actor(request.auth), request_id=request.id)
+
+
+@router.post(
+    "/tasks/bulk",
+    auth=Known("tasks:write"),
+    response={201: schemas.TasksOut},
+    openapi_extra={"x-idempotent": True},
+)
+def tasks_enqueue_many(request: KnownRequest, body: schemas.TasksIn) -> HttpResponse:
+    """Enqueue several tasks: all of them, or none."""
+
+    def work() -> tuple[int, Any]:
+        rows = enqueued(request, body.tasks)
+        return 201, {"data": [task_out(row, who=who_of(request.auth)) for row in rows]}
+
+    return idempotent(request, work)
+
+
+@router.get("/tasks", auth=Known("tasks:read"), response=schemas.TaskList)
+def tasks_list(request: KnownRequest, asked: Query[schemas.TaskQuery]) -> HttpResponse:
+    """List tasks, newest first."""
+    query = Task.objects.visible_to(request.auth)
+    if asked.state:
+        query = query.filter(state__in=states(asked.state))
+    if asked.agent:
+        query = query.filter(agent__name=asked.agent)
+    if asked.type:
+        query = query.filter(type=asked.type)
+    if asked.q:
+        query = query.filter(title__icontains=asked.q)
+    rows = query.values(*TASK_COLUMNS, agent_name=F("agent__name"))
+    filters = asked.dict(exclude={"limit", "cursor"})
+    page = paging.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    who = who_of(request.auth)
+    return answer(listed(page, (task_out(row, who=who) for row in page.rows)))
+
+
+def states(text: str) -> list[str]:
+    asked = text.split(",")
+    if unknown := [state for state in asked if state not in TaskState.values]:
+        known = ", ".join(TaskState.values)
+        raise Invalid("/state", f"'{unknown[0]}' is not a state; the states are {known}.")
+    return asked
+
+
+def visible(request: KnownRequest, id: UUID) -> Row:
+    """A task that the caller may see, as a row; raises NotFound."""
+    query = Task.objects.visible_to(request.auth).filter(pk=id)
+    row: Row | None = query.values(*TASK_COLUMNS, agent_name=F("agent__name")).first()
+    if row is None:
+        raise NotFound(f"There is no task {id} that this token may see.")
+    return row
+
+
+@router.get("/tasks/{id}", auth=Known("tasks:read"), response=schemas.TaskOut)
+def tasks_get(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Read one task."""
+    return answer(task_out(visible(request, id), who=who_of(request.auth)))
+
+
+@router.get("/tasks/{id}/attempts", auth=Known("tasks:read"), response=schemas.AttemptList)
+def tasks_attempts(request: KnownRequest, id: UUID) -> HttpResponse:
+    """List the attempts of a task, the newest first, each with its failure."""
+    visible(request, id)
+    rows = Attempt.objects.filter(task_id=id).select_related("failure").order_by("-number")[:100]
+    data = [schemas.attempt_out(row) for row in rows]
+    return answer({"data": data, "next_cursor": None, "has_more": False})
+
+
+@router.get("/tasks/{id}/events", auth=Known("tasks:read"), response=schemas.EventList)
+def tasks_events(request: KnownRequest, id: UUID) -> HttpResponse:
+    """List what happened to a task, the oldest first."""
+    visible(request, id)
+    rows = Event.objects.filter(subject_id=id).order_by("id").values()[:1000]
+    data = [schemas.event_out(dict(row)) for row in rows]
+    return answer({"data": data, "next_cursor": None, "has_more": False})
+
+
+@router.get("/attempts/{id}", auth=Known("tasks:read"), response=schemas.AttemptOut)
+def attempts_get(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Read one attempt, with its failure and the decision that followed."""
+    query = Attempt.objects.visible_to(request.auth).select_related("failure")
+    attempt = query.filter(pk=id).first()
+    if attempt is None:
+        raise NotFound(f"There is no attempt {id} that this token may see.")
+    return answer(schemas.attempt_out(attempt))

@@ -1,0 +1,108 @@
+"""Replays the journal: whether every history is a legal path, and every row agrees with it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ledger import sql
+from ledger.states import FINAL, INSTRUCTION_MOVES, TASK_MOVES, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that does not add up."""
+
+    what: str
+    subject: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.subject}: {self.detail}"
+
+
+def audit() -> Iterator[Finding]:
+    """Everything that does not add up, subject by subject."""
+    yield from paths("task", "ledger_task", legal(TASK_MOVES))
+    yield from paths("instruction", "ledger_instruction", legal(INSTRUCTION_MOVES))
+    for what, (detail, statement) in CHECKS.items():
+        for row in sql.run(statement):
+            yield Finding(what, str(row["id"]), detail.format(**row))
+
+
+def legal(table: Any) -> list[str]:
+    return [f"{start}>{to}" for start, targets in table.items() for to in targets]
+
+
+# The moves of each subject in their order: each begins where the one before ended, and is legal.
+PATHS = """with moves as (
+    select subject_id as id, from_state, to_state,
+        lag(to_state) over (partition by subject_id order by id) as before
+    from ledger_event where subject_type = %(subject)s and to_state is not null
+)
+select id, coalesce(from_state, 'nothing') || ' → ' || to_state as move,
+    case when from_state is not null and from_state || '>' || to_state <> all(%(legal)s)
+        then 'is not legal'
+    else 'does not follow ' || coalesce(before, 'nothing') end as why
+from moves
+where from_state is not null and from_state || '>' || to_state <> all(%(legal)s)
+    or before is distinct from from_state
+"""
+LAST = """with last as (
+    select distinct on (subject_id) subject_id as id, to_state from ledger_event
+    where subject_type = %(subject)s and to_state is not null
+    order by subject_id, ledger_event.id desc
+)
+select r.id, r.state, coalesce(l.to_state, 'nothing') as told
+from {table} r left join last l on l.id = r.id where l.to_state is distinct from r.state
+"""
+
+
+def paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]:
+    for row in sql.run(PATHS, subject=subject, legal=moves):
+        yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
+    for row in sql.run(LAST.format(table=table), subject=subject):
+        yield Finding(subject, str(row["id"]), f"is {row['state']}, the journal says {row['told']}")
+
+
+OVER = ", ".join(f"'{state}'" for state in FINAL)
+# what is checked -> what is wrong, and the rows of which it is
+CHECKS: dict[str, tuple[str, str]] = {
+    "needs": (
+        "unmet is {unmet}, {counted} needs are not met",
+        f"""select t.id, t.unmet, n.counted from ledger_task t, lateral (
+            select count(*) as counted from ledger_need d join ledger_task n on n.id = d.need_id
+            where d.task_id = t.id and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
+                and not exists (select from ledger_deadletter l
+                    where l.task_id = n.id and l.closed_as = 'dismissed')
+        ) n where t.state not in ({OVER}) and t.unmet > n.counted""",
+    ),
+    "dead letter": (
+        "failed without a dead letter",
+        f"""select t.id from ledger_task t where t.state = '{TaskState.FAILED}'
+            and not exists (select from ledger_deadletter l where l.task_id = t.id)""",
+    ),
+    "dead letter of": (
+        "has a dead letter and is {state}",
+        f"""select t.id, t.state from ledger_deadletter l join ledger_task t on t.id = l.task_id
+            where t.state <> '{TaskState.FAILED}'""",
+    ),
+    "attempt": (
+        "is live while its task is {state}",
+        f"""select a.id, t.state from ledger_attempt a join ledger_task t on t.id = a.task_id
+            where a.outcome is null and (t.state <> '{TaskState.RUNNING}'
+                or t.current_attempt is distinct from a.id)""",
+    ),
+    "running": (
+        "runs without a live attempt",
+        f"""select t.id from ledger_task t where t.state = '{TaskState.RUNNING}'
+            and not exists (select from ledger_attempt a
+                where a.id = t.current_attempt and a.outcome is null)""",
+    ),
+    "breaker": (
+        "blocks tasks of an agent whose breaker is {state}",
+        """select b.agent_id as id, b.state from ledger_breaker b where b.state = 'closed'
+            and exists (select from ledger_task t where t.agent_id = b.agent_id
+                and t.blocked_reason = 'breaker_open'
+                and t.updated_at < now() - interval '1 hour')""",
+    ),
+}

@@ -1,0 +1,37 @@
+"""The circuit breaker of one agent."""
+
+from django.db import models
+from django.db.models import Q
+
+from ledger.models.agent import Agent
+from ledger.states import BreakerState
+
+
+class Breaker(models.Model):
+    """Written by `retries.breaker` alone. An agent that never failed has none: it is closed."""
+
+    agent = models.OneToOneField(Agent, models.CASCADE, primary_key=True)
+    state = models.CharField(
+        max_length=10, choices=BreakerState.choices, db_default=BreakerState.CLOSED.value
+    )
+    failures = models.IntegerField(db_default=0, help_text="in a row")
+    successes = models.IntegerField(db_default=0, help_text="since it is half open")
+    opened_at = models.DateTimeField(null=True)
+    probe_attempt = models.UUIDField(null=True)
+    reason = models.TextField(db_default="")
+    trips = models.IntegerField(db_default=0)
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=BreakerState.values), name="breaker_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=BreakerState.CLOSED) | Q(opened_at__isnull=False),
+                name="breaker_open_has_opened_at",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} {self.state}"

@@ -1,0 +1,310 @@
+"""A unit of work for one agent, what it waits for, and its executions."""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import F, Q
+
+from ledger.models.agent import Agent
+from ledger.models.fields import key
+from ledger.models.project import Project
+from ledger.principal import Principal
+from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
+
+State = TaskState
+
+
+class OnExhausted(models.TextChoices):
+    """What becomes of a task whose attempts are used up."""
+
+    ESCALATE = "escalate"
+    DEAD_LETTER = "dead_letter"
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """Those of the caller's project; an agent sees its own."""
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
+        return self.filter(project_id=principal.project_id)
+
+
+class Task(models.Model):
+    """`attempts` is the number of the last attempt, `attempt_limit` the only budget: attempts are
+    left while the one is below the other. `retry_count` counts the failures of the round."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    title = models.CharField(max_length=200, db_default="")
+    type = models.CharField(max_length=64)
+    state = models.CharField(max_length=12, choices=State.choices)
+    blocked_reason = models.CharField(max_length=20, null=True)  # noqa: DJ001 - null: not blocked
+    priority = models.IntegerField(db_default=0)
+    payload = models.JSONField()
+    result = models.JSONField(null=True)
+    error = models.TextField(null=True)  # noqa: DJ001 - null: nothing went wrong last
+    retry_count = models.IntegerField(db_default=0)
+    max_attempts = models.IntegerField()
+    attempt_limit = models.IntegerField()
+    attempts = models.IntegerField(db_default=0)
+    releases = models.SmallIntegerField(db_default=0, help_text="in this round")
+    unmet = models.IntegerField(db_default=0, help_text="needs that are not yet met")
+    on_exhausted = models.CharField(max_length=12, choices=OnExhausted.choices)
+    base_delay_ms = models.IntegerField()
+    max_delay_ms = models.IntegerField()
+    exponential_base = models.FloatField()
+    jitter = models.BooleanField()
+    lease_s = models.IntegerField()
+    timeout_s = models.IntegerField()
+    idempotent = models.BooleanField()
+    non_retryable = models.BooleanField(db_default=False)
+    redactions = models.JSONField(db_default={}, help_text="how many secrets were masked, by kind")
+    due_at = models.DateTimeField(null=True)
+    due_noted_at = models.DateTimeField(null=True, editable=False)
+    current_attempt = models.UUIDField(null=True)
+    abort_requested_at = models.DateTimeField(null=True)
+    replay_of = models.ForeignKey(
+        "self", models.PROTECT, null=True, db_index=False, related_name="replays"
+    )
+    replaced_by = models.ForeignKey(
+        "self", models.PROTECT, null=True, db_index=False, related_name="replaces"
+    )
+    version = models.IntegerField(db_default=1)
+    created_by_type = models.CharField(max_length=12)
+    created_by_name = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+
+    objects = TaskQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=State.values), name="task_state_known"),
+            models.CheckConstraint(
+                condition=Q(
+                    state=State.BLOCKED,
+                    blocked_reason__isnull=False,
+                    blocked_reason__in=BlockedReason.values,
+                )
+                | Q(~Q(state=State.BLOCKED), blocked_reason__isnull=True),
+                name="task_blocked_has_reason",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=State.RUNNING, current_attempt__isnull=False)
+                | Q(~Q(state=State.RUNNING), current_attempt__isnull=True),
+                name="task_running_has_attempt",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=FINAL, completed_at__isnull=False)
+                | Q(~Q(state__in=FINAL), completed_at__isnull=True),
+                name="task_final_has_completed_at",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.RETRY) | Q(due_at__isnull=False), name="task_retry_due_at"
+            ),
+            models.CheckConstraint(
+                condition=Q(unmet__gte=0, retry_count__gte=0, attempts__gte=0),
+                name="task_counts_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(attempts__lte=F("attempt_limit")), name="task_within_its_budget"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                F("agent"),
+                F("priority").desc(),
+                F("id"),
+                condition=Q(state=State.QUEUED),
+                name="task_queue",
+            ),
+            models.Index(
+                fields=["agent", "due_at"], condition=Q(state=State.RETRY), name="task_retries"
+            ),
+            models.Index(fields=["id"], condition=Q(state=State.RUNNING), name="task_running"),
+            models.Index(fields=["due_at"], condition=Q(state=State.RETRY), name="task_due"),
+            models.Index(fields=["agent"], condition=Q(state=State.BLOCKED), name="task_blocked"),
+            models.Index(fields=["project", "id"], name="task_project"),
+            models.Index(fields=["agent", "id"], name="task_agent"),
+            models.Index(
+                fields=["state", "id"], condition=~Q(state=State.DONE), name="task_not_done"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title or f"{self.type} {self.id}"
+
+
+class TaskHistory(models.Model):
+    """The moves of tasks, as the journal has them: a view, for the admin, psql and Grafana."""
+
+    id = models.UUIDField(primary_key=True)
+    task = models.ForeignKey(Task, models.DO_NOTHING, related_name="history")
+    from_state = models.CharField(max_length=16)
+    to_state = models.CharField(max_length=16)
+    error = models.TextField(null=True)  # noqa: DJ001 - null: nothing went wrong
+    timestamp = models.DateTimeField()
+
+    class Meta:
+        managed = False
+        db_table = "task_history"
+        verbose_name_plural = "task history"
+
+    def __str__(self) -> str:
+        return f"{self.from_state} → {self.to_state}"
+
+
+class Need(models.Model):
+    """`task` waits until `need` is met."""
+
+    pk = models.CompositePrimaryKey("task_id", "need_id")
+    task = models.ForeignKey(Task, models.CASCADE, related_name="needs", db_index=False)
+    need = models.ForeignKey(Task, models.CASCADE, related_name="dependents")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(task=F("need")), name="need_is_another_task")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id} needs {self.need_id}"
+
+
+class AttemptQuerySet(models.QuerySet["Attempt"]):
+    def visible_to(self, principal: Principal) -> Self:
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
+        return self.filter(task__project_id=principal.project_id)
+
+
+class Attempt(models.Model):
+    """One execution under a lease, and the fencing token: who reports must name the live one."""
+
+    id = key()
+    task = models.ForeignKey(Task, models.PROTECT, db_index=False, related_name="attempt_set")
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    number = models.IntegerField()
+    worker_id = models.CharField(max_length=128, db_default="")
+    outcome = models.CharField(max_length=12, null=True)  # noqa: DJ001 - null: it is live
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    lease_s = models.IntegerField()
+    lease_expires_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField(null=True)
+    heartbeats = models.IntegerField(db_default=0)
+    progress = models.JSONField(null=True)
+    report_digest = models.BinaryField(max_length=32, null=True, editable=False)
+    decision = models.JSONField(null=True)
+
+    objects = AttemptQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["task", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(
+                fields=["task"], condition=Q(outcome=None), name="attempt_live_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(outcome__isnull=True, ended_at__isnull=True)
+                | Q(outcome__isnull=False, outcome__in=Outcome.values, ended_at__isnull=False),
+                name="attempt_outcome_has_ended_at",
+            ),
+        ]
+        indexes = [
+            # `lease_expires_at` stays out of it, so that heartbeats touch no index.
+            models.Index(fields=["agent", "id"], condition=Q(outcome=None), name="attempt_live"),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of {self.task_id}"
+
+
+class Failure(models.Model):
+    """What went wrong in one attempt."""
+
+    id = key()
+    attempt = models.OneToOneField(Attempt, models.PROTECT, related_name="failure")
+    task = models.ForeignKey(Task, models.PROTECT, related_name="failures")
+    at = models.DateTimeField()
+    type = models.CharField(max_length=20, choices=FailureType.choices)
+    code = models.CharField(max_length=64, db_default="")
+    message = models.TextField()
+    details = models.TextField(db_default="")
+    root_cause_guess = models.TextField(db_default="")
+    suggested_fix = models.TextField(db_default="")
+    verification = models.JSONField(null=True)
+    files_modified = models.JSONField(db_default=[])
+    learnings = models.JSONField(db_default=[])
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(type__in=FailureType.values), name="failure_type_known"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message[:50]}"
+
+
+class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
+    def visible_to(self, principal: Principal) -> Self:
+        return self.filter(project_id=principal.project_id)
+
+    def open(self) -> Self:
+        return self.filter(closed_at=None)
+
+
+class DeadLetter(models.Model):
+    """The record of a task that failed for good: exactly one for each."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    task = models.OneToOneField(Task, models.PROTECT, related_name="dead_letter")
+    type = models.CharField(max_length=64)
+    payload = models.JSONField()
+    error = models.TextField()
+    reason = models.CharField(max_length=32)
+    retry_count = models.IntegerField()
+    failed_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    closed_as = models.CharField(max_length=10, null=True)  # noqa: DJ001 - null: still open
+    closed_by_name = models.CharField(max_length=64, db_default="")
+    note = models.TextField(db_default="")
+    replayed_as = models.ForeignKey(
+        Task, models.PROTECT, null=True, db_index=False, related_name="+"
+    )
+
+    objects = DeadLetterQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(closed_at__isnull=True, closed_as__isnull=True)
+                | Q(
+                    closed_at__isnull=False,
+                    closed_as__isnull=False,
+                    closed_as__in=["replayed", "dismissed"],
+                ),
+                name="dead_letter_closed_somehow",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(closed_at=None), name="dead_letter_open"),
+            models.Index(
+                F("closed_at").desc(),
+                F("id").desc(),
+                condition=Q(closed_at__isnull=False),
+                name="dead_letter_closed",
+            ),
+            models.Index(fields=["project", "id"], name="dead_letter_project"),
+            models.Index(fields=["agent", "id"], name="dead_letter_agent"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.error[:50]}"

@@ -1,0 +1,263 @@
+"""Hides secrets and strips what deceives the eye in text that agents hand in; pure.
+
+Redact before you cut: half a secret matches no pattern.
+"""
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+# Characters of one string that are looked at; what is beyond them is left out, with a mark.
+LONGEST = 262_144
+DEEPEST = 64
+MASK = "[redacted:{}]"
+CUT = "\n[… cut: {} of {} bytes kept]"
+
+
+# ---- characters
+
+ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"  # titles
+    r"|\x1b[ -/]{0,4}[0-~]"
+)
+# What XML forbids or no reader sees: controls, zero width, bidi, tags, noncharacters, surrogates.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+    "\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def stripped(text: str) -> str:
+    """`text` with its line ends as newlines, without escape sequences and unseen characters."""
+    text = ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return UNSEEN.sub("", text)
+
+
+def clean(text: str, *, limit_bytes: int, tail: float = 0.0) -> str:
+    """`text` stripped, and cut with a mark where it is longer than `limit_bytes` of UTF-8.
+
+    `tail` is the share of what is kept that comes from the end; the mark stands at the gap and
+    counts as part of the limit.
+    """
+    text = stripped(text)
+    data = text.encode()
+    if len(data) <= limit_bytes:
+        return text
+    room = limit_bytes - len(CUT.format(len(data), len(data)).encode()) - bool(tail)
+    if room < 0:
+        return data[:limit_bytes].decode(errors="ignore")
+    last = int(room * tail)
+    head = data[: room - last].decode(errors="ignore")
+    end = data[len(data) - last :].decode(errors="ignore")
+    mark = CUT.format(len(head.encode()) + len(end.encode()), len(data))
+    return f"{head}{mark}\n{end}" if end else head + mark
+
+
+# ---- secrets
+
+START = r"(?<![A-Za-z0-9_])"
+# A value behind a name: in quotes, or up to what ends a word in shell, URL, JSON, and code.
+QUOTED = r"""(?P<quote>\\?["'`])(?!\[redacted:)(?P<quoted>[^"'`\\\n]{{{least},4096}})"""
+BARE = r"""(?P<bare>[^\s"'`,;<>(){{}}\[\]&|\\]{{{least},4096}})"""
+# Types, literals, and expressions of a program are no values.
+NOT_CODE = (
+    r"(?!=|(?:none|null|nil|true|false|undefined|str|string|int|bool|bytes|optional|required"
+    r"""|missing|invalid|empty)(?=[\s"'`,;:)\]}]|$)|[A-Za-z_][\w.]{0,64}[(\[])"""
+)
+NAME_ENDS = r"""(?:[_-][A-Za-z0-9_-]{0,32})?\\?["']?"""
+SETS = r"[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}"
+SAFE = r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd|(?<![a-z])pgpass|secret)"
+TOKEN = r"(?:token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|sessionid)"
+# Words such as "unexpected token: something" are no tokens: those are long or have a digit.
+LIKE_A_TOKEN = r"""(?=["'`\\]{0,2}(?:[\w.+/=~:-]{0,64}\d|[\w.+/=~:-]{20}))(?!\d{1,9}(?!\w))"""
+
+
+SCHEME = r"(?:basic|bearer|token|digest|negotiate|apikey)[ \t]{1,4}"
+
+
+def _value(least: int) -> str:
+    return f"(?:{QUOTED.format(least=least)}|{BARE.format(least=least)})"
+
+
+# kind, what the text must contain (in lower case) to be worth a search, pattern. The groups `bare`
+# and `quoted` are what is masked, or else the whole match. Every quantifier is bounded and most
+# patterns start at a fixed word, so that the time stays in proportion to the length.
+PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
+    (kind, needs, re.compile(pattern))
+    for kind, needs, pattern in (
+        (
+            "private_key",
+            ("private key",),
+            r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:(?:(?!-----)[\s\S]){0,16384}-----END [A-Z0-9 ]{0,48}-----"
+            r"|(?:(?!-----)[A-Za-z0-9+/=\s\\,:|>-]){0,16384})",
+        ),
+        (
+            "heed",
+            ("heed_",),
+            START + r"heed_(?:agt|orc|opr|ro)_[0-9A-Za-z]{16,64}(?:_[0-9A-Za-z]{1,16})?",
+        ),
+        (
+            "jwt",
+            ("eyj",),
+            START + r"eyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,16384}(?:\.[A-Za-z0-9_-]{0,4096})?",
+        ),
+        (
+            "aws",
+            ("akia", "asia", "abia", "acca"),
+            START + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Z0-9])",
+        ),
+        (
+            "github",
+            ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+            START + r"(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{22,255})",
+        ),
+        ("gitlab", ("gl",), START + r"gl[a-z]{2,6}-[A-Za-z0-9_.-]{20,300}"),
+        (
+            "slack",
+            ("xox", "xapp-", "hooks.slack.com"),
+            START + r"(?:xox[a-z](?:\.xox[a-z])?-|xapp-)[A-Za-z0-9-]{10,400}"
+            r"|hooks\.slack\.com/[a-z]{1,16}/[A-Za-z0-9/]{20,200}",
+        ),
+        (
+            "stripe",
+            ("k_live_", "k_test_", "whsec_"),
+            START + r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{10,255}|whsec_[A-Za-z0-9+/=]{24,128})",
+        ),
+        (
+            "google",
+            ("aiza", "ya29.", "gocspx-"),
+            START + r"(?:AIza[\w-]{35}|ya29\.[\w-]{20,1024}|GOCSPX-[\w-]{20,64})",
+        ),
+        ("npm", ("npm_",), START + r"npm_[A-Za-z0-9]{36,64}"),
+        ("pypi", ("pypi-",), START + r"pypi-[\w-]{50,1024}"),
+        (
+            "llm",
+            ("sk-", "gsk_", "hf_", "xai-", "pplx-", "r8_"),
+            START + r"(?:sk-(?=[A-Za-z_-]{0,64}\d)[\w-]{20,300}|(?:gsk_|hf_|xai-|pplx-|r8_)"
+            r"[A-Za-z0-9]{30,128})",
+        ),
+        (
+            "url",
+            ("://",),
+            r"""://[^\s/?#:@"'<>]{0,128}:(?!\[redacted:)(?P<bare>[^\s/?#@"'<>]{1,256})(?=@)""",
+        ),
+        (
+            "authorization",
+            ("authorization",),
+            r"""(?i)authorization\\?["']?"""
+            + SETS
+            + rf"""\\?["']?(?:{SCHEME})?(?!{SCHEME})"""
+            + r"(?P<bare>[A-Za-z0-9._~+/=:-]{6,8192})",
+        ),
+        (
+            "bearer",
+            ("bearer",),
+            r"(?i)\bbearer[ \t]{1,4}(?=[a-z._~+/=-]{0,64}\d|[a-z._~+/=-]{20})"
+            r"(?P<bare>[a-z0-9._~+/=-]{8,8192})",
+        ),
+        (
+            "cookie",
+            ("cookie",),
+            r"""(?i)\b(?:set-)?cookie\\?["']?[ \t]{0,4}:[ \t]{0,4}\\?["']?(?!\[redacted:)"""
+            r"""(?P<bare>[\w.-]{1,128}=[^\n"']{1,8192})""",
+        ),
+        (
+            "secret",
+            ("passw", "passphrase", "pwd", "pgpass", "secret"),
+            "(?i)" + SAFE + NAME_ENDS + SETS + NOT_CODE + _value(4),
+        ),
+        (
+            "secret",
+            ("token", "key", "credential", "sessionid"),
+            "(?i)" + TOKEN + NAME_ENDS + SETS + NOT_CODE + LIKE_A_TOKEN + _value(8),
+        ),
+        (
+            "secret",
+            ("--",),
+            r"(?i)--(?:[a-z0-9]{1,16}-){0,3}(?:password|passphrase|secret|token|api-key)[ \t]{1,4}"
+            r"(?!-)" + _value(4),
+        ),
+    )
+)
+
+# Names whose values are hidden whatever they look like, once their words are told apart.
+SECRET_NAME = re.compile(
+    r"passw(?:or)?d|passphrase|secret|api_?key|access_?key(?!_id)|private_?key|signing_?key"
+    r"|authorization|credential|cookie|csrf|xsrf|sessionid|tokens?(?:_|$)"
+    r"|(?:^|_)(?:pass|pwd|auth)$"
+)
+# … but for those that only tell about one.
+ABOUT = re.compile(r"_(?:type|count|url|uri|name|path|file|limit|usage|budget|expires|at|length)$")
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+MASKED = re.compile(r"\[redacted:\w{1,32}\]")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name is hidden.
+
+    >>> [is_secret_name(name) for name in ("dbPassword", "X-Api-Key", "tokenizer", "token_count")]
+    [True, True, False, False]
+    """
+    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name[:200]).lower())
+    return bool(SECRET_NAME.search(words)) and not ABOUT.search(words)
+
+
+def redacted(value: T) -> T:
+    """`value`, text or JSON, stripped and with every secret in it masked."""
+    return redact(value)[0]
+
+
+def redact(value: T) -> tuple[T, Counter[str]]:
+    """`value`, text or JSON, stripped and with every secret masked, and how many of each kind."""
+    found: Counter[str] = Counter()
+    return cast("T", _deep(value, found, 0)), found
+
+
+def _deep(value: Any, found: Counter[str], depth: int, hide: bool = False) -> Any:
+    if isinstance(value, str):
+        return _hidden(value, found) if hide else _text(value, found)
+    if isinstance(value, (dict, list, tuple)) and depth >= DEEPEST:
+        return _mask("depth", found)
+    if isinstance(value, dict):
+        return {
+            _text(key, found) if isinstance(key, str) else key: _deep(
+                part, found, depth + 1, hide or is_secret_name(str(key))
+            )
+            for key, part in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_deep(part, found, depth + 1, hide) for part in value]
+    return value  # a number under such a name is a count of tokens far more often than a secret
+
+
+def _hidden(value: str, found: Counter[str]) -> str:
+    return _mask("secret", found) if value.strip() and not MASKED.fullmatch(value) else value
+
+
+def _text(text: str, found: Counter[str]) -> str:
+    if len(text) > LONGEST:
+        text = text[:LONGEST] + f"\n[… cut: {LONGEST} of {len(text)} characters kept]"
+    text = stripped(text)
+    lower = text.lower()
+    for kind, needs, pattern in PATTERNS:
+        if any(need in lower for need in needs):
+            text = pattern.sub(partial(_masked, kind=kind, found=found), text)
+    return text
+
+
+def _masked(match: re.Match[str], kind: str, found: Counter[str]) -> str:
+    groups = match.groupdict()
+    group = next((name for name in ("bare", "quoted") if groups.get(name)), 0)
+    start, end = (at - match.start() for at in match.span(group))
+    whole = match[0]
+    return whole[:start] + _mask(kind, found) + whole[end:]
+
+
+def _mask(kind: str, found: Counter[str]) -> str:
+    found[kind] += 1
+    return MASK.format(kind)

@@ -1,0 +1,101 @@
+"""Dead letters over HTTP: what failed for good, replayed or dismissed by a person."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Body, Query, Router
+
+from ledger import paging
+from ledger.api.answers import answer, idempotent, listed
+from ledger.api.auth import Known, KnownRequest, actor
+from ledger.models import DeadLetter
+from ledger.models.task import DeadLetterQuerySet
+from ledger.refusals import InvalidTransition, NotFound
+from retries import deadletters, schemas
+from retries.schemas import dead_letter_out
+
+router = Router(tags=["dead letters"])
+
+
+def visible(request: KnownRequest) -> DeadLetterQuerySet:
+    return DeadLetter.objects.visible_to(request.auth).select_related("agent")
+
+
+@router.get("/dead-letters", auth=Known("tasks:read"), response=schemas.DeadLetterList)
+def dead_letters_list(request: KnownRequest, asked: Query[schemas.DeadLetterQuery]) -> HttpResponse:
+    """List dead letters, newest first."""
+    query = visible(request)
+    if asked.state:
+        query = query.open() if asked.state == "open" else query.filter(closed_as=asked.state)
+    if asked.agent:
+        query = query.filter(agent__name=asked.agent)
+    if asked.type:
+        query = query.filter(type=asked.type)
+    filters = asked.dict(exclude={"limit", "cursor"})
+    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    return answer(listed(page, map(dead_letter_out, page.rows)))
+
+
+def one(request: KnownRequest, id: UUID) -> DeadLetter:
+    letter = visible(request).filter(pk=id).first()
+    if letter is None:
+        raise NotFound(f"There is no dead letter {id} that this token may see.")
+    return letter
+
+
+@router.post(
+    "/dead-letters/{id}/replay",
+    auth=Known("deadletters:write"),
+    response=schemas.DeadLetterOut,
+    openapi_extra={"x-idempotent": True},
+)
+def dead_letters_replay(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Enqueue what failed anew, in the old task's place."""
+    one(request, id)
+
+    def work() -> tuple[int, object]:
+        done = deadletters.replay(
+            [id],
+            among=DeadLetter.objects.visible_to(request.auth),
+            actor=actor(request.auth),
+            request_id=request.id,
+        )
+        return 200, dead_letter_out(closed(done, request, id))
+
+    return idempotent(request, work)
+
+
+@router.post(
+    "/dead-letters/{id}/dismiss",
+    auth=Known("deadletters:write"),
+    response=schemas.DeadLetterOut,
+    openapi_extra={"x-idempotent": True},
+)
+def dead_letters_dismiss(
+    request: KnownRequest, id: UUID, body: Body[schemas.DismissIn | None] = None
+) -> HttpResponse:
+    """Close it without trying again."""
+    one(request, id)
+    said = body or schemas.DismissIn.model_validate({})
+
+    def work() -> tuple[int, object]:
+        done = deadletters.dismiss(
+            [id],
+            among=DeadLetter.objects.visible_to(request.auth),
+            dependents=said.dependents,
+            note=said.note,
+            actor=actor(request.auth),
+            request_id=request.id,
+        )
+        return 200, dead_letter_out(closed(done, request, id))
+
+    return idempotent(request, work)
+
+
+def closed(done: list[DeadLetter], request: KnownRequest, id: UUID) -> DeadLetter:
+    if done:
+        return done[0]
+    letter = one(request, id)
+    raise InvalidTransition(
+        f"The dead letter was {letter.closed_as} already.", current=letter.closed_as, allowed=[]
+    )

@@ -1,0 +1,244 @@
+"""The agent's loop over HTTP: claim, beat, report; and tasks that are enqueued or stopped.
+
+On the router of `ledger.api.tasks`: an address has one router, whoever offers its methods.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Body, Query, Schema
+
+from ledger import schemas as facts
+from ledger.api.answers import answer, idempotent
+from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
+from ledger.api.tasks import enqueued, router, visible, who_of
+from ledger.models import Agent
+from ledger.refusals import InvalidTransition
+from ledger.schemas import task_out
+from ledger.states import FINAL, TaskState, Who
+from ledger.tasks import refused
+from ledger.tokens import Caller, ScopeMissing
+from ledger.tokens import Known as KnownCaller
+from retries import claims, reports, schemas, tasks
+from retries.claims import Claimed
+from retries.reports import Report, Told
+from retries.schemas import claim_out
+
+OUTPUT_LIMIT = {"Output-Limit": str(reports.OUTPUT_BYTES)}
+
+
+class EnqueueQuery(Schema):
+    claim: bool = False
+
+
+@router.post(
+    "/tasks",
+    auth=Known("tasks:create"),
+    response={201: facts.TaskOut | schemas.ClaimOut},
+    openapi_extra={"x-idempotent": True},
+)
+def tasks_enqueue(
+    request: KnownRequest, body: facts.TaskIn, asked: Query[EnqueueQuery]
+) -> HttpResponse:
+    """Enqueue a task; with `?claim=true` an agent starts it in the same call."""
+    who = request.auth
+    if asked.claim and not who.is_agent:
+        raise ScopeMissing("Only an agent's token can start what it enqueues.", scope="tasks:work")
+
+    def work() -> tuple[int, Any]:
+        row = enqueued(request, [body])[0]
+        if not asked.claim:
+            return 201, task_out(row, who=who_of(who))
+        caller = KnownCaller(
+            actor(who), agent=Agent.objects.get(pk=row["agent_id"]), request_id=request.id
+        )
+        return 201, shown(claims.claim(caller, task=row["id"]))
+
+    return idempotent(request, work)
+
+
+@router.post("/claims", auth=HeedToken("tasks:work"), response=schemas.ClaimOut)
+def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = None) -> HttpResponse:
+    """Take the next tasks of the agent, each with an attempt under a lease.
+
+    An empty answer says why, and when to ask again.
+    """
+    asked = body or schemas.ClaimIn.model_validate({})
+    found = claims.claim(
+        request.auth,
+        worker_id=asked.worker_id,
+        task=asked.task,
+        limit=asked.limit,
+        resume=asked.resume,
+        lease_s=asked.lease_s,
+    )
+    return answer(shown(found))
+
+
+def shown(found: Claimed) -> dict[str, Any]:
+    again = [row["id"] for row in found.rows if row["attempt_number"] > 1]
+    previous = claims.last_progress(again) if again else {}
+    return claim_out(found, previous=previous, now=timezone.now())
+
+
+@router.post("/tasks/{id}/start", auth=HeedToken("tasks:work"), response=schemas.ClaimOut)
+def tasks_start(
+    request: BearerRequest, id: UUID, body: Body[schemas.StartIn | None] = None
+) -> HttpResponse:
+    """Start one task of the agent, for callers that push.
+
+    While the agent's breaker is open this is refused, and the task waits, blocked.
+    """
+    worker = body.worker_id if body else ""
+    found = claims.claim(request.auth, task=id, worker_id=worker)
+    if not found.rows:
+        claims.started(found, "of this agent")
+    return answer(shown(found))
+
+
+@router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=facts.TaskOut)
+def tasks_abort(
+    request: KnownRequest, id: UUID, body: Body[schemas.AbortIn | None] = None
+) -> HttpResponse:
+    """Stop a task; one that runs is told at its next heartbeat and ends when it reports."""
+    who, row = who_of(request.auth), visible(request, id)
+    asks = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == "reported"
+    if who == Who.PRODUCER and asks:
+        raise InvalidTransition(
+            "A person is asked about this task: a person ends it.",
+            current=row["state"],
+            allowed=[],
+        )
+    if not tasks.abort([id], actor=actor(request.auth), request_id=request.id):
+        row = visible(request, id)
+        if row["state"] in FINAL:
+            raise refused(row, TaskState.ABORTED, who)
+    return answer(task_out(visible(request, id), who=who))
+
+
+# ---- attempts
+
+
+@router.post(
+    "/attempts/{id}/heartbeat",
+    auth=HeedToken("tasks:work"),
+    response=schemas.HeartbeatOut,
+    tags=["attempts"],
+)
+def attempts_heartbeat(
+    request: BearerRequest, id: UUID, body: Body[schemas.HeartbeatIn | None] = None
+) -> HttpResponse:
+    """Renew the lease; the answer says whether to stop."""
+    beat = reports.heartbeat(
+        id,
+        caller=request.auth,
+        progress=body.progress if body else None,
+        extend_s=body.extend_s if body else None,
+    )
+    return answer({name: beat[name] for name in schemas.HeartbeatOut.model_fields})
+
+
+@router.post(
+    "/attempts/{id}/result",
+    auth=HeedToken("tasks:work"),
+    response=schemas.DecisionOut,
+    tags=["attempts"],
+)
+def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) -> HttpResponse:
+    """Report how the attempt ended, and get the decision.
+
+    The same report again gets the same answer.
+    """
+    told = reports.report(id, report_of(body), caller=request.auth)
+    return answer(decided(told, request.auth, reclaim=body.reclaim))
+
+
+@router.post(
+    "/attempts/{id}/exit/{code}",
+    auth=HeedToken("tasks:work"),
+    response=schemas.DecisionOut,
+    tags=["attempts"],
+)
+def attempts_exit(
+    request: BearerRequest, id: UUID, code: int, asked: Query[schemas.ExitQuery]
+) -> HttpResponse:
+    """Report an exit code with the program's output as plain text; 0 is success.
+
+    The first 64 KiB are kept.
+    """
+    now = timezone.now()
+    row = reports.live_row(id, caller=request.auth, now=now)
+    has_verify = isinstance(row["payload"], dict) and bool(
+        row["payload"].get("verify", {}).get("command")
+    )
+    said = reports.exited(code, request.body, has_verify=has_verify)
+    told = reports.report(id, said, caller=request.auth, now=now)
+    response = answer(decided(told, request.auth, reclaim=asked.reclaim))
+    for name, value in OUTPUT_LIMIT.items():
+        response[name] = value
+    return response
+
+
+@router.post(
+    "/attempts/{id}/release",
+    auth=HeedToken("tasks:work"),
+    response=facts.TaskOut,
+    tags=["attempts"],
+)
+def attempts_release(
+    request: BearerRequest, id: UUID, body: Body[schemas.ReleaseIn | None] = None
+) -> HttpResponse:
+    """Give the task back unfinished: it is queued again, and the attempt does not count."""
+    said = body or schemas.ReleaseIn.model_validate({})
+    row = reports.release(id, caller=request.auth, reason=said.reason, note=said.note)
+    return answer(task_out(row, who=Who.AGENT))
+
+
+def report_of(body: schemas.ResultIn) -> Report:
+    failure = body.failure or schemas.FailureIn.model_validate({})
+    verification = body.verification.dict() if body.verification else None
+    return Report(
+        status=body.status,
+        summary=body.summary,
+        result=body.result,
+        exit_code=body.verification.exit_code if body.verification else None,
+        verification=verification,
+        type=failure.type,
+        code=failure.code,
+        message=failure.message,
+        details=failure.details,
+        root_cause_guess=failure.root_cause_guess,
+        suggested_fix=failure.suggested_fix,
+        non_retryable=failure.non_retryable,
+        retry_after_s=failure.retry_after_s,
+        files_modified=[each.dict() for each in body.files_modified],
+        learnings=body.learnings,
+    )
+
+
+def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
+    """The decision, with links; with `reclaim` the next attempt is open where it is due at once."""
+    said = dict(told.decision)
+    if escalation := said.get("escalation"):
+        base = settings.HEED_URL
+        said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
+    if reclaim and said["decision"] == "wait" and not told.replayed:
+        found = claims.claim(caller, task=UUID(said["task"]["id"])) if due(said) else Claimed()
+        if found.rows:
+            row = found.rows[0]
+            said["decision"] = "retry"
+            said["retry"] = {
+                "attempt": row["attempt_id"],
+                "number": row["attempt_number"],
+                "attempt_limit": row["attempt_limit"],
+                "lease_expires_at": row["attempt_lease_expires_at"],
+            }
+            said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
+    return said
+
+
+def due(said: dict[str, Any]) -> bool:
+    return not said.get("delay_s")

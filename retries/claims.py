@@ -1,0 +1,315 @@
+"""Handing out work: the gate, then the move; one statement while the agent's breaker is closed."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from ledger import journal, moves, sql
+from ledger.instructions import answered
+from ledger.journal import SYSTEM, Actor, Kind
+from ledger.models import Agent, Attempt
+from ledger.moves import task_to
+from ledger.refusals import Invalid, InvalidTransition, NotFound
+from ledger.sql import Row
+from ledger.states import BlockedReason, TaskState, Who
+from ledger.tasks import LEASE_S, refused, row_of
+from ledger.tokens import Bearer, Caller, Known, Statements
+from retries import breaker
+from retries.breaker import HOLDS_BACK, CircuitBreakerOpen
+
+State = TaskState
+
+MOST = 50
+WORKER_LENGTH = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim got: rows of tasks with their attempt, or why there was none."""
+
+    rows: list[Row] = field(default_factory=list)
+    reason: str | None = None
+    next_due_at: datetime | None = None
+    retry_after_s: int = 0
+    pending_instructions: int = 0
+
+
+ATTEMPT_COLUMNS = (
+    "id",
+    "number",
+    "worker_id",
+    "started_at",
+    "lease_s",
+    "lease_expires_at",
+    "deadline_at",
+)
+
+
+def attempt_columns(table: str) -> str:
+    """An attempt's columns beside those of its task."""
+    return ", ".join(f"{table}.{column} as attempt_{column}" for column in ATTEMPT_COLUMNS)
+
+
+LEASE = "coalesce(%(lease)s, {0}.lease_s) * interval '1 second'"
+START = task_to(
+    State.RUNNING,
+    where="t.id = any(array(select id from picked))",
+    sets="current_attempt = uuidv7()",
+)
+
+
+def claim_statement(caller: type[Caller]) -> str:
+    """Give a worker what it holds already, or take the best of two short index walks.
+
+    The head of the queue, and the retry that is longest due: the latter goes first where its
+    priority is at least as high. Rows that another claim looks at are passed over.
+    """
+    wanted = """agent_id = (select agent_id from caller) and exists (select from free)
+            and (%(task)s::uuid is null or id = %(task)s)"""
+    most = "limit (select %(limit)s::int) for update skip locked"
+    return f"""with {caller.cte}, held as (
+        update ledger_attempt a set heartbeat_at = %(now)s,
+            lease_expires_at = greatest(a.lease_expires_at,
+                %(now)s + {LEASE.format("a")})
+        where a.agent_id = (select agent_id from caller) and a.outcome is null and %(resume)s
+            and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
+        returning a.*
+    ), gate as (
+        select b.state from ledger_breaker b
+        where b.agent_id = (select agent_id from caller) and {HOLDS_BACK}
+    ), free as (
+        select from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
+            and not exists (select from held) and (%(probe)s or not exists (select from gate))
+    ), queued as materialized (
+        select id, priority from ledger_task where {wanted} and state = '{State.QUEUED}'
+        order by priority desc, id {most}
+    ), due as materialized (
+        select id, priority, due_at from ledger_task where {wanted} and state = '{State.RETRY}'
+            and due_at <= %(now)s
+        order by due_at {most}
+    ), picked as materialized (
+        select id from (
+            select id, priority, due_at from due union all select id, priority, null from queued
+        ) found order by priority desc, due_at nulls last, id limit (select %(limit)s::int)
+    ), moved as ({START}), opened as (
+        insert into ledger_attempt as a (id, task_id, agent_id, number, worker_id, started_at,
+            lease_s, lease_expires_at, deadline_at)
+        select m.current_attempt, m.id, m.agent_id, m.attempts, %(worker)s, %(now)s,
+            coalesce(%(lease)s, m.lease_s), %(now)s + {LEASE.format("m")},
+            %(now)s + m.timeout_s * interval '1 second'
+        from moved m returning a.*
+    ), journalled as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_CLAIMED}'",
+            subject="task",
+            data="jsonb_build_object('attempt', m.attempts)",
+        )
+    }), got as (
+        select {moves.task_columns("m")}, {attempt_columns("o")}, false as resumed
+        from moved m join opened o on o.id = m.current_attempt
+        union all
+        select {moves.task_columns("t")}, {attempt_columns("h")}, true
+        from held h join ledger_task t on t.id = h.task_id
+    )
+    select g.*, c.agent_id as caller_agent, c.agent_name, c.unseen,
+        (select paused from ledger_agent a where a.id = c.agent_id) as paused,
+        (select state from gate) as gate,
+        (select min(due_at) from ledger_task t
+            where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
+        (select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
+            and i.state = 'queued' limit 100) i) as pending_instructions
+    from caller c left join got g on true
+    where c.agent_id is not null order by g.priority desc, g.attempt_id"""
+
+
+CLAIM: Statements = {caller: claim_statement(caller) for caller in (Bearer, Known)}
+
+
+def claim(
+    caller: Caller,
+    *,
+    worker_id: str = "",
+    task: UUID | None = None,
+    limit: int = 1,
+    resume: bool | None = None,
+    lease_s: int | None = None,
+    now: datetime | None = None,
+) -> Claimed:
+    """Start up to `limit` of the caller's tasks; each has an attempt under a lease.
+
+    With `resume` (the default for one task and a named worker) a worker that still holds an attempt
+    gets that one back. A task asked for by name that can't be started raises InvalidTransition;
+    while the breaker is open it is blocked instead, and the answer is empty.
+    """
+    now = now or timezone.now()
+    asked: dict[str, Any] = {
+        "worker": check_worker(worker_id),
+        "task": task,
+        "limit": limit,
+        "lease": check_lease(lease_s),
+        "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
+        "now": now,
+    }
+    rows = taken(caller, asked, probe=False)
+    if rows[0]["id"] is None and rows[0]["gate"] and not rows[0]["paused"]:
+        return probed(caller, asked, rows[0])
+    if task and rows[0]["id"] is None and not rows[0]["paused"]:
+        refuse_named(task, rows[0]["caller_agent"])
+    return claimed(rows, now=now)
+
+
+def taken(caller: Caller, asked: dict[str, Any], *, probe: bool) -> list[Row]:
+    """The statement's rows; where nothing was taken, one row without a task."""
+    now: datetime = asked["now"]
+    rows = sql.run(CLAIM[type(caller)], probe=probe, **asked, **caller.params)
+    answered(rows, caller, now)
+    return rows
+
+
+def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
+    """A claim while the breaker is not closed: the one that gets the probe's slot may start."""
+    now, task, agent_id = asked["now"], asked["task"], seen["caller_agent"]
+    with transaction.atomic():
+        gate = breaker.gate(agent_id, now=now)
+        if gate.open:
+            if task:
+                block([task], agent_id=agent_id, caller=caller, now=now)
+            return Claimed(
+                reason="breaker_open",
+                retry_after_s=gate.retry_after_s,
+                next_due_at=seen["next_due_at"],
+                pending_instructions=seen["pending_instructions"],
+            )
+        rows = taken(caller, asked | ({"limit": 1} if gate.probe else {}), probe=True)
+        if gate.probe and rows[0]["id"] is not None and not rows[0]["resumed"]:
+            breaker.take_probe(agent_id, rows[0]["attempt_id"], now=now)
+        if task and rows[0]["id"] is None:
+            refuse_named(task, agent_id)
+        return claimed(rows, now=now)
+
+
+def claimed(rows: list[Row], *, now: datetime) -> Claimed:
+    first = rows[0]
+    if first["id"] is not None:
+        return Claimed(rows, pending_instructions=first["pending_instructions"])
+    due = first["next_due_at"]
+    wait = settings.HEED["POLL_SECONDS"]
+    if due is not None:
+        wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
+    return Claimed(
+        reason="agent_paused" if first["paused"] else "no_task",
+        next_due_at=due,
+        retry_after_s=wait,
+        pending_instructions=first["pending_instructions"],
+    )
+
+
+def refuse_named(task: UUID, agent_id: UUID) -> None:
+    row = row_of(task)
+    if row["agent_id"] != agent_id:
+        raise NotFound(f"There is no task {task} for this agent.")
+    raise refused(row, State.RUNNING, Who.AGENT)
+
+
+def check_worker(worker_id: str) -> str:
+    if len(worker_id) > WORKER_LENGTH or not worker_id.isprintable():
+        raise Invalid("/worker_id", f"A worker's id has at most {WORKER_LENGTH} characters.")
+    return worker_id
+
+
+def check_lease(lease_s: int | None) -> int | None:
+    if lease_s is not None and not LEASE_S[0] <= lease_s <= LEASE_S[1]:
+        raise Invalid("/lease_s", f"lease_s is a number from {LEASE_S[0]} to {LEASE_S[1]}.")
+    return lease_s
+
+
+# ---- the breaker's tasks
+
+
+def block_statement(caller: type[Caller]) -> str:
+    return f"""with {caller.cte}, moved as ({
+        task_to(
+            State.BLOCKED,
+            where="t.id = any(%(ids)s) and t.agent_id = %(for_agent)s "
+            "and t.state in ('queued', 'retry')",
+            reason=f"'{BlockedReason.BREAKER_OPEN}'",
+        )
+    }), journalled as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_BLOCKED}'",
+            subject="task",
+            data="jsonb_build_object('reason', m.blocked_reason)",
+        )
+    }) select id from moved"""
+
+
+BLOCK: Statements = {caller: block_statement(caller) for caller in (Bearer, Known)}
+
+
+def block(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime) -> None:
+    """Hold these tasks until the agent's breaker is no longer open."""
+    sql.run(BLOCK[type(caller)], ids=list(ids), for_agent=agent_id, now=now, **caller.params)
+
+
+UNBLOCK = f"""with {Known.cte}, ripe as materialized (
+    select t.id from ledger_task t
+    where t.state = 'blocked' and t.blocked_reason = 'breaker_open'
+        and not exists (select from ledger_breaker b
+            where b.agent_id = t.agent_id and b.state = 'open')
+    order by t.id limit 1000 for update of t skip locked
+), moved as ({
+    task_to(State.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
+}), journalled as ({journal.insert("moved", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
+select id from moved"""
+
+
+def unblock(*, actor: Actor, now: datetime) -> int:
+    """Queue what waited for breakers that are no longer open; returns how many."""
+    return len(sql.run(UNBLOCK, now=now, **Known(actor).params))
+
+
+# ---- by name
+
+
+def start(
+    task_id: UUID, *, actor: Actor = SYSTEM, worker_id: str = "", now: datetime | None = None
+) -> UUID:
+    """Start one task for its agent and return the attempt's id.
+
+    Raises InvalidTransition, and CircuitBreakerOpen after the task was blocked for that.
+    """
+    agent = Agent.objects.filter(task__pk=task_id).first()
+    if agent is None:
+        raise NotFound(f"There is no task {task_id}.")
+    found = claim(Known(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
+    return started(found, agent.name)
+
+
+def started(found: Claimed, agent_name: str) -> UUID:
+    """The attempt of a claim by name that must not come back empty."""
+    if found.reason == "breaker_open":
+        raise CircuitBreakerOpen(agent_name, retry_after_s=found.retry_after_s)
+    if not found.rows:
+        raise InvalidTransition(f"The agent {agent_name} is paused: it gets no tasks.")
+    attempt_id: UUID = found.rows[0]["attempt_id"]
+    return attempt_id
+
+
+def last_progress(task_ids: Iterable[UUID]) -> dict[UUID, Any]:
+    """What the attempt before the live one said last, by task."""
+    rows = (
+        Attempt.objects.filter(task_id__in=list(task_ids), outcome__isnull=False)
+        .exclude(progress=None)
+        .order_by("task_id", "-number")
+        .distinct("task_id")
+    )
+    return {row.task_id: row.progress for row in rows}

@@ -1,0 +1,131 @@
+"""Dead letters: replayed as a new task in the old one's place, or dismissed."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from ledger import journal, sql
+from ledger.journal import Actor, Kind
+from ledger.models import DeadLetter, Need, Task
+from ledger.models.task import DeadLetterQuerySet
+from ledger.moves import needs_met
+from ledger.states import BlockedReason
+from ledger.tasks import Backoff, Spec, enqueue_many
+from ledger.tokens import Known
+
+NOTE_LENGTH = 2000
+
+
+def locked(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
+    """The open ones of these, in the order of their ids."""
+    rows = among.open().filter(pk__in=list(ids)).select_related("task", "agent__project")
+    return list(rows.order_by("id").select_for_update(of=("self",)))
+
+
+@transaction.atomic
+def replay(
+    ids: Iterable[UUID],
+    *,
+    among: DeadLetterQuerySet,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[DeadLetter]:
+    """Enqueue what failed anew; the dead letters that were still open, with `replayed_as`.
+
+    Whatever waited for the old task waits for the new one.
+    """
+    now = now or timezone.now()
+    found = locked(ids, among)
+    for letter in found:
+        old = letter.task
+        row = enqueue_many(
+            [(letter.agent, spec_of(old))],
+            actor=actor,
+            now=now,
+            request_id=request_id,
+            replay_of=old.pk,
+        )[0]
+        Need.objects.filter(need=old).update(need_id=row["id"])
+        Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], updated_at=now)
+        shut(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
+        tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
+    return found
+
+
+def spec_of(task: Task) -> Spec:
+    """The task as it was asked for, from the start."""
+    return Spec(
+        type=task.type,
+        payload=task.payload,
+        title=task.title,
+        priority=task.priority,
+        max_attempts=task.max_attempts,
+        on_exhausted=task.on_exhausted,
+        backoff=Backoff(task.base_delay_ms, task.max_delay_ms, task.exponential_base, task.jitter),
+        lease_s=task.lease_s,
+        timeout_s=task.timeout_s,
+        idempotent=task.idempotent,
+        non_retryable=task.non_retryable,
+    )
+
+
+MET = f"""with {Known.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id),
+met as ({needs_met("gone")}),
+freed as (select * from met where state = 'queued' and from_state = 'blocked'),
+told as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
+select id from freed"""
+
+
+@transaction.atomic
+def dismiss(
+    ids: Iterable[UUID],
+    *,
+    among: DeadLetterQuerySet,
+    dependents: str = "continue",
+    note: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[DeadLetter]:
+    """Close these without trying again; those that were still open.
+
+    What depends on their tasks goes on as if they were done, or stays blocked (`block`).
+    """
+    now = now or timezone.now()
+    found = locked(ids, among)
+    for letter in found:
+        shut(letter, "dismissed", actor=actor, now=now, note=note[:NOTE_LENGTH])
+        tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
+    tasks = [letter.task_id for letter in found]
+    if dependents == "continue":
+        sql.run(MET, ids=tasks, now=now, **Known(actor, request_id=request_id).params)
+    else:
+        waiting = Task.objects.filter(needs__need__in=tasks, blocked_reason="dependency")
+        waiting.update(blocked_reason=BlockedReason.DEPENDENCY_SKIPPED, updated_at=now)
+    return found
+
+
+def shut(letter: DeadLetter, how: str, *, actor: Actor, now: datetime, **more: object) -> None:
+    values = {"closed_at": now, "closed_as": how, "closed_by_name": actor.name, **more}
+    DeadLetter.objects.filter(pk=letter.pk).update(**values)
+    for name, value in values.items():
+        setattr(letter, name, value)
+
+
+def tell(letter: DeadLetter, kind: Kind, *, actor: Actor, now: datetime, request_id: str) -> None:
+    journal.record(
+        kind,
+        subject_type="task",
+        subject_id=letter.task_id,
+        project_id=letter.project_id,
+        agent_id=letter.agent_id,
+        actor=actor,
+        now=now,
+        data={"dead_letter": str(letter.pk)}
+        | ({"replayed_as": str(letter.replayed_as_id)} if letter.replayed_as_id else {}),
+        request_id=request_id,
+    )

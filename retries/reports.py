@@ -1,0 +1,639 @@
+"""What agents say of their attempts: heartbeats, results, exits, releases."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from ledger import journal, moves, sql
+from ledger.instructions import answered
+from ledger.journal import SYSTEM, Actor, Kind
+from ledger.models import Attempt, DeadLetter, Failure
+from ledger.moves import needs_met, task_to
+from ledger.redaction import clean, redacted
+from ledger.refusals import Invalid, NotFound, Refusal
+from ledger.sql import Row
+from ledger.states import BlockedReason, FailureType, Outcome, TaskState
+from ledger.tokens import Bearer, Caller, Known, Statements
+from retries import breaker, escalations
+from retries.decisions import Case, Decision, decide
+from retries.strategy import RetryConfig, delay_s
+
+State = TaskState
+
+OUTPUT_BYTES = 65_536
+OUTPUT_TAIL = 0.75
+TEXT_BYTES = 16_384
+MESSAGE_LENGTH = 2000
+ERROR_LENGTH = 500
+PROGRESS_BYTES = 8192
+MOST_RELEASES = 10
+MOST_RETRY_AFTER_S = 86_400
+KILLED = {124, 137}
+TRIES = 10
+
+
+class LeaseLost(Refusal):
+    """This attempt is no longer the live one"""
+
+    code = "lease_lost"
+    hint = "Stop working on it: what you report now changes nothing. Claim anew."
+
+
+class AlreadyReported(Refusal):
+    """This attempt was reported before, with something else"""
+
+    code = "attempt_already_reported"
+    hint = "A report is final; the same report again gets the same answer."
+
+
+class VerificationMissing(Refusal):
+    """This task must be verified"""
+
+    code = "verification_missing"
+    hint = "Run the task's verify command and send 'verification' with its exit_code."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The end of an attempt, as its agent tells it."""
+
+    status: str = "success"
+    summary: str = ""
+    result: Any = None
+    exit_code: int | None = None
+    verification: dict[str, Any] | None = None
+    type: FailureType | None = None
+    code: str = ""
+    message: str = ""
+    details: str = ""
+    root_cause_guess: str = ""
+    suggested_fix: str = ""
+    non_retryable: bool = False
+    retry_after_s: int | None = None
+    files_modified: Sequence[dict[str, Any]] = ()
+    learnings: Sequence[str] = ()
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The decision that an agent gets; the same for the same report."""
+
+    decision: dict[str, Any]
+    replayed: bool = False
+
+
+# ---- the fast path: it is done, in one statement
+
+
+def done_statement(caller: type[Caller]) -> str:
+    own = "a.agent_id = c.agent_id" if caller is Bearer else "true"
+    expected = "coalesce((t.payload -> 'verify' ->> 'expect_exit')::int, 0)"
+    required = "coalesce((t.payload -> 'verify' ->> 'required')::bool, false)"
+    done = task_to(
+        State.DONE,
+        source="caller c, ledger_attempt a",
+        where=f"""a.id = %(attempt)s and a.outcome is null and {own} and t.id = a.task_id
+            and t.current_attempt = a.id and t.abort_requested_at is null
+            and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
+            and not exists (select from ledger_breaker b
+                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})""",
+        sets="result = %(result)s",
+    )
+    return f"""with {caller.cte}, moved as ({done}), closed as (
+        update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
+            report_digest = %(mark)s, decision = %(decision)s
+        where a.id = (select former_attempt from moved)
+    ), calm as ({breaker.calmed_by("moved")}), met as ({needs_met("moved")}),
+    freed as (select * from met where state = '{State.QUEUED}' and from_state = '{State.BLOCKED}'),
+    told as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_COMPLETED}'",
+            subject="task",
+            data="jsonb_build_object('attempt', m.attempts)",
+        )
+    }), told_freed as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
+    select m.id, m.version, c.agent_id as caller_agent, c.unseen
+    from caller c left join moved m on true"""
+
+
+DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, Known)}
+DONE_DECISION = {"decision": "done", "reason": "verified"}
+
+
+def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | None = None) -> Told:
+    """Close an attempt with what its agent says, and decide what comes next.
+
+    The same report again gets the same answer; another one raises AlreadyReported, and one of an
+    attempt that is over in another way LeaseLost.
+    """
+    now, digest = now or timezone.now(), said.digest
+    said = tidied(said)
+    if said.status == "success":
+        rows = sql.run(
+            DONE[type(caller)],
+            attempt=attempt_id,
+            exit=said.exit_code,
+            result=Jsonb(said.result),
+            mark=digest,
+            decision=Jsonb(DONE_DECISION),
+            now=now,
+            **caller.params,
+        )
+        if moved := answered(rows, caller, now):
+            return Told(whole(DONE_DECISION, moved[0]["id"], State.DONE, moved[0]["version"]))
+    for _ in range(TRIES):
+        row = live_row(attempt_id, caller=caller, now=now)
+        if row["outcome"] is not None:
+            return earlier(row, digest)
+        told = settle(row, said, digest=digest, caller=caller, now=now)
+        if told:
+            return told
+    raise LeaseLost("The task changed again and again while this was reported.")
+
+
+def whole(decision: dict[str, Any], task_id: UUID, state: str, version: int) -> dict[str, Any]:
+    return decision | {"task": {"id": str(task_id), "state": str(state), "version": version}}
+
+
+# ---- read, decide, write
+
+
+def live_statement(caller: type[Caller]) -> str:
+    own = "a.agent_id = c.agent_id" if caller is Bearer else "true"
+    return f"""with {caller.cte}
+    select {moves.task_columns("t")}, a.id as attempt_id, a.number, a.outcome, a.report_digest,
+        a.decision, a.worker_id, a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
+        c.unseen
+    from caller c left join (ledger_attempt a join ledger_task t on t.id = a.task_id
+        join ledger_agent g on g.id = t.agent_id) on a.id = %(attempt)s and {own}"""
+
+
+LIVE: Statements = {caller: live_statement(caller) for caller in (Bearer, Known)}
+
+
+def live_row(attempt_id: UUID, *, caller: Caller, now: datetime) -> Row:
+    """The attempt with its task; raises NotFound where the caller has none of that id."""
+    rows = sql.run(LIVE[type(caller)], attempt=attempt_id, now=now, **caller.params)
+    found = answered(rows, caller, now)
+    if not found:
+        raise NotFound(f"There is no attempt {attempt_id} of this agent.")
+    return found[0]
+
+
+def earlier(row: Row, digest: bytes) -> Told:
+    """The answer to an attempt that is over."""
+    if row["report_digest"] is None:
+        raise lost(row)
+    if bytes(row["report_digest"]) != digest:
+        raise AlreadyReported(f"Attempt {row['number']} was reported before, with something else.")
+    return Told(whole(row["decision"], row["id"], row["state"], row["version"]), replayed=True)
+
+
+def lost(row: Row) -> LeaseLost:
+    how = "its lease ran out" if row["outcome"] == Outcome.FAILURE else f"it was {row['outcome']}"
+    holder = row["current_attempt"]
+    return LeaseLost(
+        f"Attempt {row['number']} is over: {how}. The task is {row['state']}.",
+        current=row["state"],
+        attempt=str(holder) if holder else None,
+    )
+
+
+def settle(
+    row: Row, said: Report, *, digest: bytes | None, caller: Caller, now: datetime
+) -> Told | None:
+    """Decide, and write all that belongs to it; None where the task has changed meanwhile."""
+    case = case_of(row, said)
+    decided = decide(case)
+    delay = delay_of(row, said) if decided.to == State.RETRY else 0.0
+    answer: dict[str, Any] = {"decision": name_of(decided), "reason": decided.reason}
+    if case.has_failed:
+        answer["verdict"] = {"status": "failure", "type": str(case.failure_type)}
+    if decided.to == State.RETRY:
+        answer["not_before"] = (now + timedelta(seconds=delay)).isoformat()
+        answer["delay_s"] = delay
+    with transaction.atomic():
+        moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
+        if moved is None:
+            return None
+        after = follow(row, moved, decided, case, said, caller=caller, now=now)
+        close(
+            row["attempt_id"],
+            outcome_of(decided, case),
+            digest=digest,
+            decision=answer | after,
+            now=now,
+        )
+    return Told(whole(answer | after, row["id"], moved["state"], moved["version"]))
+
+
+def case_of(row: Row, said: Report) -> Case:
+    verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
+    if said.status == "success" and said.exit_code is None and verify.get("required"):
+        raise VerificationMissing("The task requires a verification and none was sent.")
+    return Case(
+        status=said.status,
+        type=said.type,
+        code=said.code,
+        exit_code=said.exit_code if said.status == "success" else None,
+        expect_exit=verify.get("expect_exit", 0),
+        non_retryable=said.non_retryable or row["non_retryable"],
+        abort_asked=row["abort_requested_at"] is not None,
+        idempotent=row["idempotent"],
+        number=row["number"],
+        attempt_limit=row["attempt_limit"],
+        on_exhausted=row["on_exhausted"],
+    )
+
+
+NAMES = {State.RETRY: "wait"}
+
+
+def name_of(decided: Decision) -> str:
+    return NAMES.get(decided.to, decided.to.value)
+
+
+def outcome_of(decided: Decision, case: Case) -> Outcome:
+    match decided.to:
+        case State.DONE:
+            return Outcome.SUCCESS
+        case State.ABORTED:
+            return Outcome.ABORTED
+        case State.BLOCKED:
+            return Outcome.BLOCKED
+    return Outcome.FAILURE if case.has_failed else Outcome.ESCALATED
+
+
+def delay_of(row: Row, said: Report) -> float:
+    """Seconds until the next attempt: what the agent asked for, or the task's backoff."""
+    if said.retry_after_s is not None:
+        return float(said.retry_after_s)
+    config = RetryConfig(
+        base_delay_ms=row["base_delay_ms"],
+        max_delay_ms=row["max_delay_ms"],
+        exponential_base=row["exponential_base"],
+        jitter=row["jitter"],
+    )
+    return round(delay_s(config, row["retry_count"]), 3)
+
+
+KINDS = {
+    State.DONE: Kind.TASK_COMPLETED,
+    State.RETRY: Kind.TASK_RETRY_SCHEDULED,
+    State.FAILED: Kind.TASK_FAILED,
+    State.ESCALATED: Kind.TASK_ESCALATED,
+    State.BLOCKED: Kind.TASK_BLOCKED,
+    State.ABORTED: Kind.TASK_ABORTED,
+    State.QUEUED: Kind.TASK_RELEASED,
+}
+GUARD = "t.id = %(id)s and t.version = %(version)s and t.current_attempt = %(attempt)s"
+SETS = {
+    State.DONE: "result = %(result)s",
+    State.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s",
+    State.FAILED: "retry_count = %(retry_count)s, error = %(error)s",
+    State.ESCALATED: "retry_count = %(retry_count)s, error = %(error)s",
+    State.BLOCKED: "error = %(error)s",
+    State.ABORTED: "",
+    State.QUEUED: "releases = t.releases + 1, attempt_limit = t.attempt_limit + 1",
+}
+
+
+def move_statement(caller: type[Caller], to: State) -> str:
+    reason = f"'{BlockedReason.REPORTED}'" if to == State.BLOCKED else "null"
+    moved = task_to(to, where=GUARD, sets=SETS[to], reason=reason)
+    met = needs_met("moved") if to == State.DONE else "select null where false"
+    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
+    more = (
+        f""", met as ({met}), freed as (select * from met where state = '{State.QUEUED}'
+            and from_state = '{State.BLOCKED}'), told_freed as ({freed})"""
+        if to == State.DONE
+        else ""
+    )
+    told = journal.insert("moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s")
+    return f"with {caller.cte}, moved as ({moved}), told as ({told}){more} select * from moved"
+
+
+MOVE: dict[tuple[type[Caller], State], str] = {
+    (caller, to): move_statement(caller, to) for caller in (Bearer, Known) for to in KINDS
+}
+
+
+def move(
+    row: Row,
+    decided: Decision,
+    case: Case,
+    said: Report,
+    *,
+    delay: float,
+    caller: Caller,
+    now: datetime,
+) -> Row | None:
+    """Move the task, guarded by the version that was read; None where it has changed since."""
+    data = {"attempt": row["number"], "reason": decided.reason}
+    if case.failure_type:
+        data["failure_type"] = str(case.failure_type)
+    if said.code:
+        data["code"] = said.code
+    if decided.to == State.RETRY:
+        data["delay_s"] = delay
+    if error := error_of(said, case):
+        data["error"] = error[:ERROR_LENGTH]
+    rows = sql.run(
+        MOVE[type(caller), decided.to],
+        id=row["id"],
+        version=row["version"],
+        attempt=row["attempt_id"],
+        result=Jsonb(said.result),
+        retry_count=row["retry_count"] + decided.counts,
+        error=error_of(said, case),
+        due_at=now + timedelta(seconds=delay),
+        data=Jsonb(data),
+        now=now,
+        **caller.params,
+    )
+    return rows[0] if rows else None
+
+
+def error_of(said: Report, case: Case) -> str | None:
+    if not case.has_failed and said.status == "success":
+        return None
+    output = (said.verification or {}).get("output", "")
+    told = said.message or said.summary or first_lines(output)
+    return told or f"The attempt ended as {said.status} without a word."
+
+
+def first_lines(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.strip())[:MESSAGE_LENGTH]
+
+
+def follow(
+    row: Row,
+    moved: Row,
+    decided: Decision,
+    case: Case,
+    said: Report,
+    *,
+    caller: Caller,
+    now: datetime,
+) -> dict[str, Any]:
+    """What else belongs to the move: failure, breaker, dead letter, escalation."""
+    who = actor_of(caller, row)
+    request_id = caller.params["request_id"]
+    error = error_of(said, case) or ""
+    if case.has_failed or said.status == "failure":
+        Failure.objects.create(
+            attempt_id=row["attempt_id"],
+            task_id=row["id"],
+            at=now,
+            type=case.failure_type or FailureType.EXECUTION_ERROR,
+            code=said.code,
+            message=error[:MESSAGE_LENGTH],
+            details=said.details,
+            root_cause_guess=said.root_cause_guess,
+            suggested_fix=said.suggested_fix,
+            verification=said.verification,
+            files_modified=list(said.files_modified),
+            learnings=list(said.learnings),
+        )
+    if said.status != "blocked" and decided.to != State.ABORTED:
+        breaker.heard(
+            row["agent_id"],
+            ok=decided.to == State.DONE,
+            failure_type=str(case.failure_type) if case.failure_type else None,
+            attempt_id=row["attempt_id"],
+            actor=who,
+            now=now,
+            request_id=request_id,
+        )
+    if decided.to == State.FAILED:
+        bury(moved, decided.reason, error=error, now=now)
+    if decided.to in (State.ESCALATED, State.BLOCKED):
+        opened = escalations.open_for_task(
+            moved, decided.reason, actor=who, now=now, request_id=request_id
+        )
+        return {"escalation": {"id": str(opened.id)}}
+    return {}
+
+
+def bury(task: Row, reason: str, *, error: str, now: datetime) -> DeadLetter:
+    """Write the dead letter of a task that has just failed."""
+    return DeadLetter.objects.create(
+        project_id=task["project_id"],
+        agent_id=task["agent_id"],
+        task_id=task["id"],
+        type=task["type"],
+        payload=task["payload"],
+        error=error or "It failed without a word.",
+        reason=reason,
+        retry_count=task["retry_count"],
+        failed_at=now,
+    )
+
+
+def close(
+    attempt_id: UUID,
+    outcome: Outcome,
+    *,
+    digest: bytes | None,
+    decision: dict[str, Any] | None,
+    now: datetime,
+) -> None:
+    Attempt.objects.filter(pk=attempt_id).update(
+        outcome=outcome, ended_at=now, report_digest=digest, decision=decision
+    )
+
+
+def actor_of(caller: Caller, row: Row) -> Actor:
+    """Who the journal says it was, for what is written beside the move."""
+    if isinstance(caller, Known):
+        return caller.actor
+    return Actor("token", "", row["agent_name"])
+
+
+# ---- cleaned
+
+
+def printed(output: str) -> str:
+    """A program's output as it is kept: what it said last tells most of what went wrong."""
+    return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL)
+
+
+def tidied(said: Report) -> Report:
+    """The report without secrets and control characters, cut to what is kept."""
+
+    def text(value: str, limit: int = TEXT_BYTES) -> str:
+        return clean(redacted(value), limit_bytes=limit)  # half a secret would not be known
+
+    verification = said.verification
+    if verification:
+        output = printed(verification.get("output", ""))
+        verification = redacted(verification | {"output": output})
+    return Report(
+        status=said.status,
+        summary=text(said.summary, MESSAGE_LENGTH),
+        result=redacted(said.result),
+        exit_code=said.exit_code,
+        verification=verification,
+        type=said.type,
+        code=said.code,
+        message=text(said.message, MESSAGE_LENGTH),
+        details=text(said.details),
+        root_cause_guess=text(said.root_cause_guess),
+        suggested_fix=text(said.suggested_fix),
+        non_retryable=said.non_retryable,
+        retry_after_s=said.retry_after_s,
+        files_modified=redacted(list(said.files_modified)),
+        learnings=[text(each, MESSAGE_LENGTH) for each in said.learnings],
+    )
+
+
+def exited(code: int, output: bytes, *, has_verify: bool) -> Report:
+    """The report that a plain exit code and output make: 0 is success."""
+    text = printed(output.decode(errors="replace"))
+    if code == 0:
+        return Report(status="success", summary=first_lines(text), exit_code=0)
+    kind = FailureType.EXECUTION_ERROR
+    if code in KILLED:
+        kind = FailureType.TIMEOUT
+    if has_verify:
+        kind = FailureType.VERIFICATION_FAILED
+    return Report(
+        status="failure",
+        type=kind,
+        message=last_lines(text) or f"It ended with exit code {code}.",
+        details=text,
+        verification={"exit_code": code, "output": text} if has_verify else None,
+    )
+
+
+def last_lines(text: str, most: int = 5) -> str:
+    return "\n".join([line for line in text.splitlines() if line.strip()][-most:])[:MESSAGE_LENGTH]
+
+
+# ---- while it runs, and when it is given back
+
+
+def heartbeat_statement(caller: type[Caller]) -> str:
+    own = "a.agent_id = c.agent_id" if caller is Bearer else "true"
+    return f"""with {caller.cte}, beat as (
+        update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,
+            progress = coalesce(%(progress)s, a.progress), lease_expires_at = greatest(
+                a.lease_expires_at,
+                %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
+        from caller c where a.id = %(attempt)s and a.outcome is null and {own}
+        returning a.*
+    )
+    select b.id, b.lease_expires_at, b.deadline_at, c.unseen,
+        (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
+            as abort_requested,
+        (select count(*) from (select from ledger_instruction i where i.agent_id = b.agent_id
+            and i.state = 'queued' limit 100) i) as pending_instructions
+    from caller c left join beat b on true"""
+
+
+HEARTBEAT: Statements = {caller: heartbeat_statement(caller) for caller in (Bearer, Known)}
+
+
+def heartbeat(
+    attempt_id: UUID,
+    *,
+    caller: Caller,
+    progress: dict[str, Any] | None = None,
+    extend_s: int | None = None,
+    now: datetime | None = None,
+) -> Row:
+    """Renew the lease of a live attempt; raises LeaseLost where it is over."""
+    now = now or timezone.now()
+    if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
+        raise Invalid("/progress", f"progress has at most {PROGRESS_BYTES} bytes.")
+    rows = sql.run(
+        HEARTBEAT[type(caller)],
+        attempt=attempt_id,
+        progress=Jsonb(redacted(progress)) if progress is not None else None,
+        extend=extend_s,
+        now=now,
+        **caller.params,
+    )
+    found = answered(rows, caller, now)
+    if not found:
+        raise lost(live_row(attempt_id, caller=caller, now=now))
+    return found[0]
+
+
+def release(
+    attempt_id: UUID,
+    *,
+    caller: Caller,
+    reason: str = "shutdown",
+    note: str = "",
+    now: datetime | None = None,
+) -> Row:
+    """Give a task back unfinished: it is queued again and the attempt does not count.
+
+    The tenth release of a round asks a person. Giving back twice gets the same answer.
+    """
+    now = now or timezone.now()
+    for _ in range(TRIES):
+        row = live_row(attempt_id, caller=caller, now=now)
+        if row["outcome"] == Outcome.RELEASED:
+            return row
+        if row["outcome"] is not None:
+            raise lost(row)
+        decided = Decision(State.QUEUED, reason)
+        if row["abort_requested_at"]:
+            decided = Decision(State.ABORTED, "user_abort")
+        elif row["releases"] + 1 >= MOST_RELEASES:
+            decided = Decision(State.ESCALATED, "releases_exhausted")
+        said = Report(status="released", message=clean(redacted(note), limit_bytes=MESSAGE_LENGTH))
+        case = Case(status="released", number=row["number"], attempt_limit=row["attempt_limit"])
+        with transaction.atomic():
+            moved = move(row, decided, case, said, delay=0, caller=caller, now=now)
+            if moved is None:
+                continue
+            close(attempt_id, Outcome.RELEASED, digest=None, decision=None, now=now)
+            if decided.to == State.ESCALATED:
+                escalations.open_for_task(
+                    moved,
+                    decided.reason,
+                    actor=actor_of(caller, row),
+                    now=now,
+                    request_id=caller.params["request_id"],
+                )
+        return moved | {"agent_name": row["agent_name"]}
+    raise LeaseLost("The task changed again and again while it was given back.")
+
+
+# ---- for callers in the same process
+
+
+def succeeded(
+    attempt_id: UUID, result: Any = None, *, actor: Actor = SYSTEM, now: datetime | None = None
+) -> Told:
+    """Report success (`mark_done`)."""
+    return report(attempt_id, Report(result=result), caller=Known(actor), now=now)
+
+
+def failed(
+    attempt_id: UUID,
+    error: str,
+    *,
+    final: bool = False,
+    actor: Actor = SYSTEM,
+    now: datetime | None = None,
+) -> Told:
+    """Report a failure (`mark_retry`, or `mark_failed` where it is final)."""
+    said = Report(status="failure", message=error, non_retryable=final)
+    return report(attempt_id, said, caller=Known(actor), now=now)

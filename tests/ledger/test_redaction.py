@@ -1,0 +1,222 @@
+"""What is hidden and stripped in text that agents hand in, and what is left alone."""
+
+import time
+from typing import Any
+
+import pytest
+
+from ledger import tokens
+from ledger.models.token import TokenKind
+from ledger.redaction import DEEPEST, LONGEST, clean, is_secret_name, redact, redacted, stripped
+
+# Put together here, so that nothing in this file looks like a secret.
+DIGITS = "0a1B2c3D4e5F6g7H8i9J" * 5
+CAPITALS = "ABCDEFGHIJKLMNOPQRST"
+BODY = "MIIEvQIBADANBgkqhkiG\n9w0BAQEFAASCBKcw\n"
+
+
+def key_block(kind: str = "RSA ", body: str = BODY) -> str:
+    fence = "-" * 5
+    return f"{fence}BEGIN {kind}PRIVATE KEY{fence}\n{body}{fence}END {kind}PRIVATE KEY{fence}"
+
+
+JWT = ".".join(("ey" + "J" + DIGITS[:30], "ey" + "J" + DIGITS[:40], DIGITS[:43]))
+
+WHOLE = {
+    "heed": [tokens.new_secret(kind) for kind in TokenKind],
+    "private_key": [
+        key_block(),
+        key_block(""),
+        key_block("OPENSSH ", "with 'quotes'\n"),
+    ],
+    "jwt": [JWT],
+    "aws": ["AKI" + "A" + CAPITALS[:16], "ASI" + "A" + CAPITALS[:16]],
+    "github": ["gh" + f"{letter}_" + DIGITS[:36] for letter in "pousr"]
+    + ["github" + "_pat_" + DIGITS[:22] + "_" + DIGITS[:59]],
+    "gitlab": ["gl" + "pat-" + DIGITS[:20], "gl" + "rt-" + DIGITS[:20]],
+    "slack": ["xo" + "xb-1234567890-" + DIGITS[:24], "xa" + "pp-1-" + DIGITS[:40]],
+    "stripe": [
+        "sk" + "_live_" + DIGITS[:24],
+        "rk" + "_test_" + DIGITS[:24],
+        "wh" + "sec_" + DIGITS[:32],
+    ],
+    "google": ["AI" + "za" + DIGITS[:35], "ya" + "29." + DIGITS[:60], "GOC" + "SPX-" + DIGITS[:28]],
+    "npm": ["np" + "m_" + DIGITS[:36]],
+    "pypi": ["py" + "pi-" + DIGITS[:90]],
+    "llm": ["s" + f"k-{vendor}" + DIGITS[:40] for vendor in ("", "proj-", "ant-api03-", "or-v1-")]
+    + ["gs" + "k_" + DIGITS[:52], "h" + "f_" + DIGITS[:34], "xa" + "i-" + DIGITS[:80]],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "secret"), [(kind, secret) for kind in WHOLE for secret in WHOLE[kind]]
+)
+def test_a_secret_of_known_form_is_masked_wherever_it_stands(kind: str, secret: str) -> None:
+    mask = f"[redacted:{kind}]"
+    assert redact(f"got '{secret}', went on") == (f"got '{mask}', went on", {kind: 1})
+    assert redacted(f"first line\n{secret}\nlast") == f"first line\n{mask}\nlast"
+
+
+def test_a_key_whose_end_was_cut_off_is_masked_as_far_as_it_looks_like_one() -> None:
+    head = key_block().partition("-----END")[0]
+    assert redacted(f"'{head}' is the key") == "'[redacted:private_key]' is the key"
+
+
+SECRET = "correct" + "Horse7"
+NAMED = [
+    ("postgres://heed:{}@db:5432/heed", "url"),
+    ("redis://:{}@127.0.0.1", "url"),
+    ("Authorization: Bearer {}", "authorization"),
+    ('{{"authorization": "Basic {}"}}', "authorization"),
+    ("sent Bearer {} to it", "bearer"),
+    ("Cookie: sid={}; theme=dark", "cookie"),
+    ("set-cookie: sid={}; Path=/", "cookie"),
+    ("PGPASSWORD={} psql", "secret"),
+    ("password: {}", "secret"),
+    ("password = '{}'", "secret"),
+    ('{{"dbPassword": "{} and words"}}', "secret"),
+    ('{{\\"client_secret\\": \\"{}\\"}}', "secret"),
+    ("SECRET_KEY={}", "secret"),
+    ("?page=2&access_token={}&x=1", "secret"),
+    ("X-Api-Key: {}", "secret"),
+    ("aws_secret_access_key = {}", "secret"),
+    ("//registry.example/:_authToken={}", "secret"),
+    ("deploy --token {} --dry-run", "secret"),
+    ("login --db-password {}", "secret"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind"), NAMED)
+def test_a_value_behind_a_telling_name_is_masked(line: str, kind: str) -> None:
+    masked, found = redact(line.format(SECRET))
+    assert SECRET not in masked and f"[redacted:{kind}]" in masked
+    assert found == {kind: 1}
+    assert masked.split("[")[0] == line.format(SECRET).split(SECRET)[0].split("sid=")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "total_tokens=128000 max_tokens: 4096 token_count=77",
+        "SyntaxError: Unexpected token: punc, unexpected token: something",
+        "token_count=12345678 api_key: whatever",
+        "def login(user: str, password: str, token: Token | None = None) -> None: ...",
+        "secret = os.environ['SECRET']; password = get_password(user)",
+        "assert response.token == 'abcdef123456'",
+        "password=None, api_key: undefined",
+        "the bearer of bad news; a bearer token is missing",
+        "at 12:30:01 see http://127.0.0.1:8000/tasks/1@2 or https://host/a:b@c",
+        "commit 4f1c1b6d8b4c54d5a3e9d2c1b0a99887766554433 in tokenizer=cl100k_base1",
+        "task-12345678901234567890 disk-usage: sk-fading-circle-spinner",
+        "Password:\nTraceback (most recent call last):",
+        "Größe ✓ 👍 日本\n\ttabs stay",
+    ],
+)
+def test_ordinary_output_is_left_alone(text: str) -> None:
+    assert redact(text) == (text, {})
+
+
+def test_key_names_count_at_any_depth() -> None:
+    value: Any = {
+        "steps": [{"headers": {"X-API-Key": "1234", "Accept": "text/html"}}],
+        "credentials": {"user": "ann", "more": ["a", {"b": "c"}]},
+        "auth": "hunter2",
+        "tokens": 5,
+        "password": None,
+        "secret": "",
+        "token_count": "12",
+    }
+    masked, found = redact(value)
+    assert masked == {
+        "steps": [{"headers": {"X-API-Key": "[redacted:secret]", "Accept": "text/html"}}],
+        "credentials": {
+            "user": "[redacted:secret]",
+            "more": ["[redacted:secret]", {"b": "[redacted:secret]"}],
+        },
+        "auth": "[redacted:secret]",
+        "tokens": 5,
+        "password": None,
+        "secret": "",
+        "token_count": "12",
+    }
+    assert found == {"secret": 5}
+    assert value["auth"] == "hunter2"
+
+
+def test_a_key_may_itself_be_a_secret() -> None:
+    assert redacted({WHOLE["npm"][0]: 1}) == {"[redacted:npm]": 1}
+
+
+def test_secret_names_are_told_from_others() -> None:
+    secret = "password DB_PASSWORD userPassword client-secret apiKey Set-Cookie csrf accessToken"
+    secret += " refresh_token Authorization privateKey pwd aws_access_key"
+    other = "author passed compass tokenizer token_type secret_name key primary_key session_id"
+    other += " password_file cookie_path access_key_id authority"
+    names = f"{secret} {other}".split()
+    assert " ".join(name for name in names if is_secret_name(name)) == secret
+
+
+def test_masking_twice_changes_nothing_more() -> None:
+    lines = [line.format(SECRET) for line, _ in NAMED] + [each[0] for each in WHOLE.values()]
+    value: Any = {"lines": lines, "password": "x", "text": "\n".join(lines)}
+    masked = redacted(value)
+    assert redact(masked) == (masked, {})
+
+
+def test_what_hides_a_secret_is_stripped_before_it_is_looked_for() -> None:
+    secret = WHOLE["github"][0]
+    for between in ("\x1b[31m", "\u200b", "\x00", "\U000e0041"):
+        assert redacted(secret[:9] + between + secret[9:]) == "[redacted:github]"
+
+
+def test_text_is_stripped_of_what_deceives_the_eye() -> None:
+    assert stripped("\x1b]0;title\x07a\x1b[1;31mb\x1b[0m\x1b(Bc\x9b2Jd") == "abcd"
+    assert stripped("a\r\nb\rc\td\x00\x08\x7f\x85e") == "a\nb\nc\tde"
+    assert stripped("a\u202eb\u2066c\ufeffd\ud800e\uffff\U000e0041f") == "abcdef"
+    assert stripped("\x1b\x1b[31m[31m") == "[31m"
+
+
+def test_a_long_text_is_cut_with_a_mark_within_its_limit() -> None:
+    assert clean("Grüße", limit_bytes=7) == "Grüße"
+    head = clean("ü" * 100, limit_bytes=101)
+    assert head == "ü" * 34 + "\n[… cut: 68 of 200 bytes kept]"
+    both = clean("a" * 100 + "b" * 100, limit_bytes=100, tail=0.75)
+    assert both.startswith("aaa") and both.endswith("bbb") and both.count("b") > both.count("a")
+    for limit in (0, 10, 40, 41, 99, 150):
+        for tail in (0.0, 0.75):
+            assert len(clean("🙂" * 60, limit_bytes=limit, tail=tail).encode()) <= limit
+
+
+def test_what_is_too_long_or_too_deep_is_not_kept_unseen() -> None:
+    secret = WHOLE["npm"][0]
+    long = redacted("x " * (LONGEST // 2) + secret)
+    assert secret not in long and long.endswith(f"of {LONGEST + len(secret)} characters kept]")
+    deep: Any = secret
+    for _ in range(DEEPEST * 2):
+        deep = [deep]
+    masked, found = redact(deep)
+    assert found == {"depth": 1} and secret not in str(masked)
+
+
+SHORT = "://a:b ://: password_ password= password='_ --a-b-c- cookie:a= sk-aaaaaaa a a. \x1b] \x1b["
+HEADER = "-----BEGIN RSA " + "PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *SHORT.split(),
+        "password ",
+        "token: ",
+        "bearer ",
+        "authorization: ",
+        HEADER,
+        f"{HEADER}a ",
+        ".eyJaaaaaa",
+    ],
+)
+def test_no_text_takes_long(unit: str) -> None:
+    text = (unit * (65_536 // len(unit) + 1))[:65_536]
+    before = time.process_time()
+    redact(text)
+    assert time.process_time() - before < 0.3

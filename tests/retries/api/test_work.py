@@ -1,0 +1,285 @@
+"""The agent's loop and the producers' calls over HTTP."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from ledger.models import Agent, Attempt, DeadLetter, Task
+from retries.models import Escalation
+
+pytestmark = pytest.mark.django_db
+
+
+def enqueue(api: Any, **body: Any) -> str:
+    response = api("POST", "/tasks", {"agent": "coder", "type": "code"} | body)
+    assert response.status_code == 201, response.content
+    id: str = response.body["id"]
+    return id
+
+
+def claim(coder: Any, **body: Any) -> dict[str, Any]:
+    response = coder("POST", "/claims", body or None)
+    assert response.status_code == 200, response.content
+    found: dict[str, Any] = response.body
+    return found
+
+
+def test_the_loop(coder: Any, operator: Any) -> None:
+    """S3.39 over HTTP, with a retry in between."""
+    id = enqueue(operator, title="Create it", backoff={"base_delay_ms": 0})
+    found = claim(coder, worker_id="ci-7")
+    one = found["data"][0]
+    assert one["task"]["id"] == id and one["task"]["state"] == "running"
+    assert one["attempt"]["number"] == 1 and one["attempt"]["heartbeat_every_s"] == 100
+    at = f"/attempts/{one['attempt']['id']}"
+    beat = coder("POST", f"{at}/heartbeat", {"progress": {"message": "half", "percent": 50}})
+    assert beat.body["abort_requested"] is False
+    said = {
+        "status": "failure",
+        "failure": {"type": "verification_failed", "message": "1 failed"},
+        "reclaim": True,
+    }
+    decision = coder("POST", f"{at}/result", said).body
+    assert decision["decision"] == "retry" and decision["retry"]["number"] == 2
+    last = coder("POST", f"/attempts/{decision['retry']['attempt']}/result", {"status": "success"})
+    assert last.body["decision"] == "done"
+    task = operator("GET", f"/tasks/{id}").body
+    assert (task["state"], task["attempts"], task["retry_count"]) == ("done", 2, 1)
+    attempts = operator("GET", f"/tasks/{id}/attempts").body["data"]
+    assert [each["outcome"] for each in attempts] == ["success", "failure"]
+    assert attempts[1]["failure"]["message"] == "1 failed"
+    assert attempts[1]["progress"] == {"message": "half", "percent": 50}
+    events = operator("GET", f"/tasks/{id}/events").body["data"]
+    assert [each["type"] for each in events] == [
+        "task.created",
+        "task.claimed",
+        "task.retry_scheduled",
+        "task.claimed",
+        "task.completed",
+    ]
+
+
+def test_an_empty_claim_says_why_and_when(coder: Any, operator: Any) -> None:
+    found = claim(coder)
+    assert (found["data"], found["reason"], found["next_due_in_ms"]) == ([], "no_task", None)
+    assert found["retry_after_s"] > 0
+    enqueue(operator, backoff={"base_delay_ms": 20_000, "jitter": False})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    assert 15_000 < claim(coder)["next_due_in_ms"] <= 20_000
+
+
+def test_plain_exit_codes(coder: Any, operator: Any) -> None:
+    id = enqueue(operator, payload={"verify": {"command": "make test"}}, max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    response = coder(
+        "POST",
+        f"/attempts/{at}/exit/2",
+        b"\x1b[31mred\x1b[0m \x00 1 failed",
+        Content_Type="text/plain",
+    )
+    assert response.body["decision"] == "failed"
+    assert response["Output-Limit"] == "65536"
+    failure = operator("GET", f"/attempts/{at}").body["failure"]
+    assert failure["type"] == "verification_failed" and failure["message"] == "red  1 failed"
+    letter = operator("GET", "/dead-letters").body["data"][0]
+    assert letter["task"] == id and letter["error"] == "red  1 failed"
+
+
+def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    assert coder("POST", f"/attempts/{at}/release").body["state"] == "queued"
+    response = coder("POST", f"/attempts/{at}/result", {"status": "success"})
+    assert (response.status_code, response.body["code"]) == (409, "lease_lost")
+    assert operator("GET", f"/tasks/{id}").body["state"] == "queued"
+
+
+def test_a_different_second_report_is_refused(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    first = coder("POST", f"/attempts/{at}/result", {"status": "success", "result": 1}).body
+    assert coder("POST", f"/attempts/{at}/result", {"status": "success", "result": 1}).body == first
+    response = coder("POST", f"/attempts/{at}/result", {"status": "success", "result": 2})
+    assert (response.status_code, response.body["code"]) == (409, "attempt_already_reported")
+
+
+def test_a_verification_that_is_required(coder: Any, operator: Any) -> None:
+    enqueue(operator, payload={"verify": {"command": "make", "required": True, "expect_exit": 3}})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    response = coder("POST", f"/attempts/{at}/result", {"status": "success"})
+    assert (response.status_code, response.body["code"]) == (422, "verification_missing")
+    good = {"status": "success", "verification": {"exit_code": 3}}
+    assert coder("POST", f"/attempts/{at}/result", good).body["decision"] == "done"
+
+
+def test_abort_is_cooperative(coder: Any, operator: Any) -> None:
+    waits, runs = enqueue(operator), enqueue(operator, priority=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    assert operator("POST", f"/tasks/{waits}/abort").body["state"] == "aborted"
+    assert operator("POST", f"/tasks/{runs}/abort").body["abort_requested"] is True
+    assert coder("POST", f"/attempts/{at}/heartbeat").body["abort_requested"] is True
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "success"}).body
+    assert (decision["decision"], decision["reason"]) == ("aborted", "user_abort")
+    response = operator("POST", f"/tasks/{runs}/abort")
+    assert (response.status_code, response.body["current"]) == (409, "aborted")
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("permission_denied", "failure"), ("impossible", "blocked")]
+)
+def test_hopeless_codes_ask_a_person_at_once(
+    coder: Any, operator: Any, code: str, status: str
+) -> None:
+    """S1.10"""
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {"status": status, "failure": {"code": code, "message": "no"}}
+    decision = coder("POST", f"/attempts/{at}/result", said).body
+    assert (decision["decision"], decision["reason"]) == ("escalated", code)
+    assert operator("GET", f"/tasks/{id}").body["retry_count"] == 0
+    asked = operator("GET", f"/escalations/{decision['escalation']['id']}").body
+    assert (asked["task"], asked["reason"], asked["message"]) == (id, code, "no")
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "limit"),
+    [("retry", "queued", 4), ("fix", "queued", 2), ("skip", "skipped", 3), ("abort", "aborted", 3)],
+)
+def test_a_person_answers(coder: Any, operator: Any, answer: str, state: str, limit: int) -> None:
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {"status": "failure", "failure": {"code": "permission_denied"}}
+    asked = coder("POST", f"/attempts/{at}/result", said).body["escalation"]["id"]
+    assert coder("POST", f"/escalations/{asked}/resolve", {"action": "retry"}).status_code == 403
+    body = {"action": answer} | ({"instruction": "use sudo"} if answer == "fix" else {})
+    response = operator("POST", f"/escalations/{asked}/resolve", body)
+    assert response.status_code == 200, response.content
+    task = operator("GET", f"/tasks/{id}").body
+    assert (task["state"], task["attempt_limit"]) == (state, limit)
+
+
+def test_aborting_withdraws_the_question(coder: Any, operator: Any) -> None:
+    id = enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "failure"}).body
+    assert decision["reason"] == "max_retries_exceeded"
+    assert operator("POST", f"/tasks/{id}/abort").body["state"] == "aborted"
+    assert Escalation.objects.get().state == "withdrawn"
+
+
+def test_a_producer_can_not_end_what_a_person_is_asked(
+    coder: Any, operator: Any, api: Callable[..., Any]
+) -> None:
+    id = enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    response = api("orchestrator")("POST", f"/tasks/{id}/abort")
+    assert (response.status_code, response.body["code"]) == (409, "invalid_transition")
+
+
+def test_make_and_claim_in_one_call(coder: Any) -> None:
+    response = coder("POST", "/tasks?claim=true", {"type": "shell", "title": "make test"})
+    assert response.status_code == 201
+    assert response.body["data"][0]["task"]["state"] == "running"
+    assert response.body["data"][0]["task"]["agent"] == "coder"
+
+
+def test_only_agents_start_what_they_enqueue(operator: Any, agent: Agent) -> None:
+    response = operator("POST", "/tasks?claim=true", {"agent": "coder", "type": "x"})
+    assert (response.status_code, response.body["code"]) == (403, "scope_missing")
+    assert not Task.objects.exists()
+
+
+def test_named_tasks(coder: Any, operator: Any) -> None:
+    one, two = enqueue(operator), enqueue(operator)
+    assert claim(coder, task=two)["data"][0]["task"]["id"] == two
+    response = coder("POST", "/claims", {"task": two})
+    assert (response.status_code, response.body["code"]) == (409, "invalid_transition")
+    assert (response.body["current"], "done" in response.body["allowed"]) == ("running", True)
+    assert coder("POST", f"/tasks/{one}/start").body["data"][0]["task"]["id"] == one
+    unknown = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
+    assert coder("POST", "/claims", {"task": unknown}).status_code == 404
+
+
+def test_nobody_else_s(api: Callable[..., Any], coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    from tests.factories import make_agent
+
+    other = api("agent", agent=make_agent("other"))
+    for method, path in (
+        ("GET", f"/tasks/{id}"),
+        ("GET", f"/tasks/{id}/attempts"),
+        ("GET", f"/tasks/{id}/events"),
+        ("POST", f"/tasks/{id}/start"),
+        ("GET", f"/attempts/{at}"),
+        ("POST", f"/attempts/{at}/heartbeat"),
+        ("POST", f"/attempts/{at}/release"),
+        ("POST", f"/attempts/{at}/exit/0"),
+    ):
+        assert other(method, path).status_code == 404, path
+    assert other("POST", f"/attempts/{at}/result", {"status": "success"}).status_code == 404
+    assert Attempt.objects.get().outcome is None
+
+
+def test_bulk_is_all_or_nothing(operator: Any, agent: Agent) -> None:
+    good = {"agent": "coder", "type": "code"}
+    made = operator("POST", "/tasks/bulk", {"tasks": [good, good | {"priority": 3}]})
+    assert made.status_code == 201 and len(made.body["data"]) == 2
+    response = operator("POST", "/tasks/bulk", {"tasks": [good, good | {"type": "no spaces"}]})
+    assert response.status_code == 422
+    assert response.body["errors"][0]["pointer"] == "/tasks/1/type"
+    assert Task.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"priority": "high"}, "validation_error"),
+        ({"agent": "nobody"}, "unknown_agent"),
+        ({"max_attempts": 0}, "validation_error"),
+        ({"payload": {"verify": {"timeout_s": "long"}}}, "validation_error"),
+        ({"needs": ["01a1fe6d-9b01-7830-98b6-0164ecc5924c"]}, "unknown_dependency"),
+        ({"nonsense": 1}, "validation_error"),
+    ],
+)
+def test_what_does_not_fit(operator: Any, agent: Agent, body: dict[str, Any], code: str) -> None:
+    response = operator("POST", "/tasks", {"agent": "coder", "type": "code"} | body)
+    assert (response.status_code, response.body["code"]) == (422, code)
+    assert not Task.objects.exists()
+
+
+def test_a_large_payload(operator: Any, agent: Agent) -> None:
+    with override_settings():
+        response = operator(
+            "POST", "/tasks", {"agent": "coder", "type": "x", "payload": "x" * 262_144}
+        )
+    assert (response.status_code, response.body["code"]) == (413, "payload_too_large")
+
+
+def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
+    """S3.47"""
+    id = enqueue(operator, payload={"password": "hunter2", "url": "https://a:b" + "@x.example/"})
+    task = operator("GET", f"/tasks/{id}").body
+    assert "hunter2" not in str(task["payload"]) and ":b@" not in str(task["payload"])
+    assert sum(task["redactions"].values()) == 2
+
+
+def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> None:
+    for _ in range(2):
+        enqueue(operator, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    one, two = (str(letter.pk) for letter in DeadLetter.objects.order_by("id"))
+    replayed = operator("POST", f"/dead-letters/{one}/replay").body
+    assert replayed["closed_as"] == "replayed"
+    assert claim(coder)["data"][0]["task"]["id"] == replayed["replayed_as"]
+    gone = operator("POST", f"/dead-letters/{two}/dismiss", {"note": "old"}).body
+    assert (gone["closed_as"], gone["note"]) == ("dismissed", "old")
+    again = operator("POST", f"/dead-letters/{two}/replay")
+    assert (again.status_code, again.body["code"]) == (409, "invalid_transition")
+    assert coder("POST", f"/dead-letters/{one}/replay").status_code == 403
+    assert len(operator("GET", "/dead-letters?state=open").body["data"]) == 0

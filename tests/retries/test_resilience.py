@@ -1,0 +1,103 @@
+"""The one call that does it all: enqueue, start, retry, report."""
+
+from typing import Any
+
+import pytest
+
+from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
+from ledger.states import BreakerState, TaskState
+from retries import breaker
+from retries.breaker import CircuitBreakerOpen
+from retries.resilience import execute_agent_task_with_resilience
+from retries.strategy import RetryConfig, RetryStrategy
+from tests.factories import make_agent
+
+pytestmark = pytest.mark.django_db
+
+HASTY = RetryStrategy(RetryConfig(base_delay_ms=0))
+
+
+class Worker:
+    """Does agents' tasks, but fails the first `failures` times."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.calls: list[tuple[str, str, Any]] = []
+
+    def __call__(self, *call: Any) -> dict[str, int]:
+        self.calls.append(call)
+        if len(self.calls) <= self.failures:
+            raise ValueError(f"failure {len(self.calls)}")
+        return {"built": len(self.calls)}
+
+
+def execute(work: Any) -> Any:
+    payload = {"ref": "main"}
+    return execute_agent_task_with_resilience("coder", "build", payload, work, strategy=HASTY)
+
+
+def path(task: Task) -> list[str]:
+    """The states that the task went through."""
+    events = Event.objects.filter(subject_id=task.pk).exclude(to_state=None).order_by("id")
+    return [str(state) for state in events.values_list("to_state", flat=True)]
+
+
+@pytest.mark.parametrize("failures", [0, 3])
+def test_a_success_is_stored_and_returned(agent: Agent, failures: int) -> None:
+    """S3.39, S3.43: what fails for a while does not lose the task."""
+    worker = Worker(failures)
+    expected = {"built": failures + 1}
+    assert execute(worker) == expected
+    assert worker.calls == [("coder", "build", {"ref": "main"})] * (failures + 1)
+    task = Task.objects.get()
+    assert (task.agent, task.result, task.error) == (agent, expected, None)
+    assert path(task) == ["queued", "running", "done"]
+
+
+def test_a_lasting_failure_is_reported_once_and_raised(agent: Agent) -> None:
+    """S3.40, S3.43"""
+    worker = Worker(99)
+    with pytest.raises(ValueError, match="failure 4"):
+        execute(worker)
+    task = Task.objects.get()
+    assert len(worker.calls) == 4 and Attempt.objects.count() == 1
+    assert path(task) == ["queued", "running", "failed"]
+    assert DeadLetter.objects.get().task == task
+    assert DeadLetter.objects.get().error == "ValueError: failure 4"
+    assert Breaker.objects.get().failures == 1
+
+
+def test_an_open_circuit_blocks_the_task_without_a_call(agent: Agent) -> None:
+    """S3.41"""
+    breaker.trip([agent], reason="", actor=breaker.SYSTEM)
+    worker = Worker()
+    with pytest.raises(CircuitBreakerOpen, match="Circuit breaker 'coder' is OPEN"):
+        execute(worker)
+    task = Task.objects.get()
+    assert (task.state, task.blocked_reason) == (TaskState.BLOCKED, "breaker_open")
+    assert not worker.calls and not DeadLetter.objects.exists()
+
+
+def test_an_open_circuit_within_the_function_does_not_bury_the_task(agent: Agent) -> None:
+    """S3.41"""
+
+    def work(*call: Any) -> None:
+        raise CircuitBreakerOpen("model")
+
+    with pytest.raises(CircuitBreakerOpen, match="model"):
+        execute(work)
+    assert path(Task.objects.get()) == ["queued", "running", "retry"]
+    assert not DeadLetter.objects.exists()
+
+
+def test_the_fifth_lasting_failure_opens_the_circuit(agent: Agent) -> None:
+    """S3.31, S3.52: another agent goes on."""
+    for _ in range(5):
+        with pytest.raises(ValueError):
+            execute(Worker(99))
+    assert Breaker.objects.get().state == BreakerState.OPEN
+    with pytest.raises(CircuitBreakerOpen):
+        execute(Worker())
+    make_agent("other")
+    done = execute_agent_task_with_resilience("other", "build", None, Worker())
+    assert done == {"built": 1}

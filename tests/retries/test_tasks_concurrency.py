@@ -1,0 +1,157 @@
+"""Many at once: locks are held on one connection and tried from others."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection, connections, transaction
+
+from ledger.audit import audit
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
+from ledger.states import TaskState
+from ledger.tokens import Known
+from retries import claims, leases, reports
+from retries.breaker import CircuitBreakerOpen
+from retries.reports import LeaseLost, Report
+from tests.factories import MINUTE, NOW
+from tests.retries.test_tasks_flow import attempt_of, claim, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What `count` threads return, or the exception of each, all let go together."""
+    gate, found = threading.Barrier(count), [None] * count
+
+    def run(n: int) -> None:
+        try:
+            connection.ensure_connection()
+            gate.wait(10)
+            found[n] = work(n)
+        except Exception as error:
+            found[n] = error
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return found
+
+
+def test_every_task_is_claimed_once(agent: Agent) -> None:
+    ids = {make_task(agent) for _ in range(24)}
+
+    def work(_: int) -> list[UUID]:
+        got = []
+        while rows := claim(agent).rows:
+            got.append(rows[0]["id"])
+        return got
+
+    found = at_once(6, work)
+    taken = [id for each in found for id in each]
+    assert sorted(taken) == sorted(ids)
+    assert Attempt.objects.filter(outcome=None).count() == 24
+    assert list(audit()) == []
+
+
+def test_a_claim_passes_over_a_row_that_somebody_holds(agent: Agent) -> None:
+    first, second = make_task(agent), make_task(agent)
+    with transaction.atomic():
+        Task.objects.select_for_update().get(pk=first)
+        (found,) = at_once(1, lambda _: claim(agent))
+        assert found.rows[0]["id"] == second
+
+
+def test_two_reports_at_once_have_one_winner(agent: Agent) -> None:
+    """S3.21"""
+    id = make_task(agent)
+    attempt = attempt_of(claim(agent))
+    said = [Report(status="failure", message=f"worker {n}") for n in range(4)]
+
+    def work(n: int) -> Any:
+        return reports.report(attempt, said[n], caller=Known(SYSTEM, agent=agent), now=NOW)
+
+    found = at_once(4, work)
+    assert sum(not isinstance(each, Exception) for each in found) == 1
+    task = Task.objects.get(pk=id)
+    assert (task.retry_count, task.failures.count()) == (1, 1)
+
+
+def test_success_against_the_end_of_the_lease(agent: Agent) -> None:
+    """The row decides: either it is done, or it is a timeout and the report is told so."""
+    later = NOW + MINUTE * 6
+    for _ in range(5):
+        id = make_task(agent)
+        attempt = attempt_of(claim(agent, task=id))
+        report, _ = at_once(
+            2,
+            lambda n, attempt=attempt: (
+                reports.succeeded(attempt, now=later) if n == 0 else leases.expire(now=later)
+            ),
+        )
+        task = Task.objects.get(pk=id)
+        if isinstance(report, LeaseLost):
+            assert task.state == TaskState.RETRY
+        else:
+            assert task.state == TaskState.DONE
+        assert Event.objects.filter(subject_id=id).count() == 3
+
+
+def test_two_needs_that_end_together_free_their_dependent(agent: Agent) -> None:
+    for _ in range(5):
+        needs = [make_task(agent) for _ in range(3)]
+        waits = make_task(agent, needs=needs)
+        attempts = [attempt_of(claim(agent, task=each)) for each in needs]
+        at_once(3, lambda n, attempts=attempts: reports.succeeded(attempts[n], now=NOW))
+        task = Task.objects.get(pk=waits)
+        assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
+
+
+def test_one_probe_when_ten_ask_at_once(agent: Agent) -> None:
+    """A half-open breaker lets one attempt through, and frees its slot whatever ends it."""
+    for _ in range(12):
+        make_task(agent)
+    Breaker.objects.create(agent=agent, state="open", failures=5, opened_at=NOW, updated_at=NOW)
+    early = claim(agent, now=NOW + timedelta(seconds=59))
+    assert (early.reason, early.retry_after_s) == ("breaker_open", 1)
+    now = NOW + timedelta(seconds=61)
+    found = at_once(10, lambda _: claim(agent, now=now))
+    assert [each for each in found if isinstance(each, Exception)] == []
+    got = [each for each in found if each.rows]
+    assert len(got) == 1 and Attempt.objects.filter(outcome=None).count() == 1
+    assert all(each.reason == "breaker_open" for each in found if not each.rows)
+    reports.release(attempt_of(got[0]), caller=Known(SYSTEM, agent=agent), now=now)
+    assert len(claim(agent, now=now).rows) == 1
+
+
+def test_an_open_breaker_blocks_what_is_asked_for_by_name(agent: Agent) -> None:
+    """S3.41, S3.42"""
+    id = make_task(agent)
+    Breaker.objects.create(agent=agent, state="open", failures=5, opened_at=NOW, updated_at=NOW)
+    with pytest.raises(CircuitBreakerOpen, match="Circuit breaker 'coder' is OPEN"):
+        claims.start(id, now=NOW)
+    task = Task.objects.get(pk=id)
+    assert (task.state, task.blocked_reason) == (TaskState.BLOCKED, "breaker_open")
+    assert leases.breakers(now=NOW + timedelta(seconds=59)) == {"half_open": 0, "unblocked": 0}
+    assert leases.breakers(now=NOW + timedelta(seconds=60)) == {"half_open": 1, "unblocked": 1}
+    task.refresh_from_db()
+    assert (task.state, task.blocked_reason) == (TaskState.QUEUED, None)
+    assert not DeadLetter.objects.exists()
+
+
+def test_five_failures_open_the_breaker(agent: Agent) -> None:
+    """S3.31"""
+    for number in range(5):
+        make_task(agent)
+        assert claim(agent).rows, number
+        live = Attempt.objects.get(outcome=None)
+        reports.failed(live.pk, "it broke", now=NOW)
+    assert Breaker.objects.get().state == "open"
+    assert claim(agent).reason == "breaker_open"
