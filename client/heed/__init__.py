@@ -1,7 +1,22 @@
-"""The agent's side of Heed: instructions that are acknowledged or chased."""
+"""The agent's side of Heed: instructions that are chased, tasks that are retried or buried."""
 
+from heed.attempts import AsyncLiveAttempt, LiveAttempt
 from heed.client import AsyncClient, Client
-from heed.models import Acked, Agent, Instruction, Me, Numbers, Pulled, Stats
+from heed.models import (
+    Acked,
+    Agent,
+    Attempt,
+    Claim,
+    Claimed,
+    Decision,
+    Heartbeat,
+    Instruction,
+    Me,
+    Numbers,
+    Pulled,
+    Stats,
+    Task,
+)
 from heed.problems import HeedError, ServerAway
 from heed.settings import NotConfigured
 from heed.version import __version__
@@ -10,14 +25,22 @@ __all__ = [
     "Acked",
     "Agent",
     "AsyncClient",
+    "AsyncLiveAttempt",
+    "Attempt",
+    "Claim",
+    "Claimed",
     "Client",
+    "Decision",
+    "Heartbeat",
     "HeedError",
     "Instruction",
+    "LiveAttempt",
     "Me",
     "NotConfigured",
     "Numbers",
     "Pulled",
     "ServerAway",
     "Stats",
+    "Task",
     "__version__",
 ]

@@ -14,14 +14,15 @@ EPILOG = """environment:
   HEED_TOKEN       the token to speak with
   HEED_TOKEN_FILE  or a file that holds it
 
-exit status: 0 done, 1 refused, 2 wrong usage, 69 server away"""
+exit status: 0 done, 1 refused, 2 wrong usage, 3 no task, 69 server away;
+             of `run`, that of its command"""
 
 
 def parser_of(runs: Runs) -> argparse.ArgumentParser:
     """The parser of the whole command; `runs` says what runs for each of its parts."""
     parser = argparse.ArgumentParser(
         prog="heed",
-        description="Instructions that are acknowledged or chased.",
+        description="Instructions that are chased until heeded, tasks until they are done.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -71,6 +72,58 @@ def _add_signal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="JSON", nargs="?", help="an object; - reads it from stdin")
 
 
+def _add_enqueue(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT")
+    parser.add_argument("type", metavar="TYPE", help="such as code or review")
+    parser.add_argument("payload", metavar="JSON", nargs="?", help="what it is about; - for stdin")
+    parser.add_argument("--title", metavar="TEXT")
+    parser.add_argument("--priority", type=int, metavar="N", help="higher ones go first")
+    parser.add_argument(
+        "--needs", action="append", metavar="ID", help="wait for this task; may be repeated"
+    )
+    parser.add_argument("--on-exhausted", choices=["escalate", "dead_letter"])
+    parser.add_argument("--register", action="store_true", help="make the agent if it is new")
+    parser.add_argument("--json", action="store_true", help="print the whole task")
+    _add_limits(parser)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--max-attempts", type=int, metavar="N", help="the first one included")
+    parser.add_argument("--lease", type=int, metavar="SECONDS", help="how long without a heartbeat")
+    parser.add_argument("--timeout", type=int, metavar="SECONDS", help="how long an attempt lasts")
+
+
+def _add_claim(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--task", metavar="ID", help="this one and no other")
+    parser.add_argument("--worker", metavar="NAME", help="who claims; gets back what it holds")
+    parser.add_argument("--lease", type=int, metavar="SECONDS", help="how long without a heartbeat")
+    parser.add_argument("--json", action="store_true", help="print attempt and task")
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("attempt", metavar="ATTEMPT")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--status", choices=["success", "failure", "blocked"])
+    how.add_argument("--exit", type=int, metavar="CODE", help="of a command; its output on stdin")
+    parser.add_argument("--summary", metavar="TEXT")
+    parser.add_argument("--result", metavar="JSON", help="what the task was for")
+    parser.add_argument("--message", metavar="TEXT", help="what went wrong; - reads it from stdin")
+    parser.add_argument("--type", metavar="TYPE", help="of a failure, such as execution_error")
+    parser.add_argument("--code", metavar="CODE", help="of a failure, such as permission_denied")
+    parser.add_argument("--final", action="store_true", help="no further attempt can help")
+    parser.add_argument("--json", action="store_true", help="print the whole decision")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "heed run [options] -- COMMAND [ARGUMENT …]"
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--task", metavar="ID", help="this task, not the next one")
+    which.add_argument("--name", metavar="TEXT", help="a new task of this title")
+    parser.add_argument("--type", metavar="TYPE", help="of the new task (command)")
+    _add_limits(parser)
+    parser.add_argument("command", metavar="COMMAND", nargs="+", help="what to run")
+
+
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     """It needs no arguments of its own."""
 
@@ -80,6 +133,10 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pull": ("Take the instructions that wait for this agent.", _add_pull),
     "ack": ("Acknowledge instructions by their ids.", _add_ack),
     "signal": ("Report an event; prints the ids it settles.", _add_signal),
+    "enqueue": ("Put a task into an agent's queue; prints its id.", _add_enqueue),
+    "claim": ("Start the agent's next task; prints the attempt's id.", _add_claim),
+    "report": ("End an attempt; prints what becomes of the task.", _add_report),
+    "run": ("Run a command as an attempt at a task.", _add_run),
     "doctor": ("Say whether URL, token and server are well.", _add_doctor),
 }
 

@@ -1,4 +1,4 @@
-"""The calls of the API, one function each: arguments in, a Call out."""
+"""The calls of the API but for tasks, one function each: arguments in, a Call out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PAGE = 100
 
 def health() -> Call[Mapping[str, Any]]:
     """Whether the server answers at all; needs no token."""
-    return Call("GET", "/healthz", _object)
+    return Call("GET", "/healthz", json_object)
 
 
 def ready() -> Call[Mapping[str, Any]]:
     """Whether the server's parts are well; needs no token."""
-    return Call("GET", "/readyz", _object)
+    return Call("GET", "/readyz", json_object)
 
 
 def me() -> Call[Me]:
@@ -58,7 +58,7 @@ def send(
         "on_failed": on_failed,
         "register": register,
     }
-    body = {"agent": agent, "content": content, **_given(options)}
+    body = {"agent": agent, "content": content, **given(options)}
     key = idempotency_key or new_key()
     return Call("POST", "/v1/instructions", Instruction.read, body, idempotency_key=key)
 
@@ -70,18 +70,18 @@ def pull(limit: int = 10) -> Call[Pulled]:
 
 def get(id: str) -> Call[Instruction]:
     """One instruction as it is now."""
-    return Call("GET", f"/v1/instructions/{_part(id)}", Instruction.read)
+    return Call("GET", f"/v1/instructions/{part(id)}", Instruction.read)
 
 
 def cancel(id: str) -> Call[Instruction]:
     """Takes an instruction back; refused once it is settled."""
-    return Call("POST", f"/v1/instructions/{_part(id)}/cancel", Instruction.read, {})
+    return Call("POST", f"/v1/instructions/{part(id)}/cancel", Instruction.read, {})
 
 
 def ack(id: str, *, outcome: Outcome | None = None, note: str | None = None) -> Call[Instruction]:
     """Acknowledges one instruction; a second time changes nothing."""
-    body = _given({"outcome": outcome, "note": note})
-    return Call("POST", f"/v1/instructions/{_part(id)}/ack", Instruction.read, body)
+    body = given({"outcome": outcome, "note": note})
+    return Call("POST", f"/v1/instructions/{part(id)}/ack", Instruction.read, body)
 
 
 def acks(ids: Sequence[str]) -> tuple[Call[tuple[Acked, ...]], ...]:
@@ -95,8 +95,8 @@ def instructions(
 ) -> Call[Page[Instruction]]:
     """Instructions, newest first; `state` is one state or several."""
     states = state if state is None or isinstance(state, str) else ",".join(state)
-    params = _given({"state": states, "agent": agent, "limit": str(PAGE)})
-    return Call("GET", "/v1/instructions", _page(Instruction.read), params=params)
+    params = given({"state": states, "agent": agent, "limit": str(PAGE)})
+    return Call("GET", "/v1/instructions", page_of(Instruction.read), params=params)
 
 
 def signal(type: str, data: Mapping[str, Any] | None = None) -> Call[tuple[str, ...]]:
@@ -113,7 +113,7 @@ def stats(window: str = "24h") -> Call[Stats]:
 def agents() -> Call[Page[Agent]]:
     """The agents of the project."""
     params = {"limit": str(PAGE)}
-    return Call("GET", "/v1/agents", _page(Agent.read), params=params)
+    return Call("GET", "/v1/agents", page_of(Agent.read), params=params)
 
 
 def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
@@ -131,20 +131,20 @@ def _ids(answer: Any) -> tuple[str, ...]:
     return tuple(answer["acknowledged"])
 
 
-def _page(read: Callable[[Any], T]) -> Callable[[Any], Page[T]]:
+def page_of(read: Callable[[Any], T]) -> Callable[[Any], Page[T]]:
     return lambda data: Page(tuple(read(row) for row in data["data"]), data.get("next_cursor"))
 
 
-def _object(data: Any) -> Mapping[str, Any]:
+def json_object(data: Any) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise TypeError("not a JSON object")
     return data
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _part(id: str) -> str:
+def part(id: str) -> str:
     # An id is one part of the path, whatever a caller hands in.
     return quote(id, safe="") or "-"

@@ -1,9 +1,8 @@
-"""The command `heed`: send, pull, ack, signal, doctor."""
+"""The command `heed`: what it does with instructions, and `doctor`."""
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import sys
@@ -11,30 +10,39 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heed import doctor
+from heed import doctor, work
 from heed.arguments import Runs, parser_of, with_match
 from heed.client import Client
 from heed.models import Pulled
 from heed.problems import HeedError, ServerAway
-from heed.settings import NotConfigured
+from heed.terminal import (
+    INTERRUPTED,
+    OK,
+    REFUSED,
+    complain,
+    exit_status,
+    json_object,
+    note,
+    pretty,
+    say,
+    speak_utf8,
+    text_of,
+)
 
-OK, REFUSED, USAGE, AWAY, INTERRUPTED = 0, 1, 2, 69, 130
 FOLLOW_S = 5.0
 LONGEST_FOLLOW_S = 60.0
 OBJECT = """For example: '{"command": "python3"}'"""
-# Where this command has other words for it than the API.
-HINTS = {"unknown_agent": "Use one of the nearest names, or --register to make it known."}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit status."""
-    _speak_utf8()
+    speak_utf8()
     args = parser_of(RUNS).parse_args(with_match(sys.argv[1:] if argv is None else argv))
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
     except HeedError as error:
-        _complain(error)
+        complain(error)
         return exit_status(error)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -44,19 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
-def exit_status(error: HeedError) -> int:
-    """The exit status that an error stands for."""
-    if isinstance(error, (NotConfigured, WrongUsage)):
-        return USAGE
-    return AWAY if isinstance(error, ServerAway) else REFUSED
-
-
 def send(args: argparse.Namespace) -> int:
     """Prints the id of the instruction; says so where the same one waits already."""
     with Client(args.url) as heed:
         sent = heed.instructions.send(
             args.agent,
-            _text(args.text),
+            text_of(args.text),
             tracked=False if args.plain else None,
             max_retries=args.max_retries,
             expect=_expectation(args),
@@ -65,8 +66,8 @@ def send(args: argparse.Namespace) -> int:
             register=args.register or None,
         )
     if sent.deduplicated:
-        _note(f"The same instruction waits for {args.agent} already; nothing new was sent.")
-    _print(_pretty(sent.raw) if args.json else sent.id)
+        note(f"The same instruction waits for {args.agent} already; nothing new was sent.")
+    say(pretty(sent.raw) if args.json else sent.id)
     return OK
 
 
@@ -77,9 +78,9 @@ def pull(args: argparse.Namespace) -> int:
             return _follow(heed, args)
         pulled = heed.instructions.pull(args.limit)
     if args.json:
-        _print(_pretty(pulled.raw))
+        say(pretty(pulled.raw))
     elif pulled:
-        _print(_texts(pulled))
+        say(_texts(pulled))
     return OK
 
 
@@ -88,9 +89,9 @@ def _follow(heed: Client, args: argparse.Namespace) -> int:
     while True:
         pulled, wait = _pull_or_wait(heed, args.limit)
         for instruction in pulled if args.json else ():
-            _print(json.dumps(instruction.raw, ensure_ascii=False))
+            say(json.dumps(instruction.raw, ensure_ascii=False))
         if pulled and not args.json:
-            _print(before + _texts(pulled))
+            say(before + _texts(pulled))
             before = "\n"
         time.sleep(wait)
 
@@ -101,7 +102,7 @@ def _pull_or_wait(heed: Client, limit: int) -> tuple[Pulled, float]:
     except HeedError as error:
         if not error.retryable:
             raise
-        _complain(error)
+        complain(error)
         return Pulled(), error.retry_after_s or FOLLOW_S
     # Never at once after an empty answer, whatever it says: that would spin.
     wait = pulled.retry_after_s if pulled else pulled.retry_after_s or FOLLOW_S
@@ -123,21 +124,23 @@ def _ack_one(heed: Client, id: str, args: argparse.Namespace) -> bool:
     except HeedError as error:
         if error.status not in {404, 422}:
             raise
-        _complain(error, subject=id)
+        complain(error, subject=id)
         return False
-    _print(f"{id} {acked.state}{' (too late to count)' if acked.late else ''}")
+    say(f"{id} {acked.state}{' (too late to count)' if acked.late else ''}")
     return True
 
 
 def signal(args: argparse.Namespace) -> int:
     """Prints the ids that the signal acknowledged."""
-    data = _json_object(_text(args.data), what="the signal's data") if args.data else {}
+    data = (
+        json_object(text_of(args.data), what="The signal's data", hint=OBJECT) if args.data else {}
+    )
     with Client(args.url) as heed:
         acknowledged = heed.signal(args.type, data)
     for id in acknowledged:
-        _print(id)
+        say(id)
     if not acknowledged:
-        _note("No instruction waits for this signal.")
+        note("No instruction waits for this signal.")
     return OK
 
 
@@ -145,11 +148,21 @@ def examine(args: argparse.Namespace) -> int:
     """Prints one line for each thing looked at; 1 if one of them fails."""
     findings = doctor.examine(args.url)
     for finding in findings:
-        _print(finding.line)
+        say(finding.line)
     return REFUSED if any(finding.level == "fail" for finding in findings) else OK
 
 
-RUNS: Runs = {"send": send, "pull": pull, "ack": ack, "signal": signal, "doctor": examine}
+RUNS: Runs = {
+    "send": send,
+    "pull": pull,
+    "ack": ack,
+    "signal": signal,
+    "enqueue": work.enqueue,
+    "claim": work.claim,
+    "report": work.report,
+    "run": work.run,
+    "doctor": examine,
+}
 
 
 def _expectation(args: argparse.Namespace) -> Mapping[str, Any] | None:
@@ -157,63 +170,11 @@ def _expectation(args: argparse.Namespace) -> Mapping[str, Any] | None:
         return None
     if args.match is None:
         return {"type": args.expect}
-    return {"type": args.expect, "match": _json_object(args.match, what="what --expect matches")}
-
-
-def _json_object(text: str, *, what: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise _usage(f"{what.capitalize()} is not JSON: {error}.", OBJECT) from error
-    if not isinstance(value, dict):
-        raise _usage(f"{what.capitalize()} is not a JSON object.", OBJECT)
-    return value
-
-
-class WrongUsage(HeedError):
-    """An argument that cannot be meant."""
-
-
-def _usage(detail: str, hint: str = "") -> WrongUsage:
-    return WrongUsage(detail, code="usage", hint=hint)
-
-
-def _text(argument: str) -> str:
-    # The newline that ends a file or an echo is not part of what was said.
-    if argument != "-":
-        return argument
-    try:
-        return sys.stdin.read().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise _usage("What stdin gave is not UTF-8 text.") from error
+    return {
+        "type": args.expect,
+        "match": json_object(args.match, what="What --expect matches", hint=OBJECT),
+    }
 
 
 def _texts(pulled: Pulled) -> str:
     return "\n\n".join(instruction.text for instruction in pulled)
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
-
-
-def _note(text: str) -> None:
-    print(f"heed: {text}", file=sys.stderr)
-
-
-def _complain(error: HeedError, *, subject: str = "") -> None:
-    """One sentence, one hint, and the request's id for the server's log."""
-    said = f"{subject}: {error.sentence}" if subject else error.sentence
-    hint = HINTS.get(error.code, error.hint)
-    known = f"(request {error.request_id})" if error.request_id else ""
-    _note(" ".join(f"{said} {hint} {known}".split()))
-
-
-def _speak_utf8() -> None:
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            errors = "strict" if stream is sys.stdin else "replace"
-            stream.reconfigure(encoding="utf-8", errors=errors)

@@ -5,99 +5,36 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import AsyncIterator, Iterator
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from heed import calls, settings
+from heed.attempts import AsyncLiveAttempt, LiveAttempt
 from heed.core import Call, steps
 from heed.exchange import Answer, NoAnswer, Request, Wait
-from heed.models import Acked, Instruction
+from heed.groups import (
+    Agents,
+    AsyncAgents,
+    AsyncInstructions,
+    AsyncTasks,
+    Instructions,
+    Tasks,
+)
+from heed.models import Claimed
 from heed.resend import RETRIES
-from heed.verbs import AsyncListing, AsyncPerforms, AsyncVerb, Listing, Performs, Verb
+from heed.verbs import AsyncPerforms, AsyncVerb, Performs, Verb
 
 if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
-Ids = list[str] | tuple[str, ...]
 
 TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
-
-
-class _Group(Performs):
-    def __init__(self, client: Performs) -> None:
-        self._client = client
-
-    def perform(self, call: Call[T]) -> T:
-        return self._client.perform(call)
-
-
-class _AsyncGroup(AsyncPerforms):
-    def __init__(self, client: AsyncPerforms) -> None:
-        self._client = client
-
-    async def perform(self, call: Call[T]) -> T:
-        return await self._client.perform(call)
-
-
-class Agents(_Group):
-    list = Listing(calls.agents)
-
-
-class AsyncAgents(_AsyncGroup):
-    list = AsyncListing(calls.agents)
-
-
-class Instructions(_Group):
-    send = Verb(calls.send)
-    pull = Verb(calls.pull)
-    get = Verb(calls.get)
-    cancel = Verb(calls.cancel)
-    list = Listing(calls.instructions)
-
-    @overload
-    def ack(
-        self, ids: str, *, outcome: calls.Outcome | None = ..., note: str | None = ...
-    ) -> Instruction: ...
-
-    @overload
-    def ack(self, ids: Ids) -> tuple[Acked, ...]: ...
-
-    def ack(
-        self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
-    ) -> Instruction | tuple[Acked, ...]:
-        """Acknowledges one instruction, or a list of them with a result for each."""
-        if isinstance(ids, str):
-            return self.perform(calls.ack(ids, outcome=outcome, note=note))
-        _refuse_words_on_a_list(outcome, note)
-        return tuple(acked for call in calls.acks(ids) for acked in self.perform(call))
-
-
-class AsyncInstructions(_AsyncGroup):
-    send = AsyncVerb(calls.send)
-    pull = AsyncVerb(calls.pull)
-    get = AsyncVerb(calls.get)
-    cancel = AsyncVerb(calls.cancel)
-    list = AsyncListing(calls.instructions)
-
-    @overload
-    async def ack(
-        self, ids: str, *, outcome: calls.Outcome | None = ..., note: str | None = ...
-    ) -> Instruction: ...
-
-    @overload
-    async def ack(self, ids: Ids) -> tuple[Acked, ...]: ...
-
-    async def ack(
-        self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
-    ) -> Instruction | tuple[Acked, ...]:
-        """Acknowledges one instruction, or a list of them with a result for each."""
-        if isinstance(ids, str):
-            return await self.perform(calls.ack(ids, outcome=outcome, note=note))
-        _refuse_words_on_a_list(outcome, note)
-        return tuple([acked for call in calls.acks(ids) for acked in await self.perform(call)])
+SHORTEST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
 
 
 class Client(Performs):
@@ -119,6 +56,7 @@ class Client(Performs):
         self.timeout = timeout
         self.retries = retries
         self.instructions = Instructions(self)
+        self.tasks = Tasks(self)
         self.agents = Agents(self)
         self._http: httpx2.Client | None = None
         self._opening = Lock()
@@ -138,6 +76,22 @@ class Client(Performs):
                 reply = None
             else:
                 reply = self._exchange(step)
+
+    def attempts(
+        self, *, worker_id: str | None = None, lease_s: int | None = None, wait: bool = False
+    ) -> Iterator[LiveAttempt]:
+        """Claims task after task; ends when none waits, or with `wait` goes on asking.
+
+        Each is to be ended, best by a `with`, before the next one is asked for.
+        """
+        while True:
+            claimed = self.tasks.claim(worker_id=worker_id, lease_s=lease_s)
+            for claim in claimed:
+                yield LiveAttempt(self, claim)
+            if not claimed:
+                if not wait:
+                    return
+                time.sleep(_pause(claimed))
 
     def _exchange(self, request: Request) -> Answer | NoAnswer:
         import httpx2
@@ -193,6 +147,7 @@ class AsyncClient(AsyncPerforms):
         self.timeout = timeout
         self.retries = retries
         self.instructions = AsyncInstructions(self)
+        self.tasks = AsyncTasks(self)
         self.agents = AsyncAgents(self)
         self._http: httpx2.AsyncClient | None = None
 
@@ -211,6 +166,19 @@ class AsyncClient(AsyncPerforms):
                 reply = None
             else:
                 reply = await self._exchange(step)
+
+    async def attempts(
+        self, *, worker_id: str | None = None, lease_s: int | None = None, wait: bool = False
+    ) -> AsyncIterator[AsyncLiveAttempt]:
+        """As `Client.attempts`, for `async for` and `async with`."""
+        while True:
+            claimed = await self.tasks.claim(worker_id=worker_id, lease_s=lease_s)
+            for claim in claimed:
+                yield AsyncLiveAttempt(self, claim)
+            if not claimed:
+                if not wait:
+                    return
+                await asyncio.sleep(_pause(claimed))
 
     async def _exchange(self, request: Request) -> Answer | NoAnswer:
         import httpx2
@@ -245,9 +213,9 @@ class AsyncClient(AsyncPerforms):
         await self.aclose()
 
 
-def _refuse_words_on_a_list(outcome: str | None, note: str | None) -> None:
-    if outcome is not None or note is not None:
-        raise TypeError("outcome and note belong to one instruction: acknowledge it by itself")
+def _pause(claimed: Claimed) -> float:
+    # Never at once after an empty answer, whatever it says: that would spin.
+    return min(max(claimed.retry_after_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
 
 def _options(heed: settings.Settings, timeout: float) -> dict[str, Any]:

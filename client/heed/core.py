@@ -27,7 +27,8 @@ class Call(Generic[T]):
     method: str
     path: str
     read: Callable[[Any], T]
-    body: Mapping[str, Any] | None = None
+    # JSON, or text that goes out as it is
+    body: Mapping[str, Any] | str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     # Set on calls that create something: the same key goes with every try.
     idempotency_key: str | None = None
@@ -64,8 +65,14 @@ def request_for(call: Call[Any], settings: Settings) -> Request:
         method=call.method,
         url=f"{settings.url}{call.path}{query}",
         headers=_headers(call, settings),
-        content=None if call.body is None else json.dumps(call.body, allow_nan=False).encode(),
+        content=_content(call.body),
     )
+
+
+def _content(body: Mapping[str, Any] | str | None) -> bytes | None:
+    if body is None:
+        return None
+    return (body if isinstance(body, str) else json.dumps(body, allow_nan=False)).encode()
 
 
 def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
@@ -75,7 +82,8 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
         "User-Agent": f"heed-python/{__version__}",
     }
     if call.body is not None:
-        headers["Content-Type"] = "application/json"
+        plain = isinstance(call.body, str)
+        headers["Content-Type"] = "text/plain; charset=utf-8" if plain else "application/json"
     if call.idempotency_key is not None:
         headers["Idempotency-Key"] = call.idempotency_key
     return headers

@@ -115,6 +115,119 @@ class Acked(Value):
 
 
 @dataclass(frozen=True)
+class Task(Value):
+    """A unit of work for one agent."""
+
+    id: str
+    title: str = ""
+    type: str = ""
+    state: str = ""
+    blocked_reason: str | None = None
+    agent: str = ""
+    priority: int = 0
+    payload: Any = None
+    result: Any = None
+    error: str | None = None
+    unmet: int = 0
+    attempts: int = 0
+    attempt_limit: int = 0
+    max_attempts: int = 0
+    retry_count: int = 0
+    on_exhausted: str = ""
+    idempotent: bool = True
+    lease_s: float = 0
+    timeout_s: float = 0
+    current_attempt: str | None = None
+    abort_requested: bool = False
+    allowed_moves: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    replay_of: str | None = None
+    version: int = 0
+    due_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in {"done", "failed", "skipped", "aborted"}
+
+
+@dataclass(frozen=True)
+class Attempt(Value):
+    """One execution of a task, under a lease while it is live: then it has no `outcome`."""
+
+    id: str
+    number: int = 1
+    attempt_limit: int = 0
+    worker_id: str = ""
+    outcome: str | None = None
+    resumed: bool = False
+    heartbeat_every_s: float = 0
+    previous_progress: Json | None = None
+    progress: Json | None = None
+    failure: Json | None = None
+    decision: Json | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+    deadline_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Claim(Value):
+    """A task that was handed out, and the attempt at it that is live now."""
+
+    attempt: Attempt = field(metadata={"read": Attempt.read})
+    task: Task = field(metadata={"read": Task.read})
+    retry_context: str = ""
+    prompt: str = ""
+    next_action: str = ""
+
+
+@dataclass(frozen=True)
+class Claimed(Value):
+    """What one claim got; where that is nothing, `reason` says why."""
+
+    data: tuple[Claim, ...] = field(default=(), metadata={"read": Claim.read_all})
+    reason: str | None = None
+    next_due_in_ms: int | None = None
+    retry_after_s: float = 0
+    pending_instructions: int = 0
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True)
+class Heartbeat(Value):
+    """What the server says to an agent at work: how long it has, and whether to stop."""
+
+    lease_expires_at: datetime | None = None
+    deadline_at: datetime | None = None
+    abort_requested: bool = False
+    pending_instructions: int = 0
+
+
+@dataclass(frozen=True)
+class Decision(Value):
+    """What becomes of a task after a report: done, wait, escalated, blocked, failed, aborted."""
+
+    decision: str
+    reason: str = ""
+    verdict: Json | None = None
+    delay_s: float = 0
+    # when it can be claimed again
+    not_before: datetime | None = field(default=None, metadata={"read": _instant})
+    retry: Json | None = None
+    escalation: Json | None = None
+    task: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Agent(Value):
     """A named worker."""
 

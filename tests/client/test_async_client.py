@@ -26,7 +26,7 @@ def public(cls: type) -> set[str]:
 def test_both_clients_have_the_same_names() -> None:
     sync, other = Client("http://h", "heed_x"), AsyncClient("http://h", "heed_x")
     assert public(Client) - {"close"} == public(AsyncClient) - {"aclose"}
-    for group in ("instructions", "agents"):
+    for group in ("instructions", "tasks", "agents"):
         ours, theirs = type(getattr(sync, group)), type(getattr(other, group))
         assert public(ours) == public(theirs)
         for name in public(ours) - {"perform"}:

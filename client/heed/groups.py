@@ -1,0 +1,124 @@
+"""The client's verbs by what they are about: instructions, tasks, agents; sync and async."""
+
+from __future__ import annotations
+
+from typing import TypeVar, overload
+
+from heed import calls, tasks
+from heed.core import Call
+from heed.models import Acked, Instruction
+from heed.verbs import AsyncListing, AsyncPerforms, AsyncVerb, Listing, Performs, Verb
+
+T = TypeVar("T")
+Ids = list[str] | tuple[str, ...]
+
+
+class Group(Performs):
+    def __init__(self, client: Performs) -> None:
+        self._client = client
+
+    def perform(self, call: Call[T]) -> T:
+        return self._client.perform(call)
+
+
+class AsyncGroup(AsyncPerforms):
+    def __init__(self, client: AsyncPerforms) -> None:
+        self._client = client
+
+    async def perform(self, call: Call[T]) -> T:
+        return await self._client.perform(call)
+
+
+class Agents(Group):
+    list = Listing(calls.agents)
+
+
+class AsyncAgents(AsyncGroup):
+    list = AsyncListing(calls.agents)
+
+
+class Instructions(Group):
+    send = Verb(calls.send)
+    pull = Verb(calls.pull)
+    get = Verb(calls.get)
+    cancel = Verb(calls.cancel)
+    list = Listing(calls.instructions)
+
+    @overload
+    def ack(
+        self, ids: str, *, outcome: calls.Outcome | None = ..., note: str | None = ...
+    ) -> Instruction: ...
+
+    @overload
+    def ack(self, ids: Ids) -> tuple[Acked, ...]: ...
+
+    def ack(
+        self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
+    ) -> Instruction | tuple[Acked, ...]:
+        """Acknowledges one instruction, or a list of them with a result for each."""
+        if isinstance(ids, str):
+            return self.perform(calls.ack(ids, outcome=outcome, note=note))
+        _refuse_words_on_a_list(outcome, note)
+        return tuple(acked for call in calls.acks(ids) for acked in self.perform(call))
+
+
+class AsyncInstructions(AsyncGroup):
+    send = AsyncVerb(calls.send)
+    pull = AsyncVerb(calls.pull)
+    get = AsyncVerb(calls.get)
+    cancel = AsyncVerb(calls.cancel)
+    list = AsyncListing(calls.instructions)
+
+    @overload
+    async def ack(
+        self, ids: str, *, outcome: calls.Outcome | None = ..., note: str | None = ...
+    ) -> Instruction: ...
+
+    @overload
+    async def ack(self, ids: Ids) -> tuple[Acked, ...]: ...
+
+    async def ack(
+        self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
+    ) -> Instruction | tuple[Acked, ...]:
+        """Acknowledges one instruction, or a list of them with a result for each."""
+        if isinstance(ids, str):
+            return await self.perform(calls.ack(ids, outcome=outcome, note=note))
+        _refuse_words_on_a_list(outcome, note)
+        return tuple([acked for call in calls.acks(ids) for acked in await self.perform(call)])
+
+
+class Tasks(Group):
+    enqueue = Verb(tasks.enqueue)
+    enqueue_many = Verb(tasks.enqueue_many)
+    enqueue_and_claim = Verb(tasks.enqueue_and_claim)
+    get = Verb(tasks.get)
+    list = Listing(tasks.tasks)
+    abort = Verb(tasks.abort)
+    claim = Verb(tasks.claim)
+    start = Verb(tasks.start)
+    attempt = Verb(tasks.attempt)
+    heartbeat = Verb(tasks.heartbeat)
+    report = Verb(tasks.report)
+    exit = Verb(tasks.exit)
+    release = Verb(tasks.release)
+
+
+class AsyncTasks(AsyncGroup):
+    enqueue = AsyncVerb(tasks.enqueue)
+    enqueue_many = AsyncVerb(tasks.enqueue_many)
+    enqueue_and_claim = AsyncVerb(tasks.enqueue_and_claim)
+    get = AsyncVerb(tasks.get)
+    list = AsyncListing(tasks.tasks)
+    abort = AsyncVerb(tasks.abort)
+    claim = AsyncVerb(tasks.claim)
+    start = AsyncVerb(tasks.start)
+    attempt = AsyncVerb(tasks.attempt)
+    heartbeat = AsyncVerb(tasks.heartbeat)
+    report = AsyncVerb(tasks.report)
+    exit = AsyncVerb(tasks.exit)
+    release = AsyncVerb(tasks.release)
+
+
+def _refuse_words_on_a_list(outcome: str | None, note: str | None) -> None:
+    if outcome is not None or note is not None:
+        raise TypeError("outcome and note belong to one instruction: acknowledge it by itself")

@@ -1,0 +1,84 @@
+"""How the command reads its arguments' texts, prints, and complains."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any
+
+from heed.problems import HeedError, ServerAway
+from heed.settings import NotConfigured
+
+OK, REFUSED, USAGE, NOTHING, AWAY, INTERRUPTED = 0, 1, 2, 3, 69, 130
+# Where the command has other words for it than the API.
+HINTS = {"unknown_agent": "Use one of the nearest names, or --register to make it known."}
+
+
+class WrongUsage(HeedError):
+    """An argument that cannot be meant."""
+
+
+def wrong_usage(detail: str, hint: str = "") -> WrongUsage:
+    return WrongUsage(detail, code="usage", hint=hint)
+
+
+def exit_status(error: HeedError) -> int:
+    """The exit status that an error stands for."""
+    if isinstance(error, (NotConfigured, WrongUsage)):
+        return USAGE
+    return AWAY if isinstance(error, ServerAway) else REFUSED
+
+
+def text_of(argument: str) -> str:
+    """The argument itself, or for `-` what stdin gives."""
+    # The newline that ends a file or an echo is not part of what was said.
+    if argument != "-":
+        return argument
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise wrong_usage("What stdin gave is not UTF-8 text.") from error
+
+
+def json_of(text: str, *, what: str, hint: str = "") -> Any:
+    """What the text says in JSON; raises WrongUsage."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise wrong_usage(f"{what} is not JSON: {error}.", hint) from error
+
+
+def json_object(text: str, *, what: str, hint: str = "") -> dict[str, Any]:
+    """As `json_of`, for an object."""
+    value = json_of(text, what=what, hint=hint)
+    if not isinstance(value, dict):
+        raise wrong_usage(f"{what} is not a JSON object.", hint)
+    return value
+
+
+def pretty(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def note(text: str) -> None:
+    print(f"heed: {text}", file=sys.stderr)
+
+
+def complain(error: HeedError, *, subject: str = "") -> None:
+    """One sentence, one hint, and the request's id for the server's log."""
+    said = f"{subject}: {error.sentence}" if subject else error.sentence
+    hint = HINTS.get(error.code, error.hint)
+    known = f"(request {error.request_id})" if error.request_id else ""
+    note(" ".join(f"{said} {hint} {known}".split()))
+
+
+def speak_utf8() -> None:
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            errors = "strict" if stream is sys.stdin else "replace"
+            stream.reconfigure(encoding="utf-8", errors=errors)

@@ -1,0 +1,241 @@
+"""What the command `heed` does with tasks: enqueue, claim, report, run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from heed import runner
+from heed.attempts import LiveAttempt
+from heed.client import Client
+from heed.models import Claimed, Decision
+from heed.problems import HeedError
+from heed.redaction import masked
+from heed.runner import Ended, Kept
+from heed.tasks import Reason
+from heed.terminal import (
+    INTERRUPTED,
+    NOTHING,
+    OK,
+    REFUSED,
+    complain,
+    json_of,
+    note,
+    pretty,
+    say,
+    text_of,
+    wrong_usage,
+)
+
+PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
+WHY = {
+    "no_task": "No task waits",
+    "breaker_open": "The agent's circuit breaker is open",
+    "agent_paused": "The agent is paused",
+}
+# A report that cannot be delivered is tried again for as long.
+PATIENCE_S = 300.0
+AGAIN_S = 5.0
+
+
+def enqueue(args: argparse.Namespace) -> int:
+    """Prints the id of the new task."""
+    payload = None if args.payload is None else _json(args.payload, "The payload")
+    with Client(args.url) as heed:
+        task = heed.tasks.enqueue(
+            args.agent,
+            args.type,
+            payload,
+            title=args.title,
+            priority=args.priority,
+            needs=args.needs,
+            on_exhausted=args.on_exhausted,
+            register=args.register or None,
+            max_attempts=args.max_attempts,
+            lease_s=args.lease,
+            timeout_s=args.timeout,
+        )
+    say(pretty(task.raw) if args.json else task.id)
+    return OK
+
+
+def claim(args: argparse.Namespace) -> int:
+    """Prints the attempt's id, or attempt and task; 3 where there is nothing to do."""
+    with Client(args.url) as heed:
+        claimed = heed.tasks.claim(task=args.task, worker_id=args.worker, lease_s=args.lease)
+    for each in claimed:
+        say(pretty(each.raw) if args.json else each.attempt.id)
+    return OK if claimed else _nothing(claimed)
+
+
+def report(args: argparse.Namespace) -> int:
+    """Prints the decision and its reason."""
+    with Client(args.url) as heed:
+        decision = _exited(heed, args) if args.exit is not None else _said(heed, args)
+    say(pretty(decision.raw) if args.json else f"{decision.decision} {decision.reason}")
+    return OK
+
+
+def _exited(heed: Client, args: argparse.Namespace) -> Decision:
+    if any((args.summary, args.result, args.message, args.type, args.code, args.final)):
+        raise wrong_usage("With --exit, what went wrong is the command's output, read from stdin.")
+    output = Kept()
+    while data := b"" if sys.stdin.isatty() else sys.stdin.buffer.read(65_536):
+        output.add(data)
+    return heed.tasks.exit(args.attempt, args.exit, masked(output.text(), os.environ))
+
+
+def _said(heed: Client, args: argparse.Namespace) -> Decision:
+    failure = {
+        "type": args.type,
+        "code": args.code,
+        "message": args.message and text_of(args.message),
+        "non_retryable": args.final or None,
+    }
+    known = {name: value for name, value in failure.items() if value is not None}
+    return heed.tasks.report(
+        args.attempt,
+        args.status,
+        summary=args.summary,
+        result=None if args.result is None else _json(args.result, "The result"),
+        failure=known or None,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs a command as an attempt at a task, and gives the command's exit code."""
+    if shutil.which(args.command[0]) is None:
+        # Before anything is claimed: no attempt is to be lost to a typing error.
+        note(f"There is no command {args.command[0]}.")
+        return runner.NOT_FOUND
+    with _terminated_as_exit(), Client(args.url) as heed:
+        claimed = _taken(heed, args)
+        if not claimed:
+            return _nothing(claimed)
+        (one,) = claimed
+        attempt = LiveAttempt(heed, one)
+        with attempt.renewed():
+            try:
+                ended = _ran(attempt, args.command)
+            except (KeyboardInterrupt, SystemExit) as error:
+                interrupted = isinstance(error, KeyboardInterrupt)
+                _released(attempt, "user_interrupt" if interrupted else "shutdown")
+                raise
+            decision = _reported(attempt, ended)
+    _tell(attempt, decision)
+    return _status(ended, decision)
+
+
+def _taken(heed: Client, args: argparse.Namespace) -> Claimed:
+    if args.name is None:
+        if any((args.type, args.max_attempts, args.timeout)):
+            raise wrong_usage(
+                "--type, --max-attempts and --timeout are of a new task: with --name."
+            )
+        worker = f"{socket.gethostname()}-{os.getpid()}"
+        return heed.tasks.claim(task=args.task, worker_id=worker, lease_s=args.lease)
+    return heed.tasks.enqueue_and_claim(
+        args.type or "command",
+        {"command": masked(shlex.join(args.command), os.environ)},
+        title=args.name,
+        max_attempts=args.max_attempts,
+        lease_s=args.lease,
+        timeout_s=args.timeout,
+    )
+
+
+def _ran(attempt: LiveAttempt, command: list[str]) -> Ended:
+    with tempfile.NamedTemporaryFile("w", prefix="heed-", suffix=".json") as file:
+        # Only its owner can read it: what a task holds is nobody else's business.
+        json.dump(attempt.task.raw, file)
+        file.flush()
+        told = {
+            "HEED_TASK": attempt.task.id,
+            "HEED_TASK_FILE": file.name,
+            "HEED_ATTEMPT": attempt.id,
+            "HEED_ATTEMPT_NUMBER": str(attempt.number),
+        }
+        return runner.run(command, env=os.environ | told, should_stop=lambda: attempt.should_stop)
+
+
+def _reported(attempt: LiveAttempt, ended: Ended) -> Decision:
+    """Reports the end, again and again while the server is away: it must not get lost."""
+    output, until = masked(ended.output, os.environ), time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return attempt.exited(ended.code, output)
+        except HeedError as error:
+            if not error.retryable or time.monotonic() > until:
+                raise
+            complain(error)
+            time.sleep(error.retry_after_s or AGAIN_S)
+
+
+def _released(attempt: LiveAttempt, reason: Reason) -> None:
+    try:
+        attempt.release(reason)
+    except HeedError as error:
+        complain(error)
+
+
+def _tell(attempt: LiveAttempt, decision: Decision) -> None:
+    which = f"Attempt {attempt.number} of {attempt.claim.attempt.attempt_limit}"
+    words = {
+        "done": "",
+        "wait": f"{which} failed; the task can be claimed again at {decision.not_before:%F %T %Z}."
+        if decision.not_before
+        else f"{which} failed; the task is tried again.",
+        "escalated": f"{which} ended; a person is asked: {(decision.escalation or {}).get('url')}",
+        "blocked": f"{which} ended; the task is blocked until a person answers.",
+        "failed": f"{which} failed, and the task with it ({decision.reason}).",
+        "aborted": "The task was aborted.",
+    }
+    if said := words.get(decision.decision, f"{which}: {decision.decision}."):
+        note(said)
+
+
+def _status(ended: Ended, decision: Decision) -> int:
+    if decision.decision == "aborted":
+        return INTERRUPTED
+    # Whoever looks at the status alone must not take it for done when it is not.
+    return ended.code if ended.code or decision.decision == "done" else REFUSED
+
+
+def _nothing(claimed: Claimed) -> int:
+    why = WHY.get(claimed.reason or "", f"There is no task ({claimed.reason})")
+    note(f"{why}; ask again in {claimed.retry_after_s:g} s.")
+    return NOTHING
+
+
+def _json(argument: str, what: str) -> Any:
+    return json_of(text_of(argument), what=what, hint=PAYLOAD)
+
+
+@contextmanager
+def _terminated_as_exit() -> Iterator[None]:
+    """While this lasts, a signal to end unwinds the program instead of killing it."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        sys.exit(runner.BY_SIGNAL + number)
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    for each, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as under nohup
+            signal.signal(each, leave)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,274 @@
+"""Tasks with the command `heed`, run as a process against a real server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from heed import Client, Task
+
+from tests.client.conftest import Run
+from tests.client.faulty import FaultyLine, problem
+from tests.serving import Heed, environment
+
+
+@pytest.fixture
+def as_producer(heed_server: Heed) -> dict[str, str]:
+    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
+
+
+@pytest.fixture
+def as_coder(heed_server: Heed) -> dict[str, str]:
+    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("agent", "coder")}
+
+
+def the_task(producer: Client) -> Task:
+    (task,) = producer.tasks.list()
+    return task
+
+
+def until(true: Callable[[], bool]) -> None:
+    late = time.monotonic() + 15
+    while not true():
+        assert time.monotonic() < late
+        time.sleep(0.05)
+
+
+# ---- enqueue, claim, report
+
+
+def test_enqueue_claim_report(
+    run: Run, as_producer: dict[str, str], as_coder: dict[str, str], producer: Client
+) -> None:
+    sent = run("enqueue", "coder", "code", '{"n": 1}', "--title", "Mend", env=as_producer)
+    id = sent.out.strip()
+    assert (sent.status, len(id), sent.err) == (0, 36, "")
+    claim = run("claim", env=as_coder)
+    attempt = claim.out.strip()
+    assert (claim.status, len(attempt), claim.err) == (0, 36, "")
+    done = run(
+        *("report", attempt, "--status", "success", "--result", '{"m": 2}', "--summary", "well"),
+        env=as_coder,
+    )
+    assert (done.status, done.out) == (0, "done verified\n")
+    task = producer.tasks.get(id)
+    assert (task.title, task.payload, task.result) == ("Mend", {"n": 1}, {"m": 2})
+
+
+def test_every_option_of_enqueue_arrives(
+    run: Run, as_producer: dict[str, str], producer: Client
+) -> None:
+    first = run("enqueue", "new", "code", "-", "--register", stdin="[1]\n", env=as_producer)
+    options = ["--priority", "7", "--max-attempts", "5", "--lease", "60", "--timeout", "600"]
+    more = ["--needs", first.out.strip(), "--on-exhausted", "escalate", "--json"]
+    whole = json.loads(run("enqueue", "new", "code", *options, *more, env=as_producer).out)
+    known = ("priority", "max_attempts", "lease_s", "timeout_s", "on_exhausted", "blocked_reason")
+    assert [whole[name] for name in known] == [7, 5, 60, 600, "escalate", "dependency"]
+    assert producer.tasks.get(first.out.strip()).payload == [1]
+
+
+def test_no_task_is_3_with_the_reason(run: Run, as_coder: dict[str, str]) -> None:
+    for command in (["claim"], ["run", "--", "true"]):
+        nothing = run(*command, env=as_coder)
+        assert (nothing.status, nothing.out) == (3, "")
+        assert nothing.err.startswith("heed: No task waits; ask again in ")
+
+
+def test_a_claim_shows_everything_as_json(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    id = producer.tasks.enqueue("coder", "code", {"n": 1}).id
+    options = ["--task", id, "--worker", "w-1", "--lease", "60", "--json"]
+    first, second = (json.loads(run("claim", *options, env=as_coder).out) for _ in range(2))
+    assert first["task"]["id"] == id and first["attempt"]["worker_id"] == "w-1"
+    assert second["attempt"]["resumed"] and first["attempt"]["id"] == second["attempt"]["id"]
+
+
+def test_a_failure_can_be_said_in_words_or_by_an_exit_code(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    for _ in range(3):
+        producer.tasks.enqueue("coder", "code", max_attempts=1)
+    words = ["--status", "failure", "--type", "timeout", "--message", "-", "--final"]
+    first, second, third = (run("claim", env=as_coder).out.strip() for _ in range(3))
+    failed = run("report", first, *words, stdin="too slow\n", env=as_coder)
+    assert failed.out == "failed non_retryable\n"
+    assert (producer.tasks.attempt(first).failure or {})["message"] == "too slow"
+    exited = run("report", second, "--exit", "3", "--json", stdin="boom\n", env=as_coder)
+    assert json.loads(exited.out)["decision"] == "failed"
+    assert (producer.tasks.attempt(second).failure or {})["message"] == "boom"
+    asks = run("report", third, "--status", "failure", "--code", "impossible", env=as_coder)
+    assert asks.out == "escalated impossible\n"
+    late = run("report", first, "--status", "success", env=as_coder)
+    assert late.status == 1 and "reported before" in late.err
+
+
+# ---- run
+
+
+def test_run_makes_a_task_and_runs_a_command_as_its_attempt(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    ran = run("run", "--name", "Say so", "--", "sh", "-c", "echo yes; echo no >&2", env=as_coder)
+    assert (ran.status, ran.out, ran.err) == (0, "yes\n", "no\n")
+    task = the_task(producer)
+    assert (task.title, task.type, task.state) == ("Say so", "command", "done")
+    assert task.payload == {"command": "sh -c 'echo yes; echo no >&2'"}
+
+
+def test_run_takes_the_next_task_and_tells_the_command_about_it(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    for n in range(2):
+        producer.tasks.enqueue("coder", "code", {"n": n})
+    last = producer.tasks.enqueue("coder", "code", {"n": 2}).id
+    script = (
+        'echo $HEED_TASK $HEED_ATTEMPT_NUMBER; stat -c %a "$HEED_TASK_FILE"; cat $HEED_TASK_FILE'
+    )
+    ran = run("run", "--", "sh", "-c", script, env=as_coder)
+    told, mode, task = ran.out.split("\n", 2)
+    assert told == f"{json.loads(task)['id']} 1" and mode == "600"
+    assert json.loads(task)["payload"] == {"n": 0}
+    ran = run(
+        "run", "--task", last, "--", "sh", "-c", "cat; echo $HEED_TASK", stdin="in ", env=as_coder
+    )
+    assert ran.out == f"in {last}\n" and producer.tasks.get(last).state == "done"
+
+
+def test_run_gives_the_commands_exit_code_and_says_what_comes_next(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    script = 'echo "one of two failed"; exit 4'
+    ran = run("run", "--name", "x", "--max-attempts", "2", "--", "sh", "-c", script, env=as_coder)
+    assert (ran.status, ran.out) == (4, "one of two failed\n")
+    assert ran.err.startswith("heed: Attempt 1 of 2 failed; the task can be claimed again at 20")
+    task = the_task(producer)
+    assert (task.state, task.error, task.retry_count) == ("retry", "one of two failed", 1)
+    until(lambda: run("run", "--", "sh", "-c", script, env=as_coder).status == 4)
+    assert the_task(producer).state == "failed"
+
+
+def test_an_exit_code_of_0_is_not_passed_on_where_the_task_is_not_done(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    verify = {"command": "false", "expect_exit": 1}
+    producer.tasks.enqueue("coder", "code", {"verify": verify}, max_attempts=1)
+    ran = run("run", "--", "true", env=as_coder)
+    assert (ran.status, the_task(producer).state) == (1, "failed")
+    assert ran.err == "heed: Attempt 1 of 1 failed, and the task with it (max_retries_exceeded).\n"
+
+
+def test_a_secret_of_the_environment_stays_here(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    secret = "correct" + "horse"
+    script = f"echo {secret}; exit 1"
+    env = as_coder | {"DEPLOY_PASSWORD": secret}
+    ran = run("run", "--name", "x", "--", "sh", "-c", script, env=env)
+    assert ran.out == f"{secret}\n"
+    task = the_task(producer)
+    assert task.error == "[redacted:env]" and secret not in json.dumps(task.raw)
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "says"),
+    [
+        (["--", "no-such-command-here"], 127, "no command no-such-command-here"),
+        (["--max-attempts", "2", "--", "true"], 2, "--name"),
+        (["--name", "x"], 2, "COMMAND"),
+        (["--name", "x", "--task", "y", "--", "true"], 2, "not allowed with"),
+    ],
+)
+def test_a_wrong_call_claims_nothing(
+    run: Run,
+    as_coder: dict[str, str],
+    producer: Client,
+    args: list[str],
+    status: int,
+    says: str,
+) -> None:
+    producer.tasks.enqueue("coder", "code")
+    wrong = run("run", *args, env=as_coder)
+    assert wrong.status == status and says in wrong.err and "Traceback" not in wrong.err
+    assert the_task(producer).state == "queued"
+
+
+def start(env: dict[str, str], *args: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "heed", "run", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(env),
+    )
+
+
+def test_the_lease_is_renewed_while_it_runs_and_an_abort_stops_it(
+    as_coder: dict[str, str], producer: Client
+) -> None:
+    """A lease of 5 s has a heartbeat every second."""
+    running = start(as_coder, "--name", "x", "--lease", "5", "--", "sh", "-c", "echo up; sleep 60")
+    assert running.stdout and running.stdout.readline() == "up\n"
+    task = the_task(producer)
+    attempt = task.current_attempt or ""
+    before = producer.tasks.attempt(attempt).lease_expires_at
+    assert before
+
+    def is_renewed() -> bool:
+        now = producer.tasks.attempt(attempt).lease_expires_at
+        return now is not None and now > before
+
+    until(is_renewed)
+    producer.tasks.abort(task.id)
+    _, err = running.communicate(timeout=15)
+    assert (running.returncode, err) == (130, "heed: The task was aborted.\n")
+    assert the_task(producer).state == "aborted"
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_stops_the_command_and_gives_the_task_back(
+    as_coder: dict[str, str], producer: Client, tmp_path: Path, sent: signal.Signals, status: int
+) -> None:
+    mark = tmp_path / "pid"
+    script = f"echo $$ > {mark}; echo up; sleep 60"
+    running = start(as_coder, "--name", "x", "--", "sh", "-c", script)
+    assert running.stdout and running.stdout.readline() == "up\n"
+    running.send_signal(sent)
+    _, err = running.communicate(timeout=15)
+    assert (running.returncode, err) == (status, "")
+    task = the_task(producer)
+    assert (task.state, task.retry_count) == ("queued", 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+
+
+def test_a_lease_that_is_lost_stops_the_command(
+    as_coder: dict[str, str], producer: Client, agent_client: Client
+) -> None:
+    running = start(as_coder, "--name", "x", "--lease", "5", "--", "sh", "-c", "echo up; sleep 60")
+    assert running.stdout and running.stdout.readline() == "up\n"
+    agent_client.tasks.release(the_task(producer).current_attempt or "")
+    _, err = running.communicate(timeout=15)
+    assert running.returncode == 1 and "is over" in err and "Traceback" not in err
+    assert the_task(producer).state == "queued"
+
+
+def test_a_report_waits_for_a_server_that_is_away(
+    run: Run, as_coder: dict[str, str], producer: Client, line: FaultyLine, tmp_path: Path
+) -> None:
+    mark = tmp_path / "go"
+    script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo fine"
+    running = start(as_coder | {"HEED_URL": line.url}, "--name", "x", "--", "sh", "-c", script)
+    assert running.stdout and running.stdout.readline() == "up\n"
+    for wait in ("0", "0", "1"):  # the last is what the tries of one call end with
+        line.faults.append(problem(503, "temporarily_unavailable", Retry_After=wait))
+    mark.touch()
+    out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (0, "fine\n")
+    assert err.startswith("heed: temporarily_unavailable")
+    assert the_task(producer).state == "done"

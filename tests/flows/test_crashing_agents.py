@@ -1,0 +1,85 @@
+"""Every task ends in a known state, whatever crashes: real processes, real HTTP, kill -9."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from django.utils import timezone
+from heed import Client
+
+from ledger.audit import audit
+from ledger.models import Attempt, DeadLetter, Task
+from ledger.states import FINAL
+from retries import leases
+from tests.flows.test_main_job import until
+from tests.serving import ROOT, Heed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# Takes tasks until it is stopped; in the first attempt of one called "hang" it never comes back.
+WORKER = """
+import os, sys, time
+from heed import Client
+
+with Client(os.environ["HEED_URL"], os.environ["HEED_TOKEN"]) as heed:
+    while True:
+        claimed = heed.tasks.claim(worker_id=sys.argv[1])
+        for claim in claimed:
+            attempt = claim.attempt.id
+            if claim.task.type == "hang" and claim.attempt.number == 1:
+                print("hangs", flush=True)
+                time.sleep(60)
+            if claim.task.type == "fail":
+                heed.tasks.report(attempt, "failure", failure={"message": "broken"})
+            else:
+                heed.tasks.report(attempt, "success", result={"by": sys.argv[1]})
+        if not claimed:
+            time.sleep(0.05)
+"""
+
+
+def worker(heed: Heed, name: str) -> "subprocess.Popen[str]":
+    mine = {"HEED_URL": heed.url, "HEED_TOKEN": heed.token("agent", "coder")}
+    env = os.environ | mine | {"PYTHONPATH": str(ROOT / "client")}
+    argv = [sys.executable, "-c", WORKER, name]
+    return subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_every_task_ends_in_a_known_state_whatever_crashes(
+    heed_server: Heed, producer: Client
+) -> None:
+    """S3.15, S3.19, S3.20, S3.43: one hangs and is killed, one fails for good, the rest is done."""
+    with heed_server.client("agent", "coder"):
+        pass  # the agent is known now
+    kinds = ["hang", "fail", *["good"] * 6]
+    for kind in kinds:
+        producer.tasks.enqueue(
+            "coder", kind, priority=int(kind == "hang"), max_attempts=2, lease_s=5
+        )
+    first = worker(heed_server, "first")
+    others = []
+    try:
+        assert first.stdout is not None and first.stdout.readline() == "hangs\n"
+        others = [worker(heed_server, f"w{number}") for number in range(3)]
+        first.send_signal(signal.SIGKILL)
+        first.wait(10)
+        until(lambda: Task.objects.filter(state__in=["done", "failed"]).count() == 7)
+        assert Task.objects.get(type="hang").state == "running"
+        until(lambda: leases.expire(now=timezone.now()))
+        until(lambda: not Task.objects.exclude(state__in=FINAL).exists())
+    finally:
+        for process in (first, *others):
+            process.kill()
+            process.wait(10)
+            if process.stdout:
+                process.stdout.close()
+    ends = dict(Task.objects.exclude(type="good").values_list("type", "state"))
+    assert ends == {"hang": "done", "fail": "failed"}
+    assert Task.objects.filter(type="good", state="done").count() == 6
+    hung = Attempt.objects.filter(task__type="hang").order_by("number")
+    assert (hung[0].worker_id, hung[0].outcome) == ("first", "failure")
+    assert hung[1].outcome == "success" and hung[1].worker_id != "first"
+    assert DeadLetter.objects.get().task.type == "fail"
+    assert list(audit()) == []
