@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ledger.states import InstructionState, Urgency, urgency_of
+from ledger.states import FailureType, InstructionState, TaskState, Urgency, urgency_of
 
 State = InstructionState
 
@@ -23,6 +23,23 @@ STATES = {
     State.FAILED: Badge("Gave up", "s-failed", "st--gaveup"),
     State.CANCELLED: Badge("Cancelled", "s-aborted", "st--aborted"),
 }
+TASK_STATES = {
+    TaskState.QUEUED: Badge("Queued", "s-queued", "st--queued"),
+    TaskState.RUNNING: Badge("Running", "s-running", "st--running"),
+    TaskState.RETRY: Badge("Retry", "s-retry", "st--retry"),
+    TaskState.BLOCKED: Badge("Blocked", "s-blocked", "st--blocked"),
+    TaskState.ESCALATED: Badge("Needs you", "s-escalated", "st--escalated"),
+    TaskState.DONE: Badge("Done", "s-done", "st--done"),
+    TaskState.FAILED: Badge("Failed", "s-failed", "st--failed"),
+    TaskState.SKIPPED: Badge("Skipped", "s-skipped", "st--skipped"),
+    TaskState.ABORTED: Badge("Aborted", "s-aborted", "st--aborted"),
+}
+FAILURE_ICONS = {
+    FailureType.EXECUTION_ERROR: "f-exec",
+    FailureType.VERIFICATION_FAILED: "f-verify",
+    FailureType.TIMEOUT: "f-timeout",
+    FailureType.ARCHITECT_REJECTED: "f-architect",
+}
 URGENCIES = {
     Urgency.FIRST: Badge("First sending", "u-0", ""),
     Urgency.AGAIN: Badge("Again", "u-again", "urg--again"),
@@ -34,6 +51,14 @@ GAVE_UP = Badge("Gave up", "u-3", "urg--3")
 
 def state_badge(state: str) -> Badge:
     return STATES[State(state)]
+
+
+def task_badge(state: str) -> Badge:
+    return TASK_STATES[TaskState(state)]
+
+
+def failure_icon(type: str) -> str:
+    return FAILURE_ICONS[FailureType(type)]
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:

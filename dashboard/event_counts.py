@@ -73,7 +73,7 @@ class Minute:
 
 
 MINUTES = 60
-BAD = ("instruction.failed", "escalation.opened")
+BAD = ("instruction.failed", "task.failed", "escalation.opened", "agent.breaker_opened")
 
 
 def minutes(query: EventQuery, project: Project | None, *, now: datetime) -> list[Minute]:

@@ -18,14 +18,15 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Cast, Left, Length
+from django.db.models.functions import Cast, Coalesce, Left, Length
 
 from dashboard import event_filters
 from dashboard.event_filters import EventQuery
-from dashboard.selectors import named, of_project
+from dashboard.selectors import named, of_project, title_of
 from dashboard.told import About, Told, told
 from ledger.ids import SLACK, first_id
-from ledger.models import Agent, Event, Instruction, Project
+from ledger.models import Agent, Event, Instruction, Project, Task
+from retries.models import Escalation
 
 PAGE = 40
 SNIPPET = 240
@@ -112,21 +113,26 @@ class Brief(Func):
 
 
 OWN = Instruction.objects.filter(pk=OuterRef("subject_id"))
-ASKED_ABOUT = Instruction.objects.filter(escalation=OuterRef("subject_id"))
+ASKED_ABOUT = Escalation.objects.filter(pk=OuterRef("subject_id"))
+TITLED = Task.objects.filter(pk=OuterRef("subject_id"))
+# the words of what an event is about, by the type of its subject
+TEXTS = {
+    "instruction": OWN.values(start=Left("content", SNIPPET)),
+    "task": TITLED.values(start=title_of()),
+    "escalation": ASKED_ABOUT.values(
+        start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
+    ),
+}
 
 
 def shown(rows: QuerySet[Event]) -> QuerySet[Any]:
     """With the names and words that its data does not have, and as much of the data as a page can
     bear: a signal's may be long. Each is looked up for the page's rows alone."""
     text = Cast("data", TextField())
-    about = {"instruction": OWN, "escalation": ASKED_ABOUT}
     return rows.defer("data", "tx").annotate(
         agent=Subquery(Agent.objects.filter(pk=OuterRef("agent_id")).values("name")),
         text=Case(
-            *(
-                When(subject_type=type, then=Subquery(row.values(start=Left("content", SNIPPET))))
-                for type, row in about.items()
-            ),
+            *(When(subject_type=type, then=Subquery(words)) for type, words in TEXTS.items()),
             output_field=TextField(),
         ),
         queued_at=Case(
@@ -172,7 +178,7 @@ def lines(found: list[Any]) -> list[Line]:
 def linked(event: Any) -> str:
     """The page of the subject, where there is one: history outlives what it tells of."""
     match event.subject_type:
-        case "instruction" | "escalation" if event.text:
+        case "instruction" | "task" | "escalation" if event.text:
             return f"dashboard:{event.subject_type}"
         case "agent" if event.agent and event.agent_id == event.subject_id:
             return "dashboard:agent"

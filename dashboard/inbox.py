@@ -7,9 +7,9 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Left
+from django.db.models.functions import Coalesce, Left
 
-from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project
+from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project, title_of
 from ledger import journal, sql
 from ledger.models import Agent, Instruction, Project
 from retries.models import Escalation
@@ -29,6 +29,8 @@ HEAVY = (
     "note",
     *(f"instruction__{name}" for name in HEAVY_OF_INSTRUCTION),
     *(f"resent_as__{name}" for name in HEAVY_OF_INSTRUCTION),
+    "task__payload",
+    "task__result",
 )
 
 
@@ -82,10 +84,15 @@ def lines(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
     """The rows with what a line of the list shows."""
     rows = of_project(rows, project)
     return (
-        rows.select_related("agent", "project", "instruction", "resent_as")
+        rows.select_related("agent", "project", "instruction", "resent_as", "task")
         .defer(*HEAVY)
-        .annotate(start=Left("instruction__content", SNIPPET))
+        .annotate(start=start())
     )
+
+
+def start() -> Coalesce:
+    """How it begins, what it is about: an instruction's words or a task's title."""
+    return Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
 
 
 def open_page(project: Project | None, *, before: UUID | None, after: UUID | None) -> Page:
@@ -172,7 +179,7 @@ def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     following = Escalation.objects.filter(instruction=OuterRef("resent_as"))
     return (
         Escalation.objects.filter(pk=escalation_id)
-        .select_related("agent", "project", "instruction__agent", "resent_as")
+        .select_related("agent", "project", "instruction__agent", "resent_as", "task__agent")
         .annotate(
             waiting=CountOf(waiting.order_by().values("pk")),
             silent=Exists(silent),

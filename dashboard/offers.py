@@ -1,9 +1,10 @@
-"""What a person can do with one instruction: only what the table of moves allows."""
+"""What a person can do with one instruction, task or dead letter: only what the moves allow."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
-from ledger.models import Instruction
-from ledger.states import INSTRUCTION_MOVES, InstructionState
+from ledger.models import DeadLetter, Instruction, Task
+from ledger.states import INSTRUCTION_MOVES, InstructionState, TaskState, Who, allowed_moves
 
 State = InstructionState
 
@@ -17,6 +18,7 @@ class Offer:
     key: str = ""
     question: str = ""
     consequence: str = ""
+    icon: str = ""
 
 
 SEND_AGAIN = Offer("send-again", "Send again now", key="r")
@@ -41,3 +43,66 @@ def offers(row: Instruction) -> list[Offer]:
     if State.CANCELLED in may and (row.tracked or row.state == State.QUEUED):
         found.append(WITHDRAW)
     return found
+
+
+# ---- tasks
+
+RETRY_NOW = Offer("retry-now", "Retry now", key="r", icon="play")
+SKIP = Offer(
+    "skip",
+    "Skip",
+    key="s",
+    icon="s-skipped",
+    question="Go on without it?",
+    consequence="It counts as met for whatever depends on it, and this can’t be taken back.",
+)
+ABORT = Offer(
+    "abort",
+    "Abort",
+    key="a",
+    icon="s-aborted",
+    question="Abort it?",
+    consequence="What depends on it stays blocked. One that runs is told to stop and ends when its "
+    "agent reports or its lease runs out. This can’t be taken back.",
+)
+TASK_OFFERS = {offer.verb: offer for offer in (RETRY_NOW, SKIP, ABORT)}
+
+
+def task_offers(row: Task, now: datetime) -> list[Offer]:
+    """The buttons for this task: the moves that a person may make, and two that are none."""
+    may = allowed_moves(row.state, Who.PERSON)
+    found = []
+    if row.state == TaskState.RETRY and row.due_at and row.due_at > now:
+        found.append(RETRY_NOW)
+    if TaskState.SKIPPED in may:
+        found.append(SKIP)
+    asked = row.state == TaskState.RUNNING and row.abort_requested_at is None
+    if TaskState.ABORTED in may or asked:  # one that runs can only be asked to stop
+        found.append(ABORT)
+    return found
+
+
+# ---- dead letters
+
+REPLAY = Offer(
+    "replay",
+    "Replay",
+    key="r",
+    icon="undo",
+    question="Replay it?",
+    consequence="A new task is made of its payload, at attempt 1, and takes the old one’s place "
+    "for whatever depends on it.",
+)
+DISMISS = Offer(
+    "dismiss",
+    "Dismiss",
+    key="d",
+    icon="trash",
+    question="Dismiss it?",
+    consequence="It does not run again. Its failure records are kept.",
+)
+LETTER_OFFERS = {offer.verb: offer for offer in (REPLAY, DISMISS)}
+
+
+def letter_offers(letter: DeadLetter) -> list[Offer]:
+    return [] if letter.closed_at else [REPLAY, DISMISS]

@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, F, QuerySet, Window
-from django.db.models.functions import Left
 
 from dashboard.fleet import id_of
-from dashboard.inbox import SNIPPET
+from dashboard.inbox import start
 from dashboard.selectors import WINDOW, of_project
 from ledger import sql
 from ledger.ids import SLACK, first_id
@@ -29,14 +28,15 @@ NEEDS_SHOWN = 3
 
 
 def oldest_open(project: Project | None) -> list[Any]:
-    """The escalations that wait longest, with what is shown of their instruction; `open_count` of
-    each is the number of all."""
+    """The escalations that wait longest, with what is shown of their instruction or task;
+    `open_count` of each is the number of all."""
     rows: QuerySet[Any] = of_project(Escalation.objects.open(), project)
     return list(
         rows.select_related("agent", "project")
         .defer("fix", "note")
         .annotate(
-            start=Left("instruction__content", SNIPPET),
+            start=start(),
+            attempts=F("task__attempts"),
             deliveries=F("instruction__deliveries"),
             sender=F("instruction__sent_by_name"),
             open_count=Window(Count("*")),

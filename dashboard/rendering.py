@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 from dashboard.shell import Scope, Shell, shell_of
@@ -48,3 +49,12 @@ def respond(
     response = render(request, template, whole)
     patch_vary_headers(response, ["HX-Request"])
     return response
+
+
+def back_to(request: HttpRequest, *, otherwise: str) -> str:
+    """The page that a form stood on, if it is one of ours."""
+    target = request.POST.get("next", "")
+    ours = target.startswith("/") and url_has_allowed_host_and_scheme(
+        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return target if ours else otherwise

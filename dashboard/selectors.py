@@ -13,6 +13,7 @@ from django.db.models import (
     Exists,
     F,
     IntegerField,
+    Model,
     OuterRef,
     Q,
     QuerySet,
@@ -21,7 +22,7 @@ from django.db.models import (
     Window,
 )
 from django.db.models import Value as V
-from django.db.models.functions import Left
+from django.db.models.functions import Coalesce, Left, NullIf
 from django.utils import timezone
 
 from dashboard import filters
@@ -30,7 +31,7 @@ from dashboard.charts import LATENCY_EDGES
 from dashboard.filters import Query
 from dashboard.forecast import Clock, Forecast, forecast
 from ledger import journal, sql, statistics
-from ledger.models import Agent, ClockRun, Event, Instruction, Project
+from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Project, Task
 from ledger.remembered import figure
 from ledger.states import LEVELS, InstructionState
 from ledger.statistics import Statistics
@@ -52,23 +53,38 @@ HEAVY = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
 # ---- what has changed
 
 
-LIVE_KEY = f"""select head.tx, head.id, newest.at as newest
-from (
-    select max(updated_at) as at from (
-        select i.updated_at from ledger_instruction i
-        where (%(project)s::uuid is null or i.project_id = %(project)s)
-            and (%(row)s::uuid is null or i.id = %(row)s)
-        order by i.id desc limit {PAGE}) shown
-) newest left join ({journal.HEAD}) head on true"""
+def live_key_of(table: str, changed: str = "updated_at") -> str:
+    """The SQL of the key of a page that shows rows of a table."""
+    return f"""select head.tx, head.id, newest.at as newest
+    from (
+        select max(at) as at from (
+            select {changed} as at from {table} i
+            where (%(project)s::uuid is null or i.project_id = %(project)s)
+                and (%(row)s::uuid is null or i.id = %(row)s)
+            order by i.id desc limit {PAGE}) shown
+    ) newest left join ({journal.HEAD}) head on true"""
 
 
-def live_key(*, now: datetime, project: Project | None = None, row: UUID | None = None) -> str:
+LIVE_KEYS: dict[type[Model], str] = {
+    Instruction: live_key_of("ledger_instruction"),
+    Task: live_key_of("ledger_task"),
+    DeadLetter: live_key_of("ledger_deadletter", "coalesce(closed_at, failed_at)"),
+}
+
+
+def live_key(
+    *,
+    now: datetime,
+    project: Project | None = None,
+    row: UUID | None = None,
+    of: type[Model] = Instruction,
+) -> str:
     """Stands still as long as a page need not be drawn again; asked before the page is read.
 
     The journal's settled place, the newest change among the rows that a page shows (a long
     transaction holds the former back), and a bucket of time for what ages by itself.
     """
-    found = sql.run(LIVE_KEY, project=project.id if project else None, row=row)[0]
+    found = sql.run(LIVE_KEYS[of], project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
     bucket = int(now.timestamp()) // BUCKET_SECONDS
     return f"{bucket}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"
@@ -122,6 +138,11 @@ def silent_agents(project: Project | None, *, now: datetime) -> Silent:
 
 def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
     return rows.filter(project=project) if project else rows
+
+
+def title_of(task: str = "") -> Coalesce:
+    """What a task is called: its title, or its type where it has none."""
+    return Coalesce(NullIf(f"{task}title", V("")), f"{task}type")
 
 
 # ---- figures of the last day
@@ -310,7 +331,7 @@ def counts(query: Query, project: Project | None) -> dict[str, int]:
     return figure(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
 
 
-def hash_of(query: Query) -> str:
+def hash_of(query: object) -> str:
     return uuid5(NAMESPACE_OID, repr(query)).hex
 
 
@@ -346,9 +367,9 @@ def one(instruction_id: UUID) -> Line | None:
     return line_of(found) if found else None
 
 
-def history(instruction_id: UUID) -> QuerySet[Event]:
-    """The journal of one instruction, oldest first."""
-    return Event.objects.filter(subject_id=instruction_id).order_by("id")[:EVENTS_SHOWN]
+def history(subject_id: UUID) -> QuerySet[Event]:
+    """The journal of one instruction or task, oldest first."""
+    return Event.objects.filter(subject_id=subject_id).order_by("id")[:EVENTS_SHOWN]
 
 
 def by_id(instruction_id: UUID) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dashboard.words import counted
 from ledger.models import Instruction
-from ledger.states import InstructionState
+from ledger.states import InstructionState, TaskState
 from retries.models import Escalation
 from retries.states import Answer
 
@@ -37,6 +37,28 @@ CAME = {
     State.CANCELLED: "Withdrawn since",
 }
 TONES = {State.ACKNOWLEDGED: "green", State.FAILED: "red"}
+DID_TO_TASK = {
+    Answer.FIX: "sent a fix",
+    Answer.RETRY: "granted another round",
+    Answer.SKIP: "skipped it",
+    Answer.ABORT: "aborted it",
+}
+CAME_OF_TASK = {
+    TaskState.QUEUED: "It waits for its agent",
+    TaskState.RETRY: "It waits for its agent",
+    TaskState.RUNNING: "It runs",
+    TaskState.BLOCKED: "Blocked again",
+    TaskState.ESCALATED: "Needs a person again",
+    TaskState.DONE: "Done",
+    TaskState.FAILED: "Failed",
+}
+TONES_OF_TASK = {TaskState.DONE: "green", TaskState.ESCALATED: "red", TaskState.FAILED: "red"}
+DONE_TO_TASK = {
+    Answer.FIX: "It is queued for one more attempt, with your words.",
+    Answer.RETRY: "It is queued for another round of attempts.",
+    Answer.SKIP: "Skipped. What depends on it goes on.",
+    Answer.ABORT: "Aborted. It does not run again.",
+}
 
 
 def verdict(escalation: Escalation) -> Verdict:
@@ -44,8 +66,13 @@ def verdict(escalation: Escalation) -> Verdict:
     if escalation.action is None:
         return Verdict("Nobody", f"answered: it is {escalation.state}", "info")
     action, sent = Answer(escalation.action), escalation.resent_as
+    who = escalation.answered_by_name or escalation.answered_by_type
+    if escalation.task:
+        state = TaskState(escalation.task.state)
+        said, tone = CAME_OF_TASK.get(state, ""), TONES_OF_TASK.get(state, "")
+        return Verdict(who, DID_TO_TASK[action], ICONS[action], said, tone)
     return Verdict(
-        who=escalation.answered_by_name or escalation.answered_by_type,
+        who=who,
         did=did(action, escalation.cancelled),
         icon=ICONS[action],
         came=came(sent) if sent else "",
@@ -74,6 +101,8 @@ def came(sent: Instruction) -> str:
 
 def done(escalation: Escalation) -> str:
     """The sentence for whoever has just answered."""
+    if escalation.task_id and escalation.action:
+        return DONE_TO_TASK[Answer(escalation.action)]
     match escalation.action:
         case Answer.FIX | Answer.RETRY if not is_of_this(escalation):
             return "These very words were waiting already: nothing was sent twice."

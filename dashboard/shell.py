@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
-from dashboard import inbox, selectors
+from dashboard import buried, inbox, selectors, work
 from dashboard.words import monogram
 from ledger.models import Project
 
@@ -38,6 +38,10 @@ class Place:
 OPEN = Tally(inbox.open_ones, "open", "wait for your answer", "alert")
 WAITING = Tally(selectors.waiting, "waiting", "wait for an acknowledgement")
 SILENT = Tally(selectors.silent, "silent", "do not ask although something waits for them")
+RUNNING = Tally(work.running, "running", "run now", "plain")
+DEAD = Tally(buried.open_ones, "open", "were given up and wait for a decision", "plain")
+
+COUNTED = 10_000  # nobody counts further than that
 
 # in the groups of the sidebar
 PLACES = (
@@ -45,9 +49,11 @@ PLACES = (
         Place("home", "Overview", "n-overview", "o"),
         Place("escalations", "Escalations", "n-escalations", "e", OPEN),
         Place("instructions", "Instructions", "n-instructions", "i", WAITING),
+        Place("tasks", "Tasks", "n-tasks", "t", RUNNING),
+        Place("deadletters", "Dead letters", "n-dead", "d", DEAD, in_tabs=False),
     ),
     (
-        Place("agents", "Agents", "n-agents", "a", SILENT),
+        Place("agents", "Agents", "n-agents", "a", SILENT, in_tabs=False),
         Place("activity", "Activity", "n-activity", "l", in_tabs=False),
     ),
 )
@@ -92,6 +98,10 @@ class Entry:
     url: str
     current: bool
     count: int
+
+    @property
+    def number(self) -> str:
+        return f"{COUNTED:,}+" if self.count >= COUNTED else f"{self.count:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +164,7 @@ def shell_of(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
 def tallies(project: Project | None) -> dict[str, int]:
     """The numbers beside the places, by the places' names, counted in one statement."""
     wanted = {
-        place.name: selectors.CountOf(place.tally.of(project).order_by().values("pk"))
+        place.name: selectors.CountOf(place.tally.of(project).order_by().values("pk")[:COUNTED])
         for group in PLACES
         for place in group
         if place.tally

@@ -1,9 +1,10 @@
 """The journal told in sentences (pure): one event as a line of a feed, or of the log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.badges import urgency_badge
+from dashboard.task_words import breaker_reason, brief, reason_of
 from dashboard.trail import loud
 from dashboard.words import counted, duration
 from ledger.journal import Kind
@@ -14,7 +15,8 @@ QUOTE = 90
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an event's data does not say: the agent's name, the instruction's words and its age."""
+    """What an event's data does not say: the agent's name, the instruction's words and its age, or
+    the task's title."""
 
     agent: str = ""
     text: str = ""
@@ -48,7 +50,9 @@ def told(event: Event, about: About) -> Told:
     match event.kind.partition(".")[0]:
         case "instruction":
             return told_of_instruction(event, about)
-        case "agent" | "token":
+        case "task":
+            return told_of_task(event, about)
+        case "agent" | "token" | "project":
             return told_of_agent(event, about)
         case "escalation" | "signal":
             return told_of_question(event, about)
@@ -100,8 +104,85 @@ def told_of_instruction(event: Event, about: About) -> Told:
     return unknown(event)
 
 
+# icon, what is done, tone, and what follows the quote; `{why}` is the clause of the history
+TASKS = {
+    Kind.TASK_COMPLETED: ("s-done", "finished", "green", ""),
+    Kind.TASK_RETRY_SCHEDULED: ("s-retry", "failed", "amber", ". It is tried again"),
+    Kind.TASK_RELEASED: ("s-queued", "put back", "", ""),
+    Kind.TASK_BLOCKED: ("s-blocked", "can’t start", "amber", ": {why}"),
+    Kind.TASK_ESCALATED: ("s-escalated", "needs a person for", "red", ": {why}"),
+    Kind.TASK_FAILED: ("s-failed", "gave up", "red", ": {why}"),
+}
+BY_ACTOR = {
+    Kind.TASK_REQUEUED: ("s-queued", "queued", " again"),
+    Kind.TASK_SKIPPED: ("s-skipped", "skipped", ""),
+    Kind.TASK_ABORTED: ("s-aborted", "stopped", ""),
+    Kind.TASK_ABORT_REQUESTED: ("s-aborted", "asked to stop", ""),
+    Kind.TASK_REPLAYED: ("undo", "replayed", ""),
+    Kind.TASK_DISMISSED: ("trash", "dismissed", ""),
+}
+
+
+def told_of_task(event: Event, about: About) -> Told:
+    actor, agent, quote = who_of(event), about.agent, about.quote
+    reason = brief(event, agent=agent)
+    note = f" · {reason}" if quote else reason
+    because = lowered(reason_of(event.data) or reason)
+    if event.kind in BY_ACTOR:
+        icon, does, tail = BY_ACTOR[Kind(event.kind)]
+        return Told(icon, actor, does, "", quote, tail, note)
+    if event.kind in TASKS:
+        icon, does, tone, tail = TASKS[Kind(event.kind)]
+        return Told(icon, agent, does, tone, quote, tail.format(why=because), note)
+    match event.kind:
+        case Kind.TASK_CREATED:
+            return Told("s-queued", actor, f"enqueued for {agent}", "", quote, "", note)
+        case Kind.TASK_CLAIMED:
+            number = event.data.get("attempt")
+            again = f", attempt {number}" if number and number != 1 else ""
+            return Told("s-running", agent, "started", "blue", quote, again, note)
+        case Kind.TASK_DUE if event.data.get("by_hand"):
+            return Told("play", actor, "hurried", "", quote, "", note)
+        case Kind.TASK_DUE:
+            return Told("clock", agent, "has a retry due:", "amber", quote, "", note)
+        case Kind.TASK_UNBLOCKED:
+            return Told("s-queued", agent, "can start", "", quote, "", note)
+    return unknown(event)
+
+
+def lowered(clause: str) -> str:
+    return f"{clause[:1].lower()}{clause[1:]}"
+
+
+def told_of_breaker(event: Event, about: About) -> Told:
+    actor, agent, by_hand = who_of(event), about.agent, event.actor_type == "user"
+    said = breaker_reason(event.data)
+    because = f": {said}" if said else ""
+    match event.kind:
+        case Kind.AGENT_BREAKER_OPENED if by_hand:
+            told = plain("c-open", actor, f"opened the breaker of {agent}", because)
+        case Kind.AGENT_BREAKER_OPENED:
+            told = plain("c-open", agent, "gets no work: its breaker opened", because)
+        case Kind.AGENT_BREAKER_HALF_OPEN:
+            told = plain("c-half", agent, "gets one attempt to show that it works again")
+        case _ if by_hand:
+            told = plain("c-closed", actor, f"closed the breaker of {agent}")
+        case _:
+            told = plain("c-closed", agent, "works again: its breaker closed")
+    return replace(told, tone=BREAKER_TONES.get(Kind(event.kind), ""))
+
+
+BREAKER_TONES = {
+    Kind.AGENT_BREAKER_OPENED: "red",
+    Kind.AGENT_BREAKER_HALF_OPEN: "amber",
+    Kind.AGENT_BREAKER_CLOSED: "green",
+}
+
+
 def told_of_agent(event: Event, about: About) -> Told:
     actor, agent, data = who_of(event), about.agent or str(event.data.get("name", "")), event.data
+    if event.kind in BREAKER_TONES:
+        return told_of_breaker(event, about)
     match event.kind:
         case Kind.AGENT_REGISTERED:
             return plain("n-agents", actor, f"made {agent} known")
@@ -112,6 +193,8 @@ def told_of_agent(event: Event, about: About) -> Told:
         case Kind.AGENT_RESET:
             withdrawn = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {withdrawn} withdrawn")
+        case Kind.PROJECT_CREATED:
+            return plain("project", actor, f"made the project {data.get('name', '')}".rstrip())
         case Kind.TOKEN_CREATED:
             return plain("key", actor, f"made a token{of(agent, data)}")
         case Kind.TOKEN_REVOKED:
@@ -131,6 +214,16 @@ def told_of_question(event: Event, about: About) -> Told:
     match event.kind:
         case Kind.SIGNAL_MATCHED:
             return plain("beat", agent, f"reported {data.get('type', 'a signal')}", ", as expected")
+        case Kind.ESCALATION_OPENED if data.get("task"):
+            reason = reason_of(data)
+            tail = f": {reason}" if reason else ""
+            note = f" · needs a person{tail}"
+            return Told("s-escalated", agent, "needs a person for", "red", about.quote, tail, note)
+        case Kind.ESCALATION_WITHDRAWN:
+            note = " · needs no answer any more"
+            return Told(
+                "s-aborted", actor, "withdrew the question about", "", about.quote, "", note
+            )
         case Kind.ESCALATION_OPENED:
             needs = "needs a person"
             tail, note = f". It {needs}", f" · {needs}"

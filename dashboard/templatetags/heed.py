@@ -1,7 +1,7 @@
 """Icons, states, times and durations in templates."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -10,8 +10,8 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard import badges, filters, offers, words
-from ledger.models import Instruction
+from dashboard import badges, filters, offers, pips, task_words, words
+from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
 
 register = template.Library()
@@ -20,6 +20,7 @@ register.filter("duration", words.duration)
 register.filter("whole_duration", words.whole_duration)
 register.filter("monogram", words.monogram)
 register.filter("offers", offers.offers)
+register.filter("pips", pips.pips)
 
 
 @register.simple_tag
@@ -41,6 +42,31 @@ def icon(name: str, css: str = "", *, label: str = "") -> SafeString:
 def state(name: str) -> SafeString:
     badge = badges.state_badge(name)
     return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def task_state(name: str) -> SafeString:
+    badge = badges.task_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def failure_type(name: str) -> SafeString:
+    return format_html('<span class="chip">{}{}</span>', icon(badges.failure_icon(name)), name)
+
+
+@register.simple_tag
+@cache
+def failure_sign(name: str) -> SafeString:
+    return icon(badges.failure_icon(name), label=name)
+
+
+@register.filter
+def took(attempt: Attempt) -> timedelta:
+    """How long an attempt that is over was at work."""
+    return (attempt.ended_at or attempt.started_at) - attempt.started_at
 
 
 @register.simple_tag
@@ -116,6 +142,12 @@ def waited_since(at: datetime, now: datetime) -> str:
 @register.filter
 def rough_since(at: datetime, now: datetime) -> str:
     return words.rough((now - at).total_seconds())
+
+
+@register.filter
+def because(reason: str) -> str:
+    """Why a task needs a person, in words."""
+    return task_words.reason_of({"reason": reason})
 
 
 @register.simple_tag

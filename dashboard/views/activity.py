@@ -29,6 +29,7 @@ OLDER = "Older"
 NOUN_ICONS = {
     "instruction": "n-instructions",
     "signal": "beat",
+    "task": "n-tasks",
     "escalation": "n-escalations",
     "agent": "n-agents",
     "token": "key",

@@ -6,11 +6,10 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
-from dashboard.rendering import HtmxRequest
+from dashboard.rendering import HtmxRequest, back_to
 from dashboard.shell import scope_of
 from dashboard.words import counted
 from ledger import agents
@@ -30,7 +29,7 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
         address = reverse("dashboard:agent", args=[agent_id]) + scope.query
         return redirect(f"{address}{'&' if scope.query else '?'}ask=reset")
     messages.success(request, VERBS[verb](request, agent))
-    return redirect(back_to(request, agent))
+    return redirect(back_to(request, otherwise=reverse("dashboard:agent", args=[agent.pk])))
 
 
 def pause(request: HttpRequest, agent: Agent) -> str:
@@ -52,12 +51,3 @@ def reset(request: HttpRequest, agent: Agent) -> str:
 
 
 VERBS = {"pause": pause, "resume": resume, "reset": reset}
-
-
-def back_to(request: HttpRequest, agent: Agent) -> str:
-    """The page that the form stood on, if it is one of ours; else the agent's."""
-    target = request.POST.get("next", "")
-    ours = target.startswith("/") and url_has_allowed_host_and_scheme(
-        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return target if ours else reverse("dashboard:agent", args=[agent.pk])

@@ -13,12 +13,13 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard import inbox, rendering, selectors, settled, trail
+from dashboard import inbox, rendering, selectors, settled, story, trail
 from dashboard.access import operators_only
 from dashboard.listing import Listing, lined_up, listed
 from dashboard.rendering import HtmxRequest
 from dashboard.reply import NOTHING_SAID, Reply, settle, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
+from ledger.models import Task
 from retries import escalations
 from retries.escalations import FIX_LENGTH, Option
 from retries.models import Escalation
@@ -192,7 +193,7 @@ class Offer:
 
 def chosen(escalation: Escalation, reply: Reply) -> dict[str, Any]:
     """What the panel shows: the options of an open one, the answer to a closed one."""
-    common = {"escalation": escalation, "row": escalation.instruction}
+    common = {"escalation": escalation, "row": escalation.instruction, "task": escalation.task}
     if not escalation.is_open:
         said = settled.done(escalation) if reply.is_done else ""
         return common | {"verdict": settled.verdict(escalation), "done": said}
@@ -206,7 +207,9 @@ def chosen(escalation: Escalation, reply: Reply) -> dict[str, Any]:
 
 
 def evidence(escalation: Escalation) -> dict[str, Any]:
-    """What happened to the instruction that an escalation is about."""
+    """What happened to the instruction or the task that an escalation is about."""
+    if escalation.task:
+        return evidence_of_task(escalation.task)
     row = escalation.instruction
     if row is None:
         return {}
@@ -216,4 +219,13 @@ def evidence(escalation: Escalation) -> dict[str, Any]:
         "steps": trail.told(selectors.history(row.pk), agent=escalation.agent.name),
         "loud": trail.loud(row.retry_count),
         "former": former,
+    }
+
+
+def evidence_of_task(task: Task) -> dict[str, Any]:
+    attempts = story.attempts(task.pk)
+    return {
+        "attempts": attempts,
+        "failures": story.failures(attempts),
+        "dependents": story.neighbours(task.pk).dependents,
     }

@@ -46,6 +46,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "heading": "Overview",
         "waiting": waiting,
         "needs": needs,
+        "tasks_need_you": any(need.task_id for need in needs),
         "long_ago": now - LONG,
         "silent": silent,
         "feed": feed.latest(scope.project, most=FEED),

@@ -11,7 +11,16 @@ from retries.models import Escalation
 from tests.dashboard.conftest import PART
 from tests.factories import pull, send, tick
 
-PAGES = ["/instructions/", "/instructions/01a1fe8a-1bbf-798b-b797-e0023d4c4b40/", "/search/"]
+ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
+PAGES = [
+    "/instructions/",
+    f"/instructions/{ID}/",
+    "/search/",
+    "/tasks/",
+    f"/tasks/{ID}/",
+    "/dead-letters/",
+    f"/dead-letters/{ID}/",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -171,7 +171,10 @@ def test_a_query_filters(browser: Client, story: UUID, query: str, found: int) -
 def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> None:
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
-    assert "“bananas”: it is one of instruction, signal, escalation, agent, token." in text
+    assert (
+        "“bananas”: it is one of instruction, signal, task, escalation, agent, project, token."
+        in text
+    )
     assert "“agent.eaten”: it is one of agent.registered, agent.paused" in text
     assert "“since:noon” is no time: write since:30m" in text
     assert "“hello” is not looked for: write kind:, agent:" in text

@@ -32,7 +32,7 @@
   /* a menu, a dialog, a selection or a form: nothing may move under its reader's hands */
   function isHeld() {
     var live = part(), chosen = getSelection(), focus = document.activeElement;
-    if ($("dialog[open], details.menu[open]")) return true;
+    if ($("dialog[open], details.menu[open], [data-pick]:checked")) return true;
     if (counts() && !live.dataset.held) return true;   /* an older page: nothing comes in there */
     if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
     return live.contains(focus) && focus.matches("input, textarea, select") && !focus.closest("[hx-morph-skip]");

@@ -1,0 +1,108 @@
+"""What the Dead letters pages ask the database: which there are, what became of them, one."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+
+from dashboard.selectors import CountOf, any_of, hash_of, named, of_project
+from dashboard.task_filters import ANY, ERRORS, LETTER_STATES, TaskQuery
+from dashboard.work import HEAVY, OUTCOMES_SHOWN, Page, page
+from ledger.models import Attempt, DeadLetter, Failure, Need, Project
+from ledger.remembered import figure
+from ledger.states import TaskState
+
+HANDLED_SHOWN = 4
+HEAVY_OF_TASKS = tuple(f"{task}__{name}" for task in ("task", "replayed_as") for name in HEAVY)
+
+
+def open_ones(project: Project | None) -> QuerySet[DeadLetter]:
+    return of_project(DeadLetter.objects.open(), project)
+
+
+def letters(query: TaskQuery, project: Project | None) -> QuerySet[DeadLetter]:
+    """Those that a query asks for; open ones, unless it names a state or an id."""
+    rows = of_project(DeadLetter.objects.all(), project).filter(
+        named(query.agent, "agent__name"),
+        named(query.type, "type"),
+        named(query.reason, "reason"),
+        any_of(query.error, died_of),
+        any_of(query.state, in_state),
+    )
+    if query.state == ANY and not query.ids:
+        rows = rows.filter(closed_at=None)
+    if query.attempts_over is not None:
+        rows = rows.filter(task__attempts__gt=query.attempts_over)
+    if query.attempts_under is not None:
+        rows = rows.filter(task__attempts__lt=query.attempts_under)
+    for word in query.words:
+        rows = rows.filter(
+            Q(error__icontains=word) | Q(task__title__icontains=word) | Q(type__icontains=word)
+        )
+    if query.ids:
+        rows = rows.filter(Q(id__in=query.ids) | Q(task_id__in=query.ids))
+    return rows
+
+
+def in_state(name: str) -> Q:
+    return Q(closed_at=None) if name == "open" else Q(closed_as=name)
+
+
+def died_of(text: str) -> Q:
+    """Whose error says this, or that failed in this way the last time."""
+    if text not in ERRORS:
+        return Q(error__icontains=text)
+    same = Failure.objects.filter(task=OuterRef("task"), type=text)
+    return Q(task__in=Subquery(same.values("task")))
+
+
+def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
+    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+    last = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
+    attempts = Attempt.objects.filter(task=OuterRef("task")).order_by("-number")
+    waiting = Need.objects.filter(need=OuterRef("task"), task__state=TaskState.BLOCKED)
+    return rows.select_related("task", "agent", "project", "replayed_as").annotate(
+        failure_type=Subquery(last.values("type")[:1]),
+        last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
+        waiting=CountOf(waiting.order_by().values("task_id")),
+    )
+
+
+def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page:
+    """A page of them with what its lines show, without their heavy columns."""
+    found = page(with_extras(rows).defer("payload", *HEAVY_OF_TASKS), before=before, after=after)
+    for row in found.rows:
+        row.task.outcomes = row.last_outcomes[::-1]
+    return found
+
+
+def handled(project: Project | None) -> list[Any]:
+    """The last ones that somebody decided about."""
+    rows = of_project(DeadLetter.objects.exclude(closed_at=None), project)
+    found = rows.select_related("task", "replayed_as").defer("payload", "error", *HEAVY_OF_TASKS)
+    return list(found.order_by("-closed_at", "-id")[:HANDLED_SHOWN])
+
+
+def counts(query: TaskQuery, project: Project | None) -> dict[str, int]:
+    """How many there are in each state, whatever state the query asks for."""
+    anything = query.stateless(LETTER_STATES)
+
+    def count() -> dict[str, int]:
+        rows = letters(anything, project).order_by().values("closed_as").annotate(n=Count("*"))
+        found = {row["closed_as"] or "open": row["n"] for row in rows}
+        return {name: found.get(name, 0) for name in LETTER_STATES}
+
+    return figure(f"letters:{project.id if project else 'all'}:{hash_of(anything)}", count)
+
+
+def one(letter_id: UUID) -> Any:
+    """One with all its columns, or None."""
+    found = with_extras(DeadLetter.objects.filter(pk=letter_id)).first()
+    if found:
+        found.task.outcomes = found.last_outcomes[::-1]
+    return found
+
+
+def by_id(letter_id: UUID) -> bool:
+    return DeadLetter.objects.filter(id=letter_id).exists()

@@ -1,0 +1,96 @@
+"""What a task waits for, in a few words for the list (pure)."""
+
+from datetime import datetime
+from typing import Any
+
+from dashboard.answers import AHEAD_CAP, Answer
+from dashboard.words import counted, duration
+from ledger.states import BlockedReason, BreakerState, TaskState
+
+State = TaskState
+TITLE = 17
+
+
+def due(row: Any, *, now: datetime) -> Answer:
+    """`row` has the extras of `dashboard.work`."""
+    match row.state:
+        case State.QUEUED:
+            return queued(row)
+        case State.RUNNING:
+            return running(row, now=now)
+        case State.RETRY:
+            return retried(row, now=now)
+        case State.BLOCKED:
+            return blocked(row)
+        case State.ESCALATED:
+            return Answer("waits for you", "red", "person")
+        case State.DONE if row.started_at:
+            return Answer(f"took {duration(row.completed_at - row.started_at)}", "calm", "check")
+        case State.FAILED:
+            return failed(row)
+    if not row.attempts:
+        return Answer("before it ran")
+    return Answer(f"after {counted(row.attempts, 'attempt')}")
+
+
+def queued(row: Any) -> Answer:
+    name = row.agent.name
+    if row.agent.paused:
+        return Answer(f"held, {name} is paused", "calm", "pause")
+    if breaker_state(row) == BreakerState.OPEN:
+        return Answer(f"held, {name} open", "calm", "c-open")
+    if row.place is None:
+        return Answer(f"{AHEAD_CAP - 1}+ ahead", "calm", "clock")
+    first = row.place == 1
+    return Answer(f"1st for {name}" if first else f"{row.place - 1} ahead", "calm", "clock")
+
+
+def breaker_state(row: Any) -> str:
+    """Of its agent; one that never failed has no breaker."""
+    breaker = getattr(row.agent, "breaker", None)
+    return breaker.state if breaker else BreakerState.CLOSED
+
+
+def running(row: Any, *, now: datetime) -> Answer:
+    if row.abort_requested_at:
+        return Answer("told to stop", "amber", "s-aborted")
+    if row.lease_ends_at and row.lease_ends_at < now:
+        return Answer("its lease ran out", "amber", "clock")
+    since = row.running_since or row.updated_at
+    return Answer(f"runs for {duration(now - since)}", "calm", "beat")
+
+
+def retried(row: Any, *, now: datetime) -> Answer:
+    left = (row.due_at - now).total_seconds()
+    if breaker_state(row) == BreakerState.OPEN:
+        return Answer(f"held, {row.agent.name} open", "calm", "c-open")
+    if left <= 0:
+        return Answer("due now", "amber", "clock")
+    return Answer("due in", "amber", "clock", countdown=max(round(left), 0))
+
+
+def blocked(row: Any) -> Answer:
+    match row.blocked_reason:
+        case BlockedReason.BREAKER_OPEN:
+            return Answer(f"held, {row.agent.name} open", "calm", "c-open")
+        case BlockedReason.REPORTED:
+            return Answer("waits for you", "red", "person")
+        case BlockedReason.DEPENDENCY_SKIPPED:
+            return Answer("what it needs was skipped", "amber", "dep")
+    if row.need_failed:
+        return Answer("what it needs failed", "red", "dep")
+    if row.unmet > 1:
+        return Answer(f"waits for {counted(row.unmet, 'task')}", "calm", "dep")
+    title = row.waits_for or "another task"
+    return Answer(f"waits for {shortened(title)}", "calm", "dep")
+
+
+def shortened(title: str) -> str:
+    return title if len(title) <= TITLE else f"{title[: TITLE - 1].rstrip()}…"
+
+
+def failed(row: Any) -> Answer:
+    letter = getattr(row, "dead_letter", None)
+    if letter is None or letter.closed_as is None:
+        return Answer("dead letter", "red", "n-dead")
+    return Answer(f"dead letter {letter.closed_as}", "calm", "n-dead")

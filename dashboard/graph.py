@@ -1,0 +1,79 @@
+"""A task between what it needs and what needs it (pure): where the nodes and edges stand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.badges import task_badge
+from ledger.models import Task
+from ledger.states import TaskState
+
+WIDE, TALL, GAP, COLUMN = 84, 26, 12, 114
+MOST = 4  # on each side; a list names them all
+WORD = 8
+MET = (TaskState.DONE, TaskState.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    task: Task
+    x: int
+    y: int
+    word: str
+    here: bool = False
+
+    @property
+    def icon(self) -> str:
+        return task_badge(self.task.state).icon
+
+    @property
+    def icon_x(self) -> int:
+        return self.x + 7
+
+    @property
+    def icon_y(self) -> int:
+        return self.y + 6
+
+    @property
+    def text_x(self) -> int:
+        return self.x + 26
+
+    @property
+    def text_y(self) -> int:
+        return self.y + 17
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """In a box of `width` by `height`; edges are paths, dashed where somebody waits."""
+
+    nodes: list[Node]
+    edges: list[tuple[str, bool]]
+    height: int
+    width: int = 2 * COLUMN + WIDE + 4
+
+
+def graph(task: Task, needs: Sequence[Task], dependents: Sequence[Task]) -> Graph:
+    left, right = needs[:MOST], dependents[:MOST]
+    rows = max(len(left), len(right), 1)
+    height = rows * (TALL + GAP) + GAP
+    here = Node(task, COLUMN + 2, (height - TALL) // 2, name(task), here=True)
+    before, after = column(left, 2, height), column(right, 2 * COLUMN + 2, height)
+    edges = [(edge(node, here), node.task.state not in MET) for node in before]
+    edges += [(edge(here, node), task.state not in MET) for node in after]
+    return Graph([*before, here, *after], edges, height)
+
+
+def column(tasks: Sequence[Task], x: int, height: int) -> list[Node]:
+    top = (height - len(tasks) * (TALL + GAP) + GAP) // 2
+    return [Node(task, x, top + n * (TALL + GAP), name(task)) for n, task in enumerate(tasks)]
+
+
+def name(task: Task) -> str:
+    said = task.title or task.type
+    return said if len(said) <= WORD else f"{said[: WORD - 1]}…"
+
+
+def edge(start: Node, end: Node) -> str:
+    x, y, to_x, to_y = start.x + WIDE, start.y + TALL // 2, end.x, end.y + TALL // 2
+    middle = (x + to_x) // 2
+    return f"M{x} {y}C{middle} {y} {middle} {to_y} {to_x} {to_y}"

@@ -1,0 +1,36 @@
+/* Picking rows by key and all at once. The bar itself needs no script: see picking.css. */
+(function () {
+  "use strict";
+  function boxes(within) { return Array.from((within || document).querySelectorAll("[data-pick]")); }
+  function paint() {
+    var all = document.querySelector("[data-pick-all]"), each = boxes();
+    if (!all) return;
+    var picked = each.filter(function (box) { return box.checked; }).length;
+    all.checked = picked > 0 && picked === each.length;
+    all.indeterminate = picked > 0 && picked < each.length;
+  }
+  function pick(some, on) {
+    some.forEach(function (box) { box.checked = on; });
+    paint();
+  }
+
+  document.addEventListener("change", function (event) {
+    if (event.target.matches("[data-pick-all]")) pick(boxes(), event.target.checked);
+    else if (event.target.matches("[data-pick]")) paint();
+  });
+  document.addEventListener("reset", function () { setTimeout(function () { pick(boxes(), false); }); });
+
+  document.addEventListener("keydown", function (event) {
+    var typing = event.target.matches("input:not([type=checkbox]), textarea, select");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog:modal")) return;
+    if (event.key === "Escape") return pick(boxes(), false);
+    var off = false;
+    try { off = localStorage.getItem("heed-keys") === "off"; } catch (e) { /* not kept */ }
+    var row = document.querySelector("[data-row][data-cursor]");
+    if (off || !row || event.key.toLowerCase() !== "x") return;
+    var some = boxes(event.shiftKey ? row.closest("tbody") : row);
+    pick(some, !some.every(function (box) { return box.checked; }));
+  });
+  document.addEventListener("htmx:after:swap", paint);
+  paint();
+})();

@@ -1,0 +1,66 @@
+"""What the page of one task asks the database: its attempts, failures, neighbours, its question."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from dashboard.work import HEAVY, oldest_first, with_extras
+from ledger.models import Attempt, Failure, Need, Task
+from retries.models import Escalation
+
+ATTEMPTS_SHOWN = 40
+NEIGHBOURS_SHOWN = 60
+
+
+def one(task_id: UUID) -> Any:
+    """One task with all its columns and extras, or None."""
+    rows = Task.objects.filter(pk=task_id).select_related("replay_of", "replaced_by")
+    row = with_extras(rows).first()
+    return oldest_first(row) if row else None
+
+
+def attempts(task_id: UUID) -> list[Attempt]:
+    """The last ones with their failures, oldest first."""
+    rows = Attempt.objects.filter(task=task_id).select_related("failure")
+    return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
+
+
+def failures(attempts: list[Attempt]) -> list[Failure]:
+    """What went wrong in them, the newest first."""
+    found = (getattr(attempt, "failure", None) for attempt in reversed(attempts))
+    return [failure for failure in found if failure]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What a task needs, and what needs it."""
+
+    needs: list[Task]
+    dependents: list[Task]
+
+    def __bool__(self) -> bool:
+        return bool(self.needs or self.dependents)
+
+
+def neighbours(task_id: UUID) -> Neighbours:
+    return Neighbours(
+        tasks_of(Task.objects.filter(dependents__task=task_id)),
+        tasks_of(Task.objects.filter(needs__need=task_id)),
+    )
+
+
+def tasks_of(rows: QuerySet[Task]) -> list[Task]:
+    return list(rows.select_related("agent").defer(*HEAVY).order_by("id")[:NEIGHBOURS_SHOWN])
+
+
+def waiting(task_id: UUID) -> int:
+    """How many tasks would go on or stay blocked by what is done about this one."""
+    return Need.objects.filter(need=task_id, task__state="blocked").count()
+
+
+def question(task_id: UUID) -> Escalation | None:
+    """The open escalation about it."""
+    rows = Escalation.objects.open().filter(task=task_id)
+    return rows.only("id", "opened_at", "reason", "state").first()

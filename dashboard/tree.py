@@ -1,0 +1,75 @@
+"""JSON as a tree that folds (pure): a node for each value, only so many and only so deep."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+DEEPEST = 8
+MOST = 300
+LONGEST = 2_000  # characters of one text
+OPEN_TO = 2  # levels
+
+
+@dataclass(slots=True)
+class Node:
+    """A value with its key; `children` of an object or a list, else its `text`."""
+
+    key: str
+    text: str = ""
+    css: str = ""
+    brackets: str = ""  # of an object or a list
+    count: int = 0
+    is_open: bool = False
+    is_last: bool = False
+    children: list["Node"] = field(default_factory=list)
+
+    @property
+    def opening(self) -> str:
+        return self.brackets[:1]
+
+    @property
+    def closing(self) -> str:
+        return self.brackets[1:]
+
+
+@dataclass(slots=True)
+class Budget:
+    left: int = MOST
+
+
+def tree(value: Any) -> Node:
+    node = grown(value, "", 0, Budget())
+    node.is_open, node.is_last = True, True
+    return node
+
+
+def grown(value: Any, key: str, depth: int, budget: Budget) -> Node:
+    budget.left -= 1
+    if not isinstance(value, (dict, list)):
+        return leaf(value, key)
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    node = Node(key, brackets=brackets, count=len(value), is_open=depth < OPEN_TO)
+    named = value.items() if isinstance(value, dict) else (("", each) for each in value)
+    for number, (name, each) in enumerate(named):
+        if depth >= DEEPEST or budget.left <= 0:
+            node.children.append(Node("", f"… {len(value) - number} more", "z"))
+            break
+        quoted = json.dumps(name, ensure_ascii=False) if isinstance(value, dict) else ""
+        node.children.append(grown(each, quoted, depth + 1, budget))
+    if node.children:
+        node.children[-1].is_last = True
+    return node
+
+
+def leaf(value: Any, key: str) -> Node:
+    if isinstance(value, str):
+        cut = value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
+        return Node(key, json.dumps(cut, ensure_ascii=False), "s")
+    if value is None or isinstance(value, bool):
+        return Node(key, json.dumps(value), "b")
+    return Node(key, json.dumps(value), "n")
+
+
+def size(value: Any) -> int:
+    """Bytes, as it is sent."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())

@@ -1,0 +1,85 @@
+"""What a person decides about dead letters, one or many: replay them, or dismiss them."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from dashboard import buried, task_filters
+from dashboard.access import operators_only
+from dashboard.chosen import Chosen, asking, chosen, without_question
+from dashboard.rendering import HtmxRequest, back_to
+from dashboard.shell import Scope, scope_of
+from dashboard.task_filters import LETTER_STATES
+from dashboard.views.deadletters import every, offer_of
+from dashboard.views.task_verbs import DEPENDENTS, tell
+from dashboard.words import counted
+from ledger.journal import person
+from ledger.models import DeadLetter
+from retries import deadletters
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
+    """One verb on one dead letter; then back to it, with what really happened."""
+    offer, scope = offer_of(verb), scope_of(request)
+    if not buried.by_id(letter_id):
+        raise Http404(f"There is no dead letter {letter_id}.")
+    page = reverse("dashboard:deadletter", args=[letter_id]) + scope.query
+    if offer.question and "confirmed" not in request.POST:
+        return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
+    tell(request, VERBS[verb](request, [letter_id]), of=1)
+    return redirect(page)
+
+
+@require_POST
+@operators_only
+def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
+    """One verb on those that were picked, or on all that the list's query finds."""
+    offer, rows = offer_of(verb), chosen(request.POST)
+    page = back_to(request, otherwise=reverse("dashboard:deadletters"))
+    if not rows.ids and not rows.every:
+        messages.warning(request, "Choose some dead letters first. Nothing was changed.")
+    elif offer.question and "confirmed" not in request.POST:
+        return redirect(asking(page, verb, rows))
+    else:
+        ids = ids_of(rows, page, scope_of(request))
+        tell(request, VERBS[verb](request, ids), of=len(ids))
+    return redirect(without_question(page))
+
+
+def ids_of(rows: Chosen, page: str, scope: Scope) -> list[UUID]:
+    """The ids that are meant; every one is what the query of the page finds now."""
+    if rows.every is None:
+        return rows.ids
+    text = QueryDict(page.partition("?")[2]).get("q", "")
+    return every(task_filters.parse(text or "", states=LETTER_STATES), scope, upto=rows.every)
+
+
+def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    done = deadletters.replay(
+        ids, among=DeadLetter.objects.all(), actor=person(request.user), now=timezone.now()
+    )
+    new = "as a new task" if len(done) == 1 else "as new tasks"
+    return len(done), f"{counted(len(done), 'dead letter')} replayed {new}."
+
+
+def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    wanted = request.POST.get("dependents", "")
+    done = deadletters.dismiss(
+        ids,
+        among=DeadLetter.objects.all(),
+        dependents=wanted if wanted in DEPENDENTS else DEPENDENTS[0],
+        note=request.POST.get("note", "").replace("\r\n", "\n").replace("\0", "").strip(),
+        actor=person(request.user),
+        now=timezone.now(),
+    )
+    return len(done), f"{counted(len(done), 'dead letter')} dismissed."
+
+
+VERBS = {"replay": replay, "dismiss": dismiss}

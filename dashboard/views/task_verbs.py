@@ -1,0 +1,86 @@
+"""What a person does with tasks, one or many: try again now, go on without, stop."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard import work
+from dashboard.access import operators_only
+from dashboard.chosen import asking, chosen, without_question
+from dashboard.rendering import HtmxRequest, back_to
+from dashboard.shell import scope_of
+from dashboard.views.tasks import offer_of
+from dashboard.words import counted
+from ledger.journal import person
+from retries import tasks
+
+DEPENDENTS = ("continue", "block")
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
+    """One verb on one task; then back to it, with what really happened."""
+    offer, scope = offer_of(verb), scope_of(request)
+    if not work.by_id(task_id):
+        raise Http404(f"There is no task {task_id}.")
+    page = reverse("dashboard:task", args=[task_id]) + scope.query
+    if offer.question and "confirmed" not in request.POST:
+        return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
+    tell(request, VERBS[verb](request, [task_id]), of=1)
+    return redirect(page)
+
+
+@require_POST
+@operators_only
+def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
+    """One verb on the tasks that were picked; then back to the list."""
+    offer, rows = offer_of(verb), chosen(request.POST)
+    page = back_to(request, otherwise=reverse("dashboard:tasks"))
+    if not rows.ids:
+        messages.warning(request, "Choose some tasks first. Nothing was changed.")
+    elif offer.question and "confirmed" not in request.POST:
+        return redirect(asking(page, verb, rows))
+    else:
+        tell(request, VERBS[verb](request, rows.ids), of=len(rows.ids))
+    return redirect(without_question(page))
+
+
+def tell(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None:
+    """What really changed, and how many could not."""
+    changed, said = done
+    if not changed:
+        messages.warning(request, "Nothing was changed: it moved on meanwhile.")
+    elif changed < of:
+        left = of - changed
+        it = "it was" if left == 1 else "they were"
+        messages.warning(request, f"{said} {left} could not: {it} in another state by then.")
+    else:
+        messages.success(request, said)
+
+
+def retry_now(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    changed = len(tasks.retry_now(ids, actor=person(request.user)))
+    return changed, f"{counted(changed, 'retry waits', 'retries wait')} no longer."
+
+
+def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    wanted = request.POST.get("dependents", "")
+    dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
+    changed = len(tasks.skip(ids, dependents=dependents, actor=person(request.user)))
+    return changed, f"{counted(changed, 'task')} skipped."
+
+
+def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    stopped = tasks.abort(ids, actor=person(request.user))
+    now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
+    said = [f"{counted(now, 'task')} aborted."] if now else []
+    said += [f"{counted(later, 'task')} told to stop."] if later else []
+    return len(stopped), " ".join(said)
+
+
+VERBS = {"retry-now": retry_now, "skip": skip, "abort": abort}

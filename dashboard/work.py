@@ -1,0 +1,199 @@
+"""What the Tasks list asks the database: rows by keyset, and how many there are of each sort."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import (
+    Case,
+    Count,
+    DateTimeField,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
+
+from dashboard.answers import AHEAD_CAP
+from dashboard.filters import Values
+from dashboard.selectors import PAGE, any_of, hash_of, named, of_project
+from dashboard.task_filters import ERRORS, STATES, TaskQuery
+from ledger.models import Attempt, Failure, Need, Project, Task
+from ledger.remembered import figure
+from ledger.states import TaskState
+
+State = TaskState
+
+OUTCOMES_SHOWN = 6
+FACETS_SHOWN = 8
+# what a list leaves in the table
+HEAVY = ("payload", "result", "error", "redactions")
+MET = (State.DONE, State.SKIPPED)
+
+
+def running(project: Project | None) -> QuerySet[Task]:
+    return of_project(Task.objects.filter(state=State.RUNNING), project)
+
+
+# ---- what a query asks for
+
+
+def tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
+    """Those that a query asks for."""
+    rows = of_project(Task.objects.all(), project).filter(
+        named(query.agent, "agent__name"),
+        named(query.type, "type"),
+        any_of(query.state, lambda name: Q(state__in=STATES[name])),
+        any_of(query.reason, lambda name: Q(blocked_reason=name)),
+        any_of(query.error, failed_with),
+    )
+    if query.attempts_over is not None:
+        rows = rows.filter(attempts__gt=query.attempts_over)
+    if query.attempts_under is not None:
+        rows = rows.filter(attempts__lt=query.attempts_under)
+    for word in query.words:
+        rows = rows.filter(Q(title__icontains=word) | Q(type__icontains=word))
+    return rows.filter(id__in=query.ids) if query.ids else rows
+
+
+def failed_with(text: str) -> Q:
+    """Whose last error says this, or whose attempts failed in this way."""
+    if text in ERRORS:
+        return Q(Exists(Failure.objects.filter(task=OuterRef("pk"), type=text)))
+    return Q(error__icontains=text)
+
+
+# ---- a page of it
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of a list, newest first, and whether there is more on either side."""
+
+    rows: list[Any]
+    newer: UUID | None
+    older: UUID | None
+
+
+def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page:
+    """The rows next to a place, by keyset: no page is slower than the first."""
+    found = stretch(rows, before=before, after=after)
+    if after and len(found) <= PAGE:  # less than a whole page is newer: that is the first page
+        after, found = None, stretch(rows, before=None, after=None)
+    more = len(found) > PAGE
+    found = found[-PAGE:] if after else found[:PAGE]
+    if not found:
+        return Page([], None, None)
+    newer = found[0].pk if before or (after and more) else None
+    older = found[-1].pk if after or more else None
+    return Page(found, newer, older)
+
+
+def stretch(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> list[Any]:
+    """One more than a page holds, newest first."""
+    if after:
+        return list(rows.filter(id__gt=after).order_by("id")[: PAGE + 1])[::-1]
+    rows = rows.filter(id__lt=before) if before else rows
+    return list(rows.order_by("-id")[: PAGE + 1])
+
+
+LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
+UNMET = Need.objects.filter(task=OuterRef("pk")).exclude(need__state__in=MET)
+
+
+def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
+    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+    attempts = Attempt.objects.filter(task=OuterRef("pk")).order_by("-number")
+    queue = Task.objects.filter(agent=OuterRef("agent"), state=State.QUEUED)
+    # the head of the queue, however long it is: who stands further back is only said to
+    head = ArraySubquery(queue.order_by("-priority", "id").values("id")[:AHEAD_CAP])
+    return rows.select_related("agent__breaker", "project", "dead_letter").annotate(
+        last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
+        running_since=when(State.RUNNING, LIVE.values("started_at")),
+        heard_at=when(State.RUNNING, LIVE.values("heartbeat_at")),
+        lease_ends_at=when(State.RUNNING, LIVE.values("lease_expires_at")),
+        place=Case(
+            When(state=State.QUEUED, then=Func(head, F("id"), function="array_position")),
+            output_field=IntegerField(),
+        ),
+        waits_for=Subquery(UNMET.order_by("need_id").values("need__title")[:1]),
+        need_failed=Exists(UNMET.filter(need__state=State.FAILED)),
+    )
+
+
+def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
+    return Case(When(state=state, then=Subquery(query)), output_field=DateTimeField())
+
+
+def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page:
+    """A page of tasks with what its lines show, without their heavy columns."""
+    heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
+    found = page(with_extras(rows).defer(*heavy), before=before, after=after)
+    for row in found.rows:
+        oldest_first(row)
+    return found
+
+
+def oldest_first(row: Any) -> Any:
+    row.outcomes = row.last_outcomes[::-1]
+    return row
+
+
+# ---- how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """How many tasks a query finds by state, agent and type, each for any value of its own."""
+
+    states: dict[str, int]
+    agents: list[tuple[str, int]]  # the most first
+    types: list[tuple[str, int]]
+
+    @property
+    def total(self) -> int:
+        return sum(self.states.values())
+
+
+def tallies(query: TaskQuery, project: Project | None) -> Tallies:
+    """Counted by one statement and summed up here."""
+
+    def count() -> list[tuple[str, str, str, int]]:
+        rows = tasks(query.anything(), project).order_by()
+        groups = rows.values_list("state", "agent__name", "type").annotate(n=Count("*"))
+        return list(groups)
+
+    where = project.id if project else "all"
+    return summed(figure(f"tasks:{where}:{hash_of(query.anything())}", count), query)
+
+
+def summed(groups: list[tuple[str, str, str, int]], query: TaskQuery) -> Tallies:
+    states, agents, types = Counter[str](), Counter[str](), Counter[str]()
+    for state, agent, type, n in groups:
+        of_state = fits(query.state, {name for name in STATES if state in STATES[name]})
+        of_agent, of_type = fits(query.agent, {agent}), fits(query.type, {type})
+        states[state] += n * (of_agent and of_type)
+        agents[agent] += n * (of_state and of_type)
+        types[type] += n * (of_state and of_agent)
+    return Tallies(dict(states), most(agents), most(types))
+
+
+def most(counts: Counter[str]) -> list[tuple[str, int]]:
+    return [(name, n) for name, n in counts.most_common(FACETS_SHOWN) if n]
+
+
+def fits(values: Values, names: set[str]) -> bool:
+    """Whether what goes by these names is asked for by the values of a key."""
+    wanted = not values.wanted or not names.isdisjoint(values.wanted)
+    return wanted and names.isdisjoint(values.unwanted)
+
+
+def by_id(task_id: UUID) -> bool:
+    return Task.objects.filter(id=task_id).exists()

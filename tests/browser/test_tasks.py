@@ -1,0 +1,101 @@
+"""Tasks and Dead letters in a browser: whole in every theme and width, picked by key."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger.models import Agent, Task
+from ledger.states import TaskState as State
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.dashboard.worked import buried, enqueued, make_task
+
+HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
+
+
+@pytest.fixture
+def busy(coder: Agent, now: datetime) -> dict[str, str]:
+    """Addresses of one of each."""
+    at = now - timedelta(minutes=4)
+    for state in State:
+        make_task(state, f"A {state.value} one", agent=coder, now=at, type="code")
+    need = enqueued(coder, "What comes first", now=at)
+    why = {"message": HOSTILE * 20, "details": "\u202etxt.exe", "suggested_fix": HOSTILE}
+    task = make_task(
+        State.RETRY, HOSTILE, agent=coder, now=at, why=why, needs=[], payload={HOSTILE: [1, "x"]}
+    )
+    enqueued(coder, HOSTILE, now=at, needs=[task.pk, need])
+    letter = buried(HOSTILE, agent=coder, now=at, error=HOSTILE * 10)
+    return {"task": f"/tasks/{task.pk}/", "letter": f"/dead-letters/{letter.pk}/"}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path", ["/tasks/", "/tasks/?q=state:foo", "{task}", "{task}?ask=skip", "/dead-letters/",
+             "{letter}", "{letter}?ask=dismiss", "/escalations/"]
+)  # fmt: skip
+def test_a_page_is_whole(
+    visit: Callable[..., Visitor], busy: dict[str, str], path: str, scheme: str, width: int
+) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path.format(**busy))
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+    assert page.title() != "owned"
+
+
+def test_rows_are_picked_by_key_and_stopped_together(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    for number in range(3):
+        enqueued(coder, f"Task {number}", now=now)
+    visitor = visit()
+    page = visitor.sign_in()
+    page.goto(f"{visitor.url}/tasks/")
+    expect(page.locator(".bulk")).to_be_hidden()
+    for keys in ("j", "x", "j", "x"):
+        page.keyboard.press(keys)
+    expect(page.locator(".bulk")).to_be_visible()
+    expect(page.locator("[data-pick]:checked")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(page.locator(".bulk")).to_be_hidden()
+    page.check("[data-pick-all]")
+    page.click(".bulk button:has-text('Abort')")
+    expect(page.locator("#asked")).to_contain_text("Abort 3 tasks?")
+    page.click("#asked button:has-text('Abort 3')")
+    expect(page.locator("#toasts")).to_contain_text("3 tasks aborted.")
+    assert Task.objects.filter(state="aborted").count() == 3
+
+
+def test_a_list_that_is_picked_from_stands_still(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    enqueued(coder, "Old", now=now)
+    visitor = visit()
+    page = visitor.sign_in()
+    page.goto(f"{visitor.url}/tasks/")
+    page.check("[data-pick]")
+    page.locator("h1").click()
+    enqueued(coder, "New", now=now)
+    page.wait_for_timeout(2600)
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator("tr[data-row]")).to_have_count(2)
+
+
+def test_one_is_skipped_by_its_key(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    task = make_task(agent=coder, now=now)
+    visitor = visit()
+    page = visitor.sign_in()
+    page.goto(f"{visitor.url}/tasks/{task.pk}/")
+    page.keyboard.press("s")
+    expect(page.locator("#skip-dialog")).to_be_visible()
+    page.click("#skip-dialog button:has-text('Skip it')")
+    expect(page.locator("#task-header .st")).to_have_text("Skipped")

@@ -1,0 +1,299 @@
+"""The Dead letters pages: what was given up, by cause; replayed or dismissed, one or many."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from html import unescape
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from dashboard import selectors
+from dashboard.causes import cause, grouped
+from dashboard.views import deadletters as page_of
+from ledger.models import Agent, DeadLetter, Event, Task
+from ledger.states import TaskState as State
+from tests.dashboard.conftest import PART
+from tests.dashboard.worked import buried, enqueued
+from tests.factories import make_agent, make_project
+
+pytestmark = pytest.mark.django_db
+
+URL = "/dead-letters/"
+Part = Callable[..., HttpResponse]
+MINUTE = timedelta(minutes=1)
+NO_MODULE = "ModuleNotFoundError: No module named 'lxml'"
+
+
+def html(response: HttpResponse) -> str:
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", unescape(response.content.decode()))
+
+
+def words(response: HttpResponse) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
+
+
+def rows(response: HttpResponse) -> list[str]:
+    return re.findall(r'<tr id="dead-([0-9a-f-]{36})"', html(response))
+
+
+def key(response: HttpResponse) -> str:
+    found = re.search(r'data-since="([^"]+)"', response.content.decode())
+    assert found
+    return unescape(found[1])
+
+
+def address(letter: DeadLetter) -> str:
+    return f"{URL}{letter.pk}/"
+
+
+def said(client: Client, path: str, data: dict[str, Any]) -> str:
+    response = client.post(path, data, follow=True)
+    assert response.status_code == 200
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is torn by the end of a bucket."""
+    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+
+
+# ---- the list
+
+
+def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Part) -> None:
+    page, live = html(browser.get(URL)), html(part(URL))
+    assert page.startswith("<!doctype html>") and "No dead letter" in page
+    assert "<html" not in live and '<div id="dead-letters"' in live
+
+
+def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: datetime) -> None:
+    lxml = buried("Stem", agent=agent, now=now - 3 * MINUTE, error=NO_MODULE)
+    full = buried("Rebuild", agent=agent, now=now, error="OSError: [Errno 28] No space left")
+    bs4 = buried("Parse", agent=make_agent("gemini"), now=now, error=NO_MODULE.replace("lxml", "b"))
+    page = browser.get(URL)
+    assert rows(page) == [str(letter.pk) for letter in (bs4, lxml, full)]
+    text = words(page)
+    assert "3 dead letters · Heed" in text and "Open 3" in text
+    assert "No module named ‹name› 2 Replay all 2…" in text
+    assert "2 tasks died of the same cause" in text and "coder , gemini" in text
+    by_time = browser.get(URL, {"group": "time"})
+    assert rows(by_time) == [str(letter.pk) for letter in (bs4, full, lxml)]
+    assert "died of" not in words(by_time)
+    other = re.search(r"cause=([0-9a-f]{8})\"[^>]*><code><bdi>OSError", html(page))
+    assert other and "One task died of this" in words(browser.get(URL, {"cause": other[1]}))
+
+
+def test_filters(browser: Client, agent: Agent, now: datetime) -> None:
+    mine = buried("Stem the words", agent=agent, now=now, error=NO_MODULE)
+    theirs = buried(
+        "Click", agent=make_agent("tester"), now=now, type="test", why={"type": "timeout"}
+    )
+    for query, found in (
+        ("agent:coder", [mine]),
+        ("-agent:coder", [theirs]),
+        ("type:test", [theirs]),
+        ("error:timeout", [theirs]),
+        ("error:lxml", [mine]),
+        ("stem", [mine]),
+        ("attempts:>1", []),
+        ("reason:max_retries_exceeded", [theirs, mine]),
+        ("state:dismissed", []),
+        (str(mine.pk), [mine]),
+        (str(mine.task_id), [mine]),
+    ):
+        page = browser.get(URL, {"q": query, "group": "time"})
+        assert rows(page) == [str(letter.pk) for letter in found], query
+    assert "No dead letter matches" in words(browser.get(URL, {"q": "attempts:>1"}))
+    assert "There is no state “x”" in words(browser.get(URL, {"q": "state:x"}))
+
+
+def test_a_project_shows_its_own(browser: Client, agent: Agent, now: datetime) -> None:
+    buried(agent=agent, now=now)
+    there = buried(agent=make_agent("coder", project=make_project("other")), now=now)
+    assert rows(browser.get(URL, {"project": "other"})) == [str(there.pk)]
+
+
+def test_a_poll_is_empty_until_something_happens(
+    browser: Client, part: Part, agent: Agent, now: datetime
+) -> None:
+    buried(agent=agent, now=now - MINUTE)
+    since = key(browser.get(URL))
+    assert part(URL, since=since).status_code == 204
+    buried(agent=agent, now=now)
+    assert part(URL, since=since).status_code == 200
+
+
+def test_pages_lead_to_each_other(browser: Client, agent: Agent, now: datetime) -> None:
+    made = [str(buried(agent=agent, now=now).pk) for _ in range(43)][::-1]
+    assert rows(browser.get(URL, {"group": "time"})) == made[:40]
+    assert rows(browser.get(URL, {"group": "time", "before": made[39]})) == made[40:]
+
+
+def test_a_page_costs_at_most_15_statements_whatever_the_rows(
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
+) -> None:
+    letter = buried(agent=agent, now=now)
+    few, one = statements(browser, URL), statements(browser, address(letter))
+    for n in range(12):
+        each = buried(agent=make_agent(f"agent-{n}"), now=now, error=f"boom {n}")
+        enqueued(agent, now=now, needs=[each.task_id])
+    assert statements(browser, URL) == few <= 15
+    assert statements(browser, address(letter)) == one <= 15
+    since = key(browser.get(URL))
+    assert statements(browser, URL, {"since": since}, headers=PART) <= 4
+
+
+# ---- one
+
+
+def test_one_tells_what_went_wrong(browser: Client, agent: Agent, now: datetime) -> None:
+    letter = buried(
+        "Stem", agent=agent, now=now, error=NO_MODULE, why={"suggested_fix": "Add the wheel"}
+    )
+    enqueued(agent, "Needs it", now=now, needs=[letter.task_id])
+    page = browser.get(address(letter))
+    text = words(page)
+    assert "coder was given up on after 1 attempt: no attempt is left." in text
+    assert "1 task waits for it." in text and "Suggested fix Add the wheel" in text
+    assert NO_MODULE in text and '"n" : 1' in text
+    assert f'href="/tasks/{letter.task_id}/"' in html(page)
+    assert f'href="{address(letter)}"' in html(browser.get(f"/tasks/{letter.task_id}/"))
+    assert browser.get("/search/", {"q": str(letter.pk)})["Location"] == address(letter)
+    assert browser.get(f"{URL}{uuid4()}/").status_code == 404
+
+
+def test_replaying_asks_first_and_makes_a_new_task(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    letter = buried("Stem", agent=agent, now=now)
+    waiting = enqueued(agent, now=now, needs=[letter.task_id])
+    path = f"{address(letter)}replay/"
+    asked = browser.post(path)
+    assert asked["Location"] == f"{address(letter)}?ask=replay"
+    assert "Replay it?" in words(browser.get(asked["Location"]))
+    assert Task.objects.count() == 2
+    assert said(browser, path, {"confirmed": "yes"}) == "1 dead letter replayed as a new task."
+    letter.refresh_from_db()
+    new = letter.replayed_as
+    assert new and (new.state, new.replay_of_id) == (State.QUEUED, letter.task_id)
+    text = words(browser.get(address(letter)))
+    assert "mara replayed it as a new task Queued" in text
+    assert f"{address(letter)}replay/" not in html(browser.get(address(letter)))
+    assert "Nothing was changed" in said(browser, path, {"confirmed": "yes"})
+    assert Task.objects.count() == 3
+    assert "Replaced by Stem" in words(browser.get(f"/tasks/{letter.task_id}/"))
+    assert "Replay of Stem" in words(browser.get(f"/tasks/{new.pk}/"))
+    assert f"/tasks/{new.pk}/" in html(browser.get(f"/tasks/{waiting}/"))
+    assert "Replayed" in words(browser.get(URL)) and "Decided last" in words(browser.get(URL))
+
+
+@pytest.mark.parametrize(("dependents", "state"), [("continue", "queued"), ("block", "blocked")])
+def test_dismissing_says_what_becomes_of_those_that_wait(
+    browser: Client, agent: Agent, now: datetime, dependents: str, state: str
+) -> None:
+    letter = buried(agent=agent, now=now)
+    waiting = enqueued(agent, now=now, needs=[letter.task_id])
+    form = {"confirmed": "yes", "note": "Not needed\0 any more", "dependents": dependents}
+    assert said(browser, f"{address(letter)}dismiss/", form) == "1 dead letter dismissed."
+    letter.refresh_from_db()
+    assert (letter.closed_as, letter.note) == ("dismissed", "Not needed any more")
+    assert Task.objects.get(pk=waiting).state == state
+    text = words(browser.get(address(letter)))
+    assert "mara dismissed it." in text and "Note Not needed any more" in text
+    assert rows(browser.get(URL)) == []
+    assert rows(browser.get(URL, {"q": "state:dismissed"})) == [str(letter.pk)]
+    assert Event.objects.filter(kind="task.dismissed").get().actor_name == "mara"
+
+
+# ---- many
+
+
+def test_many_say_how_many_before_and_after(browser: Client, agent: Agent, now: datetime) -> None:
+    letters = [buried(agent=agent, now=now) for _ in range(3)]
+    ids = [str(letter.pk) for letter in letters]
+    asked = browser.post(f"{URL}replay/all/", {"id": ids, "next": URL})
+    assert "Replay 3 dead letters?" in words(browser.get(asked["Location"]))
+    said(browser, f"{address(letters[0])}dismiss/", {"confirmed": "yes"})
+    told = said(browser, f"{URL}replay/all/", {"id": ids, "next": URL, "confirmed": "yes"})
+    assert (
+        told
+        == "2 dead letters replayed as new tasks. 1 could not: it was in another state by then."
+    )
+    assert DeadLetter.objects.filter(closed_as="replayed").count() == 2
+    assert "Choose some dead letters" in said(browser, f"{URL}replay/all/", {})
+
+
+def test_everything_that_matches(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = buried(agent=make_agent("tester"), now=now)
+    made = [buried(agent=agent, now=now) for _ in range(42)]
+    query = f"{URL}?q=agent%3Acoder"
+    assert "Replay all 42…" in words(browser.get(query))
+    form = {"every": str(made[-1].pk), "next": query}
+    asked = browser.post(f"{URL}dismiss/all/", form)
+    assert "Dismiss 42 dead letters?" in words(browser.get(asked["Location"]))
+    late = buried(agent=agent, now=now)  # nobody has seen it yet
+    told = said(browser, f"{URL}dismiss/all/", form | {"confirmed": "yes", "note": "old"})
+    assert told == "42 dead letters dismissed."
+    assert set(DeadLetter.objects.open()) == {other, late}
+    monkeypatch.setattr(page_of, "AT_ONCE", 1)
+    form = {"every": str(late.pk), "next": URL, "confirmed": "yes"}
+    assert said(browser, f"{URL}replay/all/", form) == "1 dead letter replayed as a new task."
+    assert DeadLetter.objects.open().count() == 1
+
+
+@pytest.mark.parametrize("verb", ["replay", "dismiss", "explode"])
+def test_looking_never_acts_and_strangers_never_do(
+    browser: Client, agent: Agent, now: datetime, verb: str
+) -> None:
+    letter = buried(agent=agent, now=now)
+    for path in (f"{address(letter)}{verb}/", f"{URL}{verb}/all/"):
+        assert browser.get(path).status_code == 405
+        assert Client().post(path)["Location"].startswith("/sign-in/")
+        assert Client(enforce_csrf_checks=True).post(path).status_code == 403
+    assert browser.post(f"{URL}{uuid4()}/{verb}/").status_code == 404
+    assert DeadLetter.objects.open().count() == 1
+
+
+def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
+    bad = "<script>alert(1)</script>"
+    letter = buried(bad, agent=agent, now=now, error=bad)
+    for path in (URL, address(letter), f"{URL}?group=time&q={bad}"):
+        assert bad not in browser.get(path).content.decode()
+
+
+# ---- causes
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'lxml'",
+            "ModuleNotFoundError: No module named ‹name›",
+        ),
+        ("timeout after 300 s: npx test", "timeout after ‹n› s: npx test"),
+        ("cannot open /var/lib/x.db: 13", "cannot open ‹path›: ‹n›"),
+        ("task 01a1fe8a-1bbf-798b-b797-e0023d4c4b40 is gone", "task ‹id› is gone"),
+        ("Traceback (most recent):\n  File 'x'\nValueError: 7", "ValueError: ‹n›"),
+        ("\n\n", "no error text"),
+        ("x" * 500, "x" * 159 + "…"),
+    ],
+)
+def test_a_cause_has_no_numbers_names_or_paths(error: str, said: str) -> None:
+    assert cause(error) == said
+
+
+def test_the_largest_group_comes_first(agent: Agent, now: datetime) -> None:
+    made = [buried(agent=agent, now=now, error=error) for error in ("a 1", "b", "a 2")]
+    for letter in made:
+        letter.failure_type, letter.waiting = "timeout", 0  # type: ignore[attr-defined]
+    groups = grouped(made[::-1])
+    assert [(group.cause, len(group.letters)) for group in groups] == [("a ‹n›", 2), ("b", 1)]

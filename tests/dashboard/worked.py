@@ -1,0 +1,77 @@
+"""Tasks that went the legal way into a state, for the pages that show them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from ledger import tasks
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, DeadLetter, Task
+from ledger.states import TaskState
+from ledger.tokens import Known
+from retries import claims, reports
+from retries import tasks as people
+from retries.reports import Report
+
+State = TaskState
+SECOND = timedelta(seconds=1)
+MARA = Actor("user", "1", "mara")
+
+
+def enqueued(agent: Agent, title: str = "", *, now: datetime, **more: Any) -> UUID:
+    return tasks.enqueue(
+        agent, more.pop("type", "code"), more.pop("payload", {"n": 1}), title=title, now=now, **more
+    )
+
+
+def claimed(agent: Agent, id: UUID, *, now: datetime) -> UUID:
+    """The id of the attempt."""
+    found = claims.claim(Known(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
+    attempt: UUID = found.rows[0]["attempt_id"]
+    return attempt
+
+
+def failed(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> None:
+    """One more attempt, that fails after ten seconds."""
+    attempt = claimed(agent, id, now=now)
+    said = Report(status="failure", message=more.pop("message", "it broke"), **more)
+    reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now + 10 * SECOND)
+
+
+def make_task(
+    state: str = State.QUEUED, title: str = "", *, agent: Agent, now: datetime, **more: Any
+) -> Task:
+    """A task that went into `state`; `why` tells its last failure."""
+    why = more.pop("why", {})
+    attempts = {State.FAILED: 1, State.ESCALATED: 1}.get(TaskState(state))
+    if attempts:
+        more.setdefault("max_attempts", attempts)
+    if state == State.ESCALATED:
+        more.setdefault("on_exhausted", "escalate")
+    if state == State.BLOCKED:
+        need = enqueued(agent, "What comes first", now=now)
+        more.setdefault("needs", [need])
+    id = enqueued(agent, title, now=now, **more)
+    if state in (State.RUNNING, State.DONE):
+        attempt = claimed(agent, id, now=now)
+        if state == State.DONE:
+            reports.succeeded(attempt, {"branch": "x"}, now=now + 5 * SECOND)
+    if state == State.RETRY:
+        failed(agent, id, now=now, retry_after_s=600, **why)
+    if state in (State.FAILED, State.ESCALATED):
+        failed(agent, id, now=now, **why)
+    if state == State.SKIPPED:
+        people.skip([id], actor=MARA, now=now)
+    if state == State.ABORTED:
+        people.abort([id], actor=MARA, now=now)
+    made = Task.objects.get(pk=id)
+    assert made.state == state
+    return made
+
+
+def buried(title: str = "", *, agent: Agent, now: datetime, **more: Any) -> DeadLetter:
+    """The dead letter of a task that failed for good, in a way that no breaker hears of."""
+    quiet = {"type": "verification_failed", "message": more.pop("error", "it broke")}
+    why = quiet | more.pop("why", {})
+    task = make_task(State.FAILED, title, agent=agent, now=now, why=why, **more)
+    return DeadLetter.objects.select_related("task").get(task=task)
