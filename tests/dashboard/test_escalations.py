@@ -336,7 +336,7 @@ def test_looking_changes_nothing(browser: Client, agent: Agent, now: datetime) -
     for path in (URL, address(escalation), answering):
         for data in ({}, {"action": "abort", "version": "1", "confirmed": "yes"}):
             assert browser.get(path, data).status_code in (200, 302)
-            assert browser.head(path, data).status_code in (302, 405)
+            assert browser.head(path, data).status_code in (200, 302)
     # who had to sign in before the answer could be taken comes back to the question
     assert browser.get(answering)["Location"] == address(escalation)
     assert browser.post(URL).status_code == browser.post(address(escalation)).status_code == 405

@@ -48,7 +48,8 @@
   function ask() {
     clearTimeout(timer);
     if (signedOut || document.hidden || (paused && !counts())) return;
-    if (asking || isHeld()) return later();
+    /* before htmx has seen the part nobody would hear the event, nor its end */
+    if (asking || isHeld() || !part().hasAttribute("data-htmx-powered")) return later();
     asking = true;
     htmx.trigger(part(), "heed:poll");
   }
