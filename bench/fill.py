@@ -62,6 +62,17 @@ select queued_at + interval '1 s' * k, project_id, 'instruction.' || (array['que
     'requeued', 'delivered', 'acknowledged'])[k], 'instruction', id, agent_id, 'queued', 'token', 'bench'
 from ledger_instruction, generate_series(1, 5) k
 """
+# All for the second agent, so that one queue is as deep as the table.
+TASKS = """
+insert into ledger_task (project_id, agent_id, title, type, state, payload, max_attempts,
+    attempt_limit, attempts, retry_count, on_exhausted, base_delay_ms, max_delay_ms,
+    exponential_base, jitter, lease_s, timeout_s, idempotent, due_at, created_by_type,
+    created_by_name, created_at, updated_at)
+select a.project_id, a.id, 'Thing ' || g, 'bench', %(state)s, '{}', 3, 3, %(attempts)s,
+    %(attempts)s, 'dead_letter', 100, 30000, 2, true, 300, 3600, true,
+    now() + %(due)s::interval + interval '1 ms' * g, 'token', 'bench', now(), now()
+from generate_series(1, %(count)s::int) g, ledger_agent a where a.name = 'agent-00001'
+"""
 AGENTS = """
 insert into ledger_agent (project_id, name)
 select id, 'agent-' || lpad(g::text, 5, '0') from ledger_project, generate_series(1, %(count)s) g
@@ -106,6 +117,14 @@ def month(count: int) -> None:
     with indexes_later("ledger_event"), indexes_later("ledger_instruction"):
         run(MONTH, count=count)
         run(FIVE_EVENTS)
+
+
+def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
+    """Tasks of one agent: queued ones, retries whose time has not come, and retries that are due."""
+    with indexes_later("ledger_task"):
+        run(TASKS, count=queued, state="queued", attempts=0, due=None)
+        run(TASKS, count=waiting, state="retry", attempts=1, due="1 day")
+        run(TASKS, count=due, state="retry", attempts=1, due="-1 day")
 
 
 def person(name: str) -> None:
@@ -165,6 +184,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "month": month,
     "person": person,
     "settle": settle,
+    "tasks": tasks,
     "ring": ring,
 }
 

@@ -57,6 +57,35 @@ with a as (
 select id, attempt from u
 """
 
+# The least that enqueueing, claiming and finishing can cost: a row, a line of history, one commit.
+ENQUEUE = """
+with t as (
+    insert into task (key, payload) select gen_random_uuid(), '{"n": 1}'
+    from generate_series(1, %s) returning id
+)
+insert into history (task_id, to_state, actor) select id, 0, 'w' from t
+"""
+CLAIM = """
+with t as (
+    update task set state = 1, attempt = attempt + 1, worker = 'w',
+        lease_until = now() + interval '5 minutes', updated_at = now()
+    where id = (select id from task where state = 0 order by id limit 1 for update skip locked)
+    returning id
+), h as (
+    insert into history (task_id, from_state, to_state, actor) select id, 0, 1, 'w' from t
+)
+select id from t
+"""
+DONE = """
+with t as (
+    update task set state = 2, lease_until = null, updated_at = now()
+    where id = %s and state = 1 returning id
+), h as (
+    insert into history (task_id, from_state, to_state, actor) select id, 1, 2, 'w' from t
+)
+select id from t
+"""
+
 # The same in three, as it is usually written; with asyncpg's placeholders.
 AUTH = "select id, name from api_token where digest = $1 and revoked_at is null"
 UPDATE = (

@@ -1,22 +1,13 @@
 """The async client: the same names, the same steps."""
 
-import asyncio
 import inspect
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from heed import AsyncClient, Client, HeedError, ServerAway
 
 from tests.client.faulty import Fault, FaultyLine
+from tests.loops import told
 from tests.serving import Heed
-
-
-def told(story: Coroutine[Any, Any, None]) -> None:
-    """Run it in a thread of its own: in this one a browser test may keep a loop running."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, story).result()
 
 
 def public(cls: type) -> set[str]:

@@ -90,4 +90,4 @@ def test_a_deaf_agent_is_told_four_times_and_then_given_up(
     assert Instruction.objects.get(pk=heard.id).deliveries == 1
     told = Event.objects.filter(kind="instruction.failed").get()
     assert (told.actor_type, told.actor_name) == ("system", "idle_check")
-    assert ClockRun.objects.get().name == "idle_check"
+    assert ClockRun.objects.filter(name="idle_check").exists()

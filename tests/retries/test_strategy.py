@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retries.breaker import CircuitBreakerOpen
 from retries.strategy import RetryConfig, RetryStrategy, delay_s
+from tests.loops import told
 
 BARE = RetryConfig(jitter=False)
 HASTY = RetryConfig(base_delay_ms=0)
@@ -48,7 +49,7 @@ def sync(strategy: RetryStrategy, flaky: Flaky, *args: Any, **kwargs: Any) -> An
 
 
 def awaited(strategy: RetryStrategy, flaky: Flaky, *args: Any, **kwargs: Any) -> Any:
-    return asyncio.run(strategy.execute_with_retry(flaky.awaited, *args, **kwargs))
+    return told(strategy.execute_with_retry(flaky.awaited, *args, **kwargs))
 
 
 Execute = Callable[..., Any]

@@ -1,0 +1,144 @@
+"""Tasks through Heed's Python verbs, beside the same moves in bare SQL; and claims as tables grow."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import psycopg
+
+from bench.figures import Figure, Say, Scale, at_least, at_most, ratios, summary
+from bench.floor import sql as floor_sql
+from bench.send import pipes
+from bench.servers import Ground
+from config.places import PROJECT
+
+AGENT = "agent-00001"
+WORKERS = 4
+SMALL, LARGE = 10_000, 1_000_000
+WAITING, DUE = 100_000, 100_000
+CLAIMS = 100
+
+
+@dataclass(frozen=True)
+class Doer:
+    """A process that does tasks when it is told to."""
+
+    process: "subprocess.Popen[str]"
+
+    def begin(self, what: str, count: int) -> None:
+        print(f"{what} {count}", file=pipes(self.process)[0], flush=True)
+
+    def end(self) -> float:
+        return float(pipes(self.process)[1].readline())
+
+
+@contextmanager
+def doer(ground: Ground, whose: str, url: str) -> Iterator[Doer]:
+    argv = [sys.executable, "-m", "bench.jobs", whose, AGENT]
+    pipe = subprocess.PIPE
+    env = ground.env(url)
+    with subprocess.Popen(
+        argv, env=env, cwd=PROJECT, stdin=pipe, stdout=pipe, text=True
+    ) as process:
+        assert pipes(process)[1].readline() == "ready\n"
+        yield Doer(process)
+        pipes(process)[0].close()
+
+
+def rate(doers: list[Doer], what: str, count: int) -> float:
+    """How many a second, all of them at it together."""
+    for each in doers:
+        each.begin(what, count)
+    return len(doers) * count / max([each.end() for each in doers])
+
+
+def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
+    with ExitStack() as stack:
+        return compared(ground, scale, say, stack) + grown(ground, scale, say, stack)
+
+
+def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[Figure]:
+    """Enqueueing and doing, by one worker and by four, in turn with the floor."""
+    heed_url = ground.migrated("heed_tasks")
+    ground.fill(heed_url, ("agents", {"count": 2}))
+    floor_url = ground.create("floor_tasks")
+    with psycopg.connect(floor_url, autocommit=True) as conn:
+        conn.execute(floor_sql.SCHEMA)
+    heed = [stack.enter_context(doer(ground, "heed", heed_url)) for _ in range(WORKERS)]
+    floor = [stack.enter_context(doer(ground, "floor", floor_url)) for _ in range(WORKERS)]
+    count = 100 if scale.quick else 400
+    steps = [
+        ("enqueue 500", 1, 5 * count, 0.5),
+        ("enqueue", 1, count, 0.6),
+        ("do", 1, count, 0.6),
+        ("do", WORKERS, count, 0.45),
+    ]
+    rates: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+    for number in range(scale.rounds + 1):
+        for what, workers, times, _ in steps:
+            sides = [(heed, 0), (floor, 1)]
+            for doers, side in sides if number % 2 else sides[::-1]:
+                found = rate(doers[:workers], what, times)
+                if number:  # the first round warms up
+                    rates.setdefault((what, workers), ([], []))[side].append(found)
+        if number:
+            last = {key: (ours[-1], theirs[-1]) for key, (ours, theirs) in rates.items()}
+            say(
+                ", ".join(
+                    f"{what} × {n}: {a:,.0f} of {b:,.0f}/s" for (what, n), (a, b) in last.items()
+                )
+            )
+    names = {
+        "enqueue": "enqueue one",
+        "enqueue 500": "enqueue 500 at once",
+        "do": "claim and finish",
+    }
+    return [
+        Figure(
+            f"{names[what]}, {workers} worker{'s' if workers > 1 else ''} / bare SQL",
+            ratios(*rates[what, workers]),
+            target=at_least(limit),
+            detail={
+                "heed_per_s": summary(rates[what, workers][0]),
+                "floor_per_s": summary(rates[what, workers][1]),
+            },
+        )
+        for what, workers, _, limit in steps
+    ]
+
+
+def grown(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[Figure]:
+    """A claim where little waits, where a million does, and where retries wait and are due."""
+    large = LARGE // 10 if scale.quick else LARGE
+    sizes = {
+        "small": {"queued": SMALL},
+        "large": {"queued": large},
+        "retries": {"queued": SMALL, "waiting": WAITING, "due": DUE},
+    }
+    doers = {}
+    for name, size in sizes.items():
+        url = ground.migrated(f"heed_{name}_tasks")
+        ground.fill(url, ("agents", {"count": 2}), ("tasks", size), ("settle", {}))
+        doers[name] = stack.enter_context(doer(ground, "heed", url))
+    times: dict[str, list[float]] = {name: [] for name in doers}
+    for number in range(2 * scale.rounds + 1):
+        for name in doers if number % 2 else list(doers)[::-1]:
+            doers[name].begin("claim", CLAIMS)
+            took = doers[name].end() / CLAIMS * 1000
+            if number:
+                times[name].append(took)
+    say(", ".join(f"claim, {name}: {summary(took)} ms" for name, took in times.items()))
+    return [
+        Figure(
+            f"claim: {large:,} queued / {SMALL:,}",
+            ratios(times["large"], times["small"]),
+            target=at_most(1.2),
+        ),
+        Figure(
+            f"claim: {WAITING:,} retries waiting, {DUE:,} due / {SMALL:,} queued",
+            ratios(times["retries"], times["small"]),
+            target=at_most(1.5),
+        ),
+    ]
