@@ -285,6 +285,7 @@ LOGGING = {
         "django": {"handlers": [], "level": "INFO"},
         # One line a request or a job says nothing that metrics and journal do not.
         "httpx2": {"handlers": [], "level": "WARNING"},
+        "celery.beat": {"handlers": [], "level": "WARNING"},  # it tells of every tick
         "celery.app.trace": {"handlers": [], "level": "WARNING"},
         "celery.worker.strategy": {"handlers": [], "level": "WARNING"},
     },
