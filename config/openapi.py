@@ -49,6 +49,13 @@ ALSO: dict[str, set[str]] = {
         "idempotency_in_progress",
     },
     "tasks_list": {"bad_cursor", "validation_error"},
+    "tasks_change": {
+        "unknown_agent",
+        "invalid_transition",
+        "version_mismatch",
+        "if_match_required",
+    },
+    "dead_letters_bulk": {"idempotency_key_reused", "idempotency_in_progress"},
     "tasks_start": {"breaker_open", "invalid_transition"},
     "tasks_abort": {"invalid_transition"},
     "claims_take": {"invalid_transition", "not_found"},

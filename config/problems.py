@@ -32,6 +32,7 @@ CODES: dict[str, tuple[int, str, bool]] = {
     "already_resolved": (409, "Somebody has answered this already", False),
     "idempotency_in_progress": (409, "The first request with this key is still running", True),
     "version_mismatch": (412, "It has changed since you read it", False),
+    "if_match_required": (428, "Say which version you have read", False),
     "payload_too_large": (413, "The body is too large", False),
     "unsupported_media_type": (415, "The body is not JSON", False),
     "validation_error": (422, "A value does not fit", False),

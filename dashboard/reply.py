@@ -6,9 +6,9 @@ from datetime import datetime
 from django.http import HttpRequest
 
 from ledger.journal import person
-from ledger.refusals import Invalid
+from ledger.refusals import Invalid, VersionMismatch
 from retries import escalations
-from retries.escalations import AlreadyResolved, Choice, Option, VersionMismatch
+from retries.escalations import AlreadyResolved, Choice, Option
 from retries.models import Escalation
 from retries.states import Answer
 

@@ -81,6 +81,9 @@ def why(event: Event, *, agent: str) -> str:
             return f"{who} goes on without it"
         case Kind.TASK_ABORTED:
             return f"{who} stopped it" if by_person else "Stopped, as was asked"
+        case Kind.TASK_CHANGED:
+            names = ", ".join(str(name) for name in data.get("changed", []))
+            return f"{who} changed {names}".replace("_", " ")
         case Kind.TASK_ABORT_REQUESTED:
             return f"{who} asked it to stop"
         case Kind.TASK_REPLAYED:

@@ -115,6 +115,7 @@ TASKS = {
 }
 BY_ACTOR = {
     Kind.TASK_REQUEUED: ("s-queued", "queued", " again"),
+    Kind.TASK_CHANGED: ("pen", "changed", ""),
     Kind.TASK_SKIPPED: ("s-skipped", "skipped", ""),
     Kind.TASK_ABORTED: ("s-aborted", "stopped", ""),
     Kind.TASK_ABORT_REQUESTED: ("s-aborted", "asked to stop", ""),

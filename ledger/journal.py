@@ -24,6 +24,7 @@ class Kind(TextChoices):
     INSTRUCTION_CANCELLED = "instruction.cancelled"
     SIGNAL_MATCHED = "signal.matched"
     TASK_CREATED = "task.created"
+    TASK_CHANGED = "task.changed"
     TASK_CLAIMED = "task.claimed"
     TASK_COMPLETED = "task.completed"
     TASK_RETRY_SCHEDULED = "task.retry_scheduled"

@@ -54,3 +54,17 @@ class PayloadTooLarge(Refusal):
 
     code = "payload_too_large"
     hint = "Send less at once; large things belong into a store of yours, with a reference here."
+
+
+class VersionMismatch(Refusal):
+    """It has changed since you read it"""
+
+    code = "version_mismatch"
+    hint = "Read it again, then say what you want of it as it is now."
+
+
+class IfMatchRequired(Refusal):
+    """Say which version you have read"""
+
+    code = "if_match_required"
+    hint = "Send the header If-Match with the ETag of what you have read."

@@ -556,6 +556,16 @@ class TaskIn(In):
     )
 
 
+class TaskPatch(In):
+    priority: StrictInt | None = None
+    agent: str | None = Field(None, description="another agent's name")
+    payload: Any = None
+    max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
+    backoff: BackoffIn | None = None
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"priority": 5}})
+
+
 class TasksIn(In):
     tasks: list[TaskIn] = Field(min_length=1, max_length=AT_ONCE)
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,9 +18,16 @@ from ledger.models import Agent, Task
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.redaction import redact
-from ledger.refusals import Invalid, InvalidTransition, NotFound, PayloadTooLarge, Refusal
+from ledger.refusals import (
+    Invalid,
+    InvalidTransition,
+    NotFound,
+    PayloadTooLarge,
+    Refusal,
+    VersionMismatch,
+)
 from ledger.sql import Row
-from ledger.states import TaskState, Who, allowed_moves
+from ledger.states import FINAL, TaskState, Who, allowed_moves
 from ledger.tokens import Known
 
 State = TaskState
@@ -33,6 +40,7 @@ MAX_ATTEMPTS = 100
 LEASE_S = (5, 86_400)
 TIMEOUT_S = (1, 604_800)
 MOST_NEEDS = 100
+OVER = ", ".join(f"'{state}'" for state in FINAL)
 AT_ONCE = 500
 
 
@@ -51,6 +59,9 @@ class Backoff:
     max_delay_ms: int = 30_000
     exponential_base: float = 2.0
     jitter: bool = True
+
+
+BACKOFF = tuple(field.name for field in fields(Backoff))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +272,95 @@ def refused(row: Row, to: TaskState, who: Who) -> InvalidTransition:
     allowed = allowed_moves(row["state"], who)
     return InvalidTransition(
         f"The task is {row['state']}; it can't become {to}.", current=row["state"], allowed=allowed
+    )
+
+
+# ---- changed
+
+CHANGE = f"""with {Known.cte}, changed as (
+    update ledger_task t set priority = coalesce(%(priority)s, t.priority),
+        agent_id = coalesce(%(to_agent)s, t.agent_id),
+        payload = coalesce(%(payload)s, t.payload),
+        redactions = coalesce(%(redactions)s, t.redactions),
+        max_attempts = coalesce(%(max_attempts)s, t.max_attempts),
+        attempt_limit = greatest(t.attempts,
+            t.attempt_limit + coalesce(%(max_attempts)s, t.max_attempts) - t.max_attempts),
+        base_delay_ms = coalesce(%(base_delay_ms)s, t.base_delay_ms),
+        max_delay_ms = coalesce(%(max_delay_ms)s, t.max_delay_ms),
+        exponential_base = coalesce(%(exponential_base)s, t.exponential_base),
+        jitter = coalesce(%(jitter)s, t.jitter), version = t.version + 1, updated_at = %(now)s
+    where t.id = %(id)s and t.version = %(version)s and t.state not in ({OVER})
+        and (t.state <> '{State.RUNNING}' or not %(while_still)s)
+    returning {moves.task_columns("t")}
+), told as ({
+    journal.insert(
+        "changed",
+        kind=f"'{Kind.TASK_CHANGED}'",
+        subject="task",
+        from_state="null",
+        to_state="null",
+        data="%(data)s",
+    )
+}) select m.*, g.name as agent_name from changed m join ledger_agent g on g.id = m.agent_id"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be different; None leaves it as it is."""
+
+    priority: int | None = None
+    agent: Agent | None = None
+    payload: Any = None
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in self.__slots__ if getattr(self, name) is not None]
+
+
+def change(
+    task_id: UUID,
+    asked: Change,
+    *,
+    version: int,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Row:
+    """Change a task that is not over, as it was read at `version`; its new row.
+
+    A new `max_attempts` moves the budget by the difference, never below the last attempt. Payload
+    and agent change only while no attempt is under way. Raises VersionMismatch and
+    InvalidTransition.
+    """
+    check_payload(asked.payload, at="/payload")
+    payload, hidden = redact(asked.payload)
+    rows = sql.run(
+        CHANGE,
+        id=task_id,
+        version=version,
+        priority=asked.priority,
+        to_agent=asked.agent.pk if asked.agent else None,
+        payload=None if payload is None else Jsonb(payload),
+        redactions=None if payload is None else Jsonb(hidden),
+        max_attempts=asked.max_attempts,
+        **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
+        while_still=asked.payload is not None or asked.agent is not None,
+        data=Jsonb({"changed": asked.names}),
+        now=now or timezone.now(),
+        **Known(actor, request_id=request_id).params,
+    )
+    if rows:
+        return rows[0]
+    row = row_of(task_id)
+    if row["version"] != version:
+        raise VersionMismatch(
+            f"You have read version {version}; it is at {row['version']} now.",
+            current=row["version"],
+        )
+    raise InvalidTransition(
+        f"The task is {row['state']}: that can't be changed now.", current=row["state"], allowed=[]
     )
 
 

@@ -15,7 +15,7 @@ from ledger.instructions import Expect, check_content
 from ledger.journal import Actor, Kind
 from ledger.models import Instruction
 from ledger.moves import needs_met, task_to
-from ledger.refusals import Invalid, NotFound, Refusal
+from ledger.refusals import Invalid, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tokens import Known
@@ -34,13 +34,6 @@ class AlreadyResolved(Refusal):
 
     code = "already_resolved"
     hint = "An answer is final; 'resolution' has it."
-
-
-class VersionMismatch(Refusal):
-    """It has changed since you read it"""
-
-    code = "version_mismatch"
-    hint = "Read it again, then answer."
 
 
 class HumanRequired(Refusal):

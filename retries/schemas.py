@@ -477,6 +477,31 @@ class DismissIn(In):
     )
 
 
+class BulkIn(In):
+    action: Literal["replay", "dismiss"]
+    ids: list[UUID] | None = Field(None, max_length=100)
+    agent: str = Field("", description="without ids: everything open of this agent")
+    type: str = Field("", description="without ids: everything open of this type")
+    note: str = Field("", max_length=2000)
+    dependents: Literal["continue", "block"] = "continue"
+    dry_run: StrictBool = Field(False, description="only say how many there are")
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"action": "replay", "agent": "coder", "dry_run": True}},
+    )
+
+
+class BulkOut(Schema):
+    matched: int = Field(description="how many were open")
+    changed: int = Field(description="how many were really replayed or dismissed")
+    ids: list[UUID]
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"matched": 2, "changed": 2, "ids": [ID]}}
+    )
+
+
 def dead_letter_out(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.id,

@@ -1,5 +1,6 @@
 """Tasks over HTTP: producers enqueue, everybody concerned reads."""
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -13,11 +14,11 @@ from ledger.api.auth import Known, KnownRequest, actor
 from ledger.models import Agent, Attempt, Event, Project, Task
 from ledger.moves import TASK_COLUMNS
 from ledger.principal import Principal
-from ledger.refusals import Invalid, NotFound
+from ledger.refusals import IfMatchRequired, Invalid, NotFound
 from ledger.schemas import task_out
 from ledger.sql import Row
 from ledger.states import TaskState, Who
-from ledger.tasks import Backoff, Spec
+from ledger.tasks import Backoff, Change, Spec
 from ledger.tokens import ScopeMissing
 
 router = Router(tags=["tasks"])
@@ -132,7 +133,48 @@ def visible(request: KnownRequest, id: UUID) -> Row:
 @router.get("/tasks/{id}", auth=Known("tasks:read"), response=schemas.TaskOut)
 def tasks_get(request: KnownRequest, id: UUID) -> HttpResponse:
     """Read one task."""
-    return answer(task_out(visible(request, id), who=who_of(request.auth)))
+    return tagged(visible(request, id), request)
+
+
+def tagged(row: Row, request: KnownRequest) -> HttpResponse:
+    response = answer(task_out(row, who=who_of(request.auth)))
+    response["ETag"] = f'"v{row["version"]}"'
+    return response
+
+
+@router.patch("/tasks/{id}", auth=Known("tasks:write"), response=schemas.TaskOut)
+def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> HttpResponse:
+    """Change a task that is not over; `If-Match` names the version that was read."""
+    visible(request, id)
+    project = Project.objects.get(pk=request.auth.project_id)
+    row = tasks.change(
+        id,
+        Change(
+            priority=body.priority,
+            agent=agents.named(body.agent, project=project) if body.agent else None,
+            payload=body.payload,
+            max_attempts=body.max_attempts,
+            backoff=Backoff(**body.backoff.dict()) if body.backoff else None,
+        ),
+        version=version_asked(request),
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    return tagged(row, request)
+
+
+ETAG = re.compile(r'"v([1-9][0-9]{0,8})"')
+
+
+def version_asked(request: KnownRequest) -> int:
+    """The version in If-Match; raises IfMatchRequired and Invalid."""
+    asked = request.headers.get("If-Match")
+    if not asked:
+        raise IfMatchRequired("The request has no If-Match.")
+    match = ETAG.fullmatch(asked)
+    if match is None:
+        raise Invalid("/If-Match", 'If-Match is an ETag of this task, such as "v7".')
+    return int(match[1])
 
 
 @router.get("/tasks/{id}/attempts", auth=Known("tasks:read"), response=schemas.AttemptList)

@@ -92,6 +92,48 @@ def dead_letters_dismiss(
     return idempotent(request, work)
 
 
+@router.post(
+    "/dead-letters/bulk",
+    auth=Known("deadletters:write"),
+    response=schemas.BulkOut,
+    openapi_extra={"x-idempotent": True},
+)
+def dead_letters_bulk(request: KnownRequest, body: schemas.BulkIn) -> HttpResponse:
+    """Replay or dismiss the named ones, or everything open that matches, all at once."""
+
+    def work() -> tuple[int, object]:
+        query = visible(request).open()
+        if body.ids is not None:
+            query = query.filter(pk__in=body.ids)
+        if body.agent:
+            query = query.filter(agent__name=body.agent)
+        if body.type:
+            query = query.filter(type=body.type)
+        ids = list(query.order_by("id").values_list("pk", flat=True))
+        done = [] if body.dry_run else settled(ids, request, body)
+        return 200, {
+            "matched": len(ids),
+            "changed": len(done),
+            "ids": [letter.pk for letter in done],
+        }
+
+    return idempotent(request, work)
+
+
+def settled(ids: list[UUID], request: KnownRequest, body: schemas.BulkIn) -> list[DeadLetter]:
+    among, who = DeadLetter.objects.visible_to(request.auth), actor(request.auth)
+    if body.action == "replay":
+        return deadletters.replay(ids, among=among, actor=who, request_id=request.id)
+    return deadletters.dismiss(
+        ids,
+        among=among,
+        dependents=body.dependents,
+        note=body.note,
+        actor=who,
+        request_id=request.id,
+    )
+
+
 def closed(done: list[DeadLetter], request: KnownRequest, id: UUID) -> DeadLetter:
     if done:
         return done[0]

@@ -11,10 +11,10 @@ from ledger import instructions
 from ledger.instructions import Expect
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.refusals import Invalid, NotFound
+from ledger.refusals import Invalid, NotFound, VersionMismatch
 from ledger.states import InstructionState as State
 from retries import escalations
-from retries.escalations import AlreadyResolved, Choice, VersionMismatch, options, parse
+from retries.escalations import AlreadyResolved, Choice, options, parse
 from retries.models import Escalation
 from retries.states import Answer, EscalationState
 from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick

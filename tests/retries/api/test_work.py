@@ -283,3 +283,49 @@ def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> No
     assert (again.status_code, again.body["code"]) == (409, "invalid_transition")
     assert coder("POST", f"/dead-letters/{one}/replay").status_code == 403
     assert len(operator("GET", "/dead-letters?state=open").body["data"]) == 0
+
+
+# ---- changes
+
+
+def test_a_task_is_changed_as_it_was_read(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    got = operator("GET", f"/tasks/{id}")
+    body = {"priority": 7, "max_attempts": 5, "payload": {"a": 1}}
+    changed = operator("PATCH", f"/tasks/{id}", body, If_Match=got["ETag"])
+    assert changed.status_code == 200, changed.content
+    task = changed.body
+    assert (task["priority"], task["attempt_limit"], task["payload"]) == (7, 5, {"a": 1})
+    assert changed["ETag"] == '"v2"'
+    stale = operator("PATCH", f"/tasks/{id}", body, If_Match=got["ETag"])
+    assert (stale.status_code, stale.body["current"]) == (412, 2)
+    assert operator("PATCH", f"/tasks/{id}", body).status_code == 428
+    assert operator("PATCH", f"/tasks/{id}", body, If_Match="7").status_code == 422
+    assert coder("PATCH", f"/tasks/{id}", body, If_Match='"v2"').status_code == 403
+    events = operator("GET", f"/tasks/{id}/events").body["data"]
+    assert events[-1]["data"] == {"changed": ["priority", "payload", "max_attempts"]}
+
+
+def test_what_runs_keeps_its_payload_and_its_attempts(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    claim(coder)
+    refused = operator("PATCH", f"/tasks/{id}", {"payload": {}}, If_Match='"v2"')
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    changed = operator("PATCH", f"/tasks/{id}", {"max_attempts": 1}, If_Match='"v2"').body
+    assert (changed["attempt_limit"], changed["max_attempts"]) == (1, 1)
+
+
+def test_dead_letters_in_bulk(coder: Any, operator: Any) -> None:
+    for type in ("code", "code", "review"):
+        enqueue(operator, type=type, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    bulk = "/dead-letters/bulk"
+    counted = operator("POST", bulk, {"action": "replay", "type": "code", "dry_run": True}).body
+    assert (counted["matched"], counted["changed"]) == (2, 0)
+    done = operator("POST", bulk, {"action": "replay", "type": "code"}).body
+    assert (done["matched"], done["changed"]) == (2, 2)
+    again = operator("POST", bulk, {"action": "dismiss", "ids": done["ids"]}).body
+    assert (again["matched"], again["changed"]) == (0, 0)
+    assert operator("POST", bulk, {"action": "dismiss"}).body["changed"] == 1
+    assert Task.objects.filter(state="queued").count() == 2
