@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from ledger.states import FailureType, InstructionState, TaskState, Urgency, urgency_of
+from ledger.states import (
+    BreakerState,
+    FailureType,
+    InstructionState,
+    TaskState,
+    Urgency,
+    urgency_of,
+)
 
 State = InstructionState
 
@@ -34,6 +41,11 @@ TASK_STATES = {
     TaskState.SKIPPED: Badge("Skipped", "s-skipped", "st--skipped"),
     TaskState.ABORTED: Badge("Aborted", "s-aborted", "st--aborted"),
 }
+BREAKER_STATES = {
+    BreakerState.CLOSED: Badge("Closed", "c-closed", "st--closed"),
+    BreakerState.OPEN: Badge("Open", "c-open", "st--open"),
+    BreakerState.HALF_OPEN: Badge("Half open", "c-half", "st--half"),
+}
 FAILURE_ICONS = {
     FailureType.EXECUTION_ERROR: "f-exec",
     FailureType.VERIFICATION_FAILED: "f-verify",
@@ -55,6 +67,10 @@ def state_badge(state: str) -> Badge:
 
 def task_badge(state: str) -> Badge:
     return TASK_STATES[TaskState(state)]
+
+
+def breaker_badge(state: str) -> Badge:
+    return BREAKER_STATES[BreakerState(state)]
 
 
 def failure_icon(type: str) -> str:

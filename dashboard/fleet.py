@@ -1,4 +1,4 @@
-"""What the pages about agents ask the database: who asks, who is silent, what waits for whom."""
+"""What the pages about agents ask the database: who asks, who may work, what waits for whom."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,12 +7,12 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.selectors import WINDOW, CountOf, of_project, silent
+from dashboard.selectors import WINDOW, CountOf, of_project, silent, title_of
 from dashboard.sparks import Bars, bars
 from ledger import sql
-from ledger.models import Agent, Instruction, Project, Token
+from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
 from ledger.remembered import figure
-from ledger.states import InstructionState
+from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 from ledger.statistics import SENT, sent_since
 
 State = InstructionState
@@ -22,13 +22,19 @@ COUNTED = 1000  # nobody counts further than that
 HOURS = 24
 TOKENS_SHOWN = 20
 
-SHOWN = ("all", "silent", "paused", "waiting")
+SHOWN = ("all", "silent", "tripped", "paused", "waiting")
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=State.QUEUED).order_by()
 UNHEARD = Instruction.objects.filter(
     agent=OuterRef("pk"), state=State.DELIVERED, tracked=True
 ).order_by()
 HAS_WAITING = Exists(QUEUE) | Exists(UNHEARD)
+
+TRIPPED = Q(breaker__state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
+TASKS = Task.objects.filter(agent=OuterRef("pk")).order_by()
+HELD = TASKS.filter(state=TaskState.BLOCKED, blocked_reason=BlockedReason.BREAKER_OPEN)
+LIVE = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None).order_by()
+PROBE = Attempt.objects.filter(pk=OuterRef("breaker__probe_attempt"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,12 @@ class Page:
 def agents(
     project: Project | None, *, now: datetime, show: str = "all", name: str = ""
 ) -> QuerySet[Any]:
-    """Agents with `silent`, `queued`, `unheard` and `waits_since`."""
+    """Agents with what a line of the list shows of them."""
     rows = silent(project) if show == "silent" else of_project(Agent.objects.all(), project)
     if show == "paused":
         rows = rows.filter(paused=True)
+    elif show == "tripped":
+        rows = rows.filter(TRIPPED)
     elif show == "waiting":
         rows = rows.filter(HAS_WAITING)
     if name:
@@ -57,11 +65,19 @@ def agents(
 def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     """What a line shows beside the row's own columns, looked up for the page's rows alone."""
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
-    found: QuerySet[Any] = rows.select_related("project").annotate(
+    found: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
         silent=Exists(Agent.objects.silent(now).filter(pk=OuterRef("pk"))),
         queued=CountOf(QUEUE.values("pk")[:COUNTED]),
         unheard=CountOf(UNHEARD.values("pk")[:COUNTED]),
         waits_since=Subquery(oldest),
+        tasks_running=CountOf(LIVE.values("pk")[:COUNTED]),
+        tasks_queued=CountOf(TASKS.filter(state=TaskState.QUEUED).values("pk")[:COUNTED]),
+        tasks_retry=CountOf(TASKS.filter(state=TaskState.RETRY).values("pk")[:COUNTED]),
+        tasks_held=CountOf(HELD.values("pk")[:COUNTED]),
+        probe_task=Subquery(PROBE.values("task")),
+        probe_title=Subquery(PROBE.values(title=title_of("task__"))),
+        probe_since=Subquery(PROBE.values("started_at")),
+        probe_ended=Exists(PROBE.filter(outcome__isnull=False)),
     )
     return found
 
@@ -111,8 +127,14 @@ class Counts:
 
     all: int
     silent: int
+    open: int
+    half_open: int
     paused: int
     waiting: int
+
+    @property
+    def tripped(self) -> int:
+        return self.open + self.half_open
 
 
 def counts(project: Project | None) -> Counts:
@@ -120,6 +142,8 @@ def counts(project: Project | None) -> Counts:
         rows = of_project(Agent.objects.all(), project)
         found = rows.aggregate(
             all=Count("pk"),
+            open=Count("pk", filter=Q(breaker__state=BreakerState.OPEN)),
+            half_open=Count("pk", filter=Q(breaker__state=BreakerState.HALF_OPEN)),
             paused=Count("pk", filter=Q(paused=True)),
             waiting=Count("pk", filter=Q(HAS_WAITING)),
         )

@@ -1,10 +1,17 @@
-"""What a person can do with one instruction, task or dead letter: only what the moves allow."""
+"""What a person can do with an instruction, task, dead letter or agent: only what is allowed."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.models import DeadLetter, Instruction, Task
-from ledger.states import INSTRUCTION_MOVES, InstructionState, TaskState, Who, allowed_moves
+from ledger.states import (
+    INSTRUCTION_MOVES,
+    BreakerState,
+    InstructionState,
+    TaskState,
+    Who,
+    allowed_moves,
+)
 
 State = InstructionState
 
@@ -106,3 +113,18 @@ LETTER_OFFERS = {offer.verb: offer for offer in (REPLAY, DISMISS)}
 
 def letter_offers(letter: DeadLetter) -> list[Offer]:
     return [] if letter.closed_at else [REPLAY, DISMISS]
+
+
+# ---- agents: their questions go on with the agent's name, what they mean is told in the template
+
+TRIP = Offer("trip", "Trip breaker", question="Trip the breaker of", icon="c-open")
+CLOSE = Offer("close", "Close breaker", question="Close the breaker of", icon="c-closed")
+RESET = Offer("reset", "Reset", question="Reset", icon="s-aborted")
+AGENT_OFFERS = {offer.verb: offer for offer in (TRIP, CLOSE, RESET)}
+
+
+def agent_offers(state: BreakerState) -> list[Offer]:
+    """What is asked about first, by where the agent's breaker stands."""
+    found = [TRIP] if state != BreakerState.OPEN else []
+    found += [CLOSE] if state != BreakerState.CLOSED else []
+    return [*found, RESET]

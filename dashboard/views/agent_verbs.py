@@ -1,4 +1,4 @@
-"""What a person does with an agent: pause it, let it go on, reset it."""
+"""What a person does with an agent: pause it, open or close its breaker, reset it."""
 
 from uuid import UUID
 
@@ -8,13 +8,16 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from dashboard import filters
 from dashboard.access import operators_only
+from dashboard.offers import AGENT_OFFERS
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.shell import scope_of
 from dashboard.words import counted
 from ledger import agents
 from ledger.journal import person
 from ledger.models import Agent
+from retries import breaker
 
 
 @require_POST
@@ -24,10 +27,10 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
     agent = Agent.objects.select_related("project").filter(pk=agent_id).first()
     if agent is None or verb not in VERBS:
         raise Http404(f"There is no agent {agent_id}.")
-    if verb == "reset" and "confirmed" not in request.POST:
+    if verb in AGENT_OFFERS and "confirmed" not in request.POST:
         scope = scope_of(request)
         address = reverse("dashboard:agent", args=[agent_id]) + scope.query
-        return redirect(f"{address}{'&' if scope.query else '?'}ask=reset")
+        return redirect(f"{address}{'&' if scope.query else '?'}ask={verb}")
     messages.success(request, VERBS[verb](request, agent))
     return redirect(back_to(request, otherwise=reverse("dashboard:agent", args=[agent.pk])))
 
@@ -42,6 +45,21 @@ def resume(request: HttpRequest, agent: Agent) -> str:
     return f"{agent.name} goes on." if changed else f"{agent.name} was not paused."
 
 
+def trip(request: HttpRequest, agent: Agent) -> str:
+    reason = filters.clean(request.POST.get("reason", ""))
+    changed = breaker.trip([agent], reason=reason, actor=person(request.user))
+    if not changed:
+        return f"The breaker of {agent.name} was open already."
+    return f"The breaker of {agent.name} is open."
+
+
+def close(request: HttpRequest, agent: Agent) -> str:
+    changed = breaker.reset([agent], actor=person(request.user))
+    if not changed:
+        return f"The breaker of {agent.name} was closed already."
+    return f"The breaker of {agent.name} is closed."
+
+
 def reset(request: HttpRequest, agent: Agent) -> str:
     withdrawn = agents.reset(agent, actor=person(request.user))
     if not withdrawn:
@@ -50,4 +68,4 @@ def reset(request: HttpRequest, agent: Agent) -> str:
     return f"{counted(withdrawn, 'instruction')} for {agent.name} {were} withdrawn."
 
 
-VERBS = {"pause": pause, "resume": resume, "reset": reset}
+VERBS = {"pause": pause, "resume": resume, "trip": trip, "close": close, "reset": reset}

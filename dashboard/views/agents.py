@@ -1,4 +1,4 @@
-"""The fleet: who asks, who is silent, what waits for whom; and one agent."""
+"""The fleet: who asks, who is silent, who may work, what waits for whom; and one agent."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,25 +13,34 @@ from django.views.decorators.http import require_safe
 
 from dashboard import feed, filters, fleet, rendering, selectors
 from dashboard.access import operators_only
+from dashboard.circuits import Circuit, circuit
 from dashboard.feed import Line
 from dashboard.fleet import NO_HOURS, Counts, Hours
+from dashboard.offers import Offer, agent_offers
 from dashboard.rendering import HtmxRequest
 from dashboard.shell import project_named, scope_of
 from dashboard.standing import Standing, silence, standing
 from ledger.models import Agent
 from ledger.statistics import Statistics
+from retries import breaker
 
 CRUMB = {"label": "Agents", "url": reverse_lazy("dashboard:agents")}
 RECENT = 12
 NAME_LENGTH = 64
 # the buttons above the list
-SEGMENTS = (("all", "All"), ("silent", "Silent"), ("paused", "Paused"), ("waiting", "Waiting"))
+SEGMENTS = (
+    ("all", "All"),
+    ("silent", "Silent"),
+    ("tripped", "Tripped"),
+    ("paused", "Paused"),
+    ("waiting", "Waiting"),
+)
 
 
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """The agents, silent ones first."""
+    """The agents, silent ones first, each with its breaker."""
     now = timezone.now()
     key = selectors.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
@@ -49,7 +58,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     context = {
         "live_key": key,
         "now": now,
-        "title": title(counts.silent),
+        "title": title(counts),
         "heading": "Agents",
         "name": name,
         "show": show,
@@ -58,6 +67,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "page": page,
         "members": [member(row, by_agent, hours, now=now) for row in page.agents],
         "silent_after": settings.HEED["SILENT_AFTER_SECONDS"],
+        "rule": breaker.configured(),
     }
     return rendering.respond(
         request,
@@ -72,7 +82,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 @require_safe
 @operators_only
 def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
-    """One agent: how it stands, how loud Heed had to get, what it did, its tokens."""
+    """One agent: how it stands, its breaker, how loud Heed had to get, what it did, its tokens."""
     now = timezone.now()
     key = selectors.live_key(now=now)
     if rendering.is_unchanged(request, key):
@@ -81,6 +91,7 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     agent = found(agent_id, now=now)
     _, by_agent = selectors.figures(scope.project, now=now)
     whole = by_agent.get(agent.pk) or Statistics(agent.name)
+    shown = member(agent, by_agent, fleet.rhythm(scope.project, now=now), now=now)
     context = {
         "live_key": key,
         "now": now,
@@ -88,13 +99,13 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
         "heading": agent.name,
         "crumbs": [CRUMB],
         "agent": agent,
-        "member": member(agent, by_agent, fleet.rhythm(scope.project, now=now), now=now),
+        "member": shown,
         "whole": whole,
         "most_given_up": whole if whole.failed else None,
         "defaults": settings.HEED,
         "recent": recent(agent),
         "tokens": fleet.tokens(agent),
-        "is_asked": request.GET.get("ask") == "reset",
+        "asked": asked_about(request, shown.offers),
     }
     return rendering.respond(
         request,
@@ -104,6 +115,11 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
         scope=scope,
         current="agents",
     )
+
+
+def asked_about(request: HttpRequest, offers: list[Offer]) -> Offer | None:
+    """The offer whose question stands on the page, for who has no script."""
+    return next((offer for offer in offers if offer.verb == request.GET.get("ask")), None)
 
 
 def found(agent_id: UUID, *, now: datetime) -> Any:
@@ -126,6 +142,8 @@ class Member:
     silence: str
     figures: Statistics
     hours: Hours
+    circuit: Circuit
+    offers: list[Offer]
 
     @property
     def waiting(self) -> int:
@@ -137,12 +155,15 @@ class Member:
 def member(
     agent: Any, by_agent: dict[UUID, Statistics], hours: dict[UUID, Hours], *, now: datetime
 ) -> Member:
+    shown = circuit(agent, now=now, config=breaker.configured())
     return Member(
         agent,
         standing(agent, now=now, silent_after=silent_after()),
         silence(agent, now=now) if agent.silent else "",
         by_agent.get(agent.pk) or Statistics(agent.name),
         hours.get(agent.pk, NO_HOURS),
+        shown,
+        agent_offers(shown.state),
     )
 
 
@@ -172,10 +193,10 @@ def asked(request: HttpRequest) -> tuple[str, str]:
     return show if show in fleet.SHOWN else "all", name
 
 
-def title(silent: int) -> str:
-    if not silent:
-        return "Agents"
-    return f"{silent:,} silent · Agents"
+def title(counts: Counts) -> str:
+    told = ((counts.open, "open"), (counts.silent, "silent"))
+    wrong = ", ".join(f"{number:,} {word}" for number, word in told if number)
+    return f"{wrong} · Agents" if wrong else "Agents"
 
 
 def recent(agent: Agent) -> list[Line]:

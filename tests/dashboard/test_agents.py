@@ -1,4 +1,4 @@
-"""The Agents pages: who asks, who is silent, what waits for whom; and what a person can do."""
+"""The Agents pages: who asks, who may work, what waits for whom; and what a person can do."""
 
 import re
 from collections.abc import Callable
@@ -12,17 +12,23 @@ from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from dashboard import fleet, selectors
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind
-from ledger.models import Agent, Event, Instruction
+from ledger.models import Agent, Attempt, Breaker, Event, Instruction
+from ledger.states import BreakerState, TaskState
 from ledger.states import InstructionState as State
+from ledger.tokens import Known
+from retries import breaker, claims, leases, reports
 from tests.dashboard.conftest import PART
+from tests.dashboard.worked import MARA, SECOND, claimed, enqueued, failed, make_task
 from tests.factories import make_agent, make_project, make_token, pull, send, tick
 
 URL = "/agents/"
 Part = Callable[..., HttpResponse]
+QUESTIONS = ("", "?ask=reset", "?ask=trip", "?ask=close", "?ask=nonsense")
 HOSTILE = "<script>alert(1)</script>\u202e &amp;"
 
 
@@ -83,7 +89,7 @@ def test_each_agent_has_its_line(browser: Client, four: dict[str, Agent]) -> Non
     assert "New never asked" in text
     assert "Away Paused asked 3 h ago" in text
     assert "<title>1 silent · Agents · Heed</title>" in html(response)
-    assert re.search(r"All 4 Silent 1 Paused 1 Waiting 2 ", text)
+    assert re.search(r"All 4 Silent 1 Tripped 0 Paused 1 Waiting 2 ", text)
     assert "has not asked for 5 m although something waits" in text
 
 
@@ -120,6 +126,7 @@ def test_the_last_day_in_figures(browser: Client, agent: Agent, now: datetime) -
         ({"show": "silent"}, ["silent"]),
         ({"show": "paused"}, ["paused"]),
         ({"show": "waiting"}, ["silent", "asks"]),
+        ({"show": "tripped"}, []),
         ({"show": "nonsense"}, ["silent", "asks", "new", "paused"]),
         ({"name": "SI"}, ["silent"]),
         ({"name": "s", "show": "paused"}, ["paused"]),
@@ -143,6 +150,7 @@ def test_nothing_there_and_nothing_found_are_told_apart(
     assert "Every agent that something waits for has asked lately" in words(
         browser.get(URL, {"show": "silent"})
     )
+    assert "Every agent’s breaker is closed" in words(browser.get(URL, {"show": "tripped"}))
     assert "No agent is paused" in words(browser.get(URL, {"show": "paused"}))
     assert "Nothing waits for any agent" in words(browser.get(URL, {"show": "waiting"}))
 
@@ -211,6 +219,8 @@ def test_the_number_of_rows_costs_no_statement(
             make_token("agent", agent=agent)
             for each in (agent, other):
                 send(each, f"{each.name} {number} {Instruction.objects.count()}", now=now)
+                enqueued(each, now=now)
+            breaker.trip([other], reason="Out of order", actor=SYSTEM, now=now)
         pull(agent, now=now)
 
     more(2)
@@ -279,6 +289,130 @@ def test_a_pasted_id_lands_on_the_agent(browser: Client, agent: Agent) -> None:
     assert browser.get("/search/", {"q": str(agent.pk)})["Location"] == f"{URL}{agent.pk}/"
 
 
+# ---- the breaker
+
+
+def line_of(response: HttpResponse, agent: Agent) -> str:
+    """The agent's line in the list."""
+    found = re.search(rf'<li id="agent-{agent.pk}".*?</li>', html(response))
+    assert found
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found[0]))
+
+
+def fail_in_a_row(agent: Agent, times: int, *, now: datetime) -> None:
+    for _ in range(times):
+        failed(agent, enqueued(agent, now=now), now=now)
+
+
+def test_an_agent_that_never_failed_has_a_closed_breaker(browser: Client, agent: Agent) -> None:
+    page = html(browser.get(URL))
+    assert 'class="machine machine--closed"' in page
+    assert "The breaker is closed, after 0 of 5 failures in a row." in page
+    assert "Trip breaker…" in page and "Close breaker…" not in page
+    text = words(browser.get(f"{URL}{agent.pk}/"))
+    assert "5 failures in a row open it for 1 m. It has never opened." in text
+    assert not Breaker.objects.exists()
+
+
+def test_failures_in_a_row_are_counted(browser: Client, agent: Agent, now: datetime) -> None:
+    fail_in_a_row(agent, 2, now=now)
+    page = html(browser.get(URL))
+    assert ">2 of 5 failures</text>" in page
+    assert 'aria-label="2 of 5 failures"' in page and page.count('<i class="on"></i>') == 2
+
+
+def test_more_failures_than_dots_are_a_number(
+    browser: Client, agent: Agent, now: datetime, settings: Settings
+) -> None:
+    settings.HEED = settings.HEED | {"BREAKER_FAILURES": 40}
+    fail_in_a_row(agent, 1, now=now)
+    assert "In a row 1 of 40" in words(browser.get(URL))
+
+
+def test_an_open_breaker_says_why_until_when_and_what_it_holds(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    fail_in_a_row(agent, 5, now=now - 32 * SECOND)
+    held = [enqueued(agent, f"Part {number}", now=now) for number in range(2)]
+    for id in held:
+        claims.claim(Known(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
+    response = browser.get(URL)
+    line = line_of(response, agent)
+    assert "5 in a row failed, the last with execution error" in line
+    assert "2 tasks are held" in line and "Held 2" in line
+    page = html(response)
+    assert "<title>1 open · Agents · Heed</title>" in page
+    assert 'href="/tasks/?q=agent%3Acoder+reason%3Abreaker_open"' in page
+    cool = re.search(r'data-cool="(\d+)" data-of="60"', page)
+    assert cool and 30 <= int(cool[1]) <= 38
+    assert "Close breaker…" in page and "Trip breaker…" not in page
+    assert names(browser.get(URL, {"show": "tripped"})) == ["coder"]
+    one = browser.get(f"{URL}{agent.pk}/")
+    assert re.search(r'half open in <b data-countdown="3\d">3\d s</b>', html(one))
+    assert "2 tasks are held until the breaker is no longer open" in words(one)
+    assert "1 time so far" in words(one)
+    tasks = browser.get("/tasks/", {"q": "agent:coder reason:breaker_open"})
+    assert "Part 0" in words(tasks) and "Part 1" in words(tasks)
+
+
+def test_a_breaker_whose_time_has_passed_says_what_comes(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    breaker.trip([agent], reason="", actor=MARA, now=now - 70 * SECOND)
+    text = words(browser.get(f"{URL}{agent.pk}/"))
+    assert "half open with the next claim" in text and "Opened by hand" in text
+    assert 'data-cool="0"' in html(browser.get(URL))
+
+
+def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now: datetime) -> None:
+    fail_in_a_row(agent, 5, now=now - 200 * SECOND)
+    assert breaker.half_open_due(now=now - 120 * SECOND)
+    response = browser.get(URL)
+    assert "Its next task is the probe" in line_of(response, agent)
+    assert "Trip breaker…" in html(response) and "Close breaker…" in html(response)
+    task = enqueued(agent, "Try the parser", now=now - 90 * SECOND)
+    attempt = claimed(agent, task, now=now - 90 * SECOND)
+    response = browser.get(URL)
+    assert "Probe: Try the parser , for 1 m" in line_of(response, agent)
+    assert f'href="/tasks/{task}/"' in html(response)
+    assert "One probe is out." in html(response)
+    reports.succeeded(attempt, {}, now=now - 30 * SECOND)
+    assert Attempt.objects.get(pk=attempt).outcome
+    line = line_of(browser.get(URL), agent)
+    assert "1 of 2 passed" in line and "Its next task is the probe" in line
+
+
+def test_an_ended_probe_holds_the_place_no_longer(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Whatever ended it: a breaker is told of neither a release nor a person's abort."""
+    breaker.trip([agent], reason="Look", actor=MARA, now=now - 100 * SECOND)
+    attempt = claimed(agent, enqueued(agent, now=now), now=now)
+    breaker.take_probe(agent.pk, attempt, now=now)
+    assert "One probe is out." in html(browser.get(URL))
+    Attempt.objects.filter(pk=attempt).update(outcome="released", ended_at=now)
+    assert "It waits for a probe." in html(browser.get(URL))
+
+
+def test_a_probe_without_a_task_is_told_as_one(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    breaker.trip([agent], reason="Look", actor=MARA, now=now - 100 * SECOND)
+    breaker.half_open_due(now=now)
+    breaker.take_probe(agent.pk, agent.pk, now=now)  # a ticket, of which there is no attempt
+    assert "Probe: a call without a task" in line_of(browser.get(URL), agent)
+
+
+def test_what_an_agent_works_on_is_counted(browser: Client, agent: Agent, now: datetime) -> None:
+    for state, times in ((TaskState.RETRY, 3), (TaskState.RUNNING, 2), (TaskState.QUEUED, 1)):
+        for _ in range(times):
+            make_task(state, agent=agent, now=now, why={"type": "verification_failed"})
+    assert "Running 2 Queued 1 Retry 3 Held 0" in line_of(browser.get(URL), agent)
+    page = html(browser.get(URL))
+    for state in ("running", "queued", "retry"):
+        assert f'href="/tasks/?q=agent%3Acoder+state%3A{state}"' in page
+
+
 # ---- what a person does
 
 
@@ -302,6 +436,51 @@ def test_pausing_and_going_on_are_journalled_with_the_person(
     agent.refresh_from_db()
     assert not agent.paused
     assert Event.objects.filter(kind__startswith="agent.").count() == 3  # with its registration
+
+
+def test_tripping_asks_first_and_is_journalled_with_the_reason(
+    browser: Client, agent: Agent, mara: User
+) -> None:
+    asked = done(browser, agent, "trip")
+    assert "Trip the breaker of coder ? coder gets no task for 1 m" in asked
+    assert not Breaker.objects.exists()
+    said = done(browser, agent, "trip", confirmed="yes", reason=" It writes\0 <nonsense> ")
+    assert "The breaker of coder is open." in said
+    assert "It writes <nonsense>" in html(browser.get(URL))
+    row = Breaker.objects.get()
+    assert (row.state, row.reason) == (BreakerState.OPEN, "It writes <nonsense>")
+    event = Event.objects.get(kind=Kind.AGENT_BREAKER_OPENED)
+    assert (event.actor_type, event.actor_name) == ("user", "mara")
+    assert "The breaker of coder was open already." in done(browser, agent, "trip", confirmed="yes")
+    assert "&lt;nonsense" in browser.get(URL).content.decode()
+
+
+def test_closing_asks_first_and_gives_the_held_tasks_back(
+    browser: Client, agent: Agent, mara: User, now: datetime
+) -> None:
+    breaker.trip([agent], reason="Look", actor=SYSTEM, now=now)
+    held = enqueued(agent, now=now)
+    claims.claim(Known(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
+    asked = done(browser, agent, "close")
+    assert "Close the breaker of coder ?" in asked
+    assert "1 held task is queued again within seconds" in asked
+    assert Breaker.objects.get().state == BreakerState.OPEN
+    assert "The breaker of coder is closed." in done(browser, agent, "close", confirmed="yes")
+    row = Breaker.objects.get()
+    assert (row.state, row.failures) == (BreakerState.CLOSED, 0)
+    assert Event.objects.get(kind=Kind.AGENT_BREAKER_CLOSED).actor_name == "mara"
+    assert "The breaker of coder was closed already." in done(
+        browser, agent, "close", confirmed="yes"
+    )
+    leases.breakers(now=timezone.now())
+    assert "Queued 1 Retry 0 Held 0" in line_of(browser.get(URL), agent)
+
+
+def test_a_question_that_no_longer_fits_is_not_asked(browser: Client, agent: Agent) -> None:
+    assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
+    breaker.trip([agent], reason="", actor=MARA)
+    assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "trip"}))
+    assert 'id="asked"' in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
 
 
 def test_reset_asks_first_and_then_withdraws_what_waits(
@@ -339,14 +518,15 @@ def test_a_verb_leads_back_to_where_its_button_stood(browser: Client, agent: Age
 def test_looking_changes_nothing(browser: Client, agent: Agent, mara: User, now: datetime) -> None:
     send(agent, "Wait", now=now)
     events = Event.objects.count()
-    for path in ("", "?show=silent", f"{agent.pk}/", f"{agent.pk}/?ask=reset"):
+    for path in ("", "?show=silent", "?show=tripped", *(f"{agent.pk}/{q}" for q in QUESTIONS)):
         assert browser.get(URL + path).status_code == 200
-    for verb in ("pause", "resume", "reset"):
+    for verb in ("pause", "resume", "trip", "close", "reset"):
         assert browser.get(f"{URL}{agent.pk}/{verb}/").status_code == 405
     assert browser.post(URL).status_code == 405
     assert browser.post(f"{URL}{agent.pk}/explode/").status_code == 404
     assert browser.post(f"{URL}{agent.project_id}/pause/").status_code == 404
     assert Event.objects.count() == events
+    assert not Breaker.objects.exists()
 
 
 def test_strangers_see_and_do_nothing(agent: Agent, mara: User) -> None:
@@ -355,7 +535,7 @@ def test_strangers_see_and_do_nothing(agent: Agent, mara: User) -> None:
     for path in (URL, f"{URL}{agent.pk}/"):
         assert stranger.get(path)["Location"].startswith("/sign-in/")
         assert stranger.get(path, headers=PART).status_code == 401
-    for verb in ("pause", "reset"):
+    for verb in ("pause", "trip", "close", "reset"):
         response = stranger.post(f"{URL}{agent.pk}/{verb}/", {"confirmed": "yes"})
         assert response["Location"].startswith("/sign-in/")
     strict = Client(enforce_csrf_checks=True)
@@ -363,6 +543,7 @@ def test_strangers_see_and_do_nothing(agent: Agent, mara: User) -> None:
     assert strict.post(f"{URL}{agent.pk}/pause/").status_code == 403
     agent.refresh_from_db()
     assert not agent.paused and not Event.objects.filter(kind=Kind.AGENT_RESET).exists()
+    assert not Breaker.objects.exists()
 
 
 def test_the_id_floor_finds_what_was_sent_in_the_window(project: object, now: datetime) -> None:

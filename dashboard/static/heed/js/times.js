@@ -53,6 +53,13 @@
       el.dataset.countdown = left;
       el.textContent = duration(left);
     });
+    /* a ring that empties, with its seconds in it */
+    document.querySelectorAll("[data-cool]").forEach(function (el) {
+      var left = Math.max(0, Number(el.dataset.cool) - 1);
+      el.dataset.cool = left;
+      el.querySelector(".cool__left").setAttribute("stroke-dasharray", left + " " + el.dataset.of);
+      el.querySelector("text").textContent = left;
+    });
   }
 
   window.heed = { localise: localise, clock: clock, duration: duration, paused: false };

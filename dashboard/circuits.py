@@ -1,0 +1,123 @@
+"""An agent's circuit breaker as its switch shows it (pure): where it stands and why."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.badges import breaker_badge
+from dashboard.task_words import breaker_reason
+from dashboard.words import counted, whole_duration
+from ledger.states import BreakerState
+from retries.breaker import CircuitBreakerConfig
+
+State = BreakerState
+MOST_DOTS = 10  # more failures than that are a number
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a half open breaker watches: a task's attempt, or a call without one."""
+
+    task_id: Any = None
+    title: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """A breaker, as far as pages show it."""
+
+    state: BreakerState
+    config: CircuitBreakerConfig
+    failures: int = 0
+    successes: int = 0
+    trips: int = 0
+    reason: str = ""
+    left: int | None = None  # seconds until it is half open
+    probe: Probe | None = None
+
+    @property
+    def word(self) -> str:
+        return breaker_badge(self.state).label
+
+    @property
+    def icon(self) -> str:
+        return breaker_badge(self.state).icon
+
+    @property
+    def css(self) -> str:
+        return breaker_badge(self.state).css
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state == State.CLOSED
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == State.OPEN
+
+    @property
+    def is_half_open(self) -> bool:
+        return self.state == State.HALF_OPEN
+
+    @property
+    def stays_open(self) -> int:
+        return math.ceil(self.config.open_seconds)
+
+    @property
+    def dots(self) -> list[bool]:
+        """One for each failure that opens it, filled as far as there were any."""
+        most = self.config.failure_threshold
+        return [number < self.failures for number in range(most)] if most <= MOST_DOTS else []
+
+    @property
+    def run(self) -> str:
+        """How many failures in a row, of how many."""
+        return f"{self.failures} of {counted(self.config.failure_threshold, 'failure')}"
+
+    @property
+    def passed(self) -> str:
+        """How many probes have passed, of how many that close it; empty before the first one."""
+        if not self.is_half_open or not self.successes:
+            return ""
+        return f"{self.successes} of {self.config.success_threshold} passed"
+
+    @property
+    def said(self) -> str:
+        """The drawing in words."""
+        if self.is_closed:
+            return f"The breaker is closed, after {self.run} in a row."
+        if self.is_half_open:
+            out = "One probe is out." if self.probe else "It waits for a probe."
+            return f"The breaker is half open. {out}"
+        soon = f"in {whole_duration(self.left)}" if self.left else "with the next claim"
+        return f"The breaker is open. It is half open {soon}."
+
+
+def circuit(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> Circuit:
+    """`agent` has the extras of `dashboard.fleet`; one that never failed has no breaker."""
+    breaker = getattr(agent, "breaker", None)
+    if breaker is None:
+        return Circuit(State.CLOSED, config)
+    left = None
+    if breaker.state == State.OPEN:
+        ahead = breaker.opened_at + config.open_for - now
+        left = max(math.ceil(ahead.total_seconds()), 0)
+    return Circuit(
+        State(breaker.state),
+        config,
+        failures=breaker.failures,
+        successes=breaker.successes,
+        trips=breaker.trips,
+        reason=breaker_reason({"reason": breaker.reason}),
+        left=left,
+        probe=probe(agent) if breaker.state == State.HALF_OPEN else None,
+    )
+
+
+def probe(agent: Any) -> Probe | None:
+    """What is tried now; an attempt that has ended holds the place no longer."""
+    if agent.breaker.probe_attempt is None or agent.probe_ended:
+        return None
+    return Probe(agent.probe_task, agent.probe_title or "", agent.probe_since)
