@@ -7,8 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from ledger import instructions
-from ledger.journal import Kind
+from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Event, Instruction
+from ledger.tokens import Known
+from retries import breaker, claims
 from tests.browser.conftest import Visitor, axe_findings, overflow
 from tests.factories import make_agent, make_token, pull, send, tick
 
@@ -82,6 +84,37 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     expect(page.locator("#toasts")).to_contain_text("1 instruction for coder was withdrawn.")
     assert Instruction.objects.get().state == "cancelled"
     assert Event.objects.get(kind=Kind.AGENT_RESET).actor_name == "mara"
+    assert visitor.complaints == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/agents/", "/agents/{}/", "/agents/{}/?ask=close"])
+def test_an_open_breaker_leaves_the_page_whole(
+    visit: Visit, fleet: Agent, now: datetime, path: str, scheme: str, width: int
+) -> None:
+    breaker.trip([fleet], reason="it breaks " * 9, actor=SYSTEM, now=now)
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path.format(fleet.pk))
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+
+
+def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> None:
+    visitor = visit()
+    page = visitor.sign_in(f"/agents/{coder.pk}/")
+    page.click("button:has-text('Trip breaker…')")
+    page.get_by_role("button", name="Trip it").click()
+    expect(page.locator("#breaker")).to_contain_text("half open in")
+    assert claims.claim(Known(SYSTEM, agent=coder)).reason == "breaker_open"
+    page.click("button:has-text('Close breaker…')")
+    page.get_by_role("button", name="Close it").click()
+    expect(page.locator("#breaker")).to_contain_text("Closed")
+    assert claims.claim(Known(SYSTEM, agent=coder)).reason == "no_task"
+    assert Event.objects.filter(kind__startswith="agent.breaker", actor_name="mara").count() == 2
     assert visitor.complaints == []
 
 
