@@ -88,6 +88,7 @@ def test_the_keyboard_walks_the_inbox(visit: Visit, coder: Agent, now: datetime)
     made = [ignored(coder, f"Step {n}", now=now - MINUTE) for n in range(3)]
     page = visit().sign_in("/instructions/")
     page.keyboard.press("e")
+    page.wait_for_url(f"**{URL}")
     expect(page.locator("#escalation-title")).to_have_text("Step 0")
     page.keyboard.press("j")
     page.wait_for_url(f"**{address(made[1])}")
