@@ -15,9 +15,9 @@ T = TypeVar("T")
 # Redis away, slow, or restarted between two commands; ValueError: the counter has just expired.
 AWAY = (redis.RedisError, OSError, ValueError)
 
-# A figure is kept so many times as long as it took to count, if that is more than a second.
-WORTH, LONGEST_SECONDS = 300, 60
-FRESH_SECONDS = 1
+# A figure is kept so many times as long as it took to count, if that is worth it: from 8 ms on.
+WORTH, LONGEST_SECONDS = 1000, 60
+FRESH_SECONDS = 7
 
 
 def count(key: str, *, seconds: int) -> int:
