@@ -17,7 +17,7 @@ from ledger.statistics import SENT, sent_since
 
 State = InstructionState
 
-PAGE = 25
+PAGE = 20
 COUNTED = 1000  # nobody counts further than that
 HOURS = 24
 TOKENS_SHOWN = 20

@@ -22,7 +22,7 @@ from dashboard.tiles import tiles
 from ledger.models import Agent, Project
 from ledger.statistics import Statistics
 
-FEED = 30
+FEED = 16
 GLANCE = 8
 LONG = timedelta(hours=1)
 

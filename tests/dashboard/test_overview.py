@@ -151,11 +151,11 @@ def test_agents_at_a_glance(browser: Client, agent: Agent, now: datetime) -> Non
     assert rows == ["coder", *(f"agent-{number:02}" for number in range(11, 4, -1))]
 
 
-def test_the_feed_has_the_last_thirty(browser: Client, agent: Agent, now: datetime) -> None:
+def test_the_feed_has_the_last_sixteen(browser: Client, agent: Agent, now: datetime) -> None:
     for _ in range(12):
         heeded(agent, at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
-    assert page.count('<li id="feed-') == 30
+    assert page.count('<li id="feed-') == 16
     assert "<bdi>coder</bdi></b> <bdi>acknowledged</bdi>" in page
 
 
