@@ -72,7 +72,9 @@ def claim_statement(caller: type[Caller]) -> str:
     priority is at least as high. Rows that another claim looks at are passed over.
     """
     wanted = """agent_id = (select agent_id from caller) and exists (select from free)
-            and (%(task)s::uuid is null or id = %(task)s)"""
+            and (%(task)s::uuid is null or id = %(task)s)
+            and (plan_id is null or not exists (select from ledger_plan p
+                where p.id = plan_id and p.paused_at is not null))"""
     most = "limit (select %(limit)s::int) for update skip locked"
     return f"""with {caller.cte}, held as (
         update ledger_attempt a set heartbeat_at = %(now)s,
@@ -122,6 +124,10 @@ def claim_statement(caller: type[Caller]) -> str:
     select g.*, c.agent_id as caller_agent, c.agent_name, c.unseen,
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
         (select state from gate) as gate,
+        g.id is null and exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
+            where t.agent_id = c.agent_id and t.state in ('{State.QUEUED}', '{State.RETRY}')
+                and (%(task)s::uuid is null or t.id = %(task)s)
+                and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
             where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
         (select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
@@ -161,7 +167,7 @@ def claim(
     rows = taken(caller, asked, probe=False)
     if rows[0]["id"] is None and rows[0]["gate"] and not rows[0]["paused"]:
         return probed(caller, asked, rows[0])
-    if task and rows[0]["id"] is None and not rows[0]["paused"]:
+    if task and rows[0]["id"] is None and not (rows[0]["paused"] or rows[0]["plan_paused"]):
         refuse_named(task, rows[0]["caller_agent"])
     return claimed(rows, now=now)
 
@@ -205,11 +211,17 @@ def claimed(rows: list[Row], *, now: datetime) -> Claimed:
     if due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
     return Claimed(
-        reason="agent_paused" if first["paused"] else "no_task",
+        reason=why_none(first),
         next_due_at=due,
         retry_after_s=wait,
         pending_instructions=first["pending_instructions"],
     )
+
+
+def why_none(row: Row) -> str:
+    if row["paused"]:
+        return "agent_paused"
+    return "plan_paused" if row["plan_paused"] else "no_task"
 
 
 def refuse_named(task: UUID, agent_id: UUID) -> None:
