@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ledger.models.plan import PlanState
 from ledger.states import (
     BreakerState,
     FailureType,
@@ -41,6 +42,12 @@ TASK_STATES = {
     TaskState.SKIPPED: Badge("Skipped", "s-skipped", "st--skipped"),
     TaskState.ABORTED: Badge("Aborted", "s-aborted", "st--aborted"),
 }
+PLAN_STATES = {
+    PlanState.ACTIVE: Badge("Active", "play", "st--active"),
+    PlanState.PAUSED: Badge("Paused", "pause", "st--paused"),
+    PlanState.COMPLETED: Badge("Completed", "s-done", "st--done"),
+    PlanState.ABORTED: Badge("Aborted", "s-aborted", "st--aborted"),
+}
 BREAKER_STATES = {
     BreakerState.CLOSED: Badge("Closed", "c-closed", "st--closed"),
     BreakerState.OPEN: Badge("Open", "c-open", "st--open"),
@@ -67,6 +74,10 @@ def state_badge(state: str) -> Badge:
 
 def task_badge(state: str) -> Badge:
     return TASK_STATES[TaskState(state)]
+
+
+def plan_badge(state: str) -> Badge:
+    return PLAN_STATES[PlanState(state)]
 
 
 def breaker_badge(state: str) -> Badge:

@@ -26,6 +26,7 @@ def letters(query: TaskQuery, project: Project | None) -> QuerySet[DeadLetter]:
     rows = of_project(DeadLetter.objects.all(), project).filter(
         named(query.agent, "agent__name"),
         named(query.type, "type"),
+        named(query.plan, "task__plan__ref"),
         named(query.reason, "reason"),
         any_of(query.error, died_of),
         any_of(query.state, in_state),

@@ -5,10 +5,12 @@ from typing import Any
 
 from dashboard.answers import AHEAD_CAP, Answer
 from dashboard.words import counted, duration
+from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 
 State = TaskState
 TITLE = 17
+PLAN_PAUSED = Answer("held, its plan is paused", "calm", "pause")
 
 
 def due(row: Any, *, now: datetime) -> Answer:
@@ -35,6 +37,8 @@ def due(row: Any, *, now: datetime) -> Answer:
 
 def queued(row: Any) -> Answer:
     name = row.agent.name
+    if row.plan and row.plan.state == PlanState.PAUSED:
+        return PLAN_PAUSED
     if row.agent.paused:
         return Answer(f"held, {name} is paused", "calm", "pause")
     if breaker_state(row) == BreakerState.OPEN:
@@ -62,6 +66,8 @@ def running(row: Any, *, now: datetime) -> Answer:
 
 def retried(row: Any, *, now: datetime) -> Answer:
     left = (row.due_at - now).total_seconds()
+    if row.plan and row.plan.state == PlanState.PAUSED:
+        return PLAN_PAUSED
     if breaker_state(row) == BreakerState.OPEN:
         return Answer(f"held, {row.agent.name} open", "calm", "c-open")
     if left <= 0:

@@ -18,14 +18,15 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Cast, Coalesce, Left, Length
+from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Trim
 
 from dashboard import event_filters
 from dashboard.event_filters import EventQuery
+from dashboard.plan_words import told_of_plan
 from dashboard.selectors import named, of_project, title_of
 from dashboard.told import About, Told, told
 from ledger.ids import SLACK, first_id
-from ledger.models import Agent, Event, Instruction, Project, Task
+from ledger.models import Agent, Event, Instruction, Plan, Project, Task
 from retries.models import Escalation
 
 PAGE = 40
@@ -115,10 +116,12 @@ class Brief(Func):
 OWN = Instruction.objects.filter(pk=OuterRef("subject_id"))
 ASKED_ABOUT = Escalation.objects.filter(pk=OuterRef("subject_id"))
 TITLED = Task.objects.filter(pk=OuterRef("subject_id"))
+PLANNED = Plan.objects.filter(pk=OuterRef("subject_id"))
 # the words of what an event is about, by the type of its subject
 TEXTS = {
     "instruction": OWN.values(start=Left("content", SNIPPET)),
     "task": TITLED.values(start=title_of()),
+    "plan": PLANNED.values(start=Trim(Concat("ref", Value(" "), "title"))),
     "escalation": ASKED_ABOUT.values(
         start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
     ),
@@ -171,14 +174,15 @@ def lines(found: list[Any]) -> list[Line]:
         event.data = event.shown
         waited = (event.at - event.queued_at).total_seconds() if event.queued_at else None
         about = About(event.agent or "", event.text or "", waited)
-        made.append(Line(event, told(event, about), event.agent or "", linked(event)))
+        tell = told_of_plan if event.subject_type == "plan" else told
+        made.append(Line(event, tell(event, about), event.agent or "", linked(event)))
     return made
 
 
 def linked(event: Any) -> str:
     """The page of the subject, where there is one: history outlives what it tells of."""
     match event.subject_type:
-        case "instruction" | "task" | "escalation" if event.text:
+        case "instruction" | "task" | "plan" | "escalation" if event.text:
             return f"dashboard:{event.subject_type}"
         case "agent" if event.agent and event.agent_id == event.subject_id:
             return "dashboard:agent"

@@ -31,7 +31,7 @@ from dashboard.charts import LATENCY_EDGES
 from dashboard.filters import Query
 from dashboard.forecast import Clock, Forecast, forecast
 from ledger import journal, sql, statistics
-from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Project, Task
+from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.remembered import figure
 from ledger.states import LEVELS, InstructionState
 from ledger.statistics import Statistics
@@ -65,10 +65,19 @@ def live_key_of(table: str, changed: str = "updated_at") -> str:
     ) newest left join ({journal.HEAD}) head on true"""
 
 
+# a plan is drawn with its tasks: in the list their moves are the journal's, on its page their own
+LIVE_KEY_OF_PLAN = f"""select head.tx, head.id, newest.at as newest
+    from (
+        select greatest(
+            (select updated_at from ledger_plan where id = %(row)s),
+            (select max(updated_at) from ledger_task where plan_id = %(row)s)) as at
+    ) newest left join ({journal.HEAD}) head on true"""
+
 LIVE_KEYS: dict[type[Model], str] = {
     Instruction: live_key_of("ledger_instruction"),
     Task: live_key_of("ledger_task"),
     DeadLetter: live_key_of("ledger_deadletter", "coalesce(closed_at, failed_at)"),
+    Plan: live_key_of("ledger_plan"),
 }
 
 
@@ -84,7 +93,8 @@ def live_key(
     The journal's settled place, the newest change among the rows that a page shows (a long
     transaction holds the former back), and a bucket of time for what ages by itself.
     """
-    found = sql.run(LIVE_KEYS[of], project=project.id if project else None, row=row)[0]
+    text = LIVE_KEY_OF_PLAN if of is Plan and row else LIVE_KEYS[of]
+    found = sql.run(text, project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
     bucket = int(now.timestamp()) // BUCKET_SECONDS
     return f"{bucket}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
-from dashboard import buried, inbox, selectors, work
+from dashboard import buried, inbox, planned, selectors, work
 from dashboard.words import monogram
 from ledger.models import Project
 
@@ -50,6 +51,7 @@ PLACES = (
         Place("escalations", "Escalations", "n-escalations", "e", OPEN),
         Place("instructions", "Instructions", "n-instructions", "i", WAITING),
         Place("tasks", "Tasks", "n-tasks", "t", RUNNING),
+        Place("plans", "Plans", "n-plans", "p", in_tabs=False),
         Place("deadletters", "Dead letters", "n-dead", "d", DEAD, in_tabs=False),
     ),
     (
@@ -105,8 +107,25 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """A plan under way in the sidebar: how far its ring is closed, red where a person is asked."""
+
+    url: str
+    current: bool
+    name: str
+    over: int
+    total: int
+    css: str
+
+    @property
+    def percent(self) -> int:
+        return 100 * self.over // self.total if self.total else 0
+
+
+@dataclass(frozen=True, slots=True)
 class Shell:
     groups: list[list[Entry]]
+    plans: list[PlanEntry]
     scope: Scope
     here: QueryDict
     who: str
@@ -154,25 +173,36 @@ def here_of(request: HttpRequest) -> QueryDict:
 
 def shell_of(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
     numbers = tallies(scope.project)
+    plans = [plan_entry(row, scope, path=request.path) for row in numbers.get("under_way", [])]
+    if any(plan.current for plan in plans):
+        current = ""
     groups = [
         [entry_of(place, scope, numbers, current=current) for place in group] for group in PLACES
     ]
     name = request.user.get_username()
-    return Shell(groups, scope, here_of(request), name, monogram(name).upper())
+    return Shell(groups, plans, scope, here_of(request), name, monogram(name).upper())
 
 
-def tallies(project: Project | None) -> dict[str, int]:
-    """The numbers beside the places, by the places' names, counted in one statement."""
-    wanted = {
+def tallies(project: Project | None) -> dict[str, Any]:
+    """The numbers beside the places by their names, and the plans under way: one statement."""
+    wanted: dict[str, Any] = {
         place.name: selectors.CountOf(place.tally.of(project).order_by().values("pk")[:COUNTED])
         for group in PLACES
         for place in group
         if place.tally
     }
+    wanted["under_way"] = ArraySubquery(planned.under_way(project))
     return Project.objects.order_by().annotate(**wanted).values(*wanted).first() or {}
 
 
-def entry_of(place: Place, scope: Scope, numbers: dict[str, int], *, current: str) -> Entry:
+def plan_entry(row: dict[str, Any], scope: Scope, *, path: str) -> PlanEntry:
+    url = reverse("dashboard:plan", args=[row["id"]])
+    css = "ring--red" if row["needs_you"] else "ring--amber" if row["paused"] else ""
+    name = f"{row['ref']} {row['title']}".strip()
+    return PlanEntry(url + scope.query, url == path, name, row["over"], row["total"], css)
+
+
+def entry_of(place: Place, scope: Scope, numbers: dict[str, Any], *, current: str) -> Entry:
     return Entry(
         place=place,
         url=reverse(f"dashboard:{place.name}") + scope.query,

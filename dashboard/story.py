@@ -16,7 +16,11 @@ NEIGHBOURS_SHOWN = 60
 
 def one(task_id: UUID) -> Any:
     """One task with all its columns and extras, or None."""
-    rows = Task.objects.filter(pk=task_id).select_related("replay_of", "replaced_by")
+    rows = (
+        Task.objects.filter(pk=task_id)
+        .select_related("plan", "replay_of", "replaced_by")
+        .defer("plan__source", "plan__objective")
+    )
     row = with_extras(rows).first()
     return oldest_first(row) if row else None
 

@@ -12,7 +12,7 @@ from dashboard.filters import MOST_WORDS, TOKEN, Values, as_id, clean, is_about,
 from dashboard.filters import tokens as tokens_of
 from ledger.states import BlockedReason, FailureType, TaskState
 
-KEYS = ("agent", "type", "state", "reason", "error", "attempts")
+KEYS = ("agent", "type", "plan", "state", "reason", "error", "attempts")
 # what a person may call a state -> the states it stands for
 STATES: dict[str, tuple[TaskState, ...]] = {
     "needs-you": (TaskState.ESCALATED,),
@@ -34,6 +34,7 @@ class TaskQuery:
     text: str = ""
     agent: Values = ANY
     type: Values = ANY
+    plan: Values = ANY
     state: Values = ANY
     reason: Values = ANY
     error: Values = ANY

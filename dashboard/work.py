@@ -20,6 +20,7 @@ from django.db.models import (
     Subquery,
     When,
 )
+from django.db.models.functions import Coalesce
 
 from dashboard.answers import AHEAD_CAP
 from dashboard.filters import Values
@@ -35,6 +36,7 @@ OUTCOMES_SHOWN = 6
 FACETS_SHOWN = 8
 # what a list leaves in the table
 HEAVY = ("payload", "result", "error", "redactions")
+HEAVY_OF_PLAN = ("plan__source", "plan__objective")
 MET = (State.DONE, State.SKIPPED)
 
 
@@ -50,6 +52,7 @@ def tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
     rows = of_project(Task.objects.all(), project).filter(
         named(query.agent, "agent__name"),
         named(query.type, "type"),
+        named(query.plan, "plan__ref"),
         any_of(query.state, lambda name: Q(state__in=STATES[name])),
         any_of(query.reason, lambda name: Q(blocked_reason=name)),
         any_of(query.error, failed_with),
@@ -59,7 +62,7 @@ def tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
     if query.attempts_under is not None:
         rows = rows.filter(attempts__lt=query.attempts_under)
     for word in query.words:
-        rows = rows.filter(Q(title__icontains=word) | Q(type__icontains=word))
+        rows = rows.filter(Q(title__icontains=word) | Q(type__icontains=word) | Q(ref=word))
     return rows.filter(id__in=query.ids) if query.ids else rows
 
 
@@ -105,6 +108,7 @@ def stretch(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> 
 
 
 LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
+NEED_NAME = Coalesce("need__ref", "need__title")
 UNMET = Need.objects.filter(task=OuterRef("pk")).exclude(need__state__in=MET)
 
 
@@ -114,7 +118,7 @@ def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
     queue = Task.objects.filter(agent=OuterRef("agent"), state=State.QUEUED)
     # the head of the queue, however long it is: who stands further back is only said to
     head = ArraySubquery(queue.order_by("-priority", "id").values("id")[:AHEAD_CAP])
-    return rows.select_related("agent__breaker", "project", "dead_letter").annotate(
+    return rows.select_related("agent__breaker", "project", "plan", "dead_letter").annotate(
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
         running_since=when(State.RUNNING, LIVE.values("started_at")),
         heard_at=when(State.RUNNING, LIVE.values("heartbeat_at")),
@@ -123,7 +127,7 @@ def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
             When(state=State.QUEUED, then=Func(head, F("id"), function="array_position")),
             output_field=IntegerField(),
         ),
-        waits_for=Subquery(UNMET.order_by("need_id").values("need__title")[:1]),
+        waits_for=Subquery(UNMET.order_by("need_id").values(said=NEED_NAME)[:1]),
         need_failed=Exists(UNMET.filter(need__state=State.FAILED)),
     )
 
@@ -134,7 +138,13 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
 
 def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page:
     """A page of tasks with what its lines show, without their heavy columns."""
-    heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
+    heavy = (
+        *HEAVY,
+        *HEAVY_OF_PLAN,
+        "dead_letter__payload",
+        "dead_letter__error",
+        "dead_letter__note",
+    )
     found = page(with_extras(rows).defer(*heavy), before=before, after=after)
     for row in found.rows:
         oldest_first(row)

@@ -53,6 +53,13 @@ def task_state(name: str) -> SafeString:
 
 @register.simple_tag
 @cache
+def plan_state(name: str) -> SafeString:
+    badge = badges.plan_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
 def failure_type(name: str) -> SafeString:
     return format_html('<span class="chip">{}{}</span>', icon(badges.failure_icon(name)), name)
 

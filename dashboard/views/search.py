@@ -1,13 +1,14 @@
-"""The search box: an id lands on what it names, anything else filters the list."""
+"""The search box: an id or a ref lands on what it names, anything else filters the list."""
 
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from dashboard import buried, filters, fleet, inbox, selectors, work
+from dashboard import buried, filters, fleet, inbox, planned, selectors, work
 from dashboard.access import operators_only
 from dashboard.rendering import HtmxRequest
+from dashboard.shell import project_named
 
 
 @require_safe
@@ -25,6 +26,10 @@ def search(request: HtmxRequest) -> HttpResponse:
         return redirect("dashboard:deadletter", found)
     if found and fleet.by_id(found):
         return redirect("dashboard:agent", found)
+    if found and planned.by_id(found):
+        return redirect("dashboard:plan", found)
+    if address := planned.named(text, project_named(request)):
+        return redirect(address)
     params = QueryDict(mutable=True)
     if text:
         params["q"] = text

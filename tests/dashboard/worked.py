@@ -1,17 +1,20 @@
 """Tasks that went the legal way into a state, for the pages that show them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from ledger import tasks
 from ledger.journal import SYSTEM, Actor
-from ledger.models import Agent, DeadLetter, Task
+from ledger.models import Agent, DeadLetter, Plan, Task
 from ledger.states import TaskState
+from ledger.tasks import Spec, enqueue_many
 from ledger.tokens import Known
 from retries import claims, reports
 from retries import tasks as people
 from retries.reports import Report
+from tests.factories import make_agent
 
 State = TaskState
 SECOND = timedelta(seconds=1)
@@ -75,3 +78,33 @@ def buried(title: str = "", *, agent: Agent, now: datetime, **more: Any) -> Dead
     why = quiet | more.pop("why", {})
     task = make_task(State.FAILED, title, agent=agent, now=now, why=why, **more)
     return DeadLetter.objects.select_related("task").get(task=task)
+
+
+def make_plan(
+    ref: str, tasks: Sequence[tuple[str, Sequence[int]]] = (), *, now: datetime, **more: Any
+) -> tuple[Plan, list[UUID]]:
+    """A plan and the ids of its tasks, each given as its title and the numbers of what it needs."""
+    agent = more.pop("agent", None) or make_agent()
+    plan = Plan.objects.create(
+        **{"project": agent.project, "title": "", "source": {}, "content_hash": ""} | more,
+        ref=ref,
+        created_by_type="token",
+        created_by_name="architect",
+        created_at=now,
+        updated_at=now,
+    )
+    specs = [
+        Spec(
+            type="code",
+            title=title,
+            after=[number - 1 for number in needs],
+            plan_id=plan.pk,
+            ref=f"{ref}:task-{n}",
+            run=plan.run,
+            on_exhausted="escalate",
+            max_attempts=1,
+        )
+        for n, (title, needs) in enumerate(tasks, start=1)
+    ]
+    made = enqueue_many([(agent, spec) for spec in specs], now=now)
+    return plan, [row["id"] for row in made]

@@ -1,0 +1,161 @@
+"""The lines of a plan's page (pure): each task with what it needs and what it waits for now."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from dashboard import due
+from dashboard.answers import Answer
+from dashboard.badges import task_badge
+from dashboard.waves import Link, in_the_way, key_of, natural, short_of, waves
+from dashboard.words import duration
+from ledger.models import Plan
+from ledger.models.plan import PlanState
+from ledger.states import BlockedReason, BreakerState, TaskState
+
+State = TaskState
+
+# more waves than this are a chain: told apart they would say nothing
+MOST_WAVES = 8
+SHOWN = 150
+NAMED = 2
+MET = (State.DONE, State.SKIPPED)
+STUCK = {State.FAILED: "failed", State.ABORTED: "was aborted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A need in a line: the end of its ref, and how it stands."""
+
+    id: UUID
+    label: str
+    tip: str
+    css: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    row: Any
+    key: str
+    needs: list[Needed]
+    now: Answer
+
+    @property
+    def tip(self) -> str:
+        """What a cell of the head says."""
+        state = task_badge(self.row.state).label.lower()
+        number = f"{self.row.attempts}/{self.row.attempt_limit}"
+        return f"{self.key}, {state}|{str(self.row).replace('|', '/')} {number}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.key}, {task_badge(self.row.state).label}: {self.row}"
+
+    @property
+    def icon(self) -> str:
+        return task_badge(self.row.state).icon
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Tasks that can run side by side; number 0 where waves are not told apart."""
+
+    number: int
+    lines: list[Line]
+
+
+def lines(
+    plan: Plan, tasks: Sequence[Any], links: Sequence[Link], *, now: datetime
+) -> dict[UUID, Line]:
+    """A line for each task, in the order of their refs."""
+    needs: dict[UUID, list[Link]] = {}
+    for link in sorted(links, key=lambda link: natural(link.ref)):
+        needs.setdefault(link.task, []).append(link)
+    held = in_the_way(tasks, links)
+    return {
+        row.pk: Line(
+            row,
+            key_of(row.ref),
+            [needed(link, plan.ref) for link in needs.get(row.pk, [])],
+            waits(row, plan, held.get(row.pk, []), now=now),
+        )
+        for row in sorted(tasks, key=lambda row: natural(row.ref))
+    }
+
+
+def needed(link: Link, plan: str) -> Needed:
+    word = task_badge(link.state).label.lower()
+    css = {State.FAILED: "is-red", State.ABORTED: "is-red", State.ESCALATED: "is-red"}
+    return Needed(
+        link.need,
+        short_of(link.ref, plan=plan) or link.title,
+        f"{link.ref or link.title}, {word}: {link.title}",
+        "" if link.state in MET else css.get(State(link.state), "is-unmet"),
+    )
+
+
+def waits(row: Any, plan: Plan, held: list[Link], *, now: datetime) -> Answer:
+    """How long it worked, or what it waits for."""
+    match row.state:
+        case State.DONE:
+            return Answer(duration(row.worked) if row.worked is not None else "")
+        case State.QUEUED | State.RETRY if plan.state == PlanState.PAUSED:
+            return due.PLAN_PAUSED
+        case State.QUEUED:
+            return queued(row)
+        case State.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
+            return behind(held, plan.ref)
+    return due.due(row, now=now)
+
+
+def queued(row: Any) -> Answer:
+    if row.agent.paused:
+        return Answer(f"held, {row.agent.name} is paused", "calm", "pause")
+    if due.breaker_state(row) == BreakerState.OPEN:
+        return Answer(f"held, {row.agent.name} open", "calm", "c-open")
+    return Answer("in the queue", "calm", "clock")
+
+
+def behind(held: list[Link], plan: str) -> Answer:
+    """What it waits for in the end; a failure upstream is said first."""
+    for link in held:
+        if link.state in STUCK:
+            return Answer(f"{named(link, plan)} {STUCK[State(link.state)]}", "red", "dep")
+    if not held:
+        return Answer("waits for another task", "calm", "dep")
+    names = ", ".join(named(link, plan) for link in held[:NAMED])
+    more = f" +{len(held) - NAMED}" if len(held) > NAMED else ""
+    return Answer(f"behind {names}{more}", "calm", "dep")
+
+
+def named(link: Link, plan: str) -> str:
+    if not link.ref:
+        return due.shortened(link.title)
+    return key_of(link.ref) if link.ref.startswith(f"{plan}:") else link.ref
+
+
+def in_waves(lines: dict[UUID, Line], links: Iterable[Link]) -> list[Wave]:
+    """The lines by wave; as one without a number where there is but one, or it is a chain."""
+    found: dict[int, list[Line]] = {}
+    for id, wave in waves(list(lines), links).items():
+        found.setdefault(wave, []).append(lines[id])
+    if 1 < len(found) <= MOST_WAVES:
+        return [Wave(number, found[number]) for number in sorted(found)]
+    return [Wave(0, [line for number in sorted(found) for line in found[number]])]
+
+
+def by_attempts(lines: dict[UUID, Line]) -> list[Wave]:
+    """The same, those that took the most attempts first."""
+    return [Wave(0, sorted(lines.values(), key=lambda line: -line.row.attempts))]
+
+
+def cut(found: list[Wave]) -> list[Wave]:
+    """As many lines as a page can bear."""
+    left, kept = SHOWN, []
+    for wave in found:
+        if left > 0:
+            kept.append(Wave(wave.number, wave.lines[:left]))
+        left -= len(wave.lines)
+    return kept

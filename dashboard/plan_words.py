@@ -1,0 +1,39 @@
+"""The journal of plans in sentences (pure), for feeds, the log and a plan's history."""
+
+from dashboard.told import About, Told
+from dashboard.words import counted
+from ledger.journal import Kind
+from ledger.models import Event
+
+# icon, what is done, tone
+PLANS = {
+    Kind.PLAN_IMPORTED: ("plus", "imported", ""),
+    Kind.PLAN_UPDATED: ("pen", "changed", ""),
+    Kind.PLAN_PAUSED: ("pause", "paused", "amber"),
+    Kind.PLAN_RESUMED: ("play", "resumed", "blue"),
+    Kind.PLAN_ABORTED: ("s-aborted", "aborted", "red"),
+    Kind.PLAN_RESTARTED: ("undo", "restarted", "blue"),
+}
+
+
+def told_of_plan(event: Event, about: About) -> Told:
+    """`who` `does` the plan, and what the data says of it."""
+    who, quote = event.actor_name or event.actor_type, about.quote
+    if event.kind == Kind.PLAN_COMPLETED:
+        return Told("s-done", "The plan", "", "green", quote, " is completed", " · is completed")
+    icon, does, tone = PLANS.get(Kind(event.kind), ("info", event.kind, ""))
+    more = detail(event)
+    note = f" · {does}{more}" if quote else f"{does[:1].upper()}{does[1:]}{more}"
+    return Told(icon, who, does, tone, quote, more, note)
+
+
+def detail(event: Event) -> str:
+    """How many tasks it made, which run it began, or the reason that was given."""
+    data = event.data
+    found = []
+    if isinstance(data.get("tasks"), int):
+        found.append(f"with {counted(data['tasks'], 'task')}")
+    if event.kind == Kind.PLAN_RESTARTED and data.get("run"):
+        found.append(f"as run {data['run']}")
+    said = f" {', '.join(found)}" if found else ""
+    return f"{said}: {data['reason']}" if data.get("reason") else said

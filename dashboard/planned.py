@@ -1,0 +1,263 @@
+"""What the Plans pages ask the database: which there are, how far they got, one with its tasks."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import (
+    Count,
+    DateTimeField,
+    DurationField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce, JSONObject, Left, Now
+from django.urls import reverse
+
+from dashboard import feed
+from dashboard.progress import Failed, Tally
+from dashboard.selectors import CountOf, hash_of, of_project
+from dashboard.waves import Link
+from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, Page, oldest_first, page, when
+from ledger.models import Attempt, Event, Failure, Need, Plan, Project, Task
+from ledger.models.plan import PlanState
+from ledger.remembered import figure
+from ledger.states import FINAL, TaskState
+from retries.models import Escalation
+
+State = PlanState
+
+IN_SIDEBAR = 4
+MOST_TASKS = 500  # of one plan
+ACTIVITY_SHOWN = 10
+LAST_CHANGED = 30  # tasks whose journals are looked through for it
+MESSAGE = 400
+
+UNDER_WAY = Q(completed_at=None, aborted_at=None)
+# as `Plan.state` derives them
+IN_STATE = {
+    State.ACTIVE: UNDER_WAY & Q(paused_at=None),
+    State.PAUSED: UNDER_WAY & Q(paused_at__isnull=False),
+    State.COMPLETED: Q(completed_at__isnull=False, aborted_at=None),
+    State.ABORTED: Q(aborted_at__isnull=False),
+}
+HEAVY_OF_PLANS = ("source", "objective")
+# a task that another one has taken the place of is told of by that one
+TASKS = Task.objects.filter(plan=OuterRef("pk"), replaced_by=None).order_by()
+QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by()
+
+
+# ---- the list
+
+
+def plans(show: str, text: str, project: Project | None) -> QuerySet[Plan]:
+    """Those in a state, or all; each word of the text stands in ref or title."""
+    rows = of_project(Plan.objects.all(), project)
+    if show in IN_STATE:
+        rows = rows.filter(IN_STATE[State(show)])
+    for word in text.split():
+        rows = rows.filter(Q(ref__icontains=word) | Q(title__icontains=word))
+    return rows
+
+
+def listed(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> Page:
+    """A page of plans, newest first, each with its `tally` and how many questions are open."""
+    shown = rows.select_related("project").defer(*HEAVY_OF_PLANS)
+    found = page(
+        shown.annotate(
+            questions=CountOf(QUESTIONS.values("pk")),
+            question=Subquery(QUESTIONS.order_by("id").values("pk")[:1]),
+        ),
+        before=before,
+        after=after,
+    )
+    counted = tallies(row.pk for row in found.rows)
+    for row in found.rows:
+        row.tally = counted.get(row.pk) or Tally()
+    return found
+
+
+def tallies(ids: Iterable[UUID]) -> dict[UUID, Tally]:
+    """Counted by one statement, however many plans there are."""
+    rows = Task.objects.filter(plan__in=list(ids), replaced_by=None).order_by()
+    found: dict[UUID, Tally] = {}
+    for plan, state, agent, n in rows.values_list("plan", "state", "agent__name").annotate(
+        n=Count("*")
+    ):
+        tally = found.setdefault(plan, Tally())
+        tally.states[state] += n
+        tally.agents[agent] += n
+    return found
+
+
+def counts(text: str, project: Project | None) -> dict[str, int]:
+    """How many there are in each state."""
+
+    def count() -> dict[str, int]:
+        every = {state.value: Count("pk", filter=which) for state, which in IN_STATE.items()}
+        found: dict[str, int] = plans("all", text, project).aggregate(all=Count("pk"), **every)
+        return found
+
+    return figure(f"plans:{project.id if project else 'all'}:{hash_of(text)}", count)
+
+
+def under_way(project: Project | None) -> QuerySet[Any]:
+    """The newest that are not over, as objects for the sidebar."""
+    rows = of_project(Plan.objects.filter(UNDER_WAY), project).order_by("-id")
+    return rows.values(
+        drawn=JSONObject(
+            id="id",
+            ref="ref",
+            title="title",
+            paused="paused_at",
+            needs_you=Exists(QUESTIONS),
+            total=CountOf(TASKS.values("pk")),
+            over=CountOf(TASKS.filter(state__in=FINAL).values("pk")),
+        )
+    )[:IN_SIDEBAR]
+
+
+REF = re.compile(r"[A-Za-z0-9.]+-[A-Za-z0-9.]+(?P<task>:\S+)?")
+
+
+def named(text: str, project: Project | None) -> str:
+    """The address of the one plan or current task of that ref; nothing where there is none, and the
+    list of plans where several projects have one."""
+    match = REF.fullmatch(text)
+    if match is None:
+        return ""
+    if match["task"]:
+        rows = of_project(Task.objects.filter(ref=text, replaced_by=None), project)
+        tasks = list(rows.order_by("-run").values_list("pk", flat=True)[:1])
+        return reverse("dashboard:task", args=tasks) if tasks else ""
+    plans = list(
+        of_project(Plan.objects.filter(ref=text), project).values_list("pk", flat=True)[:2]
+    )
+    if len(plans) > 1:
+        return f"{reverse('dashboard:plans')}?{urlencode({'q': text})}"
+    return reverse("dashboard:plan", args=plans) if plans else ""
+
+
+def by_id(plan_id: UUID) -> bool:
+    return Plan.objects.filter(pk=plan_id).exists()
+
+
+# ---- one
+
+
+def one(plan_id: UUID) -> Plan | None:
+    rows = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
+    return rows.first()
+
+
+def tasks(plan: Plan) -> list[Any]:
+    """Its current tasks with what their lines show, without their heavy columns."""
+    attempts = Attempt.objects.filter(task=OuterRef("pk"))
+    took = ExpressionWrapper(
+        Coalesce("ended_at", Now(), output_field=DateTimeField()) - F("started_at"),
+        output_field=DurationField(),
+    )
+    worked = attempts.order_by().values("task").annotate(s=Sum(took)).values("s")
+    heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
+    rows = (
+        Task.objects.filter(plan=plan, replaced_by=None)
+        .select_related("agent__breaker", "dead_letter")
+        .defer(*heavy)
+        .annotate(
+            last_outcomes=ArraySubquery(
+                attempts.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
+            ),
+            worked=Subquery(worked),
+            running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
+            lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
+        )
+    )
+    found = [oldest_first(row) for row in rows.order_by("id")[:MOST_TASKS]]
+    for row in found:
+        row.plan = plan
+    return found
+
+
+def links(plan_id: UUID) -> list[Link]:
+    rows = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
+    found = rows.values_list(
+        "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
+    )
+    return [
+        Link(task, need, ref or "", state, title or type)
+        for task, need, ref, state, title, type in found
+    ]
+
+
+def failures(plan_id: UUID) -> list[Failed]:
+    """Those of its current tasks, oldest first."""
+    rows = Failure.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by("id")
+    found = rows.values_list("task_id", "type", Left("message", MESSAGE), "at")
+    return [Failed(*row) for row in found[: 4 * MOST_TASKS]]
+
+
+def questions(plan_id: UUID) -> list[Escalation]:
+    """What people were asked about its tasks, oldest first."""
+    rows = Escalation.objects.filter(task__plan=plan_id, task__replaced_by=None)
+    return list(rows.only("id", "task_id", "state", "opened_at").order_by("id"))
+
+
+EVENTS = """select e.id from (
+        (select %s::uuid as id)
+        union all
+        (select id from ledger_task where plan_id = %s order by updated_at desc limit %s)
+    ) s cross join lateral (
+        select id from ledger_event where subject_id = s.id order by id desc limit %s
+    ) e order by e.id desc limit %s"""
+
+
+def activity(plan_id: UUID) -> list[feed.Line]:
+    """The newest events of the plan and its tasks."""
+    newest = (plan_id, plan_id, LAST_CHANGED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
+    rows = Event.objects.filter(pk__in=RawSQL(EVENTS, newest))  # noqa: S611
+    return feed.lines(list(feed.shown(rows.order_by("-id"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run before the last one, and how its tasks ended."""
+
+    number: int
+    started_at: datetime
+    last_at: datetime
+    states: Counter[str]
+
+
+def runs(plan: Plan) -> list[Run]:
+    """The runs before this one, the last first."""
+    if plan.run == 1:
+        return []
+    rows = Task.objects.filter(plan=plan, run__lt=plan.run).order_by()
+    found: dict[int, Run] = {}
+    for number, state, n, first, last in rows.values_list("run", "state").annotate(
+        n=Count("*"), first=Min("created_at"), last=Max("updated_at")
+    ):
+        run = found.get(number)
+        states = (run.states if run else Counter()) + Counter({state: n})
+        found[number] = Run(
+            number,
+            min(first, run.started_at) if run else first,
+            max(last, run.last_at) if run else last,
+            states,
+        )
+    return [found[number] for number in sorted(found, reverse=True)]

@@ -1,0 +1,255 @@
+"""How far a plan got, in figures and words (pure): bars, the head of its page, what went wrong."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from dashboard.badges import task_badge
+from dashboard.causes import cause
+from dashboard.sparks import Bars, bars
+from dashboard.waves import key_of, natural
+from dashboard.words import counted, waited
+from ledger.models import Plan
+from ledger.states import FINAL, TaskState
+
+State = TaskState
+
+# along the bar: what is over, what moves, what needs somebody, what waits
+ALONG = (
+    State.DONE,
+    State.SKIPPED,
+    State.ABORTED,
+    State.RUNNING,
+    State.RETRY,
+    State.FAILED,
+    State.ESCALATED,
+    State.BLOCKED,
+    State.QUEUED,
+)
+# what is told of in a line of the list beside the bar
+TOLD = (State.ESCALATED, State.FAILED, State.RUNNING, State.RETRY, State.BLOCKED, State.QUEUED)
+PATTERNS_SHOWN = 5
+BINS, TALL = 12, 14
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many of a plan's tasks are in each state, and whose they are."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    agents: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return self.states.total()
+
+    @property
+    def over(self) -> int:
+        return sum(self.states[state] for state in FINAL)
+
+    @property
+    def percent(self) -> int:
+        """Rounded down: 100 only when nothing is left."""
+        return 100 * self.over // self.total if self.total else 0
+
+    @property
+    def started(self) -> int:
+        return self.total - self.states[State.QUEUED] - self.states[State.BLOCKED]
+
+
+# ---- the bar
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of the bar, in percent of it."""
+
+    state: str
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    segments: list[Segment]
+    tip: str
+
+    @property
+    def finding(self) -> str:
+        """The bar in a sentence, for readers of a screen."""
+        return ", ".join(self.tip.split("|")[1:]) or "no tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    label: str
+    icon: str
+    css: str
+    n: int
+
+
+def bar(states: Counter[str]) -> Bar:
+    total = states.total()
+    found, x = [], 0.0
+    for state in ALONG:
+        if n := states[state]:
+            width = 100 * n / total
+            found.append(Segment(state.value, round(x, 2), round(width, 2)))
+            x += width
+    said = [f"{total - sum(states[s] for s in State if s not in FINAL)} of {total} over"]
+    said += [f"{task_badge(state).label} {states[state]}" for state in ALONG if states[state]]
+    return Bar(found, "|".join(said))
+
+
+def counts(states: Counter[str]) -> list[Count]:
+    """What is not over, and what failed."""
+    badges = ((task_badge(state), states[state]) for state in TOLD)
+    return [Count(badge.label, badge.icon, badge.css, n) for badge, n in badges if n]
+
+
+# ---- the head of the page
+
+
+def sentence(tally: Tally) -> str:
+    """2 run, 1 waits to be tried again, 7 have not started."""
+    run, again, failed = (tally.states[s] for s in (State.RUNNING, State.RETRY, State.FAILED))
+    aborted = tally.states[State.ABORTED]
+    wait = tally.states[State.QUEUED] + tally.states[State.BLOCKED]
+    said = [
+        f"{run} run{'s' if run == 1 else ''}" if run else "",
+        f"{again} wait{'s' if again == 1 else ''} to be tried again" if again else "",
+        f"{wait} wait{'s' if wait == 1 else ''} for {'its' if wait == 1 else 'their'} turn"
+        if wait
+        else "",
+        f"{failed} failed" if failed else "",
+        f"{aborted} {'was' if aborted == 1 else 'were'} aborted" if aborted else "",
+    ]
+    line = ", ".join(filter(None, said))
+    return f"{line}." if line else ""
+
+
+def needs_you(tasks: Iterable[Any]) -> str:
+    """task-7 needs you; 3 tasks need you."""
+    names = [key_of(task.ref) for task in tasks]
+    if not names:
+        return ""
+    return f"{names[0]} needs you" if len(names) == 1 else f"{len(names)} tasks need you"
+
+
+def lasted(plan: Plan, *, now: datetime) -> str:
+    """1 h 20 m so far; took 2 h 05 m."""
+    end = plan.aborted_at or plan.completed_at
+    length = max((end or now) - plan.created_at, timedelta())
+    said = waited(length.total_seconds())
+    if plan.aborted_at:
+        return f"aborted after {said}"
+    return f"took {said}" if plan.completed_at else f"{said} so far"
+
+
+# ---- figures
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    value: str
+    note: str = ""
+    is_red: bool = False
+
+
+def figures(
+    tally: Tally, tasks: Sequence[Any], failed: Counter[UUID], asked: int, open_questions: int
+) -> list[Figure]:
+    """The metrics of the retry summary, while the plan is under way.
+
+    First-attempt success and retry success are shares of what is settled, so they do not begin
+    at nothing and grow.
+    """
+    started = [task for task in tasks if task.attempts]
+    retried = [
+        task
+        for task in started
+        if failed[task.pk] and (task.attempts > 1 or task.state == State.RETRY)
+    ]
+    settled = [task for task in started if task.state in (*FINAL, State.ESCALATED)]
+    first = sum(task.state == State.DONE and not failed[task.pk] for task in settled)
+    again = [task for task in retried if task in settled]
+    worked = sum(task.state == State.DONE for task in again)
+    skipped = tally.states[State.SKIPPED]
+    return [
+        Figure("Tasks", str(tally.total), f"{len(started)} started"),
+        share("Done on first attempt", first, len(settled)),
+        share("Retried", len(retried), len(started)),
+        share("Retry success", worked, len(again), " finished"),
+        Figure(
+            "Escalations",
+            str(asked),
+            f"{open_questions} open" if open_questions else "",
+            bool(open_questions),
+        ),
+        Figure("Skipped", str(skipped), f"of {tally.total}" if skipped else ""),
+    ]
+
+
+def share(name: str, part: int, whole: int, of: str = "") -> Figure:
+    if not whole:
+        return Figure(name, "–", f"none{of or ' yet'}")
+    return Figure(name, f"{round(100 * part / whole)}%", f"{part} of {whole}{of}")
+
+
+# ---- what went wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One failure of one task."""
+
+    task: UUID
+    type: str
+    message: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Failures that say the same, once numbers, paths and names are taken out."""
+
+    cause: str
+    count: int
+    types: str
+    keys: str
+    bars: Bars
+
+
+def patterns(failures: Sequence[Failed], refs: dict[UUID, str]) -> list[Pattern]:
+    """The most frequent first; each with when it happened, from the first failure to the last."""
+    groups: dict[str, list[Failed]] = {}
+    for each in failures:
+        groups.setdefault(cause(each.message), []).append(each)
+    if not groups:
+        return []
+    start = failures[0].at
+    length = max((failures[-1].at - start).total_seconds(), 1.0)
+    found = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [pattern(name, group, refs, start, length) for name, group in found[:PATTERNS_SHOWN]]
+
+
+def pattern(
+    name: str, group: list[Failed], refs: dict[UUID, str], start: datetime, length: float
+) -> Pattern:
+    bins = [0] * BINS
+    for each in group:
+        bins[min(int(BINS * (each.at - start).total_seconds() / length), BINS - 1)] += 1
+    whose = sorted({refs[each.task] for each in group if each.task in refs}, key=natural)
+    keys = ", ".join(key_of(ref) for ref in whose[:3])
+    more = f" and {counted(len(whose) - 3, 'other')}" if len(whose) > 3 else ""
+    types = ", ".join(sorted({each.type for each in group}))
+    return Pattern(name, len(group), types, f"{keys}{more}", bars(bins, [0] * BINS, tall=TALL))
+
+
+def alike(found: Sequence[Pattern]) -> int:
+    """How many failures are not the only one of their cause."""
+    return sum(each.count for each in found if each.count > 1)

@@ -1,0 +1,194 @@
+"""The list of plans, and one plan with its tasks."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from dashboard import filters, plan_lines, planned, progress, rendering, selectors
+from dashboard.access import operators_only
+from dashboard.flow import flow
+from dashboard.plan_offers import PLAN_OFFERS, plan_offers
+from dashboard.rendering import HtmxRequest
+from dashboard.shell import Scope, project_named, scope_of
+from dashboard.waves import Link, in_the_way
+from ledger.models import Plan
+from ledger.states import TaskState
+from retries.states import EscalationState
+
+State = TaskState
+
+CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
+SEGMENTS = (
+    ("all", "All"),
+    ("active", "Active"),
+    ("paused", "Paused"),
+    ("completed", "Completed"),
+    ("aborted", "Aborted"),
+)
+AGENTS_SHOWN = 3
+CELLS_SHOWN = 120  # beyond that the bar says more
+
+
+@require_GET
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """The plans in a state or all, newest first."""
+    now = timezone.now()
+    key = selectors.live_key(now=now, project=project_named(request), of=Plan)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    scope = scope_of(request)
+    context = {"live_key": key, "now": now, "heading": "Plans", **listing(request, scope)}
+    return rendering.respond(
+        request, "plans/index.html", "plans/_plans.html", context, scope=scope, current="plans"
+    )
+
+
+@require_GET
+@operators_only
+def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
+    """Everything about one plan."""
+    now = timezone.now()
+    key = selectors.live_key(now=now, row=plan_id, of=Plan)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    plan = planned.one(plan_id)
+    if plan is None:
+        raise Http404(f"There is no plan {plan_id}.")
+    offers = plan_offers(plan)
+    wanted = PLAN_OFFERS.get(request.GET.get("ask", ""))
+    context = {
+        "live_key": key,
+        "now": now,
+        "heading": str(plan),
+        "crumbs": [CRUMB],
+        "plan": plan,
+        "offers": offers,
+        "asked": wanted if wanted in offers and wanted.question else None,
+        **told(plan, by_attempts=request.GET.get("order") == "attempts", now=now),
+    }
+    context["title"] = f"{context['needs_you'] or plan.ref} · {str(plan)[:60]}"
+    return rendering.respond(
+        request,
+        "plans/detail.html",
+        "plans/_plan.html",
+        context,
+        scope=scope_of(request),
+        current="plans",
+    )
+
+
+# ---- the list
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    label: str
+    show: str
+    count: int
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A plan with its bar, what is not over yet, and the first of its agents."""
+
+    row: Any
+    bar: progress.Bar
+    counts: list[progress.Count]
+    agents: list[str]
+    more: int
+
+
+def listing(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
+    text = filters.clean(request.GET.get("q", ""))
+    wanted = request.GET.get("show", "all")
+    show = wanted if wanted in planned.IN_STATE else "all"
+    counts = planned.counts(text, scope.project)
+    page = planned.listed(
+        planned.plans(show, text, scope.project),
+        before=filters.as_id(request.GET.get("before", "")),
+        after=filters.as_id(request.GET.get("after", "")),
+    )
+    return {
+        "title": f"{text} · Plans" if text else "Plans",
+        "text": text,
+        "show": show,
+        "segments": [Segment(label, name, counts[name], name == show) for name, label in SEGMENTS],
+        "total": counts[show],
+        "page": page,
+        "lines": [line_of(row) for row in page.rows],
+    }
+
+
+def line_of(row: Any) -> Line:
+    names = [name for name, _ in row.tally.agents.most_common()]
+    return Line(
+        row,
+        progress.bar(row.tally.states),
+        progress.counts(row.tally.states),
+        names[:AGENTS_SHOWN],
+        max(len(names) - AGENTS_SHOWN, 0),
+    )
+
+
+# ---- one
+
+
+def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
+    """How far it got, its tasks in their order, what went wrong, what happened, its runs before."""
+    tasks, links = planned.tasks(plan), planned.links(plan.pk)
+    failures, questions = planned.failures(plan.pk), planned.questions(plan.pk)
+    tally = progress.Tally(
+        Counter(task.state for task in tasks), Counter(task.agent.name for task in tasks)
+    )
+    failed = Counter(each.task for each in failures)
+    open_ones = [each for each in questions if each.state == EscalationState.OPEN]
+    asked = {each.task_id for each in open_ones}
+    lines = plan_lines.lines(plan, tasks, links, now=now)
+    waves = plan_lines.in_waves(lines, links)
+    found = progress.patterns(failures, {task.pk: task.ref for task in tasks})
+    return {
+        "tally": tally,
+        "agents": tally.agents.most_common(),
+        "bar": progress.bar(tally.states),
+        "sentence": progress.sentence(tally),
+        "lasted": progress.lasted(plan, now=now),
+        "needs_you": progress.needs_you(
+            line.row for line in lines.values() if line.row.pk in asked
+        ),
+        "waiting": waiting_for(asked, links, lines),
+        "question": open_ones[0] if open_ones else None,
+        "question_key": lines[open_ones[0].task_id].key if open_ones else "",
+        "open_questions": len(open_ones),
+        "figures": progress.figures(tally, tasks, failed, len(questions), len(open_ones)),
+        "flow": flow(tasks, failed),
+        "cells": waves if len(lines) <= CELLS_SHOWN else [],
+        "waves": plan_lines.cut(plan_lines.by_attempts(lines) if by_attempts else waves),
+        "by_attempts": by_attempts,
+        "shown": min(len(lines), plan_lines.SHOWN),
+        "patterns": found,
+        "failure_count": len(failures),
+        "alike": progress.alike(found),
+        "activity": planned.activity(plan.pk),
+        "runs": [Former(run, progress.bar(run.states)) for run in planned.runs(plan)],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    run: planned.Run
+    bar: progress.Bar
+
+
+def waiting_for(asked: set[UUID], links: list[Link], lines: dict[UUID, plan_lines.Line]) -> int:
+    """How many tasks wait, at once or in the end, for the ones that a person is asked about."""
+    held = in_the_way((line.row for line in lines.values()), links)
+    return sum(any(link.need in asked for link in found) for found in held.values())

@@ -1,0 +1,355 @@
+"""The Plans pages: the list with its bars, and one plan with its tasks in waves."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.test import Client
+
+from dashboard import planned, progress, selectors
+from dashboard.flow import flow
+from dashboard.waves import Link, in_the_way, waves
+from ledger.models import Agent, Plan, Task
+from ledger.states import TaskState as State
+from retries import reports
+from retries import tasks as people
+from retries.models import Escalation
+from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, rows, words
+from tests.dashboard.worked import MARA, claimed, enqueued, failed, make_plan
+from tests.factories import make_agent, make_project
+
+pytestmark = pytest.mark.django_db
+
+URL = "/plans/"
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+# 1 is done; 2 failed and asks a person; 3 waits for 2, 4 for 3; 5 runs; 6 needs nothing
+TASKS = [("Schema", []), ("Backfill", [1]), ("Reconcile", [2]), ("Review", [3]), ("API", [1]),
+         ("Runbook", [])]  # fmt: skip
+
+
+def address(plan: Plan) -> str:
+    return f"{URL}{plan.pk}/"
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is torn by the end of a bucket."""
+    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+
+
+@pytest.fixture
+def under_way(agent: Agent, now: datetime) -> tuple[Plan, list[UUID]]:
+    """TASKS, ten minutes on."""
+    at = now - 10 * MINUTE
+    plan, ids = make_plan("03-01", TASKS, title="Ledger", agent=agent, now=at)
+    reports.succeeded(claimed(agent, ids[0], now=at), {}, now=at + 90 * SECOND)
+    failed(agent, ids[1], now=at + 2 * MINUTE, message="3 of 9318 invoices differ")
+    claimed(agent, ids[4], now=at + 6 * MINUTE)
+    return plan, ids
+
+
+# ---- the list
+
+
+def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Part) -> None:
+    page, live = html(browser.get(URL)), html(part(URL))
+    assert page.startswith("<!doctype html>") and "heed plan import plan.yaml" in page
+    assert "<html" not in live and '<div id="plans"' in live
+
+
+def test_a_line_says_how_far_its_plan_got_and_whether_it_needs_somebody(
+    browser: Client, under_way: tuple[Plan, list[UUID]], now: datetime
+) -> None:
+    make_plan("04-01", [("One", [])], agent=make_agent("gemini"), now=now)
+    page = browser.get(URL)
+    text = words(page)
+    assert text.index("04-01") < text.index("03-01 Ledger")  # newest first
+    assert "Active 03-01 03-01 Ledger 1/6 tasks are over 1 needs you 1 Running 2 Blocked" in text
+    bar = "1 of 6 over, Done 1, Running 1, Needs you 1, Blocked 2, Queued 1"
+    assert f'aria-label="{bar.partition(", ")[2]}"' in html(page)
+    assert f'href="/escalations/{Escalation.objects.get().pk}/"' in html(page)
+    assert 'aria-label="gemini"' in html(page)
+
+
+def test_states_are_told_apart_and_counted(browser: Client, now: datetime) -> None:
+    """A restarted or aborted plan may have been paused: the last word counts."""
+    at = {"paused_at": now}
+    for ref, more in (
+        ("01-01", {}), ("01-02", at), ("01-03", at | {"completed_at": now}),
+        ("01-04", at | {"aborted_at": now}), ("01-05", {"aborted_at": now, "completed_at": now}),
+    ):  # fmt: skip
+        plan, _ = make_plan(ref, now=now, **more)
+        shown = browser.get(URL, {"show": plan.state})
+        assert f">{ref}</bdi>" in html(shown)
+    assert "All 5 Active 1 Paused 1 Completed 1 Aborted 2" in words(browser.get(URL))
+    paused = browser.get(URL, {"show": "paused"})
+    assert len(rows(paused, "plan")) == 1 and ">01-02</bdi>" in html(paused)
+
+
+def test_a_plan_is_found_by_ref_and_title(browser: Client, now: datetime) -> None:
+    make_plan("03-01", title="Ledger <b>schema</b>", now=now)
+    make_plan("04-01", title="Search", now=now)
+    for text in ("03-01", "LEDGER", "schema 03"):
+        found = browser.get(URL, {"q": text})
+        assert len(rows(found, "plan")) == 1 and "Ledger" in words(found)
+        assert "<b>schema" not in found.content.decode()
+    none = browser.get(URL, {"q": "\x00nothing", "show": "paused"})
+    assert "No paused plan’s ref or title has nothing in it." in words(none)
+
+
+def test_pages_go_on_by_keyset(
+    browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.work.PAGE", 2)
+    made = [make_plan(f"01-{n}", now=now)[0] for n in range(5)]
+    first = rows(browser.get(URL), "plan")
+    assert first == [str(plan.pk) for plan in reversed(made[3:])]
+    older = browser.get(URL, {"before": first[-1]})
+    assert rows(older, "plan") == [str(plan.pk) for plan in reversed(made[1:3])]
+    assert rows(browser.get(URL, {"after": str(made[2].pk)}), "plan") == first
+
+
+def test_the_list_costs_eight_statements_whatever_the_number(
+    browser: Client,
+    statements: Callable[..., int],
+    under_way: tuple[Plan, list[UUID]],
+    now: datetime,
+) -> None:
+    assert statements(browser, URL) <= 8
+    for n in range(20):
+        make_plan(f"05-{n}", [("One", []), ("Two", [1])], now=now)
+    assert statements(browser, URL) <= 8
+    since = key(browser.get(URL))
+    assert statements(browser, URL, {"since": since}, headers=PART) <= 4
+
+
+def test_a_poll_hears_of_a_task_that_moves(
+    part: Part, browser: Client, agent: Agent, under_way: tuple[Plan, list[UUID]], now: datetime
+) -> None:
+    plan, ids = under_way
+    for path in (URL, address(plan)):
+        since = key(browser.get(path))
+        assert part(path, since=since).status_code == 204
+    since = key(browser.get(address(plan)))
+    claimed(agent, ids[5], now=now)
+    assert "2 run" in words(part(address(plan), since=since))
+
+
+def test_a_project_shows_its_own(browser: Client, under_way: object, now: datetime) -> None:
+    other = make_agent("coder", project=make_project("atlas"))
+    make_plan("09-01", agent=other, now=now)
+    shown = browser.get(URL, {"project": "atlas"})
+    assert "09-01" in words(shown) and "03-01" not in words(shown)
+
+
+# ---- one
+
+
+def test_the_head_says_how_far_it_got_and_what_it_waits_for(
+    browser: Client, under_way: tuple[Plan, list[UUID]]
+) -> None:
+    page = browser.get(address(under_way[0]))
+    text = words(page)
+    assert "16 % 1 of 6 tasks finished. 1 runs, 3 wait for their turn." in text
+    assert "task-2 needs you , 2 tasks wait for it." in text  # 4 waits behind 3
+    assert "Answer task-2" in text and "by architect" in text and "10 m so far" in text
+    assert "<title>task-2 needs you · 03-01 Ledger · Heed</title>" in html(page)
+
+
+def test_tasks_stand_in_waves_and_say_what_holds_them_up(
+    browser: Client, under_way: tuple[Plan, list[UUID]]
+) -> None:
+    plan, ids = under_way
+    page = browser.get(address(plan))
+    order = [ids[n - 1] for n in (1, 6, 2, 5, 3, 4)]
+    assert rows(page, "task") == [str(id) for id in order]
+    text = words(page)
+    assert "Wave 4" in text and "Wave 5" not in text
+    assert "Review co coder attempt 0/1 3 behind task-2" in text
+    assert "1 m 30 s" in text and "runs for 4 m" in text and "waits for you" in text
+    assert "3 of 9318 invoices differ" not in text  # told by its cause
+    assert "‹n› of ‹n› invoices differ" in text
+
+
+def test_a_failure_upstream_is_shown_downstream(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    plan, ids = make_plan("03-01", TASKS[:4], agent=agent, now=now)
+    Task.objects.filter(pk=ids[0]).update(on_exhausted="dead_letter")
+    failed(agent, ids[0], now=now)
+    text = words(browser.get(address(plan)))
+    assert text.count("task-1 failed") == 3  # all that is behind it
+    people.abort([ids[1]], actor=MARA, now=now)
+    assert words(browser.get(address(plan))).count("task-2 was aborted") == 2
+
+
+def test_a_need_of_another_plan_is_called_by_its_whole_ref(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    _, (other,) = make_plan("02-05", [("First", [])], agent=agent, now=now)
+    plan, _ = make_plan("03-01", agent=agent, now=now)
+    enqueued(agent, "Late", now=now, needs=[other], plan_id=plan.pk, ref="03-01:task-1", run=1)
+    page = browser.get(address(plan))
+    assert "behind 02-05:task-1" in words(page)
+    assert f'<a href="/tasks/{other}/" title="02-05:task-1, queued: First"' in html(page)
+
+
+def test_a_paused_plan_says_that_its_tasks_are_held(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    plan, (id,) = make_plan("03-01", [("One", [])], agent=agent, now=now, paused_at=now)
+    for path in (address(plan), "/tasks/"):
+        assert "held, its plan is paused" in words(browser.get(path))
+    assert "It is held: its plan is paused." in words(browser.get(f"/tasks/{id}/"))
+
+
+def test_only_the_row_that_took_the_place_is_shown(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """The run before keeps its rows; what became of them is told apart."""
+    plan, (old,) = make_plan("03-01", [("One", [])], agent=agent, now=now - MINUTE)
+    people.abort([old], actor=MARA, now=now)
+    Task.objects.filter(pk=old).update(replaced_by=enqueued(agent, "For now", now=now))
+    more = {"plan_id": plan.pk, "ref": "03-01:task-1", "run": 2}
+    new = enqueued(agent, "One", now=now, **more)
+    Task.objects.filter(pk=old).update(replaced_by=new)
+    Plan.objects.filter(pk=plan.pk).update(run=2)
+    page = browser.get(address(plan))
+    assert rows(page, "task") == [str(new)]
+    assert "Runs before 1 Run 1" in words(page) and "run 2" in words(page)
+
+
+def test_one_costs_at_most_15_statements(
+    browser: Client,
+    statements: Callable[..., int],
+    agent: Agent,
+    now: datetime,
+    under_way: tuple[Plan, list[UUID]],
+) -> None:
+    few = statements(browser, address(under_way[0]))
+    plan, ids = make_plan("07-01", [(f"Part {n}", []) for n in range(160)], agent=agent, now=now)
+    for id in ids[:10]:
+        failed(agent, id, now=now, type="verification_failed")
+    assert statements(browser, address(plan)) == few <= 15
+    assert "150 of 160 are shown." in words(browser.get(address(plan)))
+    since = key(browser.get(address(plan)))
+    assert statements(browser, address(plan), {"since": since}, headers=PART) <= 4
+
+
+def test_one_that_is_not_there(browser: Client) -> None:
+    assert browser.get(f"{URL}{uuid4()}/").status_code == 404
+
+
+# ---- elsewhere
+
+
+def test_the_sidebar_has_the_plans_under_way(
+    browser: Client, under_way: tuple[Plan, list[UUID]], now: datetime
+) -> None:
+    make_plan("01-01", title="Long ago", now=now, completed_at=now)
+    page = browser.get("/tasks/")
+    assert "Plans under way 03-01 Ledger 1/6" in words(page)
+    assert "ring ring--red" in html(page) and "Long ago" not in words(page)
+
+
+def test_a_task_leads_to_its_plan(
+    browser: Client, under_way: tuple[Plan, list[UUID]], now: datetime
+) -> None:
+    plan, ids = under_way
+    enqueued(make_agent("gemini"), "On its own", now=now)
+    one = html(browser.get(f"/tasks/{ids[2]}/"))
+    assert f'href="{address(plan)}"' in one and "03-01:task-3" in one
+    found = browser.get("/tasks/", {"q": "plan:03-01"})
+    assert sorted(rows(found, "task")) == sorted(map(str, ids))
+    assert "waits for 03-01:task-2" in words(found)
+    assert len(rows(browser.get("/tasks/", {"q": "-plan:03-01"}), "task")) == 1
+
+
+def test_a_ref_is_found_by_the_search(
+    browser: Client, under_way: tuple[Plan, list[UUID]], now: datetime
+) -> None:
+    plan, ids = under_way
+
+    def found(text: str) -> str:
+        return str(browser.get("/search/", {"q": text}).headers["Location"])
+
+    assert found("03-01") == found(str(plan.pk)) == address(plan)
+    assert found("03-01:task-3") == f"/tasks/{ids[2]}/"
+    assert found("03-02").startswith("/instructions/")
+    make_plan("03-01", agent=make_agent(project=make_project("atlas")), now=now)
+    assert found("03-01") == "/plans/?q=03-01"
+
+
+# ---- the pictures (pure)
+
+
+class Row:
+    """As much of a task as a picture looks at."""
+
+    def __init__(self, state: State, *, attempts: int = 1, reason: str | None = None) -> None:
+        self.pk, self.state, self.attempts = uuid4(), state, attempts
+        self.blocked_reason = reason
+
+
+def link(task: Row, need: Row) -> Link:
+    return Link(task.pk, need.pk, "p-1:task-1", need.state, "")
+
+
+def test_a_wave_is_one_more_than_what_it_needs() -> None:
+    a, b, c, d = (Row(State.QUEUED) for _ in range(4))
+    found = waves([d.pk, c.pk, b.pk, a.pk], [link(b, a), link(c, b), link(c, a)])
+    assert found == {a.pk: 1, b.pk: 2, c.pk: 3, d.pk: 1}
+    assert waves([a.pk, b.pk], [link(a, b), link(b, a)]) == {a.pk: 1, b.pk: 1}  # never for ever
+
+
+def test_what_holds_up_is_followed_to_the_head_of_the_chain() -> None:
+    first = Row(State.FAILED)
+    second, third = (Row(State.BLOCKED, reason="dependency") for _ in range(2))
+    met = Row(State.DONE)
+    chain = [link(second, first), link(third, second), link(third, met)]
+    found = in_the_way([first, second, third], chain)
+    assert {id: [each.need for each in held] for id, held in found.items()} == {
+        second.pk: [first.pk],
+        third.pk: [first.pk],
+    }
+
+
+def test_the_flow_carries_every_task_from_its_start_to_where_it_stands() -> None:
+    done, again, asked = Row(State.DONE), Row(State.DONE, attempts=2), Row(State.ESCALATED)
+    rows: list[Any] = [done, again, asked, Row(State.QUEUED, attempts=0)]
+    drawn = flow(rows, Counter({again.pk: 1, asked.pk: 1}))
+    assert drawn and drawn.finding == "3 tasks started, 1 failed once, 2 done, 1 needs you."
+    assert [(bar.count, bar.word) for bar in drawn.bars] == [
+        (2, "done"), (1, "needs you"), (3, "started"), (1, "failed once")
+    ]  # fmt: skip
+    assert flow([Row(State.QUEUED, attempts=0)], {}) is None
+
+
+def test_the_figures_are_those_of_the_summary() -> None:
+    """S1.66: of five tasks three worked at once, one of the two that were retried in the end."""
+    once = [Row(State.DONE) for _ in range(3)]
+    retried, skipped = Row(State.DONE, attempts=2), Row(State.SKIPPED, attempts=3)
+    rows: list[Any] = [*once, retried, skipped]
+    failures = Counter({retried.pk: 1, skipped.pk: 3})
+    tally = progress.Tally(Counter(row.state for row in rows))
+    found = progress.figures(tally, rows, failures, asked=1, open_questions=0)
+    assert [(each.value, each.note) for each in found] == [
+        ("5", "5 started"), ("60%", "3 of 5"), ("40%", "2 of 5"), ("50%", "1 of 2 finished"),
+        ("1", ""), ("1", "of 5"),
+    ]  # fmt: skip
+
+
+def test_a_bar_is_full_of_its_tasks() -> None:
+    found = progress.bar(Counter({"done": 1, "running": 1, "queued": 2}))
+    assert [(each.state, each.x, each.width) for each in found.segments] == [
+        ("done", 0.0, 25.0), ("running", 25.0, 25.0), ("queued", 50.0, 50.0)
+    ]  # fmt: skip
+    assert progress.bar(Counter()).finding == "no tasks"
+
+
+def test_every_state_of_a_plan_has_its_filter() -> None:
+    assert set(planned.IN_STATE) == set(planned.PlanState)
