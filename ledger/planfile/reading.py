@@ -109,17 +109,18 @@ def refuse_constant(name: str) -> None:
 # ---- YAML
 
 
-class Loader(yaml.SafeLoader):
+class Loader(yaml.CSafeLoader):
     """Reads plain values; what looks like a date stays a text."""
 
     yaml_implicit_resolvers = {
         first: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
     }
 
 
 def read_yaml(text: str) -> Found:
     try:
+        check_depth(text)
         loader = Loader(text)
         try:
             root = loader.get_single_node()
@@ -135,22 +136,32 @@ def read_yaml(text: str) -> Found:
     return Found(value)
 
 
+def check_depth(text: str) -> None:
+    """Refuse depths that nobody wrote, before anything walks down there."""
+    depth = 0
+    for event in yaml.parse(text, Loader=Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            raise BadRequest(f"The plan is nested more than {DEEPEST} deep.")
+
+
 def check_nodes(root: yaml.Node) -> None:
-    """Refuse what its aliases blow up, keys that stand twice, and depths that nobody wrote."""
+    """Refuse what its aliases blow up, and keys that stand twice."""
     sizes: dict[int, int] = {}
     open_: set[int] = set()
 
-    def size(node: yaml.Node, depth: int) -> int:
+    def size(node: yaml.Node) -> int:
         if id(node) in sizes:
             return sizes[id(node)]
         if id(node) in open_:
             raise BadRequest(f"An alias stands for itself, {place(node)}.")
-        if depth > DEEPEST:
-            raise BadRequest(f"The plan is nested more than {DEEPEST} deep, {place(node)}.")
         open_.add(id(node))
         total = 1
         for child in children(node):
-            total += size(child, depth + 1)
+            total += size(child)
             if total > MOST_NODES:
                 raise BadRequest(
                     f"With its aliases written out the plan has more than {MOST_NODES} values.",
@@ -160,7 +171,7 @@ def check_nodes(root: yaml.Node) -> None:
         sizes[id(node)] = total
         return total
 
-    size(root, 0)
+    size(root)
 
 
 def children(node: yaml.Node) -> Iterator[yaml.Node]:
