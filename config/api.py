@@ -19,7 +19,7 @@ from config.openapi import Documented
 from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
-from ledger.refusals import Invalid, Refusal
+from ledger.refusals import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from retries.api import deadletters, escalations
 from retries.api import work as work
 
@@ -27,19 +27,6 @@ logger = logging.getLogger(__name__)
 
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-class BadRequest(Refusal):
-    """The request can't be read"""
-
-    code = "bad_request"
-
-
-class UnsupportedMediaType(Refusal):
-    """The body is not JSON"""
-
-    code = "unsupported_media_type"
-    hint = "Send the header 'Content-Type: application/json'."
 
 
 class StrictParser(Parser):

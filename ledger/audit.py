@@ -70,7 +70,8 @@ CHECKS: dict[str, tuple[str, str]] = {
     "needs": (
         "unmet is {unmet}, {counted} needs are not met",
         f"""select t.id, t.unmet, n.counted from ledger_task t, lateral (
-            select count(*) as counted from ledger_need d join ledger_task n on n.id = d.need_id
+            select count(*) + (select count(*) from ledger_missingneed m where m.task_id = t.id)
+                as counted from ledger_need d join ledger_task n on n.id = d.need_id
             where d.task_id = t.id and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
                 and not exists (select from ledger_deadletter l
                     where l.task_id = n.id and l.closed_as = 'dismissed')

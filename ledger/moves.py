@@ -144,12 +144,18 @@ def task_to(
     returning {task_columns("t")}, old.state as from_state, old.current_attempt as former_attempt"""
 
 
-# where a task goes whose needs are met: a checkpoint asks a person
+# where a task goes whose needs are met: a plan's checkpoint asks a person
 CHECKPOINT = "checkpoint:"
-READY = (
-    f"case when {{0}}.type like '{CHECKPOINT}%%' then '{TaskState.ESCALATED}' "
-    f"else '{TaskState.QUEUED}' end"
-)
+IS_CHECKPOINT = f"{{0}}.plan_id is not null and {{0}}.type like '{CHECKPOINT}%%'"
+READY = f"case when {IS_CHECKPOINT} then '{TaskState.ESCALATED}' else '{TaskState.QUEUED}' end"
+
+
+# how many needs of a task are not met, those included that no plan has brought yet
+UNMET = f"""((select count(*) from ledger_need d join ledger_task m on m.id = d.need_id
+        where d.task_id = {{0}} and m.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
+            and not exists (select from ledger_deadletter l
+                where l.task_id = m.id and l.closed_as = 'dismissed'))
+    + (select count(*) from ledger_missingneed x where x.task_id = {{0}}))::int"""
 
 
 def needs_met(source: str) -> str:
@@ -167,4 +173,24 @@ def needs_met(source: str) -> str:
     from (select d.task_id, count(*) as met from ledger_need d join {source} m on m.id = d.need_id
         group by d.task_id) n
     where t.id = n.task_id
+    returning {task_columns("t")}, old.state as from_state"""
+
+
+def needs_counted() -> str:
+    """The UPDATE that counts anew what tasks `t` of %(ids)s need, after that was changed.
+
+    For those that nobody has begun: they begin to wait, or wait no more. What they need is locked,
+    so that none of it ends meanwhile. Returns the new rows with `from_state`.
+    """
+    waits = f"t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'"
+    return f"""update ledger_task t
+    set state = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0
+                then '{TaskState.BLOCKED}'
+            when {waits} and n.unmet = 0 then {READY.format("t")} else t.state end,
+        blocked_reason = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0
+                then 'dependency'
+            when {waits} and n.unmet = 0 then null else t.blocked_reason end,
+        unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
+    from (select w.id, {UNMET.format("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
+    where t.id = n.id and t.state in ('{TaskState.QUEUED}', '{TaskState.BLOCKED}')
     returning {task_columns("t")}, old.state as from_state"""

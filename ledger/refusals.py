@@ -35,6 +35,19 @@ class Invalid(Refusal):
         super().__init__(detail, errors=[{"pointer": pointer, "detail": detail}], **more)
 
 
+class BadRequest(Refusal):
+    """The request can't be read"""
+
+    code = "bad_request"
+
+
+class UnsupportedMediaType(Refusal):
+    """The body is of another kind"""
+
+    code = "unsupported_media_type"
+    hint = "Send the header 'Content-Type: application/json'."
+
+
 class NotFound(Refusal):
     """There is no such thing"""
 

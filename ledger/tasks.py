@@ -74,6 +74,7 @@ class Spec:
     priority: int = 0
     needs: Sequence[UUID] = ()
     after: Sequence[int] = ()  # places in the same call of tasks that are needed, too
+    missing: int = 0  # how many needs it has beside these
     max_attempts: int | None = None
     on_exhausted: str | None = None
     backoff: Backoff = Backoff()
@@ -103,7 +104,7 @@ def check(spec: Spec, *, at: str = "") -> Spec:
     between(spec.backoff.exponential_base, (1, 100), f"{at}/backoff/exponential_base")
     if spec.on_exhausted is not None and spec.on_exhausted not in OnExhausted.values:
         raise Invalid(f"{at}/on_exhausted", "on_exhausted is 'escalate' or 'dead_letter'.")
-    if len(spec.needs) > MOST_NEEDS:
+    if spec.plan_id is None and len(spec.needs) > MOST_NEEDS:
         raise Invalid(f"{at}/needs", f"A task needs at most {MOST_NEEDS} others.")
     check_payload(spec.payload, at=f"{at}/payload")
     return spec
@@ -149,7 +150,8 @@ ENQUEUE = f"""with {Known.cte}, asked as materialized (
         title text, type text, priority int, payload jsonb, max_attempts int, on_exhausted text,
         base_delay_ms int, max_delay_ms int, exponential_base float8, jitter bool, lease_s int,
         timeout_s int, idempotent bool, non_retryable bool, redactions jsonb, needs uuid[],
-        replay_of uuid, plan_id uuid, ref text, run int, place int, after int[])
+        replay_of uuid, plan_id uuid, ref text, run int, place int, after int[],
+        missing int)
 ), earlier as (
     -- locked, so that none of them ends between being counted and being waited for
     select a.id as task_id, n.id as need_id, n.state in ('done', 'skipped') as met
@@ -174,7 +176,7 @@ ENQUEUE = f"""with {Known.cte}, asked as materialized (
         a.exponential_base, a.jitter, a.lease_s, a.timeout_s, a.idempotent, a.non_retryable,
         a.redactions, a.replay_of, c.actor_type, c.actor_name, %(now)s, %(now)s
     from asked a, caller c, lateral (
-        select count(*) filter (where not n.met)::int as unmet from needed n
+        select count(*) filter (where not n.met)::int + a.missing as unmet from needed n
         where n.task_id = a.id) u
     order by a.id
     returning {moves.task_columns("t")}, null as from_state
@@ -263,6 +265,7 @@ def written(agent: Agent, spec: Spec) -> dict[str, Any]:
         "non_retryable": spec.non_retryable,
         "needs": [str(need) for need in dict.fromkeys(spec.needs)],
         "after": list(dict.fromkeys(spec.after)),
+        "missing": spec.missing,
         **asdict(spec.backoff),
     }
 
@@ -280,6 +283,18 @@ def row_of(task_id: UUID) -> Row:
     if not rows:
         raise NotFound(f"There is no task {task_id}.")
     return rows[0]
+
+
+LINEAGE = """with recursive line as (
+    select id, carries_id from ledger_task where id = %(id)s
+    union all
+    select t.id, t.carries_id from line join ledger_task t on t.id = line.carries_id
+) select id from line"""
+
+
+def lineage(task_id: UUID) -> list[UUID]:
+    """The task, and the rows of earlier runs whose attempts and failures go on in it."""
+    return [row["id"] for row in sql.run(LINEAGE, id=task_id)]
 
 
 def refused(row: Row, to: TaskState, who: Who) -> InvalidTransition:

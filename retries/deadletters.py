@@ -15,6 +15,7 @@ from ledger.moves import needs_met
 from ledger.states import BlockedReason
 from ledger.tasks import Backoff, Spec, enqueue_many
 from ledger.tokens import Known
+from retries import checkpoints
 
 NOTE_LENGTH = 2000
 
@@ -42,6 +43,8 @@ def replay(
     found = locked(ids, among)
     for letter in found:
         old = letter.task
+        # its ref is the new one's: it stands for itself until that has an id
+        Task.objects.filter(pk=old.pk, ref__isnull=False).update(replaced_by=old)
         row = enqueue_many(
             [(letter.agent, spec_of(old))],
             actor=actor,
@@ -70,6 +73,9 @@ def spec_of(task: Task) -> Spec:
         timeout_s=task.timeout_s,
         idempotent=task.idempotent,
         non_retryable=task.non_retryable,
+        plan_id=task.plan_id,
+        ref=task.ref,
+        run=task.run,
     )
 
 
@@ -103,6 +109,7 @@ def dismiss(
     tasks = [letter.task_id for letter in found]
     if dependents == "continue":
         sql.run(MET, ids=tasks, now=now, **Known(actor, request_id=request_id).params)
+        checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     else:
         waiting = Task.objects.filter(needs__need__in=tasks, blocked_reason="dependency")
         waiting.update(blocked_reason=BlockedReason.DEPENDENCY_SKIPPED, updated_at=now)

@@ -292,8 +292,11 @@ def act(
     escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
 ) -> dict[str, Any]:
     """Do what was answered; the columns that say what came of it."""
-    if escalation.task_id:
+    if escalation.task:
+        from retries import plans  # which asks and withdraws by this module
+
         answer_task(escalation, choice, actor=actor, now=now, request_id=request_id)
+        plans.answered(escalation.task, choice.action, actor=actor, now=now, request_id=request_id)
         return {}
     match choice.action:
         case Answer.RETRY | Answer.FIX:

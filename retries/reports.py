@@ -22,7 +22,7 @@ from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Known, Statements
-from retries import breaker, escalations
+from retries import breaker, checkpoints, escalations
 from retries.decisions import Case, Decision, decide
 from retries.strategy import RetryConfig, delay_s
 
@@ -108,7 +108,8 @@ def done_statement(caller: type[Caller]) -> str:
             and t.current_attempt = a.id and t.abort_requested_at is null
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
             and not exists (select from ledger_breaker b
-                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})""",
+                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})
+            and {checkpoints.NONE_WAITS}""",
         sets="result = %(result)s",
     )
     return f"""with {caller.cte}, moved as ({done}), closed as (
@@ -419,6 +420,8 @@ def follow(
             now=now,
             request_id=request_id,
         )
+    if decided.to == State.DONE:
+        checkpoints.ask_after([row["id"]], actor=who, now=now, request_id=request_id)
     if decided.to == State.FAILED:
         bury(moved, decided.reason, error=error, now=now)
     if decided.to in (State.ESCALATED, State.BLOCKED):

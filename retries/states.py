@@ -29,6 +29,7 @@ class Reason(TextChoices):
     BLOCKED = "blocked"
     NON_RETRYABLE = "non_retryable"
     RELEASES_EXHAUSTED = "releases_exhausted"
+    AGENT_QUESTION = "agent_question"
 
 
 class Answer(TextChoices):

@@ -12,7 +12,7 @@ from ledger.journal import Actor, Kind
 from ledger.moves import needs_met, task_to
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
-from retries import escalations
+from retries import checkpoints, escalations
 
 State = TaskState
 
@@ -80,8 +80,10 @@ def skip(
     """
     now = now or timezone.now()
     rows = sql.run(SKIP[dependents], ids=list(ids), now=now, **Known(actor).params)
-    escalations.withdraw([row["id"] for row in rows], actor=actor, now=now)
-    return [row["id"] for row in rows]
+    gone = [row["id"] for row in rows]
+    escalations.withdraw(gone, actor=actor, now=now)
+    checkpoints.ask_after(gone, actor=actor, now=now)
+    return gone
 
 
 @transaction.atomic

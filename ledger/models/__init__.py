@@ -8,7 +8,15 @@ from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
-from ledger.models.task import Attempt, DeadLetter, Failure, Need, Task, TaskHistory
+from ledger.models.task import (
+    Attempt,
+    DeadLetter,
+    Failure,
+    MissingNeed,
+    Need,
+    Task,
+    TaskHistory,
+)
 from ledger.models.token import Token
 
 __all__ = [
@@ -21,6 +29,7 @@ __all__ = [
     "Failure",
     "IdempotencyKey",
     "Instruction",
+    "MissingNeed",
     "Need",
     "Plan",
     "PlanState",

@@ -22,12 +22,27 @@ class PlanState(models.TextChoices):
     ABORTED = "aborted"
 
 
+# the times that make a state
+STANDS = {
+    PlanState.ABORTED: Q(aborted_at__isnull=False),
+    PlanState.COMPLETED: Q(aborted_at=None, completed_at__isnull=False),
+    PlanState.PAUSED: Q(aborted_at=None, completed_at=None, paused_at__isnull=False),
+    PlanState.ACTIVE: Q(aborted_at=None, completed_at=None, paused_at=None),
+}
+
+
 class PlanQuerySet(models.QuerySet["Plan"]):
     def visible_to(self, principal: Principal) -> Self:
         """Those of the caller's project; an agent sees the plans it has a task in."""
         if principal.is_agent:
             return self.filter(task__agent_id=principal.agent_id).distinct()
         return self.filter(project_id=principal.project_id)
+
+    def in_state(self, *states: str) -> Self:
+        either = Q(pk=None)
+        for state in states:
+            either |= STANDS[PlanState(state)]
+        return self.filter(either)
 
 
 class Plan(models.Model):
@@ -58,6 +73,7 @@ class Plan(models.Model):
             models.CheckConstraint(condition=Q(run__gte=1), name="plan_runs_from_one"),
         ]
         indexes = [
+            models.Index(fields=["project", "id"], name="plan_project"),
             models.Index(
                 fields=["id"],
                 condition=Q(completed_at=None, aborted_at=None),

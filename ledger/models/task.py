@@ -23,6 +23,10 @@ class OnExhausted(models.TextChoices):
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
+    def current(self) -> Self:
+        """Those that no other has taken the place of."""
+        return self.filter(replaced_by=None)
+
     def visible_to(self, principal: Principal) -> Self:
         """Those of the caller's project; an agent sees its own."""
         if principal.is_agent:
@@ -73,6 +77,14 @@ class Task(models.Model):
     )
     replaced_by = models.ForeignKey(
         "self", models.PROTECT, null=True, db_index=False, related_name="replaces"
+    )
+    carries = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        db_index=False,
+        related_name="carried_by",
+        help_text="the row of the run before whose attempts and failures go on in this one",
     )
     version = models.IntegerField(db_default=1)
     created_by_type = models.CharField(max_length=12)
@@ -145,6 +157,11 @@ class Task(models.Model):
             models.Index(fields=["agent", "id"], name="task_agent"),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
             models.Index(
+                fields=["plan"],
+                condition=Q(plan__isnull=False) & ~Q(state__in=FINAL),
+                name="task_of_plan_under_way",
+            ),
+            models.Index(
                 fields=["state", "id"], condition=~Q(state=State.DONE), name="task_not_done"
             ),
         ]
@@ -186,6 +203,21 @@ class Need(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id} needs {self.need_id}"
+
+
+class MissingNeed(models.Model):
+    """`task` waits for `ref`, a plan or a task of one that nobody has imported yet."""
+
+    pk = models.CompositePrimaryKey("task_id", "ref")
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    task = models.ForeignKey(Task, models.CASCADE, related_name="missing_needs", db_index=False)
+    ref = models.CharField(max_length=258)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "ref"], name="missing_need_ref")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id} needs {self.ref}"
 
 
 class AttemptQuerySet(models.QuerySet["Attempt"]):

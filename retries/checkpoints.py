@@ -1,0 +1,57 @@
+"""Checkpoints of plans: tasks that ask a person as soon as what they need is there."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from ledger import journal, sql
+from ledger.journal import Actor, Kind
+from ledger.moves import IS_CHECKPOINT, task_columns
+from ledger.sql import Row
+from ledger.states import TaskState
+from ledger.tokens import Known
+from retries import escalations
+from retries.states import Reason
+
+State = TaskState
+
+# What depends on the task `t` has no checkpoint among it, which a question would have to be
+# written for.
+NONE_WAITS = f"""not exists (select from ledger_need d join ledger_task k on k.id = d.task_id
+    where d.need_id = t.id and {IS_CHECKPOINT.format("k")})"""
+
+READY = f"""with {Known.cte}, ready as (
+    select {task_columns("t")} from ledger_task t
+    where t.state = '{State.ESCALATED}' and {IS_CHECKPOINT.format("t")}
+        and t.id in (select task_id from ledger_need where need_id = any(%(ids)s))
+        and not exists (select from retries_escalation e
+            where e.task_id = t.id and e.state = 'open')
+    order by t.id
+), told as ({
+    journal.insert(
+        "ready", kind=f"'{Kind.TASK_ESCALATED}'", subject="task", from_state=f"'{State.BLOCKED}'"
+    )
+}) select * from ready"""
+
+
+def ask_after(
+    ids: Iterable[UUID], *, actor: Actor, now: datetime, request_id: str = ""
+) -> list[UUID]:
+    """Open the questions of checkpoints whose last need was one of these tasks.
+
+    In the transaction in which the tasks ended; the ids of the checkpoints.
+    """
+    known = Known(actor, request_id=request_id)
+    ready = sql.run(READY, ids=list(ids), now=now, **known.params)
+    return ask(ready, actor=actor, now=now, request_id=request_id)
+
+
+def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "") -> list[UUID]:
+    """Open the questions of these tasks, which have just been escalated."""
+    asked = []
+    for row in rows:
+        escalations.open_for_task(
+            row, Reason.AGENT_QUESTION, actor=actor, now=now, request_id=request_id
+        )
+        asked.append(row["id"])
+    return asked
