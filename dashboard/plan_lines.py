@@ -22,6 +22,7 @@ MOST_WAVES = 8
 SHOWN = 150
 NAMED = 2
 MET = (State.DONE, State.SKIPPED)
+NOTED = (State.FAILED, State.ABORTED, State.ESCALATED)
 STUCK = {State.FAILED: "failed", State.ABORTED: "was aborted"}
 
 
@@ -29,7 +30,7 @@ STUCK = {State.FAILED: "failed", State.ABORTED: "was aborted"}
 class Needed:
     """A need in a line: the end of its ref, and how it stands."""
 
-    id: UUID
+    id: UUID | None
     label: str
     tip: str
     css: str
@@ -86,14 +87,12 @@ def lines(
 
 
 def needed(link: Link, plan: str) -> Needed:
+    if link.need is None:
+        return Needed(None, link.ref, f"{link.ref}: {link.title}", "is-unmet")
     word = task_badge(link.state).label.lower()
-    css = {State.FAILED: "is-red", State.ABORTED: "is-red", State.ESCALATED: "is-red"}
-    return Needed(
-        link.need,
-        short_of(link.ref, plan=plan) or link.title,
-        f"{link.ref or link.title}, {word}: {link.title}",
-        "" if link.state in MET else css.get(State(link.state), "is-unmet"),
-    )
+    css = "" if link.state in MET else "is-red" if link.state in NOTED else "is-unmet"
+    label = short_of(link.ref, plan=plan) or link.title
+    return Needed(link.need, label, f"{link.ref or link.title}, {word}: {link.title}", css)
 
 
 def waits(row: Any, plan: Plan, held: list[Link], *, now: datetime) -> Answer:

@@ -1,8 +1,9 @@
 """What a person can do with a plan: only what is allowed where it stands (pure)."""
 
 from dashboard.offers import Offer
-from ledger.models import Plan
-from ledger.models.plan import PlanState
+from dashboard.progress import Tally
+from ledger.models import Plan, PlanState
+from ledger.states import TaskState
 
 PAUSE = Offer("pause", "Pause plan", icon="pause")
 RESUME = Offer("resume", "Resume plan", icon="play")
@@ -12,7 +13,7 @@ ABORT = Offer(
     key="a",
     icon="s-aborted",
     question="Abort this plan?",
-    consequence="What is done is kept, and nothing further is started.",
+    consequence="What is done stays done, and no further task is started.",
 )
 RESTART = Offer(
     "restart",
@@ -20,17 +21,17 @@ RESTART = Offer(
     key="r",
     icon="undo",
     question="Restart this plan?",
-    consequence="It is a new run: what is done stays done, and each other task is made anew and "
-    "takes the old one’s place.",
+    consequence="What is done stays done. Each other task is made anew and takes the old one’s "
+    "place.",
 )
 PLAN_OFFERS = {offer.verb: offer for offer in (PAUSE, RESUME, ABORT, RESTART)}
-BY_STATE = {
-    PlanState.ACTIVE: [PAUSE, ABORT],
-    PlanState.PAUSED: [RESUME, ABORT],
-    PlanState.COMPLETED: [],
-    PlanState.ABORTED: [RESTART],
-}
 
 
-def plan_offers(plan: Plan) -> list[Offer]:
-    return BY_STATE[plan.state]
+def plan_offers(plan: Plan, tally: Tally) -> list[Offer]:
+    match plan.state:
+        case PlanState.ACTIVE:
+            return [PAUSE, ABORT]
+        case PlanState.PAUSED:
+            return [RESUME, ABORT]
+    rest = tally.total > tally.states[TaskState.DONE]
+    return [RESTART] if rest and tally.over == tally.total else []

@@ -16,6 +16,10 @@ PLANS = {
 }
 
 
+# what an import did to so many tasks
+DIFF = ("added", "changed", "aborted")
+
+
 def told_of_plan(event: Event, about: About) -> Told:
     """`who` `does` the plan, and what the data says of it."""
     who, quote = event.actor_name or event.actor_type, about.quote
@@ -31,9 +35,13 @@ def detail(event: Event) -> str:
     """How many tasks it made, which run it began, or the reason that was given."""
     data = event.data
     found = []
-    if isinstance(data.get("tasks"), int):
-        found.append(f"with {counted(data['tasks'], 'task')}")
     if event.kind == Kind.PLAN_RESTARTED and data.get("run"):
         found.append(f"as run {data['run']}")
+    if isinstance(data.get("tasks"), int):
+        found.append(f"with {counted(data['tasks'], 'task')}")
+    if data.get("carried"):
+        found.append(f"{data['carried']} of them carried over")
+    if event.kind == Kind.PLAN_UPDATED:
+        found += [f"{data[name]} {name}" for name in DIFF if isinstance(data.get(name), int)]
     said = f" {', '.join(found)}" if found else ""
     return f"{said}: {data['reason']}" if data.get("reason") else said

@@ -34,31 +34,23 @@ from dashboard.progress import Failed, Tally
 from dashboard.selectors import CountOf, hash_of, of_project
 from dashboard.waves import Link
 from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, Page, oldest_first, page, when
-from ledger.models import Attempt, Event, Failure, Need, Plan, Project, Task
-from ledger.models.plan import PlanState
+from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
+from ledger.models.plan import STANDS
 from ledger.remembered import figure
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation
 
-State = PlanState
-
 IN_SIDEBAR = 4
 MOST_TASKS = 500  # of one plan
 ACTIVITY_SHOWN = 10
+HISTORY_SHOWN = 20
 LAST_CHANGED = 30  # tasks whose journals are looked through for it
 MESSAGE = 400
 
 UNDER_WAY = Q(completed_at=None, aborted_at=None)
-# as `Plan.state` derives them
-IN_STATE = {
-    State.ACTIVE: UNDER_WAY & Q(paused_at=None),
-    State.PAUSED: UNDER_WAY & Q(paused_at__isnull=False),
-    State.COMPLETED: Q(completed_at__isnull=False, aborted_at=None),
-    State.ABORTED: Q(aborted_at__isnull=False),
-}
 HEAVY_OF_PLANS = ("source", "objective")
 # a task that another one has taken the place of is told of by that one
-TASKS = Task.objects.filter(plan=OuterRef("pk"), replaced_by=None).order_by()
+TASKS = Task.objects.current().filter(plan=OuterRef("pk")).order_by()
 QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by()
 
 
@@ -68,8 +60,8 @@ QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by
 def plans(show: str, text: str, project: Project | None) -> QuerySet[Plan]:
     """Those in a state, or all; each word of the text stands in ref or title."""
     rows = of_project(Plan.objects.all(), project)
-    if show in IN_STATE:
-        rows = rows.filter(IN_STATE[State(show)])
+    if show in STANDS:
+        rows = rows.in_state(show)
     for word in text.split():
         rows = rows.filter(Q(ref__icontains=word) | Q(title__icontains=word))
     return rows
@@ -94,7 +86,7 @@ def listed(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> 
 
 def tallies(ids: Iterable[UUID]) -> dict[UUID, Tally]:
     """Counted by one statement, however many plans there are."""
-    rows = Task.objects.filter(plan__in=list(ids), replaced_by=None).order_by()
+    rows = Task.objects.current().filter(plan__in=list(ids)).order_by()
     found: dict[UUID, Tally] = {}
     for plan, state, agent, n in rows.values_list("plan", "state", "agent__name").annotate(
         n=Count("*")
@@ -109,7 +101,7 @@ def counts(text: str, project: Project | None) -> dict[str, int]:
     """How many there are in each state."""
 
     def count() -> dict[str, int]:
-        every = {state.value: Count("pk", filter=which) for state, which in IN_STATE.items()}
+        every = {state.value: Count("pk", filter=which) for state, which in STANDS.items()}
         found: dict[str, int] = plans("all", text, project).aggregate(all=Count("pk"), **every)
         return found
 
@@ -142,7 +134,7 @@ def named(text: str, project: Project | None) -> str:
     if match is None:
         return ""
     if match["task"]:
-        rows = of_project(Task.objects.filter(ref=text, replaced_by=None), project)
+        rows = of_project(Task.objects.current().filter(ref=text), project)
         tasks = list(rows.order_by("-run").values_list("pk", flat=True)[:1])
         return reverse("dashboard:task", args=tasks) if tasks else ""
     plans = list(
@@ -175,7 +167,8 @@ def tasks(plan: Plan) -> list[Any]:
     worked = attempts.order_by().values("task").annotate(s=Sum(took)).values("s")
     heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
     rows = (
-        Task.objects.filter(plan=plan, replaced_by=None)
+        Task.objects.current()
+        .filter(plan=plan)
         .select_related("agent__breaker", "dead_letter")
         .defer(*heavy)
         .annotate(
@@ -194,14 +187,18 @@ def tasks(plan: Plan) -> list[Any]:
 
 
 def links(plan_id: UUID) -> list[Link]:
+    """What its current tasks need, and what they wait for that nobody has imported yet."""
     rows = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
     found = rows.values_list(
         "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
     )
-    return [
+    made = [
         Link(task, need, ref or "", state, title or type)
         for task, need, ref, state, title, type in found
     ]
+    waits = MissingNeed.objects.filter(task__plan=plan_id, task__replaced_by=None)
+    unknown = waits.values_list("task_id", "ref")
+    return made + [Link(task, None, ref, "", "not imported yet") for task, ref in unknown]
 
 
 def failures(plan_id: UUID) -> list[Failed]:
@@ -217,20 +214,24 @@ def questions(plan_id: UUID) -> list[Escalation]:
     return list(rows.only("id", "task_id", "state", "opened_at").order_by("id"))
 
 
-EVENTS = """select e.id from (
-        (select %s::uuid as id)
-        union all
-        (select id from ledger_task where plan_id = %s order by updated_at desc limit %s)
-    ) s cross join lateral (
-        select id from ledger_event where subject_id = s.id order by id desc limit %s
-    ) e order by e.id desc limit %s"""
+EVENTS = """(
+    select id from ledger_event where subject_id = %s order by id desc limit %s
+) union (
+    select e.id from (
+        select id from ledger_task where plan_id = %s order by updated_at desc limit %s
+    ) t cross join lateral (
+        select id from ledger_event where subject_id = t.id order by id desc limit %s
+    ) e order by e.id desc limit %s
+)"""
 
 
-def activity(plan_id: UUID) -> list[feed.Line]:
-    """The newest events of the plan and its tasks."""
-    newest = (plan_id, plan_id, LAST_CHANGED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
+def told(plan_id: UUID) -> tuple[list[feed.Line], list[feed.Line]]:
+    """The newest events of the plan itself, and the newest of it and its tasks."""
+    newest = (plan_id, HISTORY_SHOWN, plan_id, LAST_CHANGED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
     rows = Event.objects.filter(pk__in=RawSQL(EVENTS, newest))  # noqa: S611
-    return feed.lines(list(feed.shown(rows.order_by("-id"))))
+    lines = feed.lines(list(feed.shown(rows.order_by("-id"))))
+    own = [line for line in lines if line.event.subject_id == plan_id]
+    return own, lines[:ACTIVITY_SHOWN]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class Link:
     """That one task needs another, which may stand in another plan."""
 
     task: UUID
-    need: UUID
+    need: UUID | None  # None: nobody has imported it
     ref: str
     state: str
     title: str
@@ -60,7 +60,7 @@ def waves(ids: Sequence[UUID], links: Iterable[Link]) -> dict[UUID, int]:
     within = set(ids)
     needs: dict[UUID, set[UUID]] = {id: set() for id in ids}
     for link in links:
-        if link.task in within and link.need in within:
+        if link.task in within and link.need and link.need in within:
             needs[link.task].add(link.need)
     found: dict[UUID, int] = {}
     left, wave = list(ids), 0
@@ -85,12 +85,12 @@ def in_the_way(tasks: Iterable[Any], links: Iterable[Link]) -> dict[UUID, list[L
 
 
 def roots(start: UUID, waiting: set[UUID], needs: dict[UUID, list[Link]]) -> list[Link]:
-    found: dict[UUID, Link] = {}
+    found: dict[UUID | str, Link] = {}
     seen, todo = {start}, [start]
     while todo:
         for link in needs.get(todo.pop(), []):
-            if link.need not in waiting:
-                found.setdefault(link.need, link)
+            if link.need is None or link.need not in waiting:
+                found.setdefault(link.need or link.ref, link)
             elif link.need not in seen:
                 seen.add(link.need)
                 todo.append(link.need)

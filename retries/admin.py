@@ -7,11 +7,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from ledger import plans as ledger_plans
 from ledger.admin import ReadOnly
 from ledger.journal import person
-from ledger.models import Breaker, DeadLetter, Task
+from ledger.models import Breaker, DeadLetter, Plan, Task
 from ledger.refusals import Refusal
-from retries import breaker, deadletters, escalations, tasks
+from retries import breaker, deadletters, escalations, plans, tasks
 from retries.escalations import FIX_LENGTH, Choice
 from retries.models import Escalation
 from retries.states import Answer
@@ -98,6 +99,35 @@ class TaskAdmin(ReadOnly):
     def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = tasks.abort(chosen.values_list("pk", flat=True), actor=person(request.user))
         self.told(request, len(changed), "aborted or told to stop")
+
+
+@admin.register(Plan)
+class PlanAdmin(ReadOnly):
+    list_display = ("ref", "title", "project", "stands", "run", "created_by_name", "updated_at")
+    list_filter = ("project",)
+    list_select_related = ("project",)
+    search_fields = ("ref", "title")
+    ordering = ("-id",)
+    actions = ("pause", "resume", "abort")
+
+    @admin.display(description="state")
+    def stands(self, row: Plan) -> str:
+        return row.state
+
+    @admin.action(description="Pause: hand out none of its tasks")
+    def pause(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
+        ids = chosen.values_list("pk", flat=True)
+        self.told(request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused")
+
+    @admin.action(description="Resume")
+    def resume(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
+        ids = chosen.values_list("pk", flat=True)
+        self.told(request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed")
+
+    @admin.action(description="Abort: start no further task")
+    def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
+        ids = chosen.values_list("pk", flat=True)
+        self.told(request, len(plans.abort(ids, actor=person(request.user))), "aborted")
 
 
 @admin.register(DeadLetter)

@@ -19,6 +19,7 @@ from dashboard.rendering import HtmxRequest
 from dashboard.shell import Scope, project_named, scope_of
 from dashboard.waves import Link, in_the_way
 from ledger.models import Plan
+from ledger.models.plan import STANDS
 from ledger.states import TaskState
 from retries.states import EscalationState
 
@@ -62,19 +63,20 @@ def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     plan = planned.one(plan_id)
     if plan is None:
         raise Http404(f"There is no plan {plan_id}.")
-    offers = plan_offers(plan)
+    found = told(plan, by_attempts=request.GET.get("order") == "attempts", now=now)
+    offers = plan_offers(plan, found["tally"])
     wanted = PLAN_OFFERS.get(request.GET.get("ask", ""))
     context = {
         "live_key": key,
         "now": now,
         "heading": str(plan),
+        "title": " · ".join(filter(None, [found["needs_you"], str(plan)[:60]])),
         "crumbs": [CRUMB],
         "plan": plan,
         "offers": offers,
         "asked": wanted if wanted in offers and wanted.question else None,
-        **told(plan, by_attempts=request.GET.get("order") == "attempts", now=now),
+        **found,
     }
-    context["title"] = f"{context['needs_you'] or plan.ref} · {str(plan)[:60]}"
     return rendering.respond(
         request,
         "plans/detail.html",
@@ -110,7 +112,7 @@ class Line:
 def listing(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
     text = filters.clean(request.GET.get("q", ""))
     wanted = request.GET.get("show", "all")
-    show = wanted if wanted in planned.IN_STATE else "all"
+    show = wanted if wanted in STANDS else "all"
     counts = planned.counts(text, scope.project)
     page = planned.listed(
         planned.plans(show, text, scope.project),
@@ -155,10 +157,17 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     lines = plan_lines.lines(plan, tasks, links, now=now)
     waves = plan_lines.in_waves(lines, links)
     found = progress.patterns(failures, {task.pk: task.ref for task in tasks})
+    history, activity = planned.told(plan.pk)
     return {
         "tally": tally,
         "agents": tally.agents.most_common(),
         "bar": progress.bar(tally.states),
+        "running": tally.states[State.RUNNING],
+        "to_abort": tally.total - tally.over - tally.states[State.RUNNING],
+        "to_restart": tally.total - tally.states[State.DONE],
+        "run_started_at": min(
+            (task.created_at for task in tasks if task.run == plan.run), default=plan.created_at
+        ),
         "sentence": progress.sentence(tally),
         "lasted": progress.lasted(plan, now=now),
         "needs_you": progress.needs_you(
@@ -177,7 +186,8 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
         "patterns": found,
         "failure_count": len(failures),
         "alike": progress.alike(found),
-        "activity": planned.activity(plan.pk),
+        "history": history,
+        "activity": activity,
         "runs": [Former(run, progress.bar(run.states)) for run in planned.runs(plan)],
     }
 

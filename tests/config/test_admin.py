@@ -17,6 +17,7 @@ from ledger.models import (
     Event,
     Failure,
     Instruction,
+    Plan,
     Project,
     Task,
     TaskHistory,
@@ -25,6 +26,7 @@ from ledger.models import (
 from ledger.states import InstructionState as State
 from retries.models import Escalation
 from tests.conftest import Api
+from tests.dashboard.worked import make_plan
 from tests.factories import NOW, make_instruction, make_token, pull
 from tests.retries.test_escalations import ignored
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
@@ -41,6 +43,7 @@ MODELS = [
     Event,
     Failure,
     Instruction,
+    Plan,
     Project,
     Task,
     TaskHistory,
@@ -71,6 +74,7 @@ def world(agent: Agent) -> None:
     ignored(agent)
     make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent)), now=NOW)
+    make_plan("03-01", [("One", [])], agent=agent, now=NOW)
     make_token("operator")
     ClockRun.objects.create(name="idle_check", last_run_at=NOW)
 
@@ -206,3 +210,12 @@ def test_the_other_answers(mara: Client, agent: Agent, action: str) -> None:
 
 def test_every_model_of_ours_is_there() -> None:
     assert set(MODELS) <= set(admin.site._registry)
+
+
+def test_plans_are_paused_resumed_and_aborted(mara: Client, agent: Agent) -> None:
+    plan, (id,) = make_plan("03-01", [("One", [])], agent=agent, now=NOW)
+    assert "1 paused" in act(mara, Plan, "pause", plan)
+    assert "None paused" in act(mara, Plan, "pause", plan)
+    assert "1 resumed" in act(mara, Plan, "resume", plan)
+    assert "1 aborted" in act(mara, Plan, "abort", plan)
+    assert Task.objects.get(pk=id).state == "aborted"

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from html import unescape
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from dashboard import planned, progress, selectors
+from dashboard import progress, selectors
 from dashboard.flow import flow
 from dashboard.waves import Link, in_the_way, waves
 from ledger.models import Agent, Plan, Task
@@ -18,7 +20,7 @@ from retries import reports
 from retries import tasks as people
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
-from tests.dashboard.seen import Part, html, key, rows, words
+from tests.dashboard.seen import Part, html, key, rows, said, words
 from tests.dashboard.worked import MARA, claimed, enqueued, failed, make_plan
 from tests.factories import make_agent, make_project
 
@@ -244,6 +246,165 @@ def test_one_that_is_not_there(browser: Client) -> None:
     assert browser.get(f"{URL}{uuid4()}/").status_code == 404
 
 
+# ---- what people do with one
+
+
+def do(client: Client, plan: Plan, verb: str, **data: str) -> str:
+    return said(client, f"{address(plan)}{verb}/", data)
+
+
+def test_a_plan_is_paused_and_resumed(
+    browser: Client, under_way: tuple[Plan, list[UUID]], agent: Agent, now: datetime
+) -> None:
+    plan, _ = under_way
+    assert "Pause plan" in words(browser.get(address(plan)))
+    assert "Paused. None of its tasks is handed out" in do(browser, plan, "pause")
+    plan.refresh_from_db()
+    assert plan.state == "paused"
+    assert "Nothing was changed. It moved on meanwhile." in do(browser, plan, "pause")
+    page = words(browser.get(address(plan)))
+    assert "Resume plan" in page and "Pause plan" not in page
+    assert "mara paused “ 03-01 Ledger ”" in page
+    assert "Resumed." in do(browser, plan, "resume")
+
+
+def test_abort_asks_first_and_says_what_it_stops(
+    browser: Client, under_way: tuple[Plan, list[UUID]]
+) -> None:
+    """S1.46 from the plan's page: what runs is told, the rest is stopped, questions are withdrawn."""
+    plan, ids = under_way
+    response = browser.post(f"{address(plan)}abort/", follow=True)
+    assert response.redirect_chain[-1][0] == f"{address(plan)}?ask=abort"
+    asked = words(response)
+    assert "Abort this plan?" in asked and "1 task runs : told to stop" in asked
+    assert "4 tasks wait and are aborted. 1 open question is withdrawn." in asked
+    assert Plan.objects.get(pk=plan.pk).state == "active"
+    assert "Aborted." in do(browser, plan, "abort", confirmed="yes", reason="wrong branch")
+    states = [Task.objects.get(pk=id).state for id in ids]
+    assert states == ["done", "aborted", "aborted", "aborted", "running", "aborted"]
+    page = words(browser.get(address(plan)))
+    assert "mara aborted it : wrong branch" in page
+    assert "Restart" not in page  # not before what runs has ended
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_a_restart_begins_a_new_run(
+    browser: Client, under_way: tuple[Plan, list[UUID]], agent: Agent, now: datetime, carried: bool
+) -> None:
+    """S1.34, S1.35: counters start at 0, unless they are carried over."""
+    plan, ids = under_way
+    do(browser, plan, "abort", confirmed="yes")
+    attempt = Task.objects.get(pk=ids[4]).current_attempt
+    reports.succeeded(attempt, {}, now=now)  # type: ignore[arg-type]
+    asked = words(browser.get(address(plan), {"ask": "restart"}))
+    assert "Restart this plan?" in asked and "begin anew , as run 2." in asked
+    none = do(browser, plan, "restart", confirmed="yes", counters="carry", carry_over="soon")
+    assert "Nothing was changed. Say since when" in none
+    more = {"counters": "carry", "carry_over": "2020-01-01T00:00"} if carried else {}
+    assert "Restarted as run 2." in do(browser, plan, "restart", confirmed="yes", **more)
+    new = Task.objects.current().get(ref="03-01:task-2")
+    assert new.pk != ids[1] and new.attempts == (1 if carried else 0)
+    page = words(browser.get(address(plan)))
+    assert (
+        "Runs before 1 Run 1" in page
+        and "run 2" in page
+        and "mara restarted it as run 2, with" in page
+    )
+
+
+def test_verbs_are_posted_by_operators_to_plans_that_are_there(
+    browser: Client, under_way: tuple[Plan, list[UUID]]
+) -> None:
+    plan, _ = under_way
+    assert browser.get(f"{address(plan)}pause/").status_code == 405
+    assert browser.post(f"{address(plan)}explode/").status_code == 404
+    assert browser.post(f"{URL}{uuid4()}/pause/").status_code == 404
+    assert Client().post(f"{address(plan)}pause/").status_code == 302
+    assert Plan.objects.get(pk=plan.pk).state == "active"
+
+
+# ---- imported on the page
+
+IMPORT = f"{URL}import/"
+FILE = """ref: 03-01
+title: Ledger
+tasks:
+  - title: Add the <tables>
+    agent: coder
+    verify: {command: "make test > /dev/null"}
+  - title: Backfill
+    agent: coder
+    needs: task-1
+"""
+
+
+def form(text: str = FILE, **more: Any) -> dict[str, Any]:
+    return {"project": "default", "mode": "create", "text": text, **more}
+
+
+def test_a_plan_is_shown_before_it_is_made(browser: Client, agent: Agent) -> None:
+    assert "commands run on its agents’ machines" in words(browser.get(IMPORT))
+    shown = browser.post(IMPORT, form())
+    text = words(shown)
+    assert "Nothing is made yet." in text and "2 tasks are made" in text
+    assert "commands run on its agents’ machines" in text
+    assert "2, 1 with a command" in text and "make test > /dev/null" in text
+    assert "Add the &lt;tables&gt;" in shown.content.decode()
+    assert not Plan.objects.exists() and not Task.objects.exists()
+    made = browser.post(IMPORT, form(confirmed="yes"), follow=True)
+    plan = Plan.objects.get()
+    assert made.redirect_chain[-1][0] == address(plan)
+    assert "Imported: 2 added." in words(made)
+    assert plan.created_by_name == "mara"
+
+
+def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent: Agent) -> None:
+    upload = SimpleUploadedFile("plan.yaml", FILE.encode())
+    shown = html(browser.post(IMPORT, form("", file=upload)))
+    assert "<b>2 tasks</b> are made" in shown and "needs: task-1" in shown
+    bad = SimpleUploadedFile("plan.yaml", b"\xff\xfe")
+    refused = browser.post(IMPORT, form("", file=bad))
+    assert refused.status_code == 422 and "The file is not UTF-8" in refused.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Paste a plan, or choose a file."),
+        ("tasks: [", "The plan is not YAML"),
+        (FILE.replace("03-01", "nonsense"), "is no ref of a plan"),
+        (FILE.replace("task-1", "task-2"), "/tasks/1/needs"),
+        (FILE.replace("coder", "nobody"), "nobody"),
+    ],
+)
+def test_what_does_not_fit_is_said_and_the_text_is_kept(
+    browser: Client, agent: Agent, text: str, says: str
+) -> None:
+    refused = browser.post(IMPORT, form(text, confirmed="yes"))
+    assert refused.status_code == 422
+    page = unescape(refused.content.decode())
+    assert says in page and text in page
+    assert not Plan.objects.exists()
+
+
+def test_a_changed_plan_says_what_merging_would_do(browser: Client, agent: Agent) -> None:
+    browser.post(IMPORT, form(confirmed="yes"))
+    changed = FILE.replace("title: Backfill", "title: Backfill 2024") + (
+        "  - {title: Review, agent: coder, needs: task-2}\n"
+    )
+    refused = browser.post(IMPORT, form(changed))
+    assert refused.status_code == 422
+    assert "Plan 03-01 is there with another content" in refused.content.decode()
+    shown = words(browser.post(IMPORT, form(changed, mode="merge")))
+    assert "1 task are made" not in shown and "1 task is made" in shown
+    assert "1 task is changed: 03-01:task-2" in shown.replace(" : ", ": ")
+    assert Task.objects.count() == 2
+    browser.post(IMPORT, form(changed, mode="merge", confirmed="yes"))
+    assert Task.objects.count() == 3
+    same = words(browser.post(IMPORT, form(changed, mode="merge")))
+    assert "This plan is there already, just so" in same and "Import 03-01" not in same
+
+
 # ---- elsewhere
 
 
@@ -349,7 +510,3 @@ def test_a_bar_is_full_of_its_tasks() -> None:
         ("done", 0.0, 25.0), ("running", 25.0, 25.0), ("queued", 50.0, 50.0)
     ]  # fmt: skip
     assert progress.bar(Counter()).finding == "no tasks"
-
-
-def test_every_state_of_a_plan_has_its_filter() -> None:
-    assert set(planned.IN_STATE) == set(planned.PlanState)
