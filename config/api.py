@@ -20,7 +20,7 @@ from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import BadRequest, Invalid, Refusal, UnsupportedMediaType
-from retries.api import deadletters, escalations
+from retries.api import deadletters, escalations, plans
 from retries.api import work as work
 
 logger = logging.getLogger(__name__)
@@ -94,6 +94,7 @@ api = HeedAPI(
 # Addresses are tried in this order: what agents ask for all the time comes first.
 api.add_router("", instructions.router)
 api.add_router("", tasks.router)  # with what `retries.api.work` adds to it
+api.add_router("", plans.router)
 api.add_router("", platform.router)
 api.add_router("", agents.router)
 api.add_router("", escalations.router)

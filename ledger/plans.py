@@ -14,7 +14,7 @@ from ledger import agents, journal, moves, sql, tasks
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile, PlanTask
-from ledger.planfile.model import MOST_EDGES, DependencyCycle, UnknownNeed, cycle_in, told
+from ledger.planfile.model import MOST_EDGES, DependencyCycle, UnknownNeed, cycle_in, pointed, told
 from ledger.redaction import redacted
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
@@ -58,7 +58,7 @@ class Diff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A plan and its current tasks (rows with `agent_name`), and what the import did.
+    """A plan and its current tasks (rows of `rows_of`), and what the import did.
 
     After a dry run they are what they would be: nothing of it is kept.
     """
@@ -350,7 +350,8 @@ class Import:
         }
         if missing and not self.allow_missing:
             first = next(iter(missing.values()))
-            raise UnknownNeed(
+            raise pointed(
+                UnknownNeed,
                 f"There is no {first} in this project.",
                 *missing,
                 hint="Import what is needed first, or allow_missing_needs to wait for it.",
@@ -418,7 +419,9 @@ class Import:
         edges = [(str(row["task_id"]), str(row["need_id"])) for row in rows]
         if cycle := cycle_in(edges):
             refs = [names[UUID(id)] for id in cycle]
-            raise DependencyCycle(f"Nothing can begin: {told(refs)}.", "/tasks", cycle=refs)
+            raise pointed(
+                DependencyCycle, f"Nothing can begin: {told(refs)}.", "/tasks", cycle=refs
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,7 +505,7 @@ def not_begun(row: Row) -> bool:
     waits = row["state"] == State.QUEUED or (
         row["state"] == State.BLOCKED and row["blocked_reason"] != BlockedReason.REPORTED
     )
-    return waits and row["attempts"] == 0
+    return waits and not row["attempts"]
 
 
 def may_go(row: Row) -> bool:
@@ -552,9 +555,14 @@ order by 2"""
 
 
 def rows_of(plan: Plan) -> list[Row]:
-    """The current tasks of a plan as rows, in the order of its file."""
+    """The current tasks of a plan, in the order of their numbers: rows with `agent_name` and
+    `need_refs`."""
     rows = sql.run(
-        f"""select {moves.task_columns("t")}, g.name as agent_name
+        f"""select {moves.task_columns("t")}, g.name as agent_name, array(
+            select coalesce(n.ref, n.id::text) from ledger_need d
+                join ledger_task n on n.id = d.need_id where d.task_id = t.id
+            union all select m.ref from ledger_missingneed m where m.task_id = t.id
+            order by 1) as need_refs
         from ledger_task t join ledger_agent g on g.id = t.agent_id
         where t.plan_id = %(plan)s and t.replaced_by_id is null""",
         plan=plan.pk,

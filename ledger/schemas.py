@@ -5,7 +5,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.instructions import (
     CONTENT_BYTES,
@@ -14,7 +14,7 @@ from ledger.instructions import (
     MAX_RETRIES,
     NOTE_LENGTH,
 )
-from ledger.models import Attempt, Failure
+from ledger.models import Attempt, Failure, Plan, PlanState
 from ledger.sql import Row
 from ledger.states import (
     FailureType,
@@ -580,6 +580,9 @@ class TaskQuery(PageQuery):
     agent: str = Field("", description="the agent's name")
     type: str = ""
     q: str = Field("", max_length=200, description="a part of the title")
+    plan: str = Field("", description="a plan's id or its ref, such as 03-01")
+    ref: str = Field("", description="such as 03-01:task-3")
+    updated_after: AwareDatetime | None = Field(None, description="what has changed since then")
 
 
 TASK: dict[str, Any] = {
@@ -599,6 +602,7 @@ TASK: dict[str, Any] = {
     "redactions": {},
     "result": None,
     "error": None,
+    "needs": [],
     "unmet": 0,
     "max_attempts": 3,
     "attempt_limit": 3,
@@ -644,6 +648,9 @@ class TaskOut(Schema):
     redactions: dict[str, int] = Field(description="how many secrets were masked, by kind")
     result: Any
     error: str | None
+    needs: list[UUID] = Field(
+        default_factory=list, description="what it waits for; left out where a task is handed out"
+    )
     unmet: int = Field(description="needs that are not yet met")
     max_attempts: int
     attempt_limit: int
@@ -701,6 +708,7 @@ def task_out(row: Row, *, who: Who) -> dict[str, Any]:
         "redactions": row["redactions"],
         "result": row["result"],
         "error": row["error"],
+        **({"needs": row["need_ids"]} if "need_ids" in row else {}),
         "unmet": row["unmet"],
         "max_attempts": row["max_attempts"],
         "attempt_limit": row["attempt_limit"],
@@ -838,4 +846,219 @@ def event_out(row: Row) -> dict[str, Any]:
         "actor": {"type": row["actor_type"], "id": row["actor_id"], "name": row["actor_name"]},
         "data": row["data"],
         "request_id": row["request_id"],
+    }
+
+
+# ---- plans
+
+PLAN: dict[str, Any] = {
+    "id": ID,
+    "ref": "03-01",
+    "title": "Planner ids",
+    "objective": "Ids that can't be invalid",
+    "state": "active",
+    "run": 1,
+    "tasks": 5,
+    "counts": {
+        "queued": 1,
+        "running": 1,
+        "retry": 0,
+        "blocked": 1,
+        "escalated": 0,
+        "done": 2,
+        "failed": 0,
+        "skipped": 0,
+        "aborted": 0,
+    },
+    "created_by": {"type": "token", "name": "ci"},
+    "created_at": AT,
+    "updated_at": AT,
+    "paused_at": None,
+    "aborted_at": None,
+    "completed_at": None,
+    "version": 1,
+}
+PLAN_TASK: dict[str, Any] = {
+    "id": ID,
+    "ref": "03-01:task-3",
+    "run": 1,
+    "title": "Create InvalidPlannerIdError",
+    "type": "auto",
+    "agent": "coder",
+    "state": "blocked",
+    "blocked_reason": "dependency",
+    "priority": 0,
+    "attempts": 0,
+    "attempt_limit": 3,
+    "retry_count": 0,
+    "needs": ["03-01:task-2", "02-05:task-4"],
+}
+
+
+class PlanQuery(PageQuery):
+    state: str = Field("", description="one state or several, with commas")
+    ref: str = Field("", description="such as 03-01")
+    q: str = Field("", max_length=200, description="a part of the title")
+
+
+class ImportQuery(Schema):
+    mode: Literal["create", "merge", "replace"] = Field(
+        "create", description="what to do with a plan of this ref that has another content"
+    )
+    dry_run: bool = Field(False, description="say what would change, and keep nothing")
+    register_: bool = Field(
+        False, alias="register", description="make agents known that are not yet"
+    )
+    allow_missing_needs: bool = Field(
+        False, description="wait for plans and tasks that nobody has imported yet"
+    )
+
+
+class PlanPatch(In):
+    title: str | None = Field(None, max_length=TITLE_LENGTH)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"title": "Planner ids, again"}}
+    )
+
+
+class PlanWhyIn(In):
+    reason: str = Field("", max_length=2000)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"reason": "the branch is frozen"}}
+    )
+
+
+class By(Schema):
+    type: str
+    name: str
+
+
+class PlanOut(Schema):
+    id: UUID | None = Field(description="null after a dry run that would make the plan")
+    ref: str
+    title: str
+    objective: str
+    state: PlanState
+    run: int = Field(description="how often it was started")
+    tasks: int
+    counts: dict[str, int] = Field(description="how many tasks are in each state")
+    created_by: By
+    created_at: datetime
+    updated_at: datetime
+    paused_at: datetime | None
+    aborted_at: datetime | None
+    completed_at: datetime | None
+    version: int
+
+    model_config = ConfigDict(json_schema_extra={"example": PLAN})
+
+
+class PlanTaskOut(Schema):
+    id: UUID | None = Field(description="null after a dry run that would make the task")
+    ref: str
+    run: int
+    title: str
+    type: str
+    agent: str
+    state: TaskState
+    blocked_reason: str | None
+    priority: int
+    attempts: int = Field(description="the number of the last attempt")
+    attempt_limit: int
+    retry_count: int
+    needs: list[str] = Field(description="the refs of tasks, and of what is not imported yet")
+
+    model_config = ConfigDict(json_schema_extra={"example": PLAN_TASK})
+
+
+class PlanWithTasksOut(Schema):
+    plan: PlanOut
+    tasks: list[PlanTaskOut] = Field(description="an agent sees its own")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"plan": PLAN, "tasks": [PLAN_TASK]}})
+
+
+class DiffOut(Schema):
+    added: list[str]
+    changed: dict[str, list[str]] = Field(description="what is new of each")
+    same: list[str]
+    untouched: list[str] = Field(description="would be changed, but have begun or are over")
+    left: list[str] = Field(description="not in the file, and kept")
+    aborted: list[str]
+
+
+class ImportedOut(PlanWithTasksOut):
+    warnings: list[str]
+    diff: DiffOut
+    unchanged: bool
+    dry_run: bool
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "plan": PLAN,
+                "tasks": [PLAN_TASK],
+                "warnings": [],
+                "diff": {
+                    "added": ["03-01:task-3"],
+                    "changed": {},
+                    "same": [],
+                    "untouched": [],
+                    "left": [],
+                    "aborted": [],
+                },
+                "unchanged": False,
+                "dry_run": False,
+            }
+        }
+    )
+
+
+class PlanList(Listed):
+    data: list[PlanOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [PLAN], "next_cursor": None, "has_more": False}}
+    )
+
+
+def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
+    """The JSON object of a plan, with how many of its tasks are in each state."""
+    return {
+        "id": plan.pk,
+        "ref": plan.ref,
+        "title": plan.title,
+        "objective": plan.objective,
+        "state": plan.state,
+        "run": plan.run,
+        "tasks": sum(counts.values()),
+        "counts": counts,
+        "created_by": {"type": plan.created_by_type, "name": plan.created_by_name},
+        "created_at": plan.created_at,
+        "updated_at": plan.updated_at,
+        "paused_at": plan.paused_at,
+        "aborted_at": plan.aborted_at,
+        "completed_at": plan.completed_at,
+        "version": plan.version,
+    }
+
+
+def plan_task_out(row: Row) -> dict[str, Any]:
+    """The JSON object of a task as its plan shows it."""
+    return {
+        "id": row["id"],
+        "ref": row["ref"],
+        "run": row["run"],
+        "title": row["title"],
+        "type": row["type"],
+        "agent": row["agent_name"],
+        "state": row["state"],
+        "blocked_reason": row["blocked_reason"],
+        "priority": row["priority"],
+        "attempts": row["attempts"],
+        "attempt_limit": row["attempt_limit"],
+        "retry_count": row["retry_count"],
+        "needs": row["need_refs"],
     }

@@ -183,8 +183,9 @@ ENQUEUE = f"""with {Known.cte}, asked as materialized (
 ), waiting as (insert into ledger_need (task_id, need_id) select task_id, need_id from needed
 ), journalled as ({
     journal.insert("made", kind=f"'{Kind.TASK_CREATED}'", subject="task")
-}) select m.*, g.name as agent_name from made m join ledger_agent g on g.id = m.agent_id
-    order by m.id"""
+}) select m.*, g.name as agent_name,
+        array(select n.need_id from needed n where n.task_id = m.id order by 1) as need_ids
+    from made m join ledger_agent g on g.id = m.agent_id order by m.id"""
 
 
 def enqueue(

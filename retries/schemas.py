@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.models import DeadLetter
 from ledger.schemas import AGENT_ID, AT, ID, TASK, In, Listed, PageQuery, TaskOut, task_out
@@ -409,6 +409,19 @@ class AbortIn(In):
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"reason": "no longer needed"}}
+    )
+
+
+# ---- plans
+
+
+class RestartIn(In):
+    carry_over: AwareDatetime | None = Field(
+        None, description="what was begun at or after this time goes on with its attempts"
+    )
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"carry_over": "2026-11-21T12:00:00Z"}}
     )
 
 

@@ -66,5 +66,8 @@ def idempotent(request: KnownRequest, work: Callable[[], tuple[int, Any]]) -> Ht
 
 
 def canonical(request: KnownRequest) -> bytes:
-    """The body without the accidents of spacing and order."""
-    return json.dumps(json.loads(request.body or b"null"), sort_keys=True).encode()
+    """The body without the accidents of spacing and order; as it is where it is no JSON."""
+    try:
+        return json.dumps(json.loads(request.body or b"null"), sort_keys=True).encode()
+    except (ValueError, RecursionError):
+        return request.body

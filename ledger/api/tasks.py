@@ -4,14 +4,16 @@ import re
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import agents, paging, schemas, tasks
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
-from ledger.models import Agent, Attempt, Event, Project, Task
+from ledger.models import Agent, Attempt, Event, Need, Project, Task
+from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.principal import Principal
 from ledger.refusals import IfMatchRequired, Invalid, NotFound
@@ -106,11 +108,33 @@ def tasks_list(request: KnownRequest, asked: Query[schemas.TaskQuery]) -> HttpRe
         query = query.filter(type=asked.type)
     if asked.q:
         query = query.filter(title__icontains=asked.q)
-    rows = query.values(*TASK_COLUMNS, agent_name=F("agent__name"))
+    if asked.plan:
+        query = query.filter(in_plan(asked.plan))
+    if asked.ref:
+        query = query.filter(ref=asked.ref).current()
+    if asked.updated_after:
+        query = query.filter(updated_at__gt=asked.updated_after)
+    rows = as_rows(query)
     filters = asked.dict(exclude={"limit", "cursor"})
     page = paging.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
     who = who_of(request.auth)
     return answer(listed(page, (task_out(row, who=who) for row in page.rows)))
+
+
+def as_rows(query: TaskQuerySet) -> "QuerySet[Task, Any]":
+    """The tasks as `task_out` takes them."""
+    needs = Need.objects.filter(task=OuterRef("pk")).order_by("need_id").values("need_id")
+    rows: QuerySet[Task, Any] = query.values(
+        *TASK_COLUMNS, agent_name=F("agent__name"), need_ids=ArraySubquery(needs)
+    )
+    return rows
+
+
+def in_plan(asked: str) -> Q:
+    try:
+        return Q(plan_id=UUID(asked))
+    except ValueError:
+        return Q(plan__ref=asked)
 
 
 def states(text: str) -> list[str]:
@@ -124,7 +148,7 @@ def states(text: str) -> list[str]:
 def visible(request: KnownRequest, id: UUID) -> Row:
     """A task that the caller may see, as a row; raises NotFound."""
     query = Task.objects.visible_to(request.auth).filter(pk=id)
-    row: Row | None = query.values(*TASK_COLUMNS, agent_name=F("agent__name")).first()
+    row: Row | None = as_rows(query).first()
     if row is None:
         raise NotFound(f"There is no task {id} that this token may see.")
     return row

@@ -19,6 +19,7 @@ from ledger.planfile.model import (
     UnknownNeed,
     check_plan_ref,
     cycle_in,
+    pointed,
     told,
 )
 from ledger.refusals import Invalid
@@ -117,8 +118,10 @@ def task_ref(ref: str, at: str, *, plan: str) -> str:
     """`task-3` of `task-3` or `03-01:task-3`."""
     own = ref.removeprefix(f"{plan}:")
     if not TASK_REF.fullmatch(own):
-        raise BadRef(
-            f"'{ref[:80]}' is no ref of a task in plan {plan}: task-{{n}}, n from 1.", f"{at}/ref"
+        raise pointed(
+            BadRef,
+            f"'{ref[:80]}' is no ref of a task in plan {plan}: task-{{n}}, n from 1.",
+            f"{at}/ref",
         )
     return own
 
@@ -184,7 +187,7 @@ def needs_of(given: Mapping[str, Any], at: str, *, plan: str) -> tuple[str, ...]
         if of_plan or TASK_REF.fullmatch(need):
             whole, part = of_plan or plan, of_task
             if not PLAN_REF.fullmatch(whole) or not TASK_REF.fullmatch(part):
-                raise BadRef(f"'{need[:80]}' is no ref of a task.", here)
+                raise pointed(BadRef, f"'{need[:80]}' is no ref of a task.", here)
             needs.append(f"{whole}:{part}")
         else:
             needs.append(check_plan_ref(need, here))
@@ -205,8 +208,11 @@ def check_refs(tasks: Sequence[PlanTask]) -> None:
     for n, task in enumerate(tasks):
         first = seen.setdefault(task.ref, n)
         if first != n:
-            raise DuplicateRef(
-                f"Two tasks are called {task.ref}.", f"/tasks/{first}/ref", f"/tasks/{n}/ref"
+            raise pointed(
+                DuplicateRef,
+                f"Two tasks are called {task.ref}.",
+                f"/tasks/{first}/ref",
+                f"/tasks/{n}/ref",
             )
 
 
@@ -220,13 +226,15 @@ def check_needs(plan: PlanFile) -> None:
             if own and (need not in places or not at):
                 what = "is a part of this plan" if need in places else "is not in this plan"
                 what = "is this plan itself" if need == plan.ref else what
-                raise UnknownNeed(f"{need} can't be needed here: it {what}.", f"{at}/needs/{n}")
+                raise pointed(
+                    UnknownNeed, f"{need} can't be needed here: it {what}.", f"{at}/needs/{n}"
+                )
     edges = [(task.ref, need) for task in plan.tasks for need in task.needs]
     if len(edges) + len(plan.needs) > MOST_EDGES:
         raise Invalid("/tasks", f"A plan has at most {MOST_EDGES} needs; here are {len(edges)}.")
     if cycle := cycle_in((task, need) for task, need in edges if need in places):
         pointers = [f"/tasks/{places[ref]}/needs" for ref in cycle[:-1]]
-        raise DependencyCycle(f"Nothing can begin: {told(cycle)}.", *pointers, cycle=cycle)
+        raise pointed(DependencyCycle, f"Nothing can begin: {told(cycle)}.", *pointers, cycle=cycle)
 
 
 # ---- values

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ledger.refusals import Refusal
 
@@ -15,45 +15,45 @@ MOST_EDGES = 2000
 ACTION_BYTES = 65_536
 PART_LENGTH = 64
 
+R = TypeVar("R", bound=Refusal)
+
 PART = f"[A-Za-z0-9.]{{1,{PART_LENGTH}}}"
 PLAN_REF = re.compile(rf"({PART})-({PART})")
 TASK_REF = re.compile(r"task-([1-9][0-9]{0,5})")
 
 
-class Pointed(Refusal):
-    """A refusal that points to places in the file"""
-
-    def __init__(self, detail: str, *pointers: str, **more: Any) -> None:
-        errors = [{"pointer": pointer, "detail": detail} for pointer in pointers]
-        super().__init__(detail, errors=errors, **more)
-
-
-class BadRef(Pointed):
+class BadRef(Refusal):
     """A ref has another form"""
 
     code = "bad_ref"
     hint = "A plan's ref is {phase}-{plan}, such as 03-01; a task's is task-1, task-2, …"
 
 
-class DuplicateRef(Pointed):
+class DuplicateRef(Refusal):
     """Two tasks have the same ref"""
 
     code = "duplicate_ref"
     hint = "Give every task of the plan a ref of its own, or leave them all out."
 
 
-class UnknownNeed(Pointed):
+class UnknownNeed(Refusal):
     """A task that is needed does not exist"""
 
     code = "unknown_dependency"
     hint = "Name a task of this plan (task-1), a plan (02-05) or a task of one (02-05:task-2)."
 
 
-class DependencyCycle(Pointed):
+class DependencyCycle(Refusal):
     """Tasks wait for each other in a circle"""
 
     code = "dependency_cycle"
     hint = "Take one of the needs away that 'cycle' names."
+
+
+def pointed(kind: type[R], detail: str, *pointers: str, **more: Any) -> R:
+    """The refusal, pointing to places in the file."""
+    errors = [{"pointer": pointer, "detail": detail} for pointer in pointers]
+    return kind(detail, errors=errors, **more)
 
 
 def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
@@ -63,7 +63,8 @@ def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
     '03-01'
     """
     if not PLAN_REF.fullmatch(ref):
-        raise BadRef(
+        raise pointed(
+            BadRef,
             f"'{ref[:80]}' is no ref of a plan: {{phase}}-{{plan}} in letters, digits and dots.",
             pointer,
         )
@@ -133,22 +134,20 @@ def cycle_in(edges: Iterable[tuple[str, str]]) -> list[str]:
         needs.setdefault(task, []).append(need)
     finished: set[str] = set()
     for start in needs:
-        path, stack = [], [(start, iter(needs[start]))] if start not in finished else []
-        open_: dict[str, int] = {}
-        while stack:
-            task, rest = stack[-1]
-            if task not in open_:
-                open_[task] = len(path)
-                path.append(task)
-            need = next((each for each in rest if each not in finished), None)
-            if need is None:
-                finished.add(task)
-                stack.pop()
-                open_.pop(path.pop())
-            elif need in open_:
-                return [*path[open_[need] :], need]
+        if start in finished:
+            continue
+        path = [start]  # from the start down to the task that is looked at
+        rest = [iter(needs[start])]
+        while path:
+            need = next((each for each in rest[-1] if each not in finished), "")
+            if not need:
+                finished.add(path.pop())
+                rest.pop()
+            elif need in path:
+                return [*path[path.index(need) :], need]
             else:
-                stack.append((need, iter(needs.get(need, ()))))
+                path.append(need)
+                rest.append(iter(needs.get(need, ())))
     return []
 
 

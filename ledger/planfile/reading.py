@@ -48,11 +48,12 @@ def parse(data: bytes, *, media: str = "") -> Parsed:
         raise PayloadTooLarge(
             f"The plan has {len(data)} of at most {BYTES} bytes.", limit_bytes=BYTES
         )
+    kind = kind_of(media)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadRequest(f"The plan is not UTF-8: byte {error.start} is not.") from error
-    found = FORMATS[format_of(media, text)](text)
+    found = FORMATS[kind or sniffed(text)](text)
     check_values(found.value)
     return Parsed(canonical(found.value, order=found.order), found.warnings)
 
@@ -70,7 +71,8 @@ MEDIA = {
 ANY = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
-def format_of(media: str, text: str) -> str:
+def kind_of(media: str) -> str:
+    """The format that the type names, "" where the text must tell."""
     media = media.partition(";")[0].strip().lower()
     if media in MEDIA:
         return MEDIA[media]
@@ -79,6 +81,10 @@ def format_of(media: str, text: str) -> str:
             f"The plan came as '{media}'.",
             hint=f"Send it as one of: {', '.join(MEDIA)}.",
         )
+    return ""
+
+
+def sniffed(text: str) -> str:
     return "json" if text.lstrip().startswith("{") else "yaml"
 
 

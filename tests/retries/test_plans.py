@@ -95,6 +95,7 @@ def test_the_answer_abort_stops_the_whole_plan(agent: Agent) -> None:
 
 
 def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
+    """S1.34"""
     imported({}, {"needs": "task-1"}, {"needs": "task-2"}, ref="03-01")
     imported({"needs": "03-01"}, ref="03-02")
     do(agent, "03-01:task-1")
@@ -117,7 +118,7 @@ def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
 
 
 def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
-    """S1.31 in words of the seed: the time of the session decides."""
+    """S1.35: what was begun in the session of that time goes on with its counters."""
     imported({}, {}, {})
     early = fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
     assert early["decision"] == "wait"

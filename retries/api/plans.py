@@ -1,0 +1,227 @@
+"""Plans over HTTP: imported from a file, read, paused, stopped, started anew."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Body, Query, Router
+
+from ledger import paging, planfile, plans, schemas
+from ledger.api.answers import answer, idempotent, listed
+from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.tasks import version_asked
+from ledger.models import Plan, PlanState, Project
+from ledger.planfile.model import BYTES
+from ledger.plans import Imported
+from ledger.refusals import Invalid, InvalidTransition, NotFound
+from ledger.schemas import plan_out, plan_task_out
+from ledger.states import TaskState
+from retries import plans as decided
+from retries.schemas import RestartIn
+
+router = Router(tags=["plans"])
+
+# The body is a file in one of these types: it is read by `planfile`, not by the API's parser.
+EXAMPLE = """ref: 03-01
+title: Planner ids
+agent: coder
+tasks:
+  - title: Create InvalidPlannerIdError
+    action: Add the error and use it
+    verify: {command: npm test -- PlannerId, timeout_s: 120}
+  - title: Use it everywhere
+    needs: [task-1]
+"""
+CONTENT: dict[str, Any] = {
+    "application/json": {
+        "schema": {"type": "object"},
+        "example": {
+            "ref": "03-01",
+            "agent": "coder",
+            "tasks": [{"title": "Create the error", "action": "Add it and use it"}],
+        },
+    },
+    "application/yaml": {"schema": {"type": "string"}, "example": EXAMPLE},
+}
+
+
+@router.post(
+    "/plans",
+    auth=Known("plans:write", body_bytes=BYTES),
+    response={201: schemas.ImportedOut, 200: schemas.ImportedOut},
+    openapi_extra={
+        "x-idempotent": True,
+        "requestBody": {"required": True, "content": CONTENT},
+    },
+)
+def plans_import(request: KnownRequest, asked: Query[schemas.ImportQuery]) -> HttpResponse:
+    """Import a plan: a file of JSON or YAML, all of it or nothing.
+
+    The same file again changes nothing. What it holds is run on the agents' machines: whoever may
+    import plans can do there what the agents can.
+    """
+    read = planfile.parse(request.body, media=request.content_type or "")
+
+    def work() -> tuple[int, Any]:
+        done = decided.import_plan(
+            Project.objects.get(pk=request.auth.project_id),
+            read.plan,
+            mode=asked.mode,
+            dry_run=asked.dry_run,
+            register=asked.register_,
+            allow_missing_needs=asked.allow_missing_needs,
+            warnings=read.warnings,
+            actor=actor(request.auth),
+            request_id=request.id,
+        )
+        kept = not (asked.dry_run or done.unchanged)
+        return 201 if kept else 200, imported_out(done, dry_run=asked.dry_run)
+
+    return idempotent(request, work)
+
+
+def imported_out(done: Imported, *, dry_run: bool) -> dict[str, Any]:
+    counts = dict.fromkeys(map(str, TaskState), 0)
+    for row in done.tasks:
+        counts[row["state"]] += 1
+    plan, tasks = plan_out(done.plan, counts), [plan_task_out(row) for row in done.tasks]
+    if dry_run:  # what would be made has no id that anybody could use
+        made = set(done.diff.added)
+        tasks = [each | ({"id": None} if each["ref"] in made else {}) for each in tasks]
+        if len(made) == len(tasks):
+            plan["id"] = None
+    return {
+        "plan": plan,
+        "tasks": tasks,
+        "warnings": done.warnings,
+        "diff": asdict(done.diff),
+        "unchanged": done.unchanged,
+        "dry_run": dry_run,
+    }
+
+
+@router.get("/plans", auth=Known("tasks:read"), response=schemas.PlanList)
+def plans_list(request: KnownRequest, asked: Query[schemas.PlanQuery]) -> HttpResponse:
+    """List plans, newest first, each with how many tasks are in each state."""
+    query = Plan.objects.visible_to(request.auth)
+    if asked.state:
+        query = query.in_state(*states(asked.state))
+    if asked.ref:
+        query = query.filter(ref=asked.ref)
+    if asked.q:
+        query = query.filter(title__icontains=asked.q)
+    filters = asked.dict(exclude={"limit", "cursor"})
+    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    counts = plans.progress_of(plan.pk for plan in page.rows)
+    return answer(listed(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))
+
+
+def states(text: str) -> list[str]:
+    asked = text.split(",")
+    if unknown := [state for state in asked if state not in PlanState.values]:
+        known = ", ".join(PlanState.values)
+        raise Invalid("/state", f"'{unknown[0]}' is not a state; the states are {known}.")
+    return asked
+
+
+def visible(request: KnownRequest, id: UUID) -> Plan:
+    plan = Plan.objects.visible_to(request.auth).filter(pk=id).first()
+    if plan is None:
+        raise NotFound(f"There is no plan {id} that this token may see.")
+    return plan
+
+
+def tagged(plan: Plan, value: Any) -> HttpResponse:
+    response = answer(value)
+    response["ETag"] = f'"v{plan.version}"'
+    return response
+
+
+@router.get("/plans/{id}", auth=Known("tasks:read"), response=schemas.PlanWithTasksOut)
+def plans_get(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Read one plan with its tasks; an agent sees its own of them."""
+    plan, who = visible(request, id), request.auth
+    rows = [
+        row for row in plans.rows_of(plan) if not who.is_agent or row["agent_id"] == who.agent_id
+    ]
+    value = {
+        "plan": plan_out(plan, plans.progress(plan)),
+        "tasks": [plan_task_out(row) for row in rows],
+    }
+    return tagged(plan, value)
+
+
+@router.patch("/plans/{id}", auth=Known("plans:write"), response=schemas.PlanOut)
+def plans_change(request: KnownRequest, id: UUID, body: schemas.PlanPatch) -> HttpResponse:
+    """Give a plan another title; `If-Match` names the version that was read."""
+    visible(request, id)
+    plan = plans.change(
+        id,
+        title=body.title,
+        version=version_asked(request),
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    return tagged(plan, plan_out(plan, plans.progress(plan)))
+
+
+@router.post("/plans/{id}/pause", auth=Known("plans:write"), response=schemas.PlanOut)
+def plans_pause(
+    request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+) -> HttpResponse:
+    """Hand out no more tasks of a plan; what runs goes on."""
+    return turned(request, id, plans.pause, PlanState.PAUSED, body)
+
+
+@router.post("/plans/{id}/resume", auth=Known("plans:write"), response=schemas.PlanOut)
+def plans_resume(
+    request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+) -> HttpResponse:
+    """Hand out tasks of a plan again."""
+    return turned(request, id, plans.resume, PlanState.ACTIVE, body)
+
+
+@router.post("/plans/{id}/abort", auth=Known("plans:write"), response=schemas.PlanOut)
+def plans_abort(
+    request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+) -> HttpResponse:
+    """Stop a plan: what runs is told so, the rest is aborted, and what is done stays done."""
+    return turned(request, id, decided.abort, PlanState.ABORTED, body)
+
+
+def turned(
+    request: KnownRequest,
+    id: UUID,
+    verb: Callable[..., list[Plan]],
+    to: PlanState,
+    body: schemas.PlanWhyIn | None,
+) -> HttpResponse:
+    """The plan after the verb; one that stands there already stays as it is."""
+    visible(request, id)
+    reason = body.reason if body else ""
+    verb([id], reason=reason, actor=actor(request.auth), request_id=request.id)
+    plan = visible(request, id)
+    if plan.state != to:
+        raise InvalidTransition(
+            f"Plan {plan.ref} is {plan.state}; it can't become {to}.",
+            current=plan.state,
+            allowed=[],
+        )
+    return tagged(plan, plan_out(plan, plans.progress(plan)))
+
+
+@router.post("/plans/{id}/restart", auth=Known("plans:write"), response=schemas.PlanOut)
+def plans_restart(
+    request: KnownRequest, id: UUID, body: Body[RestartIn | None] = None
+) -> HttpResponse:
+    """Run an aborted or completed plan once more: what is not done begins anew."""
+    visible(request, id)
+    plan = decided.restart(
+        id,
+        carry_over=body.carry_over if body else None,
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    return tagged(plan, plan_out(plan, plans.progress(plan)))

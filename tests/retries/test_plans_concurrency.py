@@ -1,0 +1,113 @@
+"""Two at once on one plan: each waits for the other, and sees what it did."""
+
+import pytest
+from django.db import transaction
+
+from ledger import plans as facts
+from ledger.audit import audit
+from ledger.models import Agent, Attempt, Event, Plan, Task
+from ledger.planfile.model import DependencyCycle
+from ledger.plans import Imported, PlanChanged
+from ledger.states import TaskState
+from retries import plans, reports
+from tests.factories import NOW, make_project
+from tests.ledger.test_concurrency import blocked
+from tests.ledger.test_concurrency import elsewhere as elsewhere
+from tests.ledger.test_plan_import import imported, plan_file, states, task
+from tests.retries.test_tasks_concurrency import at_once
+from tests.retries.test_tasks_flow import attempt_of, claim
+
+pytestmark = pytest.mark.django_db(transaction=True)
+S = TaskState
+
+
+def test_the_same_plan_imported_by_two_is_there_once(agent: Agent) -> None:
+    found = at_once(4, lambda _: imported({}, {"needs": "task-1"}))
+    assert [type(each) for each in found] == [Imported] * 4, found
+    assert sorted(each.unchanged for each in found) == [False, True, True, True]
+    assert Plan.objects.count() == 1 and Task.objects.count() == 2
+    assert Event.objects.filter(kind="plan.imported").count() == 1
+
+
+def test_two_contents_of_one_plan_have_one_winner(agent: Agent) -> None:
+    found = at_once(2, lambda n: imported({"title": f"of {n}"}))
+    assert sorted(type(each).__name__ for each in found) == ["Imported", "PlanChanged"]
+    assert any(isinstance(each, PlanChanged) for each in found)
+    assert Task.objects.count() == 1
+
+
+def test_two_plans_that_need_each_other(agent: Agent) -> None:
+    def work(n: int) -> Imported:
+        own, other = ("03-01", "03-02") if n else ("03-02", "03-01")
+        return imported({"needs": other}, ref=own, allow_missing_needs=True)
+
+    found = at_once(2, work)
+    assert sorted(type(each).__name__ for each in found) == ["DependencyCycle", "Imported"]
+    assert any(isinstance(each, DependencyCycle) for each in found)
+    assert Plan.objects.count() == 1 and list(audit()) == []
+
+
+def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: object) -> None:
+    """S1.46: whoever claims first, no task of an aborted plan runs on unasked."""
+    plan = imported({}).plan
+    with transaction.atomic():
+        found = claim(agent)
+        future = elsewhere(lambda: plans.abort([plan.pk], now=NOW))  # type: ignore[operator]
+        with blocked(future):
+            pass
+    future.result(10)
+    assert Task.objects.get().abort_requested_at is not None
+    told = reports.succeeded(attempt_of(found), now=NOW)
+    assert told.decision["decision"] == "aborted" and states() == {"task-1": S.ABORTED}
+    assert list(audit()) == []
+
+
+def test_aborts_and_claims_at_once(agent: Agent) -> None:
+    for n in range(4):
+        plan = imported({}, {}, {}, ref=f"04-0{n}").plan
+
+        def work(who: int, plan: Plan = plan) -> object:
+            return plans.abort([plan.pk], now=NOW) if who == 0 else claim(agent)
+
+        found = at_once(3, work)
+        assert [each for each in found if isinstance(each, Exception)] == []
+        left = Task.objects.filter(plan=plan).exclude(state=S.ABORTED)
+        assert all(row.state == S.RUNNING and row.abort_requested_at for row in left)
+        for attempt in Attempt.objects.filter(outcome=None):
+            reports.succeeded(attempt.pk, now=NOW)
+    assert list(audit()) == []
+
+
+def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewhere: object) -> None:
+    imported({"title": "old"})
+    with transaction.atomic():
+        claim(agent)
+        future = elsewhere(lambda: imported({"title": "new"}, mode="merge"))  # type: ignore[operator]
+        with blocked(future):
+            pass
+    assert future.result(10).diff.untouched == ["03-01:task-1"]
+    assert task("03-01:task-1").title == "old"
+
+
+def test_two_restarts_and_two_clocks(agent: Agent) -> None:
+    plan = imported({}, {"needs": "task-1"}).plan
+    plans.abort([plan.pk], now=NOW)
+    found = at_once(2, lambda _: plans.restart(plan.pk, now=NOW))
+    assert sorted(type(each).__name__ for each in found) == ["InvalidTransition", "Plan"]
+    assert Task.objects.current().count() == 2 and Plan.objects.get().run == 2
+    plans.abort([plan.pk], now=NOW)
+    Plan.objects.update(aborted_at=None)
+    did = at_once(3, lambda _: plans.complete(now=NOW))
+    assert sum(each["completed"] for each in did) == 1
+    assert Event.objects.filter(kind="plan.completed").count() == 1
+
+
+def test_imports_of_other_projects_do_not_wait(agent: Agent) -> None:
+    other = make_project("other")
+    with transaction.atomic():
+        facts.import_plan(agent.project, plan_file({}, ref="05-01"), now=NOW)
+        (done,) = at_once(
+            1,
+            lambda _: facts.import_plan(other, plan_file({}, ref="05-01"), register=True, now=NOW),
+        )
+        assert isinstance(done, Imported), done
