@@ -14,6 +14,7 @@ State = TaskState
 WIDE, THICK, END_X = 840, 7, 706
 NODES_X = {0: (0,), 1: (0, 340), 2: (0, 286, 516), 3: (0, 220, 400, 560)}
 MOST = 3  # failures told apart
+FEWEST = 3  # tasks that make a picture
 TALL, TOP, GAP = 140, 22, 17
 NAMES = ("started", "failed once", "failed twice", "failed three times or more")
 # where a task stands: the class of its band and of its bar, and the word; in order from the top
@@ -61,9 +62,9 @@ class Flow:
 
 
 def flow(tasks: Iterable[Any], failures: Mapping[UUID, int]) -> Flow | None:
-    """The picture of the tasks that have started; None while none has."""
+    """The picture of the tasks that have started; None while there are too few for one."""
     started = [task for task in tasks if task.attempts]
-    if not started:
+    if len(started) < FEWEST:
         return None
     paths = Counter((turns(task, failures.get(task.pk, 0)), State(task.state)) for task in started)
     return drawn(paths)

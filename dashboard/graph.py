@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.badges import task_badge
+from dashboard.waves import MET, key_of
 from ledger.models import Task
-from ledger.states import TaskState
 
 WIDE, TALL, GAP, COLUMN = 84, 26, 12, 114
 MOST = 4  # on each side; a list names them all
 WORD = 8
-MET = (TaskState.DONE, TaskState.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def column(tasks: Sequence[Task], x: int, height: int) -> list[Node]:
 
 
 def name(task: Task) -> str:
-    said = task.title or task.type
+    said = key_of(task.ref) if task.ref else task.title or task.type
     return said if len(said) <= WORD else f"{said[: WORD - 1]}…"
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from dashboard import due
 from dashboard.answers import Answer
 from dashboard.badges import task_badge
-from dashboard.waves import Link, in_the_way, key_of, natural, short_of, waves
+from dashboard.waves import MET, Link, in_the_way, key_of, natural, short_of, waves
 from dashboard.words import duration
 from ledger.models import Plan
 from ledger.models.plan import PlanState
@@ -17,11 +17,10 @@ from ledger.states import BlockedReason, BreakerState, TaskState
 
 State = TaskState
 
-# more waves than this are a chain: told apart they would say nothing
+# a chain, or more waves than this: told apart they would say nothing
 MOST_WAVES = 8
 SHOWN = 150
 NAMED = 2
-MET = (State.DONE, State.SKIPPED)
 NOTED = (State.FAILED, State.ABORTED, State.ESCALATED)
 STUCK = {State.FAILED: "failed", State.ABORTED: "was aborted"}
 
@@ -136,11 +135,11 @@ def named(link: Link, plan: str) -> str:
 
 
 def in_waves(lines: dict[UUID, Line], links: Iterable[Link]) -> list[Wave]:
-    """The lines by wave; as one without a number where there is but one, or it is a chain."""
+    """The lines by wave; in one without a number where waves would say nothing."""
     found: dict[int, list[Line]] = {}
     for id, wave in waves(list(lines), links).items():
         found.setdefault(wave, []).append(lines[id])
-    if 1 < len(found) <= MOST_WAVES:
+    if 1 < len(found) <= MOST_WAVES and len(found) < len(lines):
         return [Wave(number, found[number]) for number in sorted(found)]
     return [Wave(0, [line for number in sorted(found) for line in found[number]])]
 

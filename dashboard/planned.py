@@ -32,12 +32,12 @@ from django.urls import reverse
 from dashboard import feed
 from dashboard.progress import Failed, Tally
 from dashboard.selectors import CountOf, hash_of, of_project
-from dashboard.waves import Link
+from dashboard.waves import MET, Link
 from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, Page, oldest_first, page, when
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
 from ledger.remembered import figure
-from ledger.states import FINAL, TaskState
+from ledger.states import TaskState
 from retries.models import Escalation
 
 IN_SIDEBAR = 4
@@ -119,7 +119,7 @@ def under_way(project: Project | None) -> QuerySet[Any]:
             paused="paused_at",
             needs_you=Exists(QUESTIONS),
             total=CountOf(TASKS.values("pk")),
-            over=CountOf(TASKS.filter(state__in=FINAL).values("pk")),
+            met=CountOf(TASKS.filter(state__in=MET).values("pk")),
         )
     )[:IN_SIDEBAR]
 

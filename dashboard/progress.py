@@ -10,7 +10,7 @@ from uuid import UUID
 from dashboard.badges import task_badge
 from dashboard.causes import cause
 from dashboard.sparks import Bars, bars
-from dashboard.waves import key_of, natural
+from dashboard.waves import MET, key_of, natural
 from dashboard.words import counted, waited
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
@@ -51,13 +51,14 @@ class Tally:
         return sum(self.states[state] for state in FINAL)
 
     @property
-    def percent(self) -> int:
-        """Rounded down: 100 only when nothing is left."""
-        return 100 * self.over // self.total if self.total else 0
+    def met(self) -> int:
+        """Done, or gone on without: what counts as finished."""
+        return sum(self.states[state] for state in MET)
 
     @property
-    def started(self) -> int:
-        return self.total - self.states[State.QUEUED] - self.states[State.BLOCKED]
+    def percent(self) -> int:
+        """Rounded down: 100 only when nothing is left."""
+        return 100 * self.met // self.total if self.total else 0
 
 
 # ---- the bar
@@ -99,7 +100,7 @@ def bar(states: Counter[str]) -> Bar:
             width = 100 * n / total
             found.append(Segment(state.value, round(x, 2), round(width, 2)))
             x += width
-    said = [f"{total - sum(states[s] for s in State if s not in FINAL)} of {total} over"]
+    said = [f"{sum(states[state] for state in MET)} of {total} finished"]
     said += [f"{task_badge(state).label} {states[state]}" for state in ALONG if states[state]]
     return Bar(found, "|".join(said))
 

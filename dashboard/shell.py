@@ -113,13 +113,13 @@ class PlanEntry:
     url: str
     current: bool
     name: str
-    over: int
+    met: int
     total: int
     css: str
 
     @property
     def percent(self) -> int:
-        return 100 * self.over // self.total if self.total else 0
+        return 100 * self.met // self.total if self.total else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def plan_entry(row: dict[str, Any], scope: Scope, *, path: str) -> PlanEntry:
     url = reverse("dashboard:plan", args=[row["id"]])
     css = "ring--red" if row["needs_you"] else "ring--amber" if row["paused"] else ""
     name = f"{row['ref']} {row['title']}".strip()
-    return PlanEntry(url + scope.query, url == path, name, row["over"], row["total"], css)
+    return PlanEntry(url + scope.query, url == path, name, row["met"], row["total"], css)
 
 
 def entry_of(place: Place, scope: Scope, numbers: dict[str, Any], *, current: str) -> Entry:

@@ -10,7 +10,7 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard import badges, filters, offers, pips, task_words, words
+from dashboard import badges, filters, offers, pips, task_words, waves, words
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
 
@@ -21,6 +21,7 @@ register.filter("whole_duration", words.whole_duration)
 register.filter("monogram", words.monogram)
 register.filter("offers", offers.offers)
 register.filter("pips", pips.pips)
+register.filter("key_of", waves.key_of)
 
 
 @register.simple_tag
@@ -124,6 +125,11 @@ def log_moment(at: datetime, now: datetime) -> SafeString:
 def short(id: Any) -> str:
     """The end of an id: its beginning is a time, which neighbours share."""
     return f"…{str(id)[-8:]}"
+
+
+@register.filter
+def short_of(ref: str, plan: str) -> str:
+    return waves.short_of(ref, plan=plan)
 
 
 @register.filter

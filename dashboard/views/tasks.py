@@ -81,7 +81,7 @@ def detail(request: HtmxRequest, task_id: UUID) -> HttpResponse:
         "live_key": key,
         "now": now,
         "title": f"{str(row)[:60]} · Task",
-        "heading": f"…{str(row.pk)[-8:]}",
+        "heading": row.ref or f"…{str(row.pk)[-8:]}",
         "crumbs": [CRUMB],
         "row": row,
         "due": due(row, now=now),

@@ -70,8 +70,8 @@ def test_a_line_says_how_far_its_plan_got_and_whether_it_needs_somebody(
     page = browser.get(URL)
     text = words(page)
     assert text.index("04-01") < text.index("03-01 Ledger")  # newest first
-    assert "Active 03-01 03-01 Ledger 1/6 tasks are over 1 needs you 1 Running 2 Blocked" in text
-    bar = "1 of 6 over, Done 1, Running 1, Needs you 1, Blocked 2, Queued 1"
+    assert "Active 03-01 03-01 Ledger 1/6 tasks finished 1 needs you 1 Running 2 Blocked" in text
+    bar = "1 of 6 finished, Done 1, Running 1, Needs you 1, Blocked 2, Queued 1"
     assert f'aria-label="{bar.partition(", ")[2]}"' in html(page)
     assert f'href="/escalations/{Escalation.objects.get().pk}/"' in html(page)
     assert 'aria-label="gemini"' in html(page)
