@@ -1,0 +1,105 @@
+"""Plans in a browser: whole in every theme and width, stopped by key, imported, kept current."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger.models import Agent, Plan
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.dashboard.worked import claimed, failed, make_plan
+
+HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
+FILE = f"""ref: 07-01
+title: "{HOSTILE}"
+tasks:
+  - title: "{HOSTILE}"
+    agent: coder
+    verify: {{command: "echo '{"x" * 200}'"}}
+  - {{title: Then, agent: coder, needs: task-1}}
+"""
+
+
+@pytest.fixture
+def plan(coder: Agent, now: datetime) -> Plan:
+    """One with something in every picture, of words that try to get out of them."""
+    at = now - timedelta(minutes=4)
+    tasks = [(HOSTILE, []), ("Second", [1]), ("Third", []), ("Fourth", [3, 1]), ("Fifth", [])]
+    plan, ids = make_plan("03-01", tasks, title=HOSTILE, objective=HOSTILE * 3, agent=coder, now=at)
+    failed(coder, ids[0], now=at, message=HOSTILE * 5)
+    failed(coder, ids[2], now=at, message=HOSTILE * 5)
+    claimed(coder, ids[4], now=at)
+    return plan
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/plans/", "/plans/?show=paused", "{plan}", "{plan}?ask=abort",
+                                  "/plans/import/"])  # fmt: skip
+def test_a_page_is_whole(
+    visit: Callable[..., Visitor], plan: Plan, path: str, scheme: str, width: int
+) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path.format(plan=f"/plans/{plan.pk}/"))
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+    assert page.title() != "owned"
+
+
+def test_one_is_stopped_by_its_key(visit: Callable[..., Visitor], plan: Plan) -> None:
+    """From the sidebar to the list by G P, from there with J and Enter, then A."""
+    visitor = visit()
+    page = visitor.sign_in()
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    page.wait_for_url("**/plans/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/plans/{plan.pk}/")
+    page.keyboard.press("a")
+    dialog = page.locator("#abort-dialog")
+    expect(dialog).to_contain_text("1 task runs")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.keyboard.press("a")
+    dialog.locator("input[name=reason]").fill("wrong branch")
+    dialog.get_by_role("button", name="Abort 03-01").click()
+    expect(page.locator("#toasts")).to_contain_text("Aborted.")
+    expect(page.locator("#history")).to_contain_text("mara aborted it")
+    assert Plan.objects.get().state == "aborted"
+
+
+def test_an_open_page_hears_of_a_task(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    plan, (id,) = make_plan("03-01", [("One", [])], agent=coder, now=now)
+    visitor = visit()
+    page = visitor.sign_in()
+    page.goto(f"{visitor.url}/plans/{plan.pk}/")
+    expect(page.locator(f"#task-{id} .st")).to_have_text("Queued")
+    claimed(coder, id, now=now)
+    expect(page.locator(f"#task-{id} .st")).to_have_text("Running")
+    expect(page.locator("#progress")).to_contain_text("1 runs")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_plan_is_imported(visit: Callable[..., Visitor], coder: Agent, width: int) -> None:
+    visitor = visit(width=width)
+    page = visitor.sign_in()
+    page.goto(f"{visitor.url}/plans/import/")
+    page.set_input_files(
+        "#import-file", {"name": "plan.yaml", "mimeType": "text/yaml", "buffer": FILE.encode()}
+    )
+    page.get_by_role("button", name="Show what it does").click()
+    expect(page.locator("#diff")).to_contain_text("2 tasks are made")
+    expect(page.locator("#danger")).to_contain_text("run on its agents’ machines")
+    assert overflow(page) == 0 and axe_findings(page) == []
+    assert not Plan.objects.exists()
+    page.get_by_role("button", name="Import 07-01").click()
+    expect(page.locator("#toasts")).to_contain_text("Imported: 2 added.")
+    assert visitor.complaints == [] and page.title() != "owned"
+    assert Plan.objects.get().title.startswith("<script>")
