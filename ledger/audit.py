@@ -99,6 +99,39 @@ CHECKS: dict[str, tuple[str, str]] = {
             and not exists (select from ledger_attempt a
                 where a.id = t.current_attempt and a.outcome is null)""",
     ),
+    "place": (
+        "{ref} of run {run} stands in plan {plan}, which is at run {now}",
+        """select t.id, t.ref, t.run, p.ref as plan, p.run as now
+            from ledger_task t join ledger_plan p on p.id = t.plan_id
+            where t.run > p.run or t.project_id <> p.project_id
+                or t.ref !~ ('^' || replace(p.ref, '.', '[.]') || ':task-[0-9]+$')""",
+    ),
+    "ref": (
+        "{ref} is current {count} times",
+        """select p.id, t.ref, count(*) as count
+            from ledger_plan p join ledger_task t on t.plan_id = p.id
+            where t.replaced_by_id is null group by p.id, t.ref having count(*) > 1""",
+    ),
+    "replaced": (
+        "is {state} though another took its place",
+        f"""select id, state from ledger_task
+            where replaced_by_id is not null and state not in ({OVER})""",
+    ),
+    "needs of a plan": (
+        "waits for {ref}, which another took the place of",
+        f"""select t.id, coalesce(n.ref, n.id::text) as ref from ledger_task t
+            join ledger_need d on d.task_id = t.id join ledger_task n on n.id = d.need_id
+            where t.state not in ({OVER}) and n.replaced_by_id is not null
+                and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
+                and not exists (select from ledger_deadletter l
+                    where l.task_id = n.id and l.closed_as = 'dismissed')""",
+    ),
+    "aborted plan": (
+        "is {state} in a plan that was aborted",
+        f"""select t.id, t.state from ledger_task t join ledger_plan p on p.id = t.plan_id
+            where p.aborted_at is not null and t.state not in ('{TaskState.RUNNING}', {OVER})
+                and t.created_at <= p.aborted_at""",
+    ),
     "breaker": (
         "blocks tasks of an agent whose breaker is {state}",
         """select b.agent_id as id, b.state from ledger_breaker b where b.state = 'closed'

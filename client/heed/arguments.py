@@ -124,6 +124,41 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", metavar="COMMAND", nargs="+", help="what to run")
 
 
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    part = verbs.add_parser("import", help="bring a plan from a file, or bring it up to date")
+    part.add_argument("file", metavar="FILE", help="JSON or YAML; - reads it from stdin")
+    part.add_argument("--dry-run", action="store_true", help="say what would change")
+    part.add_argument(
+        "--mode",
+        choices=["create", "merge", "replace"],
+        help="what to do with a changed plan: refuse it, add and update, also abort what is gone",
+    )
+    part.add_argument("--register", action="store_true", help="make agents that are new")
+    part.add_argument(
+        "--allow-missing-needs", action="store_true", help="wait for plans that are yet to come"
+    )
+    part.add_argument("--json", action="store_true", help="print the whole answer")
+    part = verbs.add_parser("status", help="print a plan and its tasks")
+    part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
+    part.add_argument("--json", action="store_true", help="print the whole answer")
+    for verb, does in {
+        "pause": "let no more of its tasks begin",
+        "resume": "let them begin again",
+        "abort": "stop it; what is done stays done",
+    }.items():
+        part = verbs.add_parser(verb, help=does)
+        part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
+        part.add_argument("--reason", metavar="TEXT")
+    part = verbs.add_parser("restart", help="run once more what is not done")
+    part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
+    part.add_argument(
+        "--carry-over",
+        metavar="TIME",
+        help="what was begun at or after it goes on with its attempts",
+    )
+
+
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     """It needs no arguments of its own."""
 
@@ -137,6 +172,7 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "claim": ("Start the agent's next task; prints the attempt's id.", _add_claim),
     "report": ("End an attempt; prints what becomes of the task.", _add_report),
     "run": ("Run a command as an attempt at a task.", _add_run),
+    "plan": ("Import a plan of tasks, follow it, stop it.", _add_plan),
     "doctor": ("Say whether URL, token and server are well.", _add_doctor),
 }
 

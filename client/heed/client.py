@@ -18,8 +18,10 @@ from heed.groups import (
     Agents,
     AsyncAgents,
     AsyncInstructions,
+    AsyncPlans,
     AsyncTasks,
     Instructions,
+    Plans,
     Tasks,
 )
 from heed.models import Claimed
@@ -57,6 +59,7 @@ class Client(Performs):
         self.retries = retries
         self.instructions = Instructions(self)
         self.tasks = Tasks(self)
+        self.plans = Plans(self)
         self.agents = Agents(self)
         self._http: httpx2.Client | None = None
         self._opening = Lock()
@@ -148,6 +151,7 @@ class AsyncClient(AsyncPerforms):
         self.retries = retries
         self.instructions = AsyncInstructions(self)
         self.tasks = AsyncTasks(self)
+        self.plans = AsyncPlans(self)
         self.agents = AsyncAgents(self)
         self._http: httpx2.AsyncClient | None = None
 

@@ -32,6 +32,9 @@ class Call(Generic[T]):
     params: Mapping[str, str] = field(default_factory=dict)
     # Set on calls that create something: the same key goes with every try.
     idempotency_key: str | None = None
+    # of a body that is text
+    media: str = "text/plain"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def new_key() -> str:
@@ -80,10 +83,11 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
         "Accept": "application/json",
         "Authorization": f"Bearer {settings.token}",
         "User-Agent": f"heed-python/{__version__}",
+        **call.headers,
     }
     if call.body is not None:
         plain = isinstance(call.body, str)
-        headers["Content-Type"] = "text/plain; charset=utf-8" if plain else "application/json"
+        headers["Content-Type"] = f"{call.media}; charset=utf-8" if plain else "application/json"
     if call.idempotency_key is not None:
         headers["Idempotency-Key"] = call.idempotency_key
     return headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, overload
 
-from heed import calls, tasks
+from heed import calls, plans, tasks
 from heed.core import Call
 from heed.models import Acked, Instruction
 from heed.verbs import AsyncListing, AsyncPerforms, AsyncVerb, Listing, Performs, Verb
@@ -117,6 +117,30 @@ class AsyncTasks(AsyncGroup):
     report = AsyncVerb(tasks.report)
     exit = AsyncVerb(tasks.exit)
     release = AsyncVerb(tasks.release)
+
+
+class Plans(Group):
+    import_file = Verb(plans.import_file)
+    import_text = Verb(plans.import_text)
+    get = Verb(plans.get)
+    list = Listing(plans.plans)
+    rename = Verb(plans.rename)
+    pause = Verb(plans.pause)
+    resume = Verb(plans.resume)
+    abort = Verb(plans.abort)
+    restart = Verb(plans.restart)
+
+
+class AsyncPlans(AsyncGroup):
+    import_file = AsyncVerb(plans.import_file)
+    import_text = AsyncVerb(plans.import_text)
+    get = AsyncVerb(plans.get)
+    list = AsyncListing(plans.plans)
+    rename = AsyncVerb(plans.rename)
+    pause = AsyncVerb(plans.pause)
+    resume = AsyncVerb(plans.resume)
+    abort = AsyncVerb(plans.abort)
+    restart = AsyncVerb(plans.restart)
 
 
 def _refuse_words_on_a_list(outcome: str | None, note: str | None) -> None:

@@ -119,6 +119,10 @@ class Task(Value):
     """A unit of work for one agent."""
 
     id: str
+    ref: str | None = None
+    plan: str | None = None
+    run: int | None = None
+    needs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     title: str = ""
     type: str = ""
     state: str = ""
@@ -151,6 +155,67 @@ class Task(Value):
     @property
     def is_final(self) -> bool:
         return self.state in {"done", "failed", "skipped", "aborted"}
+
+
+@dataclass(frozen=True)
+class Plan(Value):
+    """A set of tasks with an order, known by its ref; `counts` says how many are in each state."""
+
+    id: str | None = None
+    ref: str = ""
+    title: str = ""
+    objective: str = ""
+    state: str = ""
+    run: int = 1
+    tasks: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    version: int = 0
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    paused_at: datetime | None = None
+    aborted_at: datetime | None = None
+    completed_at: datetime | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in {"completed", "aborted"}
+
+
+@dataclass(frozen=True)
+class PlanTask(Value):
+    """A task as its plan shows it; `needs` are refs."""
+
+    id: str | None = None
+    ref: str = ""
+    run: int = 1
+    title: str = ""
+    type: str = ""
+    agent: str = ""
+    state: str = ""
+    blocked_reason: str | None = None
+    priority: int = 0
+    attempts: int = 0
+    attempt_limit: int = 0
+    retry_count: int = 0
+    needs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+
+
+@dataclass(frozen=True)
+class PlanWithTasks(Value):
+    """A plan and its tasks, in their order; an agent sees its own."""
+
+    plan: Plan = field(metadata={"read": Plan.read})
+    tasks: tuple[PlanTask, ...] = field(default=(), metadata={"read": PlanTask.read_all})
+
+
+@dataclass(frozen=True)
+class ImportedPlan(PlanWithTasks):
+    """What an import did: `diff` names the refs that were added, changed, left, aborted."""
+
+    warnings: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    diff: Json = field(default_factory=dict)
+    unchanged: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,16 @@ def tasks(
     agent: str | None = None,
     type: str | None = None,
     q: str | None = None,
+    plan: str | None = None,
+    ref: str | None = None,
 ) -> Call[Page[Task]]:
-    """Tasks, newest first; `state` is one state or several, `q` a part of the title."""
+    """Tasks, newest first.
+
+    `state` is one state or several, `q` a part of the title, `plan` a plan's ref or id.
+    """
     states = state if state is None or isinstance(state, str) else ",".join(state)
-    params = given({"state": states, "agent": agent, "type": type, "q": q, "limit": str(PAGE)})
+    asked = {"state": states, "agent": agent, "type": type, "q": q, "plan": plan, "ref": ref}
+    params = given({**asked, "limit": str(PAGE)})
     return Call("GET", "/v1/tasks", page_of(Task.read), params=params)
 
 

@@ -44,6 +44,7 @@ WHY = {
     "no_task": "No task waits",
     "breaker_open": "The agent's circuit breaker is open",
     "agent_paused": "The agent is paused",
+    "plan_paused": "The plan is paused",
 }
 # A report that cannot be delivered is tried again for as long.
 PATIENCE_S = 300.0

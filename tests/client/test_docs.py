@@ -27,7 +27,7 @@ def test_every_option_of_the_others_is_in_the_guide(run: Run, command: str) -> N
 
 def test_every_command_is_in_the_guide(run: Run) -> None:
     commands = re.findall(r"^    ([a-z]+) ", run("--help").out, re.MULTILINE)
-    assert len(commands) == 9
+    assert len(commands) == 10
     for command in commands:
         assert f"heed {command}" in GUIDE
 

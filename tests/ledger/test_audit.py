@@ -7,9 +7,10 @@ import pytest
 from django.core.management import call_command
 
 from ledger import audit
-from ledger.models import Agent, Attempt, DeadLetter, Task
+from ledger.models import Agent, Attempt, DeadLetter, Plan, Task
 from retries import leases, reports
 from tests.factories import MINUTE, NOW, make_instruction
+from tests.ledger.test_plan_import import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
@@ -58,3 +59,27 @@ def test_what_does_not_add_up_is_named(agent: Agent) -> None:
             f"running {ids['runs']}: runs without a live attempt",
         ]
     )
+
+
+def test_plans_that_do_not_add_up_are_named(agent: Agent) -> None:
+    plan = imported({}, {"needs": "task-1"}, {}).plan
+    assert list(audit.audit()) == []
+    one, two, three = Task.objects.order_by("pk")
+    Task.objects.filter(pk=one.pk).update(replaced_by=three)
+    Task.objects.filter(pk=two.pk).update(run=2)
+    Task.objects.filter(pk=three.pk).update(ref="03-02:task-3")
+    Plan.objects.update(aborted_at=NOW)
+    found = [str(each) for each in audit.audit()]
+    assert sorted(found) == sorted(
+        [
+            f"place {two.pk}: 03-01:task-2 of run 2 stands in plan 03-01, which is at run 1",
+            f"place {three.pk}: 03-02:task-3 of run 1 stands in plan 03-01, which is at run 1",
+            f"replaced {one.pk}: is queued though another took its place",
+            f"needs of a plan {two.pk}: waits for 03-01:task-1, which another took the place of",
+            f"aborted plan {one.pk}: is queued in a plan that was aborted",
+            f"aborted plan {two.pk}: is blocked in a plan that was aborted",
+            f"aborted plan {three.pk}: is queued in a plan that was aborted",
+        ]
+    )
+    Task.objects.filter(pk=two.pk).update(ref="03-02:task-3", run=plan.run + 1)
+    assert f"ref {plan.pk}: 03-02:task-3 is current 2 times" in map(str, audit.audit())

@@ -1,0 +1,123 @@
+"""What the command `heed plan` does: import, status, pause, resume, abort, restart."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from heed.client import Client
+from heed.models import ImportedPlan, Plan, PlanTask
+from heed.problems import HeedError
+from heed.terminal import OK, note, pretty, say, text_of, wrong_usage
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Runs one of the verbs of `heed plan`."""
+    return VERBS[args.verb](args)
+
+
+def bring(args: argparse.Namespace) -> int:
+    """Prints what became of each task, and the plan's id at the end."""
+    options = {
+        "mode": args.mode,
+        "dry_run": args.dry_run or None,
+        "register": args.register or None,
+        "allow_missing_needs": args.allow_missing_needs or None,
+    }
+    with Client(args.url) as heed:
+        if args.file == "-":
+            done = heed.plans.import_text(text_of("-"), **options)
+        else:
+            try:
+                done = heed.plans.import_file(args.file, **options)
+            except OSError as error:
+                raise wrong_usage(f"{args.file} can't be read: {error.strerror}.") from error
+            except UnicodeDecodeError as error:
+                raise wrong_usage(f"{args.file} is not UTF-8 text.") from error
+    for warning in done.warnings:
+        note(warning)
+    if args.json:
+        say(pretty(done.raw))
+        return OK
+    for line in changes(done):
+        say(line)
+    if done.unchanged:
+        note("The plan is there already, just like this.")
+    elif done.dry_run:
+        note("Nothing of it was kept: it was a dry run.")
+    say(done.plan.id or done.plan.ref)
+    return OK
+
+
+def changes(done: ImportedPlan) -> list[str]:
+    """A line for each task that is not as before."""
+    diff = done.diff
+    lines = [f"added      {ref}" for ref in diff.get("added", ())]
+    for ref, names in diff.get("changed", {}).items():
+        lines.append(f"changed    {ref}  {', '.join(names)}")
+    for what in ("untouched", "aborted"):
+        lines += [f"{what:10} {ref}" for ref in diff.get(what, ())]
+    return lines
+
+
+def status(args: argparse.Namespace) -> int:
+    """Prints the plan and a line for each of its tasks."""
+    with Client(args.url) as heed:
+        found = heed.plans.get(id_of(heed, args.ref))
+    if args.json:
+        say(pretty(found.raw))
+        return OK
+    say(headline(found.plan))
+    for task in found.tasks:
+        say(line_of(task))
+    return OK
+
+
+def headline(plan: Plan) -> str:
+    counts = ", ".join(f"{count} {state}" for state, count in plan.counts.items() if count)
+    return " ".join(f"{plan.ref} {plan.title} {plan.state}, run {plan.run}: {counts}".split())
+
+
+def line_of(task: PlanTask) -> str:
+    why = f" ({task.blocked_reason})" if task.blocked_reason else ""
+    tried = f" attempt {task.attempts} of {task.attempt_limit}" if task.attempts else ""
+    needs = f" needs {', '.join(task.needs)}" if task.needs and task.state == "blocked" else ""
+    return f"  {task.ref:16} {task.state}{why}{tried}{needs}  {task.title}".rstrip()
+
+
+def turn(args: argparse.Namespace) -> int:
+    """Pauses, resumes, aborts or restarts a plan; prints how it stands then."""
+    with Client(args.url) as heed:
+        id = id_of(heed, args.ref)
+        if args.verb == "restart":
+            plan = heed.plans.restart(id, carry_over=args.carry_over)
+        else:
+            plan = getattr(heed.plans, args.verb)(id, reason=args.reason)
+    say(headline(plan))
+    return OK
+
+
+def id_of(heed: Client, ref: str) -> str:
+    """The id of the plan of that ref; an id stands for itself."""
+    if len(ref) == 36:
+        return ref
+    for plan in heed.plans.list(ref=ref):
+        if plan.id:
+            return plan.id
+    raise HeedError(
+        f"There is no plan {ref} that this token may see.",
+        status=404,
+        code="not_found",
+        title="There is no such thing",
+        hint="`heed plan import` brings it.",
+    )
+
+
+VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "import": bring,
+    "status": status,
+    "pause": turn,
+    "resume": turn,
+    "abort": turn,
+    "restart": turn,
+}

@@ -1,0 +1,107 @@
+"""Plans in the Python client and the command, on a real server."""
+
+import json
+from pathlib import Path
+
+import pytest
+from heed import Client, HeedError
+
+from tests.client.conftest import Run
+from tests.serving import Heed
+
+YAML = """ref: 03-01
+title: Planner ids
+agent: coder
+tasks:
+  - title: Create the error
+    action: Add it
+  - title: Use it
+    needs: [task-1]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(YAML)
+    return path
+
+
+def test_a_plan_from_its_file_to_its_end(
+    producer: Client, agent_client: Client, file: Path
+) -> None:
+    done = producer.plans.import_file(file)
+    plan = done.plan
+    assert (plan.ref, plan.state, plan.tasks, plan.counts["queued"]) == ("03-01", "active", 2, 1)
+    assert done.diff["added"] == ["03-01:task-1", "03-01:task-2"] and not done.warnings
+    assert done.tasks[1].needs == ("03-01:task-1",)
+    assert producer.plans.import_text(YAML).unchanged
+    assert [each.id for each in producer.plans.list(ref="03-01", state=["active"])] == [plan.id]
+    assert plan.id
+    assert producer.plans.pause(plan.id, reason="lunch").state == "paused"
+    assert agent_client.tasks.claim().reason == "plan_paused"
+    producer.plans.resume(plan.id)
+    for number in (1, 2):
+        (claim,) = agent_client.tasks.claim()
+        assert claim.task.ref == f"03-01:task-{number}" and claim.task.plan == plan.id
+        agent_client.tasks.report(claim.attempt.id, "success")
+    now = producer.plans.get(plan.id)
+    assert [each.state for each in now.tasks] == ["done", "done"]
+    assert producer.plans.rename(plan.id, "Ids", version=now.plan.version).title == "Ids"
+    with pytest.raises(HeedError) as raised:
+        producer.plans.rename(plan.id, "x", version=1)
+    assert raised.value.code == "version_mismatch"
+
+
+def test_a_plan_is_stopped_and_started_anew(producer: Client, agent_client: Client) -> None:
+    plan = producer.plans.import_text(YAML, media="application/yaml").plan
+    assert plan.id
+    with pytest.raises(HeedError) as raised:
+        producer.plans.restart(plan.id)
+    assert raised.value.code == "invalid_transition"
+    assert producer.plans.abort(plan.id).is_over
+    again = producer.plans.restart(plan.id, carry_over=plan.created_at)
+    assert (again.run, again.state) == (2, "active")
+
+
+def test_what_is_wrong_in_a_file_is_said_with_its_place(producer: Client) -> None:
+    with pytest.raises(HeedError) as raised:
+        producer.plans.import_text(YAML.replace("task-1", "task-9"))
+    assert raised.value.code == "unknown_dependency"
+    assert raised.value.errors[0]["pointer"] == "/tasks/1/needs/0"
+
+
+def test_the_command(run: Run, heed_server: Heed, file: Path) -> None:
+    env = {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
+    refused = run("plan", "import", str(file), env=env)
+    assert refused.status == 1 and "No agent is called 'coder'" in refused.err
+    dry = run("plan", "import", str(file), "--register", "--dry-run", env=env)
+    added = "added      03-01:task-1\nadded      03-01:task-2\n"
+    assert (dry.status, dry.out) == (0, f"{added}03-01\n") and "dry run" in dry.err
+    made = run("plan", "import", "-", "--register", stdin=YAML, env=env)
+    assert made.out.startswith(added) and len(made.out.splitlines()[-1]) == 36
+    assert "just like this" in run("plan", "import", str(file), env=env).err
+    file.write_text(YAML.replace("Use it", "Use it well"))
+    changed = run("plan", "import", str(file), env=env)
+    assert changed.status == 1 and "1 changed" in changed.err
+    merged = run("plan", "import", str(file), "--mode", "merge", env=env)
+    assert merged.out.startswith("changed    03-01:task-2  title\n")
+    shown = run("plan", "status", "03-01", env=env).out.splitlines()
+    assert shown[0] == "03-01 Planner ids active, run 1: 1 queued, 1 blocked"
+    assert shown[2].split() == [
+        "03-01:task-2",
+        "blocked",
+        "(dependency)",
+        "needs",
+        "03-01:task-1",
+        *["Use", "it", "well"],
+    ]
+    assert " paused, run 1" in run("plan", "pause", "03-01", "--reason", "x", env=env).out
+    assert " active, run 1" in run("plan", "resume", "03-01", env=env).out
+    assert " aborted, run 1" in run("plan", "abort", "03-01", env=env).out
+    assert " active, run 2" in run("plan", "restart", "03-01", env=env).out
+    whole = json.loads(run("plan", "status", "03-01", "--json", env=env).out)
+    assert whole["plan"]["run"] == 2
+    unknown = run("plan", "status", "09-09", env=env)
+    assert unknown.status == 1 and "There is no plan 09-09" in unknown.err
+    assert run("plan", "import", str(file.parent / "none.yaml"), env=env).status == 2

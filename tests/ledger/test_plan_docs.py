@@ -1,0 +1,36 @@
+"""docs/plans.md: its example can be imported, and its tables name what the reader knows."""
+
+import re
+
+import pytest
+from django.conf import settings
+
+from ledger import planfile
+from ledger.models import Agent, Task
+from ledger.planfile.canonical import PLAN_KEYS, TASK_KEYS
+from retries import plans
+from tests.factories import NOW
+from tests.ledger.test_plan_import import imported
+
+pytestmark = pytest.mark.django_db
+GUIDE = (settings.BASE_DIR / "docs" / "plans.md").read_text()
+
+
+def test_the_example_can_be_imported(agent: Agent) -> None:
+    text = GUIDE.partition("```yaml\n")[2].partition("```")[0]
+    imported({}, {}, {}, ref="02-05")
+    read = planfile.parse(text.encode(), media="application/yaml")
+    done = plans.import_plan(agent.project, read.plan, register=True, now=NOW)
+    assert [row["need_refs"] for row in done.tasks] == [
+        ["02-05:task-1", "02-05:task-2", "02-05:task-3"],
+        ["03-01:task-1"],
+        ["02-05:task-3", "03-01:task-1", "03-01:task-2"],
+    ]
+    assert Task.objects.filter(plan=done.plan, state="blocked").count() == 3
+
+
+@pytest.mark.parametrize(("table", "known"), [("of the plan", PLAN_KEYS), ("of a task", TASK_KEYS)])
+def test_the_tables_name_every_key(table: str, known: tuple[str, ...]) -> None:
+    rows = GUIDE.partition(f"| {table} |")[2].partition("\n\n")[0]
+    told = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", rows, re.M))))
+    assert told == set(known)
