@@ -127,6 +127,23 @@ def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
         run(TASKS, count=due, state="retry", attempts=1, due="-1 day")
 
 
+def plans(count: int, tasks: int) -> None:
+    """Plans of so many tasks each, every third of which begins a chain of three."""
+    from ledger.models import Plan, Project
+    from ledger.planfile import canonical
+    from retries.plans import import_plan
+
+    project = Project.objects.get(name="default")
+    first = Plan.objects.count() + 1
+    for number in range(first, first + count):
+        asked = [
+            {"agent": f"agent-{n % 7 + 1:05}", **({"needs": f"task-{n}"} if n % 3 else {})}
+            for n in range(tasks)
+        ]
+        file = canonical({"ref": f"01-{number}", "title": f"Plan {number}", "tasks": asked})
+        import_plan(project, file)
+
+
 def person(name: str) -> None:
     """An operator who can sign in."""
     from django.contrib.auth.models import User
@@ -182,6 +199,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "events": events,
     "many": many,
     "month": month,
+    "plans": plans,
     "person": person,
     "settle": settle,
     "tasks": tasks,

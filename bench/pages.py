@@ -1,4 +1,4 @@
-"""Every page at 200,000 instructions and a million events: its queries, its time, a poll's time."""
+"""Every page at 200,000 instructions, a million events and 200 plans: queries, time, a poll's time."""
 
 import json
 import subprocess
@@ -11,6 +11,8 @@ from config.places import PROJECT
 
 INSTRUCTIONS = 200_000
 AGENTS = 60
+PLANS = 200
+MOST_TASKS = 500  # of the last plan
 PERSON = "mara"
 VISITS = 60
 MOST_QUERIES, PAGE_MS, POLL_MS = 15, 60, 3
@@ -22,6 +24,8 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
         url,
         ("agents", {"count": AGENTS}),
         ("month", {"count": INSTRUCTIONS}),
+        ("plans", {"count": PLANS, "tasks": 12}),
+        ("plans", {"count": 1, "tasks": MOST_TASKS}),
         ("person", {"name": PERSON}),
         ("settle", {}),
     )

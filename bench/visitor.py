@@ -21,9 +21,10 @@ PAGES = {
     "instructions of an agent": "/instructions/?q=agent:agent-00007",
     "agents": "/agents/",
     "activity": "/activity/",
+    "plans": "/plans/",
     "escalations": "/escalations/",
 }
-POLLED = ("overview", "instructions", "agents", "activity", "escalations")
+POLLED = ("overview", "instructions", "agents", "activity", "escalations", "plans")
 LIVE_KEY = re.compile(r'data-since="([^"]+)"')
 
 
@@ -78,13 +79,16 @@ def browser(name: str) -> Get:
 
 def one_of_each() -> dict[str, str]:
     """The page of one thing of each sort."""
-    from ledger.models import Agent, Instruction
+    from ledger.models import Agent, Instruction, Plan
 
     instruction = Instruction.objects.order_by("-id")[100:101].get()
     agent = Agent.objects.order_by("name")[:1].get()
+    large, plan = Plan.objects.order_by("-id")[:2]
     return {
         "an instruction": f"/instructions/{instruction.pk}/",
         "an agent": f"/agents/{agent.pk}/",
+        "a plan": f"/plans/{plan.pk}/",
+        "a plan of 500 tasks": f"/plans/{large.pk}/",
     }
 
 

@@ -59,9 +59,8 @@ QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by
 
 def plans(show: str, text: str, project: Project | None) -> QuerySet[Plan]:
     """Those in a state, or all; each word of the text stands in ref or title."""
-    rows = of_project(Plan.objects.all(), project)
-    if show in STANDS:
-        rows = rows.in_state(show)
+    rows = Plan.objects.in_state(show) if show in STANDS else Plan.objects.all()
+    rows = of_project(rows, project)
     for word in text.split():
         rows = rows.filter(Q(ref__icontains=word) | Q(title__icontains=word))
     return rows

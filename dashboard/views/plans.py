@@ -153,7 +153,7 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     )
     failed = Counter(each.task for each in failures)
     open_ones = [each for each in questions if each.state == EscalationState.OPEN]
-    asked = {each.task_id for each in open_ones}
+    asked = {each.task_id for each in open_ones if each.task_id}
     lines = plan_lines.lines(plan, tasks, links, now=now)
     waves = plan_lines.in_waves(lines, links)
     found = progress.patterns(failures, {task.pk: task.ref for task in tasks})
@@ -175,7 +175,7 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
         ),
         "waiting": waiting_for(asked, links, lines),
         "question": open_ones[0] if open_ones else None,
-        "question_key": lines[open_ones[0].task_id].key if open_ones else "",
+        "question_key": next((lines[each.task_id].key for each in open_ones if each.task_id), ""),
         "open_questions": len(open_ones),
         "figures": progress.figures(tally, tasks, failed, len(questions), len(open_ones)),
         "flow": flow(tasks, failed),
