@@ -1,6 +1,6 @@
 """The lines of a plan's page (pure): each task with what it needs and what it waits for now."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,7 @@ from uuid import UUID
 from dashboard import due
 from dashboard.answers import Answer
 from dashboard.badges import task_badge
-from dashboard.waves import MET, Link, in_the_way, key_of, natural, short_of, waves
+from dashboard.waves import MET, Link, Mark, key_of, natural, short_of, waves
 from dashboard.words import duration
 from ledger.models import Plan
 from ledger.models.plan import PlanState
@@ -19,7 +19,7 @@ State = TaskState
 
 # a chain, or more waves than this: told apart they would say nothing
 MOST_WAVES = 8
-SHOWN = 150
+SHOWN = 100
 NAMED = 2
 NOTED = (State.FAILED, State.ABORTED, State.ESCALATED)
 STUCK = {State.FAILED: "failed", State.ABORTED: "was aborted"}
@@ -42,38 +42,27 @@ class Line:
     needs: list[Needed]
     now: Answer
 
-    @property
-    def tip(self) -> str:
-        """What a cell of the head says."""
-        state = task_badge(self.row.state).label.lower()
-        number = f"{self.row.attempts}/{self.row.attempt_limit}"
-        return f"{self.key}, {state}|{str(self.row).replace('|', '/')} {number}"
-
-    @property
-    def label(self) -> str:
-        return f"{self.key}, {task_badge(self.row.state).label}: {self.row}"
-
-    @property
-    def icon(self) -> str:
-        return task_badge(self.row.state).icon
-
 
 @dataclass(frozen=True, slots=True)
 class Wave:
     """Tasks that can run side by side; number 0 where waves are not told apart."""
 
     number: int
-    lines: list[Line]
+    marks: list[Mark]
 
 
 def lines(
-    plan: Plan, tasks: Sequence[Any], links: Sequence[Link], *, now: datetime
+    plan: Plan,
+    rows: Iterable[Any],
+    links: Sequence[Link],
+    held: Mapping[UUID, list[Link]],
+    *,
+    now: datetime,
 ) -> dict[UUID, Line]:
-    """A line for each task, in the order of their refs."""
+    """A line for each of these tasks; `held` is what really is in their way."""
     needs: dict[UUID, list[Link]] = {}
     for link in sorted(links, key=lambda link: natural(link.ref)):
         needs.setdefault(link.task, []).append(link)
-    held = in_the_way(tasks, links)
     return {
         row.pk: Line(
             row,
@@ -81,7 +70,7 @@ def lines(
             [needed(link, plan.ref) for link in needs.get(row.pk, [])],
             waits(row, plan, held.get(row.pk, []), now=now),
         )
-        for row in sorted(tasks, key=lambda row: natural(row.ref))
+        for row in rows
     }
 
 
@@ -134,26 +123,27 @@ def named(link: Link, plan: str) -> str:
     return key_of(link.ref) if link.ref.startswith(f"{plan}:") else link.ref
 
 
-def in_waves(lines: dict[UUID, Line], links: Iterable[Link]) -> list[Wave]:
-    """The lines by wave; in one without a number where waves would say nothing."""
-    found: dict[int, list[Line]] = {}
-    for id, wave in waves(list(lines), links).items():
-        found.setdefault(wave, []).append(lines[id])
-    if 1 < len(found) <= MOST_WAVES and len(found) < len(lines):
+def in_waves(marks: Sequence[Mark], links: Iterable[Link]) -> list[Wave]:
+    """The tasks by wave; in one without a number where waves would say nothing."""
+    wave_of = waves([mark.pk for mark in marks], links)
+    found: dict[int, list[Mark]] = {}
+    for mark in marks:
+        found.setdefault(wave_of[mark.pk], []).append(mark)
+    if 1 < len(found) <= MOST_WAVES and len(found) < len(marks):
         return [Wave(number, found[number]) for number in sorted(found)]
-    return [Wave(0, [line for number in sorted(found) for line in found[number]])]
+    return [Wave(0, [mark for number in sorted(found) for mark in found[number]])]
 
 
-def by_attempts(lines: dict[UUID, Line]) -> list[Wave]:
+def by_attempts(marks: Sequence[Mark]) -> list[Wave]:
     """The same, those that took the most attempts first."""
-    return [Wave(0, sorted(lines.values(), key=lambda line: -line.row.attempts))]
+    return [Wave(0, sorted(marks, key=lambda mark: -mark.attempts))]
 
 
 def cut(found: list[Wave]) -> list[Wave]:
-    """As many lines as a page can bear."""
+    """As many tasks as a page can bear."""
     left, kept = SHOWN, []
     for wave in found:
         if left > 0:
-            kept.append(Wave(wave.number, wave.lines[:left]))
-        left -= len(wave.lines)
+            kept.append(Wave(wave.number, wave.marks[:left]))
+        left -= len(wave.marks)
     return kept

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,8 +31,8 @@ from django.urls import reverse
 
 from dashboard import feed
 from dashboard.progress import Failed, Tally
-from dashboard.selectors import CountOf, hash_of, of_project
-from dashboard.waves import MET, Link
+from dashboard.selectors import CountOf, hash_of, of_project, title_of
+from dashboard.waves import MET, Link, Mark, natural
 from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, Page, oldest_first, page, when
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
@@ -156,8 +156,26 @@ def one(plan_id: UUID) -> Plan | None:
     return rows.first()
 
 
-def tasks(plan: Plan) -> list[Any]:
-    """Its current tasks with what their lines show, without their heavy columns."""
+def marks(plan: Plan) -> list[Mark]:
+    """Its current tasks, in the order of their refs."""
+    rows = Task.objects.current().filter(plan=plan).order_by("id")
+    found = rows.values_list(
+        "pk",
+        "ref",
+        title_of(),
+        "state",
+        "blocked_reason",
+        "attempts",
+        "attempt_limit",
+        "run",
+        "created_at",
+        "agent__name",
+    )
+    return sorted((Mark(*row) for row in found[:MOST_TASKS]), key=lambda each: natural(each.ref))
+
+
+def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
+    """These tasks of it with what their lines show, without their heavy columns."""
     attempts = Attempt.objects.filter(task=OuterRef("pk"))
     took = ExpressionWrapper(
         Coalesce("ended_at", Now(), output_field=DateTimeField()) - F("started_at"),
@@ -166,8 +184,7 @@ def tasks(plan: Plan) -> list[Any]:
     worked = attempts.order_by().values("task").annotate(s=Sum(took)).values("s")
     heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
     rows = (
-        Task.objects.current()
-        .filter(plan=plan)
+        Task.objects.filter(pk__in=ids)
         .select_related("agent__breaker", "dead_letter")
         .defer(*heavy)
         .annotate(
@@ -179,7 +196,7 @@ def tasks(plan: Plan) -> list[Any]:
             lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         )
     )
-    found = [oldest_first(row) for row in rows.order_by("id")[:MOST_TASKS]]
+    found = [oldest_first(row) for row in rows]
     for row in found:
         row.plan = plan
     return found

@@ -3,13 +3,49 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from dashboard.badges import task_badge
 from ledger.states import BlockedReason, TaskState
 
 MET = (TaskState.DONE, TaskState.SKIPPED)
 NUMBER = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """As much of a task as the pictures of its plan need: one may have 500."""
+
+    pk: UUID
+    ref: str
+    title: str
+    state: str
+    blocked_reason: str | None
+    attempts: int
+    attempt_limit: int
+    run: int
+    created_at: datetime
+    agent: str
+
+    @property
+    def key(self) -> str:
+        return key_of(self.ref)
+
+    @property
+    def label(self) -> str:
+        return f"{self.key}, {task_badge(self.state).label}: {self.title}"
+
+    @property
+    def tip(self) -> str:
+        number = f"{self.attempts}/{self.attempt_limit}"
+        state = task_badge(self.state).label.lower()
+        return f"{self.key}, {state}|{self.title.replace('|', '/')} {number}"
+
+    @property
+    def icon(self) -> str:
+        return task_badge(self.state).icon
 
 
 @dataclass(frozen=True, slots=True)

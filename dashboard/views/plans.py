@@ -17,10 +17,11 @@ from dashboard.flow import flow
 from dashboard.plan_offers import PLAN_OFFERS, plan_offers
 from dashboard.rendering import HtmxRequest
 from dashboard.shell import Scope, project_named, scope_of
-from dashboard.waves import Link, in_the_way
+from dashboard.waves import Link, Mark, in_the_way
 from ledger.models import Plan
 from ledger.models.plan import STANDS
 from ledger.states import TaskState
+from retries.models import Escalation
 from retries.states import EscalationState
 
 State = TaskState
@@ -146,18 +147,14 @@ def line_of(row: Any) -> Line:
 
 def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     """How far it got, its tasks in their order, what went wrong, what happened, its runs before."""
-    tasks, links = planned.tasks(plan), planned.links(plan.pk)
+    marks, links = planned.marks(plan), planned.links(plan.pk)
     failures, questions = planned.failures(plan.pk), planned.questions(plan.pk)
-    tally = progress.Tally(
-        Counter(task.state for task in tasks), Counter(task.agent.name for task in tasks)
-    )
+    tally = progress.Tally(Counter(m.state for m in marks), Counter(m.agent for m in marks))
     failed = Counter(each.task for each in failures)
-    open_ones = [each for each in questions if each.state == EscalationState.OPEN]
-    asked = {each.task_id for each in open_ones if each.task_id}
-    lines = plan_lines.lines(plan, tasks, links, now=now)
-    waves = plan_lines.in_waves(lines, links)
-    found = progress.patterns(failures, {task.pk: task.ref for task in tasks})
+    found = progress.patterns(failures, {mark.pk: mark.ref for mark in marks})
     history, activity = planned.told(plan.pk)
+    open_ones = [each for each in questions if each.state == EscalationState.OPEN]
+    held = in_the_way(marks, links)
     return {
         "tally": tally,
         "agents": tally.agents.most_common(),
@@ -166,23 +163,14 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
         "to_abort": tally.total - tally.over - tally.states[State.RUNNING],
         "to_restart": tally.total - tally.states[State.DONE],
         "run_started_at": min(
-            (task.created_at for task in tasks if task.run == plan.run), default=plan.created_at
+            (mark.created_at for mark in marks if mark.run == plan.run), default=plan.created_at
         ),
         "sentence": progress.sentence(tally),
         "lasted": progress.lasted(plan, now=now),
-        "needs_you": progress.needs_you(
-            line.row for line in lines.values() if line.row.pk in asked
-        ),
-        "waiting": waiting_for(asked, links, lines),
-        "question": open_ones[0] if open_ones else None,
-        "question_key": next((lines[each.task_id].key for each in open_ones if each.task_id), ""),
-        "open_questions": len(open_ones),
-        "figures": progress.figures(tally, tasks, failed, len(questions), len(open_ones)),
-        "flow": flow(tasks, failed),
-        "cells": waves if len(lines) <= CELLS_SHOWN else [],
-        "waves": plan_lines.cut(plan_lines.by_attempts(lines) if by_attempts else waves),
-        "by_attempts": by_attempts,
-        "shown": min(len(lines), plan_lines.SHOWN),
+        **asked_about(marks, open_ones, held),
+        "figures": progress.figures(tally, marks, failed, len(questions), len(open_ones)),
+        "flow": flow(marks, failed),
+        **in_order(plan, marks, links, held, by_attempts=by_attempts, now=now),
         "patterns": found,
         "failure_count": len(failures),
         "alike": progress.alike(found),
@@ -192,13 +180,46 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     }
 
 
+def asked_about(
+    marks: list[Mark], questions: list[Escalation], held: dict[UUID, list[Link]]
+) -> dict[str, Any]:
+    """The open questions, the first one to answer, and how many tasks wait for them in the end."""
+    asked = {each.task_id for each in questions}
+    first = questions[0] if questions else None
+    return {
+        "question": first,
+        "question_key": next((m.key for m in marks if first and m.pk == first.task_id), ""),
+        "open_questions": len(questions),
+        "needs_you": progress.needs_you(mark for mark in marks if mark.pk in asked),
+        "waiting": sum(any(link.need in asked for link in found) for found in held.values()),
+    }
+
+
+def in_order(
+    plan: Plan,
+    marks: list[Mark],
+    links: list[Link],
+    held: dict[UUID, list[Link]],
+    *,
+    by_attempts: bool,
+    now: datetime,
+) -> dict[str, Any]:
+    """Every task as a cell, and the lines of as many as a page can bear, wave by wave."""
+    waves = plan_lines.in_waves(marks, links)
+    shown = plan_lines.cut(plan_lines.by_attempts(marks) if by_attempts else waves)
+    ids = [mark.pk for wave in shown for mark in wave.marks]
+    lines = plan_lines.lines(plan, planned.tasks(plan, ids), links, held, now=now)
+    return {
+        "cells": waves if len(marks) <= CELLS_SHOWN else [],
+        "waves": [
+            (wave.number, [lines[m.pk] for m in wave.marks if m.pk in lines]) for wave in shown
+        ],
+        "by_attempts": by_attempts,
+        "shown": len(ids),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Former:
     run: planned.Run
     bar: progress.Bar
-
-
-def waiting_for(asked: set[UUID], links: list[Link], lines: dict[UUID, plan_lines.Line]) -> int:
-    """How many tasks wait, at once or in the end, for the ones that a person is asked about."""
-    held = in_the_way((line.row for line in lines.values()), links)
-    return sum(any(link.need in asked for link in found) for found in held.values())
