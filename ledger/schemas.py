@@ -909,6 +909,7 @@ class ImportQuery(Schema):
     register_: bool = Field(
         False, alias="register", description="make agents known that are not yet"
     )
+    agent: str = Field("", description="for the tasks for which the file names none")
     allow_missing_needs: bool = Field(
         False, description="wait for plans and tasks that nobody has imported yet"
     )

@@ -127,7 +127,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     part = verbs.add_parser("import", help="bring a plan from a file, or bring it up to date")
-    part.add_argument("file", metavar="FILE", help="JSON or YAML; - reads it from stdin")
+    part.add_argument(
+        "file", metavar="FILE", help="JSON, YAML, XML or Markdown; - reads it from stdin"
+    )
+    part.add_argument("--agent", metavar="NAME", help="for tasks for which the file names none")
     part.add_argument("--dry-run", action="store_true", help="say what would change")
     part.add_argument(
         "--mode",

@@ -20,6 +20,7 @@ def bring(args: argparse.Namespace) -> int:
     """Prints what became of each task, and the plan's id at the end."""
     options = {
         "mode": args.mode,
+        "agent": args.agent,
         "dry_run": args.dry_run or None,
         "register": args.register or None,
         "allow_missing_needs": args.allow_missing_needs or None,

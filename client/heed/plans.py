@@ -15,7 +15,13 @@ from heed.models import ImportedPlan, Page, Plan, PlanWithTasks
 Mode = Literal["create", "merge", "replace"]
 
 # by the end of a file's name; anything else is looked at by the server
-MEDIA = {".json": "application/json", ".yaml": "application/yaml", ".yml": "application/yaml"}
+MEDIA = {
+    ".json": "application/json",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".xml": "application/xml",
+    ".md": "text/markdown",
+}
 ANY = "text/plain"
 
 
@@ -23,6 +29,8 @@ class ImportOptions(TypedDict, total=False):
     """How a plan is imported; the rest is left to the server."""
 
     mode: Mode | None
+    # for the tasks for which the file names none
+    agent: str | None
     dry_run: bool | None
     register: bool | None
     allow_missing_needs: bool | None
@@ -50,8 +58,8 @@ def import_text(
 ) -> Call[ImportedPlan]:
     """Imports a plan, all of it or nothing; the same plan again changes nothing.
 
-    Options: mode (what to do with a changed plan: merge or replace), dry_run, register,
-    allow_missing_needs.
+    Options: mode (what to do with a changed plan: merge or replace), agent (for tasks for which
+    the file names none), dry_run, register, allow_missing_needs.
     """
     params = {name: _query(value) for name, value in given(options).items()}
     key = idempotency_key or new_key()

@@ -11,6 +11,7 @@ from ledger.planfile.model import (
     MOST_TASKS,
     PLAN_REF,
     TASK_REF,
+    TITLE_LENGTH,
     BadRef,
     DependencyCycle,
     DuplicateRef,
@@ -50,8 +51,10 @@ KINDS: dict[type, str] = {
 }
 
 
-def canonical(found: Any, *, order: str = PARALLEL) -> PlanFile:
-    """The plan in `found`, the mapping of api.md §8.2; `order` is the default of its format.
+def canonical(found: Any, *, order: str = PARALLEL, agent: str = "") -> PlanFile:
+    """The plan in `found`, the mapping that docs/plans.md tells of.
+
+    `order` is the default of its format, `agent` is for tasks for which it names none.
 
     Raises Invalid, BadRef, DuplicateRef, UnknownNeed and DependencyCycle, each with a pointer.
     """
@@ -68,13 +71,14 @@ def canonical(found: Any, *, order: str = PARALLEL) -> PlanFile:
     if not 1 <= len(listed) <= MOST_TASKS:
         raise Invalid("/tasks", f"A plan has 1 to {MOST_TASKS} tasks; this one has {len(listed)}.")
     defaults = {name: found[name] for name in DEFAULTS if found.get(name) is not None}
+    defaults.setdefault("agent", agent)
     tasks = [task_of(each, n, plan=ref, defaults=defaults) for n, each in enumerate(listed)]
     check_refs(tasks)
     if order == SEQUENTIAL:
         tasks = in_sequence(tasks)
     plan = PlanFile(
         ref=ref,
-        title=short(of(found, "title", str, ""), "/title", 200),
+        title=short(of(found, "title", str, ""), "/title", TITLE_LENGTH),
         objective=short(of(found, "objective", str, ""), "/objective", OBJECTIVE_LENGTH),
         wave=maybe(found, "wave", int, ""),
         needs=needs_of(found, "", plan=ref),
@@ -100,7 +104,7 @@ def task_of(found: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> Pl
         ref=f"{plan}:{task_ref(of(given, 'ref', str, f'task-{n + 1}', at), at, plan=plan)}",
         agent=agent,
         type=of(given, "type", str, AUTO, at),
-        title=short(of(given, "title", str, "", at), f"{at}/title", 200),
+        title=short(of(given, "title", str, "", at), f"{at}/title", TITLE_LENGTH),
         priority=of(given, "priority", int, 0, at),
         needs=needs_of(given, at, plan=plan),
         payload=payload_of(given, at),

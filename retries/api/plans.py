@@ -34,6 +34,22 @@ tasks:
   - title: Use it everywhere
     needs: [task-1]
 """
+XML = """<plan ref="03-01" agent="coder">
+  <tasks>
+    <task id="1"><name>Create the error</name><action>Add it and use it</action></task>
+  </tasks>
+</plan>
+"""
+MARKDOWN = """---
+phase: 03-ids
+plan: 01
+agent: coder
+---
+<task type="auto">
+  <name>Create the error</name>
+  <verify><automated>npm test</automated></verify>
+</task>
+"""
 CONTENT: dict[str, Any] = {
     "application/json": {
         "schema": {"type": "object"},
@@ -44,6 +60,8 @@ CONTENT: dict[str, Any] = {
         },
     },
     "application/yaml": {"schema": {"type": "string"}, "example": EXAMPLE},
+    "application/xml": {"schema": {"type": "string"}, "example": XML},
+    "text/markdown": {"schema": {"type": "string"}, "example": MARKDOWN},
 }
 
 
@@ -57,12 +75,12 @@ CONTENT: dict[str, Any] = {
     },
 )
 def plans_import(request: KnownRequest, asked: Query[schemas.ImportQuery]) -> HttpResponse:
-    """Import a plan: a file of JSON or YAML, all of it or nothing.
+    """Import a plan: a file of JSON, YAML, XML or Markdown, all of it or nothing.
 
     The same file again changes nothing. What it holds is run on the agents' machines: whoever may
     import plans can do there what the agents can.
     """
-    read = planfile.parse(request.body, media=request.content_type or "")
+    read = planfile.parse(request.body, media=request.content_type or "", agent=asked.agent)
 
     def work() -> tuple[int, Any]:
         done = decided.import_plan(

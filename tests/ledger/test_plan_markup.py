@@ -1,0 +1,251 @@
+"""Plans in XML and in Markdown: strict, and as people and models write them."""
+
+from typing import Any
+
+import pytest
+
+from ledger import planfile
+from ledger.planfile.model import BadRef
+from ledger.refusals import Invalid
+
+XML = """<?xml version="1.0"?>
+<plan ref="03-01" title="Ids" agent="coder" needs="02-05" max_attempts="5">
+  <objective>Ids that hold</objective>
+  <tasks>
+    <task id="1" type="auto">
+      <name>Create</name>
+      <files>src/a.ts, src/b.ts</files>
+      <action>Use &lt;T&gt; and <![CDATA[a && b]]></action>
+      <verify command="npm test">All pass</verify>
+      <done>It is there</done>
+    </task>
+    <task id="task-2" agent="reviewer" needs="02-05:task-2"><name>Review</name></task>
+  </tasks>
+</plan>
+"""
+
+WILD = """---
+phase: 03-planner-ids
+plan: 07
+type: execute
+wave: 2
+depends_on: ["03-06", 02-05-errors, "04"]
+files_modified: [src/Id.ts]
+autonomous: false
+---
+
+# Planner ids that hold
+
+<objective>
+Make ids a type of their own.
+</objective>
+
+<context>
+@docs/adr.md
+</context>
+
+<tasks>
+
+<task type="auto">
+  <name>Task 1: Create the type</name>
+  <files>src/Id.ts, src/index.ts</files>
+  <action>
+Write `Map<string, T>` where a < b && c > d; <Provider> stays.
+
+```xml
+<task type="auto">
+  <name>Not a task</name>
+</task>
+<!DOCTYPE html>
+```
+  </action>
+  <verify>
+```bash
+npm test -- Id
+```
+  </verify>
+  <done>
+- Empty ids are refused
+- Null is refused
+  </done>
+</task>
+
+<task type="checkpoint:decision" gate="blocking">
+  <decision>Which form?</decision>
+  <context>UUIDs are long.</context>
+  <options>
+    <option id="uuid">
+      <name>UUIDs</name>
+      <pros>Known</pros>
+      <cons>Long</cons>
+    </option>
+    <option id="short"><name>Eight letters</name></option>
+  </options>
+  <resume-signal>Select: uuid or short</resume-signal>
+</task>
+
+<task type="auto" tdd="true">
+  <name>Task 3: Use it</name>
+  <behavior>No &amp; more</behavior>
+  <action>Use it everywhere.</action>
+  <verify>
+    <automated>npm run lint && npm test</automated>
+  </verify>
+  <done>Lint is clean</done>
+</task>
+
+<task type="auto">
+  <name>Task 4: Tell</name>
+  <action>Write it down.</action>
+  <verify>Run `grep -c Id README.md`</verify>
+</task>
+
+<task type="auto">
+  <name>Task 5: Look</name>
+  <verify>It looks good, says `npm test`, and
+`npm run lint` agrees.</verify>
+</task>
+
+</tasks>
+
+<verification>
+- [ ] npm test
+</verification>
+"""
+
+
+def read(text: str, media: str = "", agent: str = "") -> planfile.Parsed:
+    return planfile.parse(text.encode(), media=media, agent=agent)
+
+
+def payloads(text: str, **more: Any) -> list[dict[str, Any]]:
+    return [task.payload for task in read(text, **more).plan.tasks]
+
+
+@pytest.mark.parametrize("media", ["application/xml", "text/xml", ""])
+def test_strict_xml(media: str) -> None:
+    parsed = read(XML, media)
+    one, two = parsed.plan.tasks
+    assert (parsed.plan.ref, parsed.plan.title, parsed.plan.needs) == ("03-01", "Ids", ("02-05",))
+    assert parsed.plan.objective == "Ids that hold" and parsed.warnings == ()
+    assert one.payload == {
+        "action": "Use <T> and a && b",
+        "files": ["src/a.ts", "src/b.ts"],
+        "done": ["It is there"],
+        "verify": {"text": "All pass", "command": "npm test", "source": "declared"},
+    }
+    assert (one.agent, two.agent, two.max_attempts) == ("coder", "reviewer", 5)
+    assert two.needs == ("02-05:task-2", "03-01:task-1")  # in order, as nothing else is said
+
+
+def test_xml_that_is_not_well_formed_is_read_by_its_lines() -> None:
+    broken = XML.replace("&lt;T&gt;", "List<T>").replace(
+        '<task id="task-2" agent="reviewer" needs="02-05:task-2"><name>Review</name></task>',
+        '<task id="task-2">\n<name>Review</name>\n</task>',
+    )
+    parsed = read(broken)
+    assert [task.title for task in parsed.plan.tasks] == ["Create", "Review"]
+    assert parsed.plan.tasks[0].payload["action"] == "Use List<T> and a && b"
+    assert parsed.plan.ref == "03-01" and "in line 8" in parsed.warnings[0]
+
+
+def test_a_plan_in_markdown_as_it_occurs() -> None:
+    """A scanner for what strict XML refuses: two tasks of three in the wild."""
+    parsed = read(WILD, "text/markdown", agent="coder")
+    plan = parsed.plan
+    assert (plan.ref, plan.title, plan.wave) == ("03-07", "Planner ids that hold", 2)
+    assert plan.objective == "Make ids a type of their own."
+    assert plan.needs == ("03-06", "02-05", "03-04")
+    titles = [task.title for task in plan.tasks]
+    assert titles == [
+        "Task 1: Create the type",
+        "",
+        "Task 3: Use it",
+        "Task 4: Tell",
+        "Task 5: Look",
+    ]
+    assert [task.needs for task in plan.tasks][1:3] == [("03-07:task-1",), ("03-07:task-2",)]
+    one, two, three = (task.payload for task in plan.tasks[:3])
+    assert "a < b && c > d; <Provider> stays." in one["action"]
+    assert "Not a task" in one["action"] and one["action"].endswith("```")
+    assert one["done"] == ["Empty ids are refused", "Null is refused"]
+    assert two["options"] == [
+        {"name": "uuid", "title": "UUIDs", "description": "For: Known Against: Long"},
+        {"name": "short", "title": "Eight letters"},
+    ]
+    assert (two["question"], two["resume_signal"]) == ("Which form?", "Select: uuid or short")
+    assert plan.tasks[1].type == "checkpoint:decision"
+    assert three["behavior"] == "No & more" and three["tdd"] == "true"
+    (warning,) = parsed.warnings
+    assert "not well-formed XML in line 27" in warning
+    assert WILD.splitlines()[26].startswith("Write `Map<string, T>`")
+
+
+def test_only_a_declared_command_is_one() -> None:
+    """A command in prose is proposed: no agent finds it where commands are."""
+    one, _, three, four, five = payloads(WILD, agent="coder")
+    assert three["verify"] == {"command": "npm run lint && npm test", "source": "declared"}
+    assert one["verify"]["proposed_command"] == "npm test -- Id"
+    assert four["verify"] == {
+        "text": "Run `grep -c Id README.md`",
+        "proposed_command": "grep -c Id README.md",
+        "source": "proposed",
+    }
+    assert set(five["verify"]) == {"text"}
+    assert all("command" not in each["verify"] for each in (one, four, five))
+
+
+def test_markdown_is_known_by_its_tasks() -> None:
+    assert read(WILD, agent="coder").plan == read(WILD, "text/markdown", agent="coder").plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<!DOCTYPE plan [<!ENTITY a "b">]>{XML.partition("?>")[2]}',
+        XML.replace("<tasks>", "<!ENTITY x 'y'><tasks>"),
+        WILD.replace("<objective>", "<!doctype html>\n<objective>"),
+    ],
+)
+def test_a_doctype_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="no DOCTYPE"):
+        read(text, agent="coder")
+
+
+def test_what_else_is_refused() -> None:
+    with pytest.raises(Invalid, match="no task in it"):
+        read("<plan ref='03-01'/>", agent="coder")
+    with pytest.raises(Invalid, match="Say which agent"):
+        read(WILD)
+    with pytest.raises(BadRef) as refused:
+        read(WILD.replace('"04"', "somewhere else"), agent="coder")
+    assert refused.value.more["errors"][0]["pointer"] == "/depends_on/2"
+    with pytest.raises(BadRef):
+        read(WILD.replace("phase: 03-planner-ids\nplan: 07\n", ""), agent="coder")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<task>\n" + "<verify><automated>\n" * 40_000,
+        "<task>\n<options>\n" + "<option>" * 100_000,
+        "<objective>\n" * 80_000 + "<task>\n",
+        "<task " + "a" * 900_000 + ">",
+        "<a>" * 100_000,
+        "<task>\n" * 100_000,
+        "\n" * 900_000 + "x",
+        "<task>\n<action>\n" + "x</action>\ny\n" * 60_000,
+        "<task>\n<action>" + "<![CDATA[" * 100_000,
+        "# " + "# " * 400_000 + "x\n<task>",
+        "---\n" + "a: `" * 200_000,
+    ],
+)
+def test_hostile_text_costs_no_more_time(text: str) -> None:
+    from time import perf_counter
+
+    started = perf_counter()
+    for media in ("application/xml", "text/markdown"):
+        with pytest.raises(Exception) as refused:
+            read(text, media, agent="coder")
+        assert type(refused.value).__module__.startswith("ledger."), refused.value
+    assert perf_counter() - started < 20
