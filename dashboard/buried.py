@@ -6,9 +6,10 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
+from dashboard.keyset import Page, page
 from dashboard.selectors import CountOf, any_of, hash_of, named, of_project
 from dashboard.task_filters import ANY, ERRORS, LETTER_STATES, TaskQuery
-from dashboard.work import HEAVY, OUTCOMES_SHOWN, Page, page
+from dashboard.work import HEAVY, OUTCOMES_SHOWN
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.remembered import figure
 from ledger.states import TaskState
@@ -70,7 +71,7 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
     )
 
 
-def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page:
+def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of them with what its lines show, without their heavy columns."""
     found = page(with_extras(rows).defer("payload", *HEAVY_OF_TASKS), before=before, after=after)
     for row in found.rows:

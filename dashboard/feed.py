@@ -20,8 +20,9 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Trim
 
-from dashboard import event_filters
+from dashboard import event_filters, keyset
 from dashboard.event_filters import EventQuery
+from dashboard.keyset import Page
 from dashboard.plan_words import told_of_plan
 from dashboard.selectors import named, of_project, title_of
 from dashboard.told import About, Told, told
@@ -29,7 +30,6 @@ from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Plan, Project, Task
 from retries.models import Escalation
 
-PAGE = 40
 SNIPPET = 240
 DATA_SHOWN = 4000  # characters
 NEW_COUNTED = 100
@@ -44,15 +44,6 @@ class Line:
     told: Told
     agent: str
     linked: str  # the name of the page that shows the subject, or nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A stretch of the journal, newest first, and whether there is more on either side."""
-
-    lines: list[Line]
-    newer: UUID | None
-    older: UUID | None
 
 
 def events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
@@ -84,26 +75,9 @@ def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
     return list(rows.values_list("pk", flat=True))
 
 
-def page(rows: QuerySet[Event], *, before: UUID | None, after: UUID | None) -> Page:
+def page(rows: QuerySet[Event], *, before: UUID | None, after: UUID | None) -> Page[Line]:
     """The events next to a place."""
-    found = stretch(rows, before=before, after=after)
-    if after and len(found) <= PAGE:  # less than a whole page is newer: that is the first page
-        after, found = None, stretch(rows, before=None, after=None)
-    more = len(found) > PAGE
-    found = found[-PAGE:] if after else found[:PAGE]
-    if not found:
-        return Page([], None, None)
-    newer = found[0].pk if before or (after and more) else None
-    older = found[-1].pk if after or more else None
-    return Page(lines(found), newer, older)
-
-
-def stretch(rows: QuerySet[Event], *, before: UUID | None, after: UUID | None) -> list[Event]:
-    """One more than a page holds, newest first."""
-    if after:
-        return list(shown(rows.filter(id__gt=after).order_by("id"))[: PAGE + 1])[::-1]
-    rows = rows.filter(id__lt=before) if before else rows
-    return list(shown(rows.order_by("-id"))[: PAGE + 1])
+    return keyset.page(shown(rows), before=before, after=after).told(lines)
 
 
 class Brief(Func):

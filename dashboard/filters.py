@@ -114,11 +114,9 @@ def parse(text: str) -> Query:
         elif key == "ack":
             bounds |= ack_bounds(match["value"], problems)
         else:
-            names = values_of(match["value"], key, problems)
+            names = values_of(match["value"], key, CLOSED.get(key, ()), problems)
             found[key] = merged(found.get(key, Values()), names, unwanted=bool(match["minus"]))
-    if len(words) > MOST_WORDS:
-        problems.append(f"Only the first {MOST_WORDS} words are looked for.")
-    ids = tuple(each for each in map(as_id, words) if each)
+    ids, rest = ids_and_words(words, problems)
     return Query(
         text=text,
         agent=found.get("agent", Values()),
@@ -128,23 +126,32 @@ def parse(text: str) -> Query:
         ack_over=bounds.get(">"),
         ack_under=bounds.get("<"),
         ids=ids,
-        words=tuple(word for word in words if word and not as_id(word))[:MOST_WORDS],
+        words=rest,
         problems=tuple(problems),
     )
 
 
-def values_of(value: str, key: str, problems: list[str]) -> tuple[str, ...]:
-    """The values of a key; notes those that the key does not know."""
-    names = [value[1:-1]] if value.startswith('"') and value.endswith('"') else value.split(",")
-    names = [name for name in names if name]
-    if key not in CLOSED:
-        return tuple(names)
-    known = CLOSED[key]
+def values_of(value: str, key: str, known: tuple[str, ...], problems: list[str]) -> tuple[str, ...]:
+    """The values of a key; where only some are `known`, the others become problems."""
+    quoted = len(value) > 1 and value.startswith('"') and value.endswith('"')
+    names = [value[1:-1]] if quoted else [name for name in value.split(",") if name]
+    if not known:
+        return tuple(filter(None, names))
     names = [name.lower() for name in names]
     for name in names:
         if name not in known:
             problems.append(f"There is no {key} “{name}”: it is one of {', '.join(known)}.")
     return tuple(name for name in names if name in known)
+
+
+def ids_and_words(
+    found: list[str], problems: list[str]
+) -> tuple[tuple[uuid.UUID, ...], tuple[str, ...]]:
+    """What is looked for beside the keys: ids, and so many words."""
+    if len(found) > MOST_WORDS:
+        problems.append(f"Only the first {MOST_WORDS} words are looked for.")
+    ids = tuple(each for each in map(as_id, found) if each)
+    return ids, tuple(word for word in found if word and not as_id(word))[:MOST_WORDS]
 
 
 def merged(before: Values, names: tuple[str, ...], *, unwanted: bool) -> Values:

@@ -30,10 +30,11 @@ from django.db.models.functions import Coalesce, JSONObject, Left, Now
 from django.urls import reverse
 
 from dashboard import feed
+from dashboard.keyset import Page, page
 from dashboard.progress import Failed, Tally
 from dashboard.selectors import CountOf, hash_of, of_project, title_of
 from dashboard.waves import MET, Link, Mark, natural
-from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, Page, oldest_first, page, when
+from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, oldest_first, when
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
 from ledger.remembered import figure
@@ -59,14 +60,14 @@ QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by
 
 def plans(show: str, text: str, project: Project | None) -> QuerySet[Plan]:
     """Those in a state, or all; each word of the text stands in ref or title."""
-    rows = Plan.objects.in_state(show) if show in STANDS else Plan.objects.all()
-    rows = of_project(rows, project)
+    every = Plan.objects.in_state(show) if show in STANDS else Plan.objects.all()
+    rows = of_project(every, project)
     for word in text.split():
         rows = rows.filter(Q(ref__icontains=word) | Q(title__icontains=word))
     return rows
 
 
-def listed(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> Page:
+def listed(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of plans, newest first, each with its `tally` and how many questions are open."""
     shown = rows.select_related("project").defer(*HEAVY_OF_PLANS)
     found = page(

@@ -25,11 +25,12 @@ from django.db.models import Value as V
 from django.db.models.functions import Coalesce, Left, NullIf
 from django.utils import timezone
 
-from dashboard import filters
+from dashboard import filters, keyset
 from dashboard.answers import AHEAD_CAP
 from dashboard.charts import LATENCY_EDGES
 from dashboard.filters import Query
 from dashboard.forecast import Clock, Forecast, forecast
+from dashboard.keyset import PAGE, Page
 from ledger import journal, sql, statistics
 from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.remembered import figure
@@ -38,7 +39,6 @@ from ledger.statistics import Statistics
 
 State = InstructionState
 
-PAGE = 40
 SNIPPET = 240
 WINDOW = timedelta(hours=24)
 EVENTS_SHOWN = 200
@@ -204,15 +204,6 @@ class Line:
     queue_busy: bool  # whether anything waits in its agent's queue
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A stretch of the list, newest first, and whether there is more on either side."""
-
-    lines: list[Line]
-    newer: UUID | None
-    older: UUID | None
-
-
 def instructions(query: Query, project: Project | None) -> QuerySet[Instruction]:
     """Those that a query asks for."""
     rows = of_project(Instruction.objects.all(), project)
@@ -268,35 +259,11 @@ def page(
     before: UUID | None,
     after: UUID | None,
     open_id: UUID | None = None,
-) -> Page:
-    """The rows next to a place, by keyset: no page is slower than the first.
-
-    The row that is opened comes with its whole content.
-    """
+) -> Page[Line]:
+    """The rows next to a place; the one that is opened comes with its whole content."""
     rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
-    lines = list_lines(rows, before=before, after=after)
-    if after and len(lines) <= PAGE:  # less than a whole page is newer: that is the first page
-        after, lines = None, list_lines(rows, before=None, after=None)
-    more = len(lines) > PAGE
-    lines = lines[-PAGE:] if after else lines[:PAGE]
-    if not lines:
-        return Page([], None, None)
-    newer = lines[0].row.id if before or (after and more) else None
-    older = lines[-1].row.id if after or more else None
-    return Page(lines, newer, older)
-
-
-def list_lines(
-    rows: QuerySet[Instruction], *, before: UUID | None, after: UUID | None
-) -> list[Line]:
-    """One more than a page holds, newest first."""
-    if after:
-        found = list(with_extras(rows.filter(id__gt=after).order_by("id"))[: PAGE + 1])[::-1]
-    elif before:
-        found = list(with_extras(rows.filter(id__lt=before).order_by("-id"))[: PAGE + 1])
-    else:
-        found = list(with_extras(rows.order_by("-id"))[: PAGE + 1])
-    return [line_of(row) for row in found]
+    found = keyset.page(with_extras(rows), before=before, after=after)
+    return found.told(lambda rows: [line_of(row) for row in rows])
 
 
 def line_of(row: Any) -> Line:

@@ -8,7 +8,16 @@ import re
 import uuid
 from dataclasses import dataclass, field, replace
 
-from dashboard.filters import MOST_WORDS, TOKEN, Values, as_id, clean, is_about, merged, one_of
+from dashboard.filters import (
+    TOKEN,
+    Values,
+    clean,
+    ids_and_words,
+    is_about,
+    merged,
+    one_of,
+    values_of,
+)
 from dashboard.filters import tokens as tokens_of
 from ledger.states import BlockedReason, FailureType, TaskState
 
@@ -89,30 +98,16 @@ def parse(text: str, *, states: tuple[str, ...] = TASK_STATES) -> TaskQuery:
         else:
             names = values_of(match["value"], key, known.get(key, ()), problems)
             found[key] = merged(found.get(key, ANY), names, unwanted=bool(match["minus"]))
-    if len(words) > MOST_WORDS:
-        problems.append(f"Only the first {MOST_WORDS} words are looked for.")
+    ids, rest = ids_and_words(words, problems)
     return TaskQuery(
         text=text,
         **found,
         attempts_over=bounds.get(">"),
         attempts_under=bounds.get("<"),
-        ids=tuple(each for each in map(as_id, words) if each),
-        words=tuple(word for word in words if word and not as_id(word))[:MOST_WORDS],
+        ids=ids,
+        words=rest,
         problems=tuple(problems),
     )
-
-
-def values_of(value: str, key: str, known: tuple[str, ...], problems: list[str]) -> tuple[str, ...]:
-    """The values of a key; notes those that a closed key does not know."""
-    quoted = len(value) > 1 and value.startswith('"') and value.endswith('"')
-    names = [value[1:-1]] if quoted else [name for name in value.split(",") if name]
-    if not known:
-        return tuple(names)
-    names = [name.lower() for name in names]
-    for name in names:
-        if name not in known:
-            problems.append(f"There is no {key} “{name}”: it is one of {', '.join(known)}.")
-    return tuple(name for name in names if name in known)
 
 
 def bounds_of(value: str, problems: list[str]) -> dict[str, int]:

@@ -24,7 +24,8 @@ from django.db.models.functions import Coalesce
 
 from dashboard.answers import AHEAD_CAP
 from dashboard.filters import Values
-from dashboard.selectors import PAGE, any_of, hash_of, named, of_project
+from dashboard.keyset import Page, page
+from dashboard.selectors import any_of, hash_of, named, of_project
 from dashboard.task_filters import ERRORS, STATES, TaskQuery
 from ledger.models import Attempt, Failure, Need, Project, Task
 from ledger.remembered import figure
@@ -76,37 +77,6 @@ def failed_with(text: str) -> Q:
 # ---- a page of it
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A stretch of a list, newest first, and whether there is more on either side."""
-
-    rows: list[Any]
-    newer: UUID | None
-    older: UUID | None
-
-
-def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page:
-    """The rows next to a place, by keyset: no page is slower than the first."""
-    found = stretch(rows, before=before, after=after)
-    if after and len(found) <= PAGE:  # less than a whole page is newer: that is the first page
-        after, found = None, stretch(rows, before=None, after=None)
-    more = len(found) > PAGE
-    found = found[-PAGE:] if after else found[:PAGE]
-    if not found:
-        return Page([], None, None)
-    newer = found[0].pk if before or (after and more) else None
-    older = found[-1].pk if after or more else None
-    return Page(found, newer, older)
-
-
-def stretch(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> list[Any]:
-    """One more than a page holds, newest first."""
-    if after:
-        return list(rows.filter(id__gt=after).order_by("id")[: PAGE + 1])[::-1]
-    rows = rows.filter(id__lt=before) if before else rows
-    return list(rows.order_by("-id")[: PAGE + 1])
-
-
 LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
 NEED_NAME = Coalesce("need__ref", "need__title")
 UNMET = Need.objects.filter(task=OuterRef("pk")).exclude(need__state__in=MET)
@@ -136,7 +106,7 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
     return Case(When(state=state, then=Subquery(query)), output_field=DateTimeField())
 
 
-def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page:
+def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of tasks with what its lines show, without their heavy columns."""
     heavy = (
         *HEAVY,

@@ -13,12 +13,12 @@ from dashboard import buried, causes, filters, rendering, selectors, story, task
 from dashboard.access import operators_only
 from dashboard.causes import Group
 from dashboard.chosen import Asked, Chosen, asked
+from dashboard.keyset import Page
 from dashboard.offers import LETTER_OFFERS, Offer, letter_offers
 from dashboard.rendering import HtmxRequest
 from dashboard.shell import Scope, project_named, scope_of
 from dashboard.task_filters import LETTER_STATES, TaskQuery
 from dashboard.tree import size, tree
-from dashboard.work import Page
 from ledger.models import DeadLetter
 
 CRUMB = {"label": "Dead letters", "url": reverse_lazy("dashboard:deadletters")}
@@ -128,7 +128,7 @@ def listing(request: HtmxRequest, query: TaskQuery, scope: Scope) -> dict[str, A
     }
 
 
-def newest(page: Page) -> UUID | None:
+def newest(page: Page[Any]) -> UUID | None:
     return page.rows[0].pk if page.rows else None
 
 

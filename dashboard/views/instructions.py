@@ -213,10 +213,10 @@ def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) 
         "page": page,
         "entries": [
             entry(line, clock, open_id=open_id, closed=closed.urlencode(), now=now)
-            for line in page.lines
+            for line in page.rows
         ],
         "is_first": page.newer is None,
-        "nearest": [] if page.lines else nearest(query, scope),
+        "nearest": [] if page.rows else nearest(query, scope),
     }
 
 

@@ -11,9 +11,9 @@ from django.test import Client
 Part = Callable[..., HttpResponse]
 
 
-def html(response: HttpResponse) -> str:
+def html(response: HttpResponse, status: int = 200) -> str:
     """The page on one line, without entities."""
-    assert response.status_code == 200
+    assert response.status_code == status
     return re.sub(r"\s+", " ", unescape(response.content.decode()))
 
 

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import event_filters, feed, selectors
+from dashboard import event_filters, keyset, selectors
 from dashboard.event_filters import parse
 from dashboard.told import About, told
 from ledger import agents, instructions, journal, tokens
@@ -172,7 +172,7 @@ def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> N
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
     assert (
-        "“bananas”: it is one of instruction, signal, task, escalation, agent, project, token."
+        "“bananas”: it is one of instruction, signal, task, plan, escalation, agent, project, token."
         in text
     )
     assert "“agent.eaten”: it is one of agent.registered, agent.paused" in text
@@ -196,7 +196,7 @@ def test_nothing_there_and_nothing_found_are_told_apart(
 def test_pages_by_keyset(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "PAGE", 3)
+    monkeypatch.setattr(keyset, "PAGE", 3)
     for number in range(7):
         happen(at=now - timedelta(minutes=9 - number), agent=agent)
     every = [str(id) for id in Event.objects.order_by("-id").values_list("pk", flat=True)]

@@ -23,34 +23,19 @@ from ledger.states import InstructionState as State
 from ledger.tokens import Known
 from retries import breaker, claims, leases, reports
 from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, words
 from tests.dashboard.worked import MARA, SECOND, claimed, enqueued, failed, make_task
 from tests.factories import make_agent, make_project, make_token, pull, send, tick
 
 URL = "/agents/"
-Part = Callable[..., HttpResponse]
 QUESTIONS = ("", "?ask=reset", "?ask=trip", "?ask=close", "?ask=nonsense")
 HOSTILE = "<script>alert(1)</script>\u202e &amp;"
-
-
-def html(response: HttpResponse, status: int = 200) -> str:
-    assert response.status_code == status
-    return re.sub(r"\s+", " ", unescape(response.content.decode()))
-
-
-def words(response: HttpResponse) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
 
 
 def names(response: HttpResponse) -> list[str]:
     """The agents in the list."""
     found = re.findall(r'<li id="agent-.*?<bdi class="trunc">(.*?)</bdi>', html(response))
     return [unescape(name) for name in found]
-
-
-def key(response: HttpResponse) -> str:
-    found = re.search(r'data-since="([^"]+)"', response.content.decode())
-    assert found
-    return unescape(found[1])
 
 
 def seen(agent: Agent, at: datetime | None) -> None:

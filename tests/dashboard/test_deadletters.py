@@ -3,12 +3,10 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from html import unescape
-from typing import Any
+from functools import partial
 from uuid import uuid4
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from dashboard import selectors
@@ -16,45 +14,22 @@ from dashboard.causes import cause, grouped
 from dashboard.views import deadletters as page_of
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState as State
+from tests.dashboard import seen
 from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, said, words
 from tests.dashboard.worked import buried, enqueued
 from tests.factories import make_agent, make_project
 
 pytestmark = pytest.mark.django_db
 
+rows = partial(seen.rows, of="dead")
 URL = "/dead-letters/"
-Part = Callable[..., HttpResponse]
 MINUTE = timedelta(minutes=1)
 NO_MODULE = "ModuleNotFoundError: No module named 'lxml'"
 
 
-def html(response: HttpResponse) -> str:
-    assert response.status_code == 200
-    return re.sub(r"\s+", " ", unescape(response.content.decode()))
-
-
-def words(response: HttpResponse) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
-
-
-def rows(response: HttpResponse) -> list[str]:
-    return re.findall(r'<tr id="dead-([0-9a-f-]{36})"', html(response))
-
-
-def key(response: HttpResponse) -> str:
-    found = re.search(r'data-since="([^"]+)"', response.content.decode())
-    assert found
-    return unescape(found[1])
-
-
 def address(letter: DeadLetter) -> str:
     return f"{URL}{letter.pk}/"
-
-
-def said(client: Client, path: str, data: dict[str, Any]) -> str:
-    response = client.post(path, data, follow=True)
-    assert response.status_code == 200
-    return " ".join(str(message) for message in response.context["messages"])
 
 
 @pytest.fixture(autouse=True)

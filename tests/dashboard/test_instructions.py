@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 from uuid import uuid4
@@ -17,30 +18,13 @@ from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.states import InstructionState as State
 from ledger.tokens import Known
+from tests.dashboard import seen
 from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, words
 from tests.factories import make_agent, make_instruction, make_project, pull, send, tick
 
+rows = partial(seen.rows, of="ins")
 URL = "/instructions/"
-Part = Callable[..., HttpResponse]
-
-
-def html(response: HttpResponse) -> str:
-    assert response.status_code == 200
-    return re.sub(r"\s+", " ", unescape(response.content.decode()))
-
-
-def words(response: HttpResponse) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
-
-
-def rows(response: HttpResponse) -> list[str]:
-    return re.findall(r'id="ins-([0-9a-f-]{36})"', html(response))
-
-
-def key(response: HttpResponse) -> str:
-    found = re.search(r'data-since="([^"]+)"', response.content.decode())
-    assert found
-    return unescape(found[1])
 
 
 @pytest.fixture(autouse=True)

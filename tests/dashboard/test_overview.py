@@ -3,13 +3,11 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from html import unescape
 from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from django.http import HttpResponse
 from django.test import Client
 
 from dashboard import pulse, selectors
@@ -22,26 +20,11 @@ from ledger.models import Agent, Event
 from ledger.statistics import Statistics
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, words
 from tests.factories import make_agent, make_project, pull, send, tick
 
 URL = "/"
-Part = Callable[..., HttpResponse]
 NOW = datetime(2026, 11, 21, 14, 40, tzinfo=UTC)
-
-
-def html(response: HttpResponse) -> str:
-    assert response.status_code == 200
-    return re.sub(r"\s+", " ", unescape(response.content.decode()))
-
-
-def words(response: HttpResponse) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
-
-
-def key(response: HttpResponse) -> str:
-    found = re.search(r'data-since="([^"]+)"', response.content.decode())
-    assert found
-    return unescape(found[1])
 
 
 def ignored(agent: Agent, text: str, *, at: datetime) -> Escalation:

@@ -11,7 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from dashboard import progress, selectors
+from dashboard import keyset, progress, selectors
 from dashboard.flow import flow
 from dashboard.waves import Link, in_the_way, waves
 from ledger.models import Agent, Plan, Task
@@ -106,7 +106,7 @@ def test_a_plan_is_found_by_ref_and_title(browser: Client, now: datetime) -> Non
 def test_pages_go_on_by_keyset(
     browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.work.PAGE", 2)
+    monkeypatch.setattr(keyset, "PAGE", 2)
     made = [make_plan(f"01-{n}", now=now)[0] for n in range(5)]
     first = rows(browser.get(URL), "plan")
     assert first == [str(plan.pk) for plan in reversed(made[3:])]

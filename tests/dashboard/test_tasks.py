@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from html import unescape
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from dashboard import selectors
@@ -23,44 +22,21 @@ from ledger.states import Who, allowed_moves
 from ledger.tokens import Known
 from retries import breaker, reports
 from retries.models import Escalation
+from tests.dashboard import seen
 from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, said, words
 from tests.dashboard.worked import claimed, enqueued, failed, make_task
 from tests.factories import make_agent, make_project
 
 pytestmark = pytest.mark.django_db
 
+rows = partial(seen.rows, of="task")
 URL = "/tasks/"
-Part = Callable[..., HttpResponse]
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
-
-
-def html(response: HttpResponse) -> str:
-    assert response.status_code == 200
-    return re.sub(r"\s+", " ", unescape(response.content.decode()))
-
-
-def words(response: HttpResponse) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
-
-
-def rows(response: HttpResponse) -> list[str]:
-    return re.findall(r'<tr id="task-([0-9a-f-]{36})"', html(response))
-
-
-def key(response: HttpResponse) -> str:
-    found = re.search(r'data-since="([^"]+)"', response.content.decode())
-    assert found
-    return unescape(found[1])
 
 
 def address(task: Task | UUID) -> str:
     return f"{URL}{task.pk if isinstance(task, Task) else task}/"
-
-
-def said(client: Client, path: str, data: dict[str, Any]) -> str:
-    response = client.post(path, data, follow=True)
-    assert response.status_code == 200
-    return " ".join(str(message) for message in response.context["messages"])
 
 
 @pytest.fixture(autouse=True)
