@@ -148,9 +148,13 @@ def lines(found: list[Any]) -> list[Line]:
         event.data = event.shown
         waited = (event.at - event.queued_at).total_seconds() if event.queued_at else None
         about = About(event.agent or "", event.text or "", waited)
-        tell = told_of_plan if event.subject_type == "plan" else told
-        made.append(Line(event, tell(event, about), event.agent or "", linked(event)))
+        made.append(Line(event, sentence(event, about), event.agent or "", linked(event)))
     return made
+
+
+def sentence(event: Event, about: About) -> Told:
+    is_plan = event.kind.startswith("plan.")
+    return told_of_plan(event, about) if is_plan else told(event, about)
 
 
 def linked(event: Any) -> str:

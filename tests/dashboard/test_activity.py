@@ -15,6 +15,7 @@ from django.test import Client
 
 from dashboard import event_filters, keyset, selectors
 from dashboard.event_filters import parse
+from dashboard.feed import sentence
 from dashboard.told import About, told
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, person
@@ -398,7 +399,7 @@ def test_each_kind_has_its_sentence(what: Event, sentence: str) -> None:
 
 
 def test_every_kind_that_there_is_has_a_sentence() -> None:
-    untold = [kind for kind in Kind if told(event(kind), ABOUT).does == kind]
+    untold = [kind for kind in Kind if sentence(event(kind), ABOUT).does == kind]
     assert untold == []
 
 
