@@ -17,7 +17,7 @@ from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as safe
 
 from ledger.planfile.canonical import DEFAULTS, SEQUENTIAL
-from ledger.planfile.model import MOST_TASKS, PLAN_REF, TITLE_LENGTH, BadRef, pointed
+from ledger.planfile.model import MOST_TASKS, PLAN_REF, TASK_REF, TITLE_LENGTH
 from ledger.planfile.values import Found, read_yaml_text
 from ledger.refusals import Invalid
 
@@ -52,7 +52,7 @@ NAMES = {
 MOST_PARTS = 200
 MOST_OPTIONS = 50
 OPTION_LENGTH = 4000
-WHOLE = ("priority", "max_attempts", "lease_s", "timeout_s", "wave")
+WHOLE = ("priority", "max_attempts", "lease_s", "timeout_s")
 PLAN_ATTRIBUTES = ("ref", "title", "order", *DEFAULTS)
 
 
@@ -104,7 +104,7 @@ def read_xml(text: str) -> Found:
 def read_markdown(text: str) -> Found:
     """Front matter in YAML, then prose with `<task>`s in it."""
     front = FRONT.match(text)
-    head = head_of(front[1]) if front else {}
+    head, warnings = head_of(front[1]) if front else ({}, [])
     body = text[front.end() :] if front else text
     before = text[: len(text) - len(body)].count("\n")
     lines = body.splitlines()
@@ -119,6 +119,7 @@ def read_markdown(text: str) -> Found:
     except (ParseError, RecursionError) as error:
         marked = scanned(lines[first:last])
         marked.warnings.insert(0, not_strict(error, skipped=before + first - 1))
+    marked.warnings += warnings
     return found_of(head, marked)
 
 
@@ -127,10 +128,15 @@ def found_of(head: dict[str, Any], marked: Marked) -> Found:
         raise Invalid(
             "/tasks", "There is no task in it: each begins with <task …> on a line alone."
         )
-    for name in WHOLE:
+    for name in (*WHOLE, "wave"):
         if isinstance(head.get(name), str) and re.fullmatch(r"-?[0-9]{1,9}", head[name]):
             head[name] = int(head[name])
-    tasks = [task_of(node, parts, marked.warnings) for node, parts in marked.tasks]
+    names = {
+        node.attributes["id"]: f"task-{n + 1}"
+        for n, (node, _) in enumerate(marked.tasks)
+        if not own_ref(node.attributes.get("id", "task-1"))
+    }
+    tasks = [task_of(node, parts, names, marked.warnings) for node, parts in marked.tasks]
     return Found(head | {"tasks": tasks}, SEQUENTIAL, tuple(dict.fromkeys(marked.warnings)))
 
 
@@ -283,8 +289,8 @@ def attributes(text: str) -> dict[str, str]:
 # ---- what it means
 
 
-def head_of(front: str) -> dict[str, Any]:
-    """The plan's own values from its front matter; raises BadRef for what names no plan."""
+def head_of(front: str) -> tuple[dict[str, Any], list[str]]:
+    """The plan's own values from its front matter, and what could not be read of it."""
     values, texts = read_yaml_text(front)
     if not isinstance(values, dict):
         raise Invalid("", "The front matter is a list of 'name: value'.")
@@ -293,15 +299,16 @@ def head_of(front: str) -> dict[str, Any]:
     phase = str(texts.get("phase", ""))
     if "ref" in texts or "plan" in texts:
         head["ref"] = str(texts.get("ref") or ref_of(str(texts["plan"]), phase))
-    needs = []
+    needs, warnings = [], []
     for name in ("needs", "depends_on"):
         asked = texts.get(name) or []
-        for n, need in enumerate([asked] if isinstance(asked, str) else asked):
+        for need in [asked] if isinstance(asked, str) else asked:
             ref = str(need).strip() if ":" in str(need) else ref_of(str(need), phase)
-            if ":" not in ref and not PLAN_REF.fullmatch(ref):
-                raise pointed(BadRef, f"'{str(need)[:80]}' names no plan.", f"/{name}/{n}")
-            needs.append(ref)
-    return head | {"needs": needs}
+            if ":" in ref or PLAN_REF.fullmatch(ref):
+                needs.append(ref)
+            else:
+                warnings.append(f"It does not wait for '{str(need)[:80]}': that names no plan.")
+    return head | {"needs": needs}, warnings
 
 
 def ref_of(text: str, phase: str) -> str:
@@ -320,12 +327,22 @@ def ref_of(text: str, phase: str) -> str:
     return f"{short}-{text}" if short else text
 
 
-def task_of(node: Node, parts: Sequence[Node], warnings: list[str]) -> dict[str, Any]:
-    """The canonical form of one task; what it does not know goes into the payload."""
+def own_ref(id: str) -> bool:
+    """Whether an id is a ref as ours are; another one stands for the task's place."""
+    return id.isdigit() or TASK_REF.fullmatch(id.rpartition(":")[2]) is not None
+
+
+def task_of(
+    node: Node, parts: Sequence[Node], names: Mapping[str, str], warnings: list[str]
+) -> dict[str, Any]:
+    """The canonical form of one task; what it does not know goes into the payload.
+
+    `names` are the refs for ids of another form.
+    """
     task: dict[str, Any] = {}
     payload: dict[str, Any] = {}
     for name, value in node.attributes.items():
-        if name in ("id", "ref"):
+        if name == "ref" or (name == "id" and own_ref(value)):
             task["ref"] = f"task-{value}" if value.isdigit() else value
         elif name == "needs":
             task["needs"] = value.replace(",", " ").split()
@@ -351,6 +368,8 @@ def task_of(node: Node, parts: Sequence[Node], warnings: list[str]) -> dict[str,
             task[name] = "\n\n".join(filter(None, [task.get(name), part.text]))
         else:
             payload[name] = part.text
+    if "needs" in task:
+        task["needs"] = [names.get(need, need) for need in task["needs"]]
     if len(task.get("title", "")) > TITLE_LENGTH:
         warnings.append(f"A title was cut: '{task['title'][:40]}…'.")
         task["title"] = task["title"][: TITLE_LENGTH - 1] + "…"
