@@ -178,6 +178,8 @@ def marks(plan: Plan) -> list[Mark]:
 def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
     """These tasks of it with what their lines show, without their heavy columns."""
     attempts = Attempt.objects.filter(task=OuterRef("pk"))
+    # one that was restarted may go on with the attempts of the row before it
+    carried = Attempt.objects.filter(Q(task=OuterRef("pk")) | Q(task=OuterRef("carries")))
     took = ExpressionWrapper(
         Coalesce("ended_at", Now(), output_field=DateTimeField()) - F("started_at"),
         output_field=DurationField(),
@@ -190,7 +192,7 @@ def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
         .defer(*heavy)
         .annotate(
             last_outcomes=ArraySubquery(
-                attempts.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
+                carried.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
             ),
             worked=Subquery(worked),
             running_since=when(TaskState.RUNNING, LIVE.values("started_at")),

@@ -42,7 +42,6 @@ urlpatterns = [
     path("plans/", plans.index, name="plans"),
     path("plans/import/", plan_import.new, name="plan_import"),
     path("plans/<uuid:plan_id>/", plans.detail, name="plan"),
-    path("plans/<uuid:plan_id>/<slug:verb>/", plan_verbs.act, name="plan_act"),
     path("dead-letters/", deadletters.index, name="deadletters"),
     path("dead-letters/<slug:verb>/all/", deadletter_verbs.act_on_many, name="deadletters_act"),
     path("dead-letters/<uuid:letter_id>/", deadletters.detail, name="deadletter"),
@@ -54,4 +53,6 @@ urlpatterns = [
     path("escalations/", escalations.index, name="escalations"),
     path("escalations/<uuid:escalation_id>/", escalations.detail, name="escalation"),
     path("escalations/<uuid:escalation_id>/answer/", escalations.answer, name="escalation_answer"),
+    # behind every page of a plan, whatever that is called
+    path("plans/<uuid:plan_id>/<slug:verb>/", plan_verbs.act, name="plan_act"),
 ]

@@ -284,7 +284,7 @@ def test_abort_asks_first_and_says_what_it_stops(
     assert states == ["done", "aborted", "aborted", "aborted", "running", "aborted"]
     page = words(browser.get(address(plan)))
     assert "mara aborted it : wrong branch" in page
-    assert "Restart" not in page  # not before what runs has ended
+    assert "Restart…" not in page and "can be restarted once what runs has ended" in page
 
 
 @pytest.mark.parametrize("carried", [False, True])
@@ -304,6 +304,8 @@ def test_a_restart_begins_a_new_run(
     assert "Restarted as run 2." in do(browser, plan, "restart", confirmed="yes", **more)
     new = Task.objects.current().get(ref="03-01:task-2")
     assert new.pk != ids[1] and new.attempts == (1 if carried else 0)
+    pips = '<i class="f"></i><i></i>' if carried else "<i></i></span>"
+    assert pips in html(browser.get(address(plan)))
     page = words(browser.get(address(plan)))
     assert (
         "Runs before 1 Run 1" in page
