@@ -89,9 +89,11 @@ def waits(row: Any, plan: Plan, held: list[Link], *, now: datetime) -> Answer:
         case State.DONE:
             return Answer(duration(row.worked) if row.worked is not None else "")
         case State.QUEUED | State.RETRY if plan.state == PlanState.PAUSED:
-            return due.PLAN_PAUSED
+            return Answer("held", "calm", "pause")
         case State.QUEUED:
             return queued(row)
+        case State.RUNNING if not row.abort_requested_at and (row.lease_ends_at or now) >= now:
+            return Answer(duration(now - (row.running_since or now)), "calm", "beat")
         case State.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
             return behind(held, plan.ref)
     return due.due(row, now=now)
