@@ -127,6 +127,24 @@ def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
         run(TASKS, count=due, state="retry", attempts=1, due="-1 day")
 
 
+def stress_tasks(count: int) -> None:
+    """Tasks with short leases and many attempts, enqueued as a producer does."""
+    from ledger.models import Agent
+    from ledger.tasks import Spec, enqueue_many
+
+    agent = Agent.objects.select_related("project").get(name="agent-00001")
+    spec = Spec(type="bench", payload={"n": 1}, lease_s=5, max_attempts=100)
+    for first in range(0, count, 500):
+        enqueue_many([(agent, spec)] * min(500, count - first))
+
+
+def audit() -> list[str]:
+    """What does not add up in the ledger."""
+    from ledger.audit import audit
+
+    return [str(finding) for finding in audit()]
+
+
 def person(name: str) -> None:
     """An operator who can sign in."""
     from django.contrib.auth.models import User
@@ -185,6 +203,8 @@ STEPS: dict[str, Callable[..., Any]] = {
     "person": person,
     "settle": settle,
     "tasks": tasks,
+    "stress_tasks": stress_tasks,
+    "audit": audit,
     "ring": ring,
 }
 
