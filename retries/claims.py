@@ -280,8 +280,14 @@ UNBLOCK = f"""with {Known.cte}, ripe as materialized (
     order by t.id limit 1000 for update of t skip locked
 ), moved as ({
     task_to(State.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
-}), journalled as ({journal.insert("moved", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
-select id from moved"""
+}), journalled as ({
+    journal.insert(
+        "moved",
+        kind=f"'{Kind.TASK_UNBLOCKED}'",
+        subject="task",
+        data=f"jsonb_build_object('reason', '{BlockedReason.BREAKER_OPEN}')",
+    )
+}) select id from moved"""
 
 
 def unblock(*, actor: Actor, now: datetime) -> int:
