@@ -19,7 +19,7 @@ from ledger.models import Agent
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.needs import hold_current
-from ledger.redaction import redact
+from ledger.redaction import redact, titled
 from ledger.refusals import (
     Invalid,
     InvalidTransition,
@@ -239,7 +239,7 @@ def enqueue_many(
 def written(agent: Agent, spec: Spec) -> dict[str, Any]:
     """The values of a task's row: defaults are resolved now and kept."""
     heed = settings.HEED
-    (title, payload), hidden = redact((spec.title, spec.payload))
+    (title, payload), hidden = redact((titled(spec.title), spec.payload))
     attempts = heed["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
     return {
         "agent_id": str(agent.pk),
