@@ -5,7 +5,7 @@ Redact before you cut: half a secret matches no pattern.
 
 import re
 from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
@@ -33,6 +33,8 @@ UNSEEN = re.compile(
 
 def stripped(text: str) -> str:
     """`text` with its line ends as newlines, without escape sequences and unseen characters."""
+    if text.isprintable():  # all that is looked for is not
+        return text
     text = ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return UNSEEN.sub("", text)
 
@@ -185,6 +187,10 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
+# Most texts are short and hold nothing that any pattern needs: one search finds that out.
+SHORT = 256
+NEEDED = re.compile("|".join(sorted(re.escape(need) for _, needs, _ in PATTERNS for need in needs)))
+
 # Names whose values are hidden whatever they look like, once their words are told apart.
 SECRET_NAME = re.compile(
     r"passw(?:or)?d|passphrase|secret|api_?key|access_?key(?!_id)|private_?key|signing_?key"
@@ -203,7 +209,12 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(name) for name in ("dbPassword", "X-Api-Key", "tokenizer", "token_count")]
     [True, True, False, False]
     """
-    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name[:200]).lower())
+    return _is_secret_name(name[:200])
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name).lower())
     return bool(SECRET_NAME.search(words)) and not ABOUT.search(words)
 
 
@@ -244,6 +255,8 @@ def _text(text: str, found: Counter[str]) -> str:
         text = text[:LONGEST] + f"\n[… cut: {LONGEST} of {len(text)} characters kept]"
     text = stripped(text)
     lower = text.lower()
+    if len(lower) < SHORT and not NEEDED.search(lower):
+        return text
     for kind, needs, pattern in PATTERNS:
         if any(need in lower for need in needs):
             text = pattern.sub(partial(_masked, kind=kind, found=found), text)
