@@ -3,6 +3,7 @@
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
+import django.db.models.expressions
 import django.db.models.functions.datetime
 import ledger.models.fields
 from django.db import migrations, models
@@ -76,7 +77,7 @@ class Migration(migrations.Migration):
                 ('progress', models.JSONField(null=True)),
                 ('report_digest', models.BinaryField(max_length=32, null=True)),
                 ('decision', models.JSONField(null=True)),
-                ('agent', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.agent')),
+                ('agent', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.agent')),
             ],
         ),
         migrations.CreateModel(
@@ -205,7 +206,7 @@ class Migration(migrations.Migration):
                 ('completed_at', models.DateTimeField(null=True)),
                 ('agent', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.agent')),
                 ('plan', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, to='ledger.plan')),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.project')),
+                ('project', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.project')),
                 ('replaced_by', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='replaces', to='ledger.task')),
                 ('replay_of', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='replays', to='ledger.task')),
             ],
@@ -398,10 +399,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='task',
-            index=models.Index(condition=models.Q(('state', 'running')), fields=['id'], name='task_running'),
-        ),
-        migrations.AddIndex(
-            model_name='task',
             index=models.Index(condition=models.Q(('state', 'retry')), fields=['due_at'], name='task_due'),
         ),
         migrations.AddIndex(
@@ -426,39 +423,35 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'retry', 'blocked', 'escalated', 'done', 'failed', 'skipped', 'aborted'])), name='task_state_known'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL("state ~ '^(queued|running|retry|blocked|escalated|done|failed|skipped|aborted)$'", (), models.BooleanField()), name='task_state_known'),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('blocked_reason__in', ['dependency', 'dependency_skipped', 'breaker_open', 'reported']), ('blocked_reason__isnull', False), ('state', 'blocked')), models.Q(models.Q(('state', 'blocked'), _negated=True), ('blocked_reason__isnull', True)), _connector='OR'), name='task_blocked_has_reason'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL("(state = 'blocked') = (blocked_reason is not null) and blocked_reason ~ '^(dependency|dependency_skipped|breaker_open|reported)$'", (), models.BooleanField()), name='task_blocked_has_reason'),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('current_attempt__isnull', False), ('state', 'running')), models.Q(models.Q(('state', 'running'), _negated=True), ('current_attempt__isnull', True)), _connector='OR'), name='task_running_has_attempt'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL("(state = 'running') = (current_attempt is not null)", (), models.BooleanField()), name='task_running_has_attempt'),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('state__in', ('done', 'failed', 'skipped', 'aborted'))), models.Q(models.Q(('state__in', ('done', 'failed', 'skipped', 'aborted')), _negated=True), ('completed_at__isnull', True)), _connector='OR'), name='task_final_has_completed_at'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL("(state ~ '^(done|failed|skipped|aborted)$') = (completed_at is not null)", (), models.BooleanField()), name='task_final_has_completed_at'),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'retry'), _negated=True), ('due_at__isnull', False), _connector='OR'), name='task_retry_due_at'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL("state <> 'retry' or due_at is not null", (), models.BooleanField()), name='task_retry_due_at'),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('attempts__gte', 0), ('retry_count__gte', 0), ('unmet__gte', 0)), name='task_counts_positive'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL('least(unmet, retry_count, attempts, attempt_limit - attempts) >= 0', (), models.BooleanField()), name='task_counts_positive'),
         ),
         migrations.AddConstraint(
             model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('plan__isnull', True), ('ref__isnull', True), ('run__isnull', True)), models.Q(('plan__isnull', False), ('ref__isnull', False), ('run__isnull', False)), _connector='OR'), name='task_in_plan_has_ref'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL('num_nulls(plan_id, ref, run) in (0, 3)', (), models.BooleanField()), name='task_in_plan_has_ref'),
         ),
         migrations.AddConstraint(
             model_name='task',
             constraint=models.UniqueConstraint(condition=models.Q(('ref__isnull', False), ('replaced_by', None)), fields=('project', 'ref', 'run'), name='task_ref_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('attempts__lte', models.F('attempt_limit'))), name='task_within_its_budget'),
         ),
         migrations.AddConstraint(
             model_name='need',
@@ -502,7 +495,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('outcome__isnull', True)), models.Q(('ended_at__isnull', False), ('outcome__in', ['success', 'failure', 'released', 'blocked', 'escalated', 'aborted']), ('outcome__isnull', False)), _connector='OR'), name='attempt_outcome_has_ended_at'),
+            constraint=models.CheckConstraint(condition=django.db.models.expressions.RawSQL("(outcome is null) = (ended_at is null) and outcome ~ '^(success|failure|released|blocked|escalated|aborted)$'", (), models.BooleanField()), name='attempt_outcome_has_ended_at'),
         ),
         migrations.AddConstraint(
             model_name='token',
