@@ -70,6 +70,9 @@ TASK_COLUMNS = (
     "id",
     "project_id",
     "agent_id",
+    "plan_id",
+    "ref",
+    "run",
     "title",
     "type",
     "state",
@@ -141,17 +144,25 @@ def task_to(
     returning {task_columns("t")}, old.state as from_state, old.current_attempt as former_attempt"""
 
 
+# where a task goes whose needs are met: a checkpoint asks a person
+CHECKPOINT = "checkpoint:"
+READY = (
+    f"case when {{0}}.type like '{CHECKPOINT}%%' then '{TaskState.ESCALATED}' "
+    f"else '{TaskState.QUEUED}' end"
+)
+
+
 def needs_met(source: str) -> str:
     """The UPDATE that counts down the needs of what depends on the tasks `m` of a CTE.
 
-    Queues those that waited for nothing else. Two needs that end together can't miss it: the
-    second waits for the row and counts from what the first has left. `need` is the one that was
-    met, where it was one. The statement sees what depended on them when it began: see
-    `ledger.needs` for what came later.
+    Queues those that waited for nothing else; a checkpoint asks a person instead. Two needs that
+    end together can't miss it: the second waits for the row and counts from what the first has
+    left. `need` is the one that was met, where it was one. The statement sees what depended on
+    them when it began: see `ledger.needs` for what came later.
     """
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
-            and t.unmet <= n.met then '{TaskState.QUEUED}' else t.state end,
+            and t.unmet <= n.met then {READY.format("t")} else t.state end,
         blocked_reason = case when t.blocked_reason = 'dependency' and t.unmet <= n.met
             then null else t.blocked_reason end,
         unmet = t.unmet - n.met, version = t.version + 1, updated_at = %(now)s

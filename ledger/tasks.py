@@ -67,6 +67,7 @@ class Spec:
     title: str = ""
     priority: int = 0
     needs: Sequence[UUID] = ()
+    after: Sequence[int] = ()  # places in the same call of tasks that are needed, too
     max_attempts: int | None = None
     on_exhausted: str | None = None
     backoff: Backoff = Backoff()
@@ -74,6 +75,9 @@ class Spec:
     timeout_s: int | None = None
     idempotent: bool = True
     non_retryable: bool = False
+    plan_id: UUID | None = None
+    ref: str | None = None
+    run: int | None = None
 
 
 def check(spec: Spec, *, at: str = "") -> Spec:
@@ -139,31 +143,36 @@ ENQUEUE = f"""with {Known.cte}, asked as materialized (
         title text, type text, priority int, payload jsonb, max_attempts int, on_exhausted text,
         base_delay_ms int, max_delay_ms int, exponential_base float8, jitter bool, lease_s int,
         timeout_s int, idempotent bool, non_retryable bool, redactions jsonb, needs uuid[],
-        replay_of uuid)
+        replay_of uuid, plan_id uuid, ref text, run int, place int, after int[])
 ), needed as materialized (
     -- what the caller holds, so that none of them ends before it knows that it is waited for
     select a.id as task_id, n.id as need_id, n.state in ('{State.DONE}', '{State.SKIPPED}')
         or exists (select from ledger_deadletter l
             where l.task_id = n.id and l.closed_as = 'dismissed') as met
     from asked a cross join unnest(a.needs) as w(id) join ledger_task n on n.id = w.id
+    union all
+    select a.id, b.id, false from asked a cross join unnest(a.after) as w(place)
+        join asked b on b.place = w.place
 ), counted as (
     update ledger_task n set needed_by = n.needed_by + w.more
     from (select need_id, count(*) as more from needed group by need_id) w where n.id = w.need_id
 ), made as (
-    insert into ledger_task as t (id, project_id, agent_id, title, type, state, blocked_reason,
-        priority, payload, max_attempts, attempt_limit, unmet, on_exhausted, base_delay_ms,
-        max_delay_ms, exponential_base, jitter, lease_s, timeout_s, idempotent, non_retryable,
-        redactions, replay_of_id, created_by_type, created_by_name, created_at, updated_at)
-    select a.id, c.project_id, a.agent_id, a.title, a.type,
-        case when u.unmet > 0 then '{State.BLOCKED}' else '{State.QUEUED}' end,
+    insert into ledger_task as t (id, project_id, agent_id, plan_id, ref, run, title, type, state,
+        blocked_reason, priority, payload, max_attempts, attempt_limit, unmet, needed_by,
+        on_exhausted, base_delay_ms, max_delay_ms, exponential_base, jitter, lease_s, timeout_s,
+        idempotent, non_retryable, redactions, replay_of_id, created_by_type, created_by_name,
+        created_at, updated_at)
+    select a.id, c.project_id, a.agent_id, a.plan_id, a.ref, a.run, a.title, a.type,
+        case when u.unmet > 0 then '{State.BLOCKED}' else {moves.READY.format("a")} end,
         case when u.unmet > 0 then 'dependency' end, a.priority,
         coalesce(a.payload, '{{}}'), a.max_attempts,
-        a.max_attempts, u.unmet, a.on_exhausted, a.base_delay_ms, a.max_delay_ms,
-        a.exponential_base, a.jitter, a.lease_s, a.timeout_s, a.idempotent, a.non_retryable,
-        a.redactions, a.replay_of, c.actor_type, c.actor_name, %(now)s, %(now)s
+        a.max_attempts, u.unmet, u.needed_by, a.on_exhausted, a.base_delay_ms,
+        a.max_delay_ms, a.exponential_base, a.jitter, a.lease_s, a.timeout_s, a.idempotent,
+        a.non_retryable, a.redactions, a.replay_of, c.actor_type, c.actor_name, %(now)s, %(now)s
     from asked a, caller c, lateral (
-        select count(*) filter (where not n.met)::int as unmet from needed n
-        where n.task_id = a.id) u
+        select count(*) filter (where n.task_id = a.id and not n.met)::int as unmet,
+            count(*) filter (where n.need_id = a.id)::int as needed_by
+        from needed n where a.id in (n.task_id, n.need_id)) u
     order by a.id
     returning {moves.task_columns("t")}, null as from_state
 ), waiting as (insert into ledger_need (task_id, need_id) select task_id, need_id from needed
@@ -211,6 +220,7 @@ def enqueue_many(
         {
             "replay_of": str(replay_of) if replay_of else None,
             **written(agent, check(spec, at=f"/tasks/{n}" if len(asked) > 1 else "")),
+            "place": n,
         }
         for n, (agent, spec) in enumerate(asked)
     ]
@@ -233,6 +243,9 @@ def written(agent: Agent, spec: Spec) -> dict[str, Any]:
     attempts = heed["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
     return {
         "agent_id": str(agent.pk),
+        "plan_id": str(spec.plan_id) if spec.plan_id else None,
+        "ref": spec.ref,
+        "run": spec.run,
         "title": title,
         "type": spec.type,
         "priority": spec.priority,
@@ -245,6 +258,7 @@ def written(agent: Agent, spec: Spec) -> dict[str, Any]:
         "idempotent": spec.idempotent,
         "non_retryable": spec.non_retryable,
         "needs": [],
+        "after": list(dict.fromkeys(spec.after)),
         **asdict(spec.backoff),
     }
 

@@ -80,7 +80,9 @@ def claim_statement(caller: type[Caller]) -> str:
     priority is at least as high. Rows that another claim looks at are passed over.
     """
     wanted = """agent_id = (select agent_id from caller) and exists (select from free)
-            and (%(task)s::uuid is null or id = %(task)s)"""
+            and (%(task)s::uuid is null or id = %(task)s)
+            and (plan_id is null or not exists (select from ledger_plan p
+                where p.id = plan_id and p.paused_at is not null))"""
     most = "limit (select %(limit)s::int) for update skip locked"
     return f"""with {caller.cte}, held as (
         update ledger_attempt a set heartbeat_at = %(now)s,
@@ -132,6 +134,10 @@ def claim_statement(caller: type[Caller]) -> str:
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
         (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from gate) as gate,
+        g.id is null and exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
+            where t.agent_id = c.agent_id and t.state in ('{State.QUEUED}', '{State.RETRY}')
+                and (%(task)s::uuid is null or t.id = %(task)s)
+                and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
             where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
         (select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
@@ -189,7 +195,7 @@ def come_of(caller: Caller, asked: dict[str, Any], rows: list[Row]) -> Claimed:
     task, nothing = asked["task"], rows[0]["id"] is None and not rows[0]["paused"]
     if nothing and rows[0]["gate"]:
         return probed(caller, asked, rows[0])
-    if nothing and task:
+    if nothing and task and not rows[0]["plan_paused"]:
         refuse_named(task, rows[0]["caller_agent"])
     return claimed(rows, now=asked["now"])
 
@@ -241,7 +247,7 @@ def claimed(rows: list[Row], *, now: datetime) -> Claimed:
     wait = settings.HEED["POLL_SECONDS"]
     if due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
-    return none(first, "agent_paused" if first["paused"] else "no_task", retry_after_s=wait)
+    return none(first, why_none(first), retry_after_s=wait)
 
 
 def none(seen: Row, reason: str, *, retry_after_s: int) -> Claimed:
@@ -251,6 +257,12 @@ def none(seen: Row, reason: str, *, retry_after_s: int) -> Claimed:
         retry_after_s=retry_after_s,
         pending_instructions=seen["pending_instructions"],
     )
+
+
+def why_none(row: Row) -> str:
+    if row["paused"]:
+        return "agent_paused"
+    return "plan_paused" if row["plan_paused"] else "no_task"
 
 
 def refuse_named(task: UUID, agent_id: UUID) -> None:

@@ -273,6 +273,7 @@ def case_of(row: Row, said: Report) -> Case:
         expect_exit=verify.get("expect_exit", 0),
         non_retryable=said.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
+        in_plan=row["plan_id"] is not None,
         idempotent=row["idempotent"],
         number=row["number"],
         attempt_limit=row["attempt_limit"],

@@ -7,6 +7,7 @@ from django.db.models import F, Q
 
 from ledger.models.agent import Agent
 from ledger.models.fields import key
+from ledger.models.plan import Plan
 from ledger.models.project import Project
 from ledger.principal import Principal
 from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
@@ -36,6 +37,9 @@ class Task(models.Model):
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    plan = models.ForeignKey(Plan, models.PROTECT, null=True, db_index=False)
+    ref = models.CharField(max_length=258, null=True)  # noqa: DJ001 - null: on its own
+    run = models.IntegerField(null=True, help_text="the run of the plan that it was made for")
     title = models.CharField(max_length=200, db_default="")
     type = models.CharField(max_length=64)
     state = models.CharField(max_length=12, choices=State.choices)
@@ -111,6 +115,16 @@ class Task(models.Model):
                 name="task_counts_positive",
             ),
             models.CheckConstraint(
+                condition=Q(plan__isnull=True, ref__isnull=True, run__isnull=True)
+                | Q(plan__isnull=False, ref__isnull=False, run__isnull=False),
+                name="task_in_plan_has_ref",
+            ),
+            models.UniqueConstraint(
+                fields=["project", "ref", "run"],
+                condition=Q(ref__isnull=False, replaced_by=None),
+                name="task_ref_once",
+            ),
+            models.CheckConstraint(
                 condition=Q(attempts__lte=F("attempt_limit")), name="task_within_its_budget"
             ),
         ]
@@ -130,6 +144,7 @@ class Task(models.Model):
             models.Index(fields=["agent"], condition=Q(state=State.BLOCKED), name="task_blocked"),
             models.Index(fields=["project", "id"], name="task_project"),
             models.Index(fields=["agent", "id"], name="task_agent"),
+            models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
             models.Index(
                 fields=["state", "id"], condition=~Q(state=State.DONE), name="task_not_done"
             ),
