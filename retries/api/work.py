@@ -18,6 +18,7 @@ from ledger.api.tasks import enqueued, router, visible, who_of
 from ledger.models import Agent
 from ledger.refusals import InvalidTransition
 from ledger.schemas import task_out
+from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused
 from ledger.tokens import Caller, ScopeMissing
@@ -27,7 +28,8 @@ from retries.claims import Claimed
 from retries.reports import Report, Told
 from retries.schemas import claim_out
 
-OUTPUT_LIMIT = {"Output-Limit": str(reports.OUTPUT_BYTES)}
+# Of an output that is longer than what is kept the rest is thrown away, not refused.
+MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 
 
 class EnqueueQuery(Schema):
@@ -158,7 +160,7 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
 
 @router.post(
     "/attempts/{id}/exit/{code}",
-    auth=HeedToken("tasks:work"),
+    auth=HeedToken("tasks:work", body_bytes=MOST_OUTPUT_BYTES),
     response=schemas.DecisionOut,
     tags=["attempts"],
 )
@@ -167,18 +169,11 @@ def attempts_exit(
 ) -> HttpResponse:
     """Report an exit code with the program's output as plain text; 0 is success.
 
-    The first 64 KiB are kept.
+    64 KiB of the output are kept, a quarter from its start and the rest from its end.
     """
-    now = timezone.now()
-    row = reports.live_row(id, caller=request.auth, now=now)
-    has_verify = isinstance(row["payload"], dict) and bool(
-        row["payload"].get("verify", {}).get("command")
-    )
-    said = reports.exited(code, request.body, has_verify=has_verify)
-    told = reports.report(id, said, caller=request.auth, now=now)
+    told = reports.exit(id, code, request.read(), caller=request.auth)
     response = answer(decided(told, request.auth, reclaim=asked.reclaim))
-    for name, value in OUTPUT_LIMIT.items():
-        response[name] = value
+    response["Output-Limit"] = str(reports.OUTPUT_BYTES)
     return response
 
 
@@ -225,20 +220,23 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
     if escalation := said.get("escalation"):
         base = settings.HEED_URL
         said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
-    if reclaim and said["decision"] == "wait" and not told.replayed:
-        found = claims.claim(caller, task=UUID(said["task"]["id"])) if due(said) else Claimed()
-        if found.rows:
-            row = found.rows[0]
-            said["decision"] = "retry"
-            said["retry"] = {
-                "attempt": row["attempt_id"],
-                "number": row["attempt_number"],
-                "attempt_limit": row["attempt_limit"],
-                "lease_expires_at": row["attempt_lease_expires_at"],
-            }
-            said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
+    goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
+    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller)):
+        said["decision"] = "retry"
+        said["retry"] = {
+            "attempt": row["attempt_id"],
+            "number": row["attempt_number"],
+            "attempt_limit": row["attempt_limit"],
+            "lease_expires_at": row["attempt_lease_expires_at"],
+        }
+        said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
     return said
 
 
-def due(said: dict[str, Any]) -> bool:
-    return not said.get("delay_s")
+def next_of(task_id: UUID, caller: Caller) -> Row | None:
+    """The task's next attempt, or None where it can't be had: the report stands all the same."""
+    try:
+        found = claims.claim(caller, task=task_id)
+    except InvalidTransition:  # another worker was faster
+        return None
+    return found.rows[0] if found.rows else None
