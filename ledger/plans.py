@@ -737,3 +737,43 @@ def change(
         request_id=request_id,
     )
     return plan
+
+
+# ---- commands that nobody has said to run
+
+PROPOSED = "'{verify,proposed_command}'"
+CONFIRM = f"""with {Known.cte}, confirmed as (
+    update ledger_task t set payload = jsonb_set(t.payload #- {PROPOSED}, '{{verify}}',
+            (t.payload -> 'verify') - 'proposed_command' || jsonb_build_object(
+                'command', t.payload #> {PROPOSED}, 'source', 'confirmed')),
+        version = t.version + 1, updated_at = %(now)s
+    where t.id = any(%(ids)s) and t.state not in ({tasks.OVER})
+        and jsonb_typeof(t.payload #> {PROPOSED}) = 'string'
+    returning t.id, t.project_id, t.agent_id, t.payload #>> '{{verify,command}}' as command
+), told as ({
+    journal.insert(
+        "confirmed",
+        kind=f"'{Kind.TASK_CHANGED}'",
+        subject="task",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('changed', jsonb_build_array('payload'), "
+        "'confirmed_command', m.command)",
+    )
+}) select id from confirmed order by id"""
+
+
+def confirm_commands(
+    task_ids: Iterable[UUID],
+    *,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[UUID]:
+    """Say that the commands which were found in prose are to be run; the ids of those that changed.
+
+    Only a person may say that: agents run them.
+    """
+    known = Known(actor, request_id=request_id)
+    rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **known.params)
+    return [row["id"] for row in rows]
