@@ -186,13 +186,14 @@ def happenings(
         return
     if number in tried:
         row = tried[number]
+        outcome: str = row["outcome"]
         yield Attempted(
             at=at,
             task_id=task_id,
             attempt=number,
-            status=STATUSES.get(row["outcome"], row["outcome"]),
+            status=STATUSES.get(Outcome(outcome), outcome),
             failure_type=data.get("failure_type"),
-            error=data.get("error", ""),
+            error="" if kind == Kind.TASK_RELEASED else data.get("error", ""),
             suggested_fix=row["failure__suggested_fix"] or "",
             duration_ms=milliseconds(row["started_at"], row["ended_at"]),
         )
