@@ -20,7 +20,7 @@ from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import Invalid, Refusal
-from retries.api import deadletters, escalations
+from retries.api import deadletters, escalations, renderings
 from retries.api import work as work
 
 logger = logging.getLogger(__name__)
@@ -111,6 +111,7 @@ api.add_router("", platform.router)
 api.add_router("", agents.router)
 api.add_router("", escalations.router)
 api.add_router("", deadletters.router)
+api.add_router("", renderings.router)
 
 
 @api.exception_handler(Refusal)
