@@ -23,7 +23,7 @@ JSON, TEXT, LINES, MARKDOWN = (
     "application/x-ndjson",
     "text/markdown",
 )
-PLAN = Path(..., description="the plan's id or ref")
+PLAN: Any = Path(..., description="the plan's id or ref")
 
 
 def says(media: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:

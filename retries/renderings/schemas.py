@@ -17,7 +17,7 @@ class TailQuery(Schema):
     tail: int | None = Field(None, ge=1, le=10_000, description="only so many lines, the last ones")
 
 
-FAILED = {
+FAILED: dict[str, Any] = {
     "attempt": 1,
     "timestamp": AT,
     "failure_type": "verification_failed",
