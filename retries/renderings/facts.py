@@ -351,6 +351,7 @@ def summary(plan: Plan) -> Summary:
     )
     lines = [
         Line(
+            id=task["id"],
             task_id=named(task).task_id,
             label=named(task).label,
             title=task["title"],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from ledger.states import TaskState
 from retries.renderings.names import one_line
@@ -21,6 +22,7 @@ NO_PATTERNS = "No attempt has failed.\n"
 class Line:
     """A task of the plan. `attempts` leaves out those that were given back."""
 
+    id: UUID
     task_id: str
     label: str
     title: str
@@ -146,6 +148,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         },
         "tasks": [
             {
+                "id": str(line.id),
                 "task_id": line.task_id,
                 "label": line.label,
                 "title": line.title,

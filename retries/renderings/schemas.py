@@ -1,11 +1,13 @@
 """The shapes of the renderings that are JSON, and of what can be asked of a log."""
 
 from typing import Any, Literal
+from uuid import UUID
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models.plan import PlanState
+from ledger.schemas import ID
 from ledger.states import FailureType
 
 TASK_ID = "03-01:task-3"
@@ -90,6 +92,7 @@ class SummaryMetrics(Schema):
 
 
 class SummaryTask(Schema):
+    id: UUID
     task_id: str
     label: str
     title: str
@@ -129,6 +132,7 @@ class PlanSummary(Schema):
                 "metrics": METRICS,
                 "tasks": [
                     {
+                        "id": ID,
                         "task_id": TASK_ID,
                         "label": "Task 3",
                         "title": NAME,

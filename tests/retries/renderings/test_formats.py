@@ -1,7 +1,9 @@
 """Each format to the letter of the document it comes from: its samples, literally."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 import yaml
@@ -285,6 +287,7 @@ SUMMARY = """\
 
 def line(number: int, attempts: int, state: str = "done", escalations: int = 0) -> Line:
     return Line(
+        id=UUID(int=number),
         task_id=f"03-01:task-{number}",
         label=f"Task {number}",
         title="",
@@ -321,6 +324,7 @@ def test_the_summary_as_json_has_the_same_figures() -> None:
         "skipped": 1,
     }
     assert told["tasks"][2] == {
+        "id": str(UUID(int=3)),
         "task_id": TASK,
         "label": "Task 3",
         "title": "",
@@ -338,7 +342,7 @@ def test_what_a_task_is_called_can_not_leave_its_cell() -> None:
     odd = Summary(
         ref="03-01",
         state="active",
-        lines=[Line(task_id="x", label="a | b\n| c", title="", state="queued", attempts=0)],
+        lines=[replace(line(1, 0, "queued"), label="a | b\n| c")],
         patterns={"no\n- such": 1},
     )
     text = plan_summary.markdown(odd)
