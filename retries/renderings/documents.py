@@ -18,20 +18,22 @@ from retries.renderings.happenings import Happening
 
 def log(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
     """`retry.log`: whole, or its last `tail` lines."""
-    since = now - retry_log.WINDOW
+    window = retry_log.WINDOW
     if tail is not None:
-        last = facts.happened_last(about, since=since, with_answers=True, most=tail)
+        last = facts.happened_last(about, window=window, now=now, with_answers=True, most=tail)
         return iter(cut(last, retry_log.lines, tail))
-    return rendered(facts.happened(about, since=since, with_answers=True), retry_log.lines)
+    found = facts.happened(about, since=now - window, with_answers=True)
+    return rendered(found, retry_log.lines)
 
 
 def jsonl(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
     """`retry.jsonl`: whole, or its last `tail` lines."""
-    since = now - retry_jsonl.WINDOW
+    window = retry_jsonl.WINDOW
     if tail is not None:
-        last = facts.happened_last(about, since=since, with_answers=False, most=tail)
+        last = facts.happened_last(about, window=window, now=now, with_answers=False, most=tail)
         return iter(cut(last, retry_jsonl.lines, tail))
-    return rendered(facts.happened(about, since=since, with_answers=False), retry_jsonl.lines)
+    found = facts.happened(about, since=now - window, with_answers=False)
+    return rendered(found, retry_jsonl.lines)
 
 
 def rendered(found: Iterator[Happening], lines: Callable[[Happening], list[str]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -122,12 +122,21 @@ def happened(about: About, *, since: datetime, with_answers: bool) -> Iterator[H
         yield from told(chunk)
 
 
+# The end of a long journal is mostly found without walking through all of the window.
+NEAR = (timedelta(hours=1), timedelta(days=1))
+
+
 def happened_last(
-    about: About, *, since: datetime, with_answers: bool, most: int
+    about: About, *, window: timedelta, now: datetime, with_answers: bool, most: int
 ) -> Iterator[Happening]:
     """The same, but of the last `most` events alone."""
-    found = events(about, since=since, with_answers=with_answers).order_by("-at", "-id")
-    for chunk in chunks(list(found.values(*READ)[:most])[::-1]):
+    last: list[dict[str, Any]] = []
+    for span in (*NEAR, window):
+        found = events(about, since=now - span, with_answers=with_answers).order_by("-at", "-id")
+        last = list(found.values(*READ)[:most])
+        if len(last) == most:
+            break
+    for chunk in chunks(last[::-1]):
         yield from told(chunk)
 
 

@@ -192,7 +192,8 @@ def test_the_tail_is_the_end_of_the_whole(agent: Agent) -> None:
     for told in (text, objects):
         whole = told(plan)
         for most in (1, 2, 5, 50):
-            assert told(plan, tail=most) == whole[-most:]
+            for later in (10 * MINUTE, HOUR, 6 * DAY):
+                assert told(plan, tail=most, now=NOW + later) == whole[-most:]
 
 
 def test_a_task_on_its_own_goes_by_its_id(agent: Agent) -> None:
