@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
-from ninja import Path, Query, Router
+from ninja import Query, Router
 
 from ledger.api.answers import answer
 from ledger.api.auth import Known, KnownRequest
@@ -23,13 +23,17 @@ JSON, TEXT, LINES, MARKDOWN = (
     "application/x-ndjson",
     "text/markdown",
 )
-PLAN: Any = Path(..., description="the plan's id or ref")
 
 
-def says(media: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+def says(media: str, example: str) -> dict[str, Any]:
     """What OpenAPI is told of an answer that is not made from a schema."""
-    content = {media: {"schema": schema or {"type": "string"}}}
+    content = {media: {"schema": {"type": "string"}, "example": example}}
     return {"responses": {200: {"description": "OK", "content": content}}}
+
+
+LOG = says(TEXT, schemas.LOG)
+JSONL = says(LINES, schemas.JSONL)
+STATE = says(MARKDOWN, schemas.STATE)
 
 
 def streamed(pieces: Iterable[str], media: str) -> StreamingHttpResponse:
@@ -70,7 +74,7 @@ def renderings_retry_state(request: KnownRequest) -> StreamingHttpResponse:
     return streamed(documents.state(project(request)), JSON)
 
 
-@router.get("/retry.log", auth=Known("events:read"), openapi_extra=says(TEXT))
+@router.get("/retry.log", auth=Known("events:read"), openapi_extra=LOG)
 def renderings_retry_log(
     request: KnownRequest, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
@@ -79,7 +83,7 @@ def renderings_retry_log(
     return streamed(lines, TEXT)
 
 
-@router.get("/retry.jsonl", auth=Known("events:read"), openapi_extra=says(LINES))
+@router.get("/retry.jsonl", auth=Known("events:read"), openapi_extra=JSONL)
 def renderings_retry_jsonl(
     request: KnownRequest, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
@@ -88,7 +92,7 @@ def renderings_retry_jsonl(
     return streamed(lines, LINES)
 
 
-@router.get("/state.md", auth=Known("events:read"), openapi_extra=says(MARKDOWN))
+@router.get("/state.md", auth=Known("events:read"), openapi_extra=STATE)
 def renderings_state(request: KnownRequest) -> StreamingHttpResponse:
     """Read which tasks were skipped, why, and what depends on them."""
     return streamed(documents.skips(project(request)), MARKDOWN)
@@ -98,32 +102,32 @@ def renderings_state(request: KnownRequest) -> StreamingHttpResponse:
 
 
 @router.get("/plans/{id}/retry-state.json", auth=Known("events:read"), response=schemas.RetryState)
-def plans_retry_state(request: KnownRequest, id: str = PLAN) -> StreamingHttpResponse:
-    """Read what is being tried of one plan, as retry-state.json."""
+def plans_retry_state(request: KnownRequest, id: str) -> StreamingHttpResponse:
+    """Read what is being tried of one plan, by its id or ref, as retry-state.json."""
     return streamed(documents.state(about(request, id)), JSON)
 
 
-@router.get("/plans/{id}/retry.log", auth=Known("events:read"), openapi_extra=says(TEXT))
+@router.get("/plans/{id}/retry.log", auth=Known("events:read"), openapi_extra=LOG)
 def plans_retry_log(
-    request: KnownRequest, asked: Query[schemas.TailQuery], id: str = PLAN
+    request: KnownRequest, id: str, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
-    """Read the last 7 days of one plan as lines of text."""
+    """Read the last 7 days of one plan, by its id or ref, as lines of text."""
     lines = documents.log(about(request, id), now=timezone.now(), tail=asked.tail)
     return streamed(lines, TEXT)
 
 
-@router.get("/plans/{id}/retry.jsonl", auth=Known("events:read"), openapi_extra=says(LINES))
+@router.get("/plans/{id}/retry.jsonl", auth=Known("events:read"), openapi_extra=JSONL)
 def plans_retry_jsonl(
-    request: KnownRequest, asked: Query[schemas.TailQuery], id: str = PLAN
+    request: KnownRequest, id: str, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
-    """Read the last 30 days of one plan, one JSON object a line."""
+    """Read the last 30 days of one plan, by its id or ref, one JSON object a line."""
     lines = documents.jsonl(about(request, id), now=timezone.now(), tail=asked.tail)
     return streamed(lines, LINES)
 
 
-@router.get("/plans/{id}/state.md", auth=Known("events:read"), openapi_extra=says(MARKDOWN))
-def plans_state(request: KnownRequest, id: str = PLAN) -> StreamingHttpResponse:
-    """Read which tasks of one plan were skipped, why, and what depends on them."""
+@router.get("/plans/{id}/state.md", auth=Known("events:read"), openapi_extra=STATE)
+def plans_state(request: KnownRequest, id: str) -> StreamingHttpResponse:
+    """Read which tasks of one plan, by its id or ref, were skipped, and why."""
     return streamed(documents.skips(about(request, id)), MARKDOWN)
 
 
@@ -131,12 +135,12 @@ def plans_state(request: KnownRequest, id: str = PLAN) -> StreamingHttpResponse:
     "/plans/{id}/summary",
     auth=Known("tasks:read"),
     response=schemas.PlanSummary,
-    openapi_extra=says(MARKDOWN),
+    openapi_extra=says(MARKDOWN, schemas.SUMMARY),
 )
-def plans_summary(request: KnownRequest, id: str = PLAN) -> HttpResponse:
+def plans_summary(request: KnownRequest, id: str) -> HttpResponse:
     """Read how the tasks of a plan fared, at its end and any time before.
 
-    JSON, or Markdown for `Accept: text/markdown`.
+    By its id or ref; JSON, or Markdown for `Accept: text/markdown`.
     """
     summary = facts.summary(found(request, id))
     if prefers_markdown(request):

@@ -13,6 +13,14 @@ from ledger.states import FailureType
 TASK_ID = "03-01:task-3"
 NAME = "Create InvalidPlannerIdError class"
 AT = "2026-01-26T14:30:00Z"
+# what the answers that are no JSON look like
+LOG = f"[{AT}] [RETRY] [{TASK_ID}] attempt=1 status=failed type=verification_failed\n"
+JSONL = (
+    f'{{"timestamp":"{AT}","event":"escalated","task_id":"{TASK_ID}","attempts":3,'
+    '"reason":"max_retries_exceeded"}\n'
+)
+STATE = "# State\n\n```yaml\nskipped_tasks: []\n```\n"
+SUMMARY = "## Retry Summary for Plan 03-01\n\n| Metric | Value |\n|--------|-------|\n"
 
 
 class TailQuery(Schema):
