@@ -14,6 +14,7 @@ from dashboard.views import (
     overview,
     search,
     session,
+    summaries,
     task_verbs,
     tasks,
 )
@@ -36,6 +37,7 @@ urlpatterns = [
     path("tasks/<slug:verb>/all/", task_verbs.act_on_many, name="tasks_act"),
     path("tasks/<uuid:task_id>/", tasks.detail, name="task"),
     path("tasks/<uuid:task_id>/<slug:verb>/", task_verbs.act, name="task_act"),
+    path("plans/<str:plan>/summary/", summaries.detail, name="plan_summary"),
     path("dead-letters/", deadletters.index, name="deadletters"),
     path("dead-letters/<slug:verb>/all/", deadletter_verbs.act_on_many, name="deadletters_act"),
     path("dead-letters/<uuid:letter_id>/", deadletters.detail, name="deadletter"),

@@ -124,6 +124,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", metavar="COMMAND", nargs="+", help="what to run")
 
 
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="made where it is missing")
+    parser.add_argument("--plan", metavar="REF", help="of this plan alone")
+
+
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     """It needs no arguments of its own."""
 
@@ -137,6 +142,7 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "claim": ("Start the agent's next task; prints the attempt's id.", _add_claim),
     "report": ("End an attempt; prints what becomes of the task.", _add_report),
     "run": ("Run a command as an attempt at a task.", _add_run),
+    "export": ("Write retry state and logs as files; prints their names.", _add_export),
     "doctor": ("Say whether URL, token and server are well.", _add_doctor),
 }
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heed import doctor, work
+from heed import doctor, export, work
 from heed.arguments import Runs, parser_of, with_match
 from heed.client import Client
 from heed.models import Pulled
@@ -161,6 +161,7 @@ RUNS: Runs = {
     "claim": work.claim,
     "report": work.report,
     "run": work.run,
+    "export": export.export,
     "doctor": examine,
 }
 

@@ -43,6 +43,7 @@ class Client(Performs):
     me = Verb(calls.me)
     signal = Verb(calls.signal)
     stats = Verb(calls.stats)
+    document = Verb(calls.document)
 
     def __init__(
         self,
@@ -134,6 +135,7 @@ class AsyncClient(AsyncPerforms):
     me = AsyncVerb(calls.me)
     signal = AsyncVerb(calls.signal)
     stats = AsyncVerb(calls.stats)
+    document = AsyncVerb(calls.document)
 
     def __init__(
         self,
