@@ -136,6 +136,7 @@ def heed_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
         ("tokens", {"count": AGENTS}),
         ("instructions", {"count": rows, "state": "delivered"}),
         ("instructions", {"count": rows // 2, "state": "queued", "first": rows + 1}),
+        ("work", {"count": rows // 2}),
         ("events", {}),
         ("settle", {}),
     )[1]
@@ -197,6 +198,7 @@ def serve(
         Side("floor", bare, "acks.lua", floor[:rows]),
         Side("heed ack", heed, "acks.lua", acks),
         Side("heed pull + ack", heed, "pulls.lua", agents, once=False),
+        Side("heed claim + result", heed, "works.lua", agents, once=False),
     ]
     if python:
         peer = enter(uvicorn(ground, python, floor_url))
@@ -206,6 +208,7 @@ def serve(
 
 def figures(sides: dict[str, Side]) -> list[Figure]:
     floor, ack, both = sides["floor"], sides["heed ack"], sides["heed pull + ack"]
+    work = sides["heed claim + result"]
     found = [
         Figure(
             "ack over HTTP / floor endpoint",
@@ -218,6 +221,12 @@ def figures(sides: dict[str, Side]) -> list[Figure]:
             ratios(both.rates, floor.rates),
             target=at_least(0.6),
             detail={"heed": both.as_json()},
+        ),
+        Figure(
+            "claim one and report it done / two floor calls",
+            ratios(work.rates, floor.rates),
+            target=at_least(0.6),
+            detail={"heed": work.as_json()},
         ),
     ]
     if peer := sides.get("FastAPI + asyncpg"):
