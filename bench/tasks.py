@@ -90,12 +90,13 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                     f"{what} × {n}: {a:,.0f} of {b:,.0f}/s" for (what, n), (a, b) in last.items()
                 )
             )
+    enough(heed[0], 4 * scale.rounds * CLAIMS)
     names = {
         "enqueue": "enqueue one",
         "enqueue 500": "enqueue 500 at once",
         "do": "claim and finish",
     }
-    return [
+    return moved(heed[0], scale, say) + [
         Figure(
             f"{names[what]}, {workers} worker{'s' if workers > 1 else ''} / bare SQL",
             ratios(*rates[what, workers]),
@@ -106,6 +107,31 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
             },
         )
         for what, workers, _, limit in steps
+    ]
+
+
+def enough(doer: Doer, count: int) -> None:
+    """See to it that so many tasks are queued."""
+    doer.begin("enqueue 500", count + 500)
+    doer.end()
+
+
+def moved(doer: Doer, scale: Scale, say: Say) -> list[Figure]:
+    """One move by itself, beside a statement that writes the same rows; and one look at a breaker."""
+    took: dict[str, list[float]] = {"move": [], "same rows": [], "gate": []}
+    for number in range(2 * scale.rounds):
+        for what in took if number % 2 else list(took)[::-1]:
+            doer.begin(what, CLAIMS)
+            took[what].append(doer.end() * 1000)
+    say(", ".join(f"p95 of {what}: {summary(found)} ms" for what, found in took.items()))
+    return [
+        Figure(
+            "one move: p95 / bare SQL of the same rows",
+            ratios(took["move"], took["same rows"]),
+            target=at_most(2),
+        ),
+        Figure("one move: p95", took["move"], unit="ms", target=at_most(10)),
+        Figure("breaker asked: p95", took["gate"], unit="ms", target=at_most(1)),
     ]
 
 
