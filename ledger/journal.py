@@ -100,7 +100,8 @@ def insert(
 ) -> str:
     """The SQL that journals each row `m` of the CTE `source`, by the actor of the CTE `caller`.
 
-    Every argument but `subject` is an SQL expression; `%(request_id)s` must be a parameter.
+    Every argument but `subject` is an SQL expression; `%(request_id)s` must be a parameter. Hot
+    moves hand in an `id` that was made already and is no other event's.
     """
     return f"""
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
