@@ -17,7 +17,7 @@ import psycopg
 
 from bench.figures import Figure, Say, Scale, at_least, ratios, summary
 from bench.floor import sql as floor_sql
-from bench.servers import Ground, Missing, started, until
+from bench.servers import Ground, Missing, python_with, started, until
 from config.commands import Command
 from config.embedded import free_port
 
@@ -152,17 +152,11 @@ def heed_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
 
 def peer_python(ground: Ground, say: Say) -> Path | None:
     """The Python of a new environment with FastAPI and asyncpg; None if they can't be had."""
-    folder = ground.folder / "peer"
-    python = folder / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", *PEER]
     try:
-        for argv in ([sys.executable, "-m", "venv", str(folder)], install):
-            subprocess.run(argv, check=True, capture_output=True, text=True, timeout=180)
-    except (subprocess.SubprocessError, OSError) as error:
-        why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
-        say(f"FastAPI + asyncpg is left out: it can't be installed here ({why}).")
+        return python_with(ground, "peer", PEER)
+    except Missing as missing:
+        say(f"FastAPI + asyncpg is left out: {missing}")
         return None
-    return python
 
 
 # ---- the measurement
