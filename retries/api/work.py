@@ -3,6 +3,7 @@
 On the router of `ledger.api.tasks`: an address has one router, whoever offers its methods.
 """
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -54,10 +55,10 @@ def tasks_enqueue(
         row = enqueued(request, [body])[0]
         if not asked.claim:
             return 201, task_out(row, who=who_of(who))
-        caller = KnownCaller(
-            actor(who), agent=Agent.objects.get(pk=row["agent_id"]), request_id=request.id
-        )
-        return 201, shown(claims.claim(caller, task=row["id"]))
+        agent = Agent.objects.get(pk=row["agent_id"])
+        caller = KnownCaller(actor(who), agent=agent, request_id=request.id)
+        found = claims.claim(caller, task=row["id"])
+        return 201, shown(replace(found, pending_instructions=claims.pending(agent)))
 
     return idempotent(request, work)
 
