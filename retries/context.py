@@ -93,10 +93,10 @@ def retry_context(past: Past, *, attempt: int, max_attempts: int, budget: int = 
 def frame(fix: str, *, attempt: int, max_attempts: int) -> tuple[str, str]:
     """What stands before the failures and at the end, whatever there is to tell."""
     before = f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n'
-    if fix.strip():
+    if said := words(fix):
         before += (
             "  <user_intervention>\n"
-            f'    <instruction priority="high">User provided fix: {escaped(words(fix))}'
+            f'    <instruction priority="high">User provided fix: {escaped(said)}'
             "</instruction>\n"
             f"    <context>{AUTHORITY}</context>\n"
             "  </user_intervention>\n"
@@ -273,7 +273,8 @@ def element(name: str, text: str, most: int | None, *, tail: float = 0.0, trust:
     mark = f' trust="{trust}"' if trust else ""
     if cut:
         mark += f' truncated_chars="{cut}"'
-    return f"      <{name}{mark}>{escaped(stripped(kept).strip())}</{name}>\n"
+    shown = escaped(stripped(kept).strip("\n").rstrip())
+    return f"      <{name}{mark}>{shown}</{name}>\n"
 
 
 def clipped(text: str, most: int, *, tail: float = 0.0) -> tuple[str, int]:

@@ -36,7 +36,7 @@ def task_xml(*, title: str, type: str, payload: Any = None, ref: str = "") -> st
 
 def verify(asked: Any) -> str:
     """How the task is checked, each of its keys as an element."""
-    if not isinstance(asked, Mapping) or not asked:
+    if not isinstance(asked, Mapping):
         return element("verify", asked)
     parts = [part for name in CHECKS if (part := element(name, asked.get(name)))]
     return "\n  ".join(["  <verify>", *parts, "</verify>"]) if parts else ""
