@@ -46,6 +46,7 @@ class Kind(TextChoices):
     AGENT_REGISTERED = "agent.registered"
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"
+    AGENT_LIMITED = "agent.limited"
     AGENT_RESET = "agent.reset"
     AGENT_BREAKER_OPENED = "agent.breaker_opened"
     AGENT_BREAKER_HALF_OPEN = "agent.breaker_half_open"

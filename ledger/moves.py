@@ -145,7 +145,9 @@ def needs_met(source: str) -> str:
     """The UPDATE that counts down the needs of what depends on the tasks `m` of a CTE.
 
     Queues those that waited for nothing else. Two needs that end together can't miss it: the
-    second waits for the row and counts from what the first has left.
+    second waits for the row and counts from what the first has left. `need` is the one that was
+    met, where it was one. The statement sees what depended on them when it began: see
+    `ledger.needs` for what came later.
     """
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
@@ -153,7 +155,9 @@ def needs_met(source: str) -> str:
         blocked_reason = case when t.blocked_reason = 'dependency' and t.unmet <= n.met
             then null else t.blocked_reason end,
         unmet = t.unmet - n.met, version = t.version + 1, updated_at = %(now)s
-    from (select d.task_id, count(*) as met from ledger_need d join {source} m on m.id = d.need_id
-        group by d.task_id) n
+    from (select d.task_id, count(*) as met,
+            case count(*) when 1 then (array_agg(d.need_id))[1] end as need
+        from ledger_need d join {source} m on m.id = d.need_id
+        group by d.task_id order by d.task_id) n
     where t.id = n.task_id
-    returning {task_columns("t")}, old.state as from_state"""
+    returning {task_columns("t")}, old.state as from_state, n.need"""

@@ -9,21 +9,22 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
 from ledger.journal import SYSTEM, Actor, Kind
-from ledger.models import Agent, Task
+from ledger.models import Agent
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
-from ledger.redaction import redact
+from ledger.needs import hold_current
+from ledger.redaction import redact, titled
 from ledger.refusals import (
     Invalid,
     InvalidTransition,
     NotFound,
     PayloadTooLarge,
-    Refusal,
     VersionMismatch,
 )
 from ledger.sql import Row
@@ -42,13 +43,6 @@ TIMEOUT_S = (1, 604_800)
 MOST_NEEDS = 100
 OVER = ", ".join(f"'{state}'" for state in FINAL)
 AT_ONCE = 500
-
-
-class UnknownDependency(Refusal):
-    """A task that is needed does not exist"""
-
-    code = "unknown_dependency"
-    hint = "Enqueue what is needed first, in the same project."
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +140,15 @@ ENQUEUE = f"""with {Known.cte}, asked as materialized (
         base_delay_ms int, max_delay_ms int, exponential_base float8, jitter bool, lease_s int,
         timeout_s int, idempotent bool, non_retryable bool, redactions jsonb, needs uuid[],
         replay_of uuid)
-), needed as (
-    -- locked, so that none of them ends between being counted and being waited for
-    select a.id as task_id, n.id as need_id, n.state in ('done', 'skipped') as met
+), needed as materialized (
+    -- what the caller holds, so that none of them ends before it knows that it is waited for
+    select a.id as task_id, n.id as need_id, n.state in ('{State.DONE}', '{State.SKIPPED}')
+        or exists (select from ledger_deadletter l
+            where l.task_id = n.id and l.closed_as = 'dismissed') as met
     from asked a cross join unnest(a.needs) as w(id) join ledger_task n on n.id = w.id
-    where n.project_id = (select project_id from caller) for share of n
+), counted as (
+    update ledger_task n set needed_by = n.needed_by + w.more
+    from (select need_id, count(*) as more from needed group by need_id) w where n.id = w.need_id
 ), made as (
     insert into ledger_task as t (id, project_id, agent_id, title, type, state, blocked_reason,
         priority, payload, max_attempts, attempt_limit, unmet, on_exhausted, base_delay_ms,
@@ -204,11 +202,11 @@ def enqueue_many(
 ) -> list[Row]:
     """Put tasks of one project into their agents' queues, all or none; the rows, in this order.
 
-    Secrets in texts and payloads are masked. One that needs others waits for them, blocked.
+    Secrets in texts and payloads are masked. One that needs others waits for them, blocked; for
+    what was replaced it waits in its replacement.
     """
     if not asked:
         return []
-    now = now or timezone.now()
     tasks = [
         {
             "replay_of": str(replay_of) if replay_of else None,
@@ -217,22 +215,21 @@ def enqueue_many(
         for n, (agent, spec) in enumerate(asked)
     ]
     known = Known(actor, project_id=asked[0][0].project_id, request_id=request_id)
+    params = {"now": now or timezone.now(), **known.params}
     needs = {need for _, spec in asked for need in spec.needs}
-    if needs:
-        check_needs(needs, project_id=asked[0][0].project_id)
-    return sql.run(ENQUEUE, tasks=Jsonb(tasks), now=now, **known.params)
-
-
-def check_needs(needs: Iterable[UUID], *, project_id: UUID) -> None:
-    found = Task.objects.filter(pk__in=needs, project_id=project_id).values_list("pk", flat=True)
-    if missing := set(needs) - set(found):
-        raise UnknownDependency(f"There is no task {min(missing)} in this project.")
+    if not needs:
+        return sql.run(ENQUEUE, tasks=Jsonb(tasks), **params)
+    with transaction.atomic():
+        current = hold_current(needs, project_id=asked[0][0].project_id)
+        for task, (_, spec) in zip(tasks, asked, strict=True):
+            task["needs"] = [str(id) for id in dict.fromkeys(current[need] for need in spec.needs)]
+        return sql.run(ENQUEUE, tasks=Jsonb(tasks), **params)
 
 
 def written(agent: Agent, spec: Spec) -> dict[str, Any]:
     """The values of a task's row: defaults are resolved now and kept."""
     heed = settings.HEED
-    (title, payload), hidden = redact((spec.title, spec.payload))
+    (title, payload), hidden = redact((titled(spec.title), spec.payload))
     attempts = heed["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
     return {
         "agent_id": str(agent.pk),
@@ -247,7 +244,7 @@ def written(agent: Agent, spec: Spec) -> dict[str, Any]:
         "timeout_s": heed["TASK_TIMEOUT_SECONDS"] if spec.timeout_s is None else spec.timeout_s,
         "idempotent": spec.idempotent,
         "non_retryable": spec.non_retryable,
-        "needs": [str(need) for need in dict.fromkeys(spec.needs)],
+        "needs": [],
         **asdict(spec.backoff),
     }
 

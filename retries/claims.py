@@ -16,7 +16,7 @@ from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, Attempt
 from ledger.moves import task_to
-from ledger.refusals import Invalid, InvalidTransition, NotFound
+from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState, Who
 from ledger.tasks import LEASE_S, refused, row_of
@@ -28,6 +28,14 @@ State = TaskState
 
 MOST = 50
 WORKER_LENGTH = 128
+
+
+class ConcurrencyLimit(Refusal):
+    """The agent runs as many attempts as it may"""
+
+    code = "concurrency_limit"
+    retryable = True
+    hint = "Ask again when one of them has ended, or raise the agent's 'concurrency'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,7 @@ def claim_statement(caller: type[Caller]) -> str:
     ), free as (
         select from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
             and not exists (select from held) and (%(probe)s or not exists (select from gate))
+            and (%(rationed)s or a.concurrency is null)
     ), queued as materialized (
         select id, priority from ledger_task where {wanted} and state = '{State.QUEUED}'
         order by priority desc, id {most}
@@ -121,6 +130,7 @@ def claim_statement(caller: type[Caller]) -> str:
     )
     select g.*, c.agent_id as caller_agent, c.agent_name, c.unseen,
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
+        (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from gate) as gate,
         (select min(due_at) from ledger_task t
             where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
@@ -147,7 +157,8 @@ def claim(
 
     With `resume` (the default for one task and a named worker) a worker that still holds an attempt
     gets that one back. A task asked for by name that can't be started raises InvalidTransition;
-    while the breaker is open it is blocked instead, and the answer is empty.
+    while the breaker is open it is blocked instead, and the answer is empty. An agent with a limit
+    of attempts never runs more at once.
     """
     now = now or timezone.now()
     asked: dict[str, Any] = {
@@ -156,14 +167,13 @@ def claim(
         "limit": limit,
         "lease": check_lease(lease_s),
         "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
+        "rationed": False,
         "now": now,
     }
     rows = taken(caller, asked, probe=False)
-    if rows[0]["id"] is None and rows[0]["gate"] and not rows[0]["paused"]:
-        return probed(caller, asked, rows[0])
-    if task and rows[0]["id"] is None and not rows[0]["paused"]:
-        refuse_named(task, rows[0]["caller_agent"])
-    return claimed(rows, now=now)
+    if rows[0]["id"] is None and rows[0]["concurrency"] and not rows[0]["paused"]:
+        return rationed(caller, asked, rows[0])
+    return come_of(caller, asked, rows)
 
 
 def taken(caller: Caller, asked: dict[str, Any], *, probe: bool) -> list[Row]:
@@ -174,6 +184,38 @@ def taken(caller: Caller, asked: dict[str, Any], *, probe: bool) -> list[Row]:
     return rows
 
 
+def come_of(caller: Caller, asked: dict[str, Any], rows: list[Row]) -> Claimed:
+    """What a claim got in the end, a breaker that is not closed having been asked."""
+    task, nothing = asked["task"], rows[0]["id"] is None and not rows[0]["paused"]
+    if nothing and rows[0]["gate"]:
+        return probed(caller, asked, rows[0])
+    if nothing and task:
+        refuse_named(task, rows[0]["caller_agent"])
+    return claimed(rows, now=asked["now"])
+
+
+def rationed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
+    """A claim for an agent with a limit: its claims come one after the other."""
+    with transaction.atomic():
+        room = room_of(seen["caller_agent"])
+        if not room:
+            return none(seen, "concurrency_limit", retry_after_s=settings.HEED["POLL_SECONDS"])
+        asked = asked | {"rationed": True, "limit": min(asked["limit"], room)}
+        return come_of(caller, asked, taken(caller, asked, probe=False))
+
+
+def room_of(agent_id: UUID) -> int:
+    """How many attempts the agent may start now; holds its row to the end of the transaction."""
+    most = Agent.objects.select_for_update(no_key=True).values_list("concurrency", flat=True)
+    limit = most.get(pk=agent_id)
+    # Not part of the statement that locks: having waited, that one would count as of before.
+    return MOST if limit is None else max(0, limit - live(agent_id))
+
+
+def live(agent_id: UUID) -> int:
+    return Attempt.objects.filter(agent_id=agent_id, outcome=None).count()
+
+
 def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
     """A claim while the breaker is not closed: the one that gets the probe's slot may start."""
     now, task, agent_id = asked["now"], asked["task"], seen["caller_agent"]
@@ -182,12 +224,7 @@ def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
         if gate.open:
             if task:
                 block([task], agent_id=agent_id, caller=caller, now=now)
-            return Claimed(
-                reason="breaker_open",
-                retry_after_s=gate.retry_after_s,
-                next_due_at=seen["next_due_at"],
-                pending_instructions=seen["pending_instructions"],
-            )
+            return none(seen, "breaker_open", retry_after_s=gate.retry_after_s)
         rows = taken(caller, asked | ({"limit": 1} if gate.probe else {}), probe=True)
         if gate.probe and rows[0]["id"] is not None and not rows[0]["resumed"]:
             breaker.take_probe(agent_id, rows[0]["attempt_id"], now=now)
@@ -204,11 +241,15 @@ def claimed(rows: list[Row], *, now: datetime) -> Claimed:
     wait = settings.HEED["POLL_SECONDS"]
     if due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
+    return none(first, "agent_paused" if first["paused"] else "no_task", retry_after_s=wait)
+
+
+def none(seen: Row, reason: str, *, retry_after_s: int) -> Claimed:
     return Claimed(
-        reason="agent_paused" if first["paused"] else "no_task",
-        next_due_at=due,
-        retry_after_s=wait,
-        pending_instructions=first["pending_instructions"],
+        reason=reason,
+        next_due_at=seen["next_due_at"],
+        retry_after_s=retry_after_s,
+        pending_instructions=seen["pending_instructions"],
     )
 
 
@@ -268,8 +309,14 @@ UNBLOCK = f"""with {Known.cte}, ripe as materialized (
     order by t.id limit 1000 for update of t skip locked
 ), moved as ({
     task_to(State.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
-}), journalled as ({journal.insert("moved", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
-select id from moved"""
+}), journalled as ({
+    journal.insert(
+        "moved",
+        kind=f"'{Kind.TASK_UNBLOCKED}'",
+        subject="task",
+        data=f"jsonb_build_object('reason', '{BlockedReason.BREAKER_OPEN}')",
+    )
+}) select id from moved"""
 
 
 def unblock(*, actor: Actor, now: datetime) -> int:
@@ -285,7 +332,8 @@ def start(
 ) -> UUID:
     """Start one task for its agent and return the attempt's id.
 
-    Raises InvalidTransition, and CircuitBreakerOpen after the task was blocked for that.
+    Raises InvalidTransition, ConcurrencyLimit, and CircuitBreakerOpen after the task was blocked
+    for that.
     """
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
@@ -298,6 +346,11 @@ def started(found: Claimed, agent_name: str) -> UUID:
     """The attempt of a claim by name that must not come back empty."""
     if found.reason == "breaker_open":
         raise CircuitBreakerOpen(agent_name, retry_after_s=found.retry_after_s)
+    if found.reason == "concurrency_limit":
+        raise ConcurrencyLimit(
+            f"The agent {agent_name} runs as many attempts at once as it may.",
+            retry_after_s=found.retry_after_s,
+        )
     if not found.rows:
         raise InvalidTransition(f"The agent {agent_name} is paused: it gets no tasks.")
     attempt_id: UUID = found.rows[0]["attempt_id"]

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves, needs, sql
 from ledger.api.answers import plain
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Attempt, DeadLetter, Failure
-from ledger.moves import needs_met, task_to
+from ledger.moves import task_to
 from ledger.redaction import clean, redacted
 from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
@@ -109,23 +109,22 @@ def done_statement(caller: type[Caller]) -> str:
             and t.current_attempt = a.id and t.abort_requested_at is null
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
             and not exists (select from ledger_breaker b
-                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})""",
+                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})
+            and {needs.ALL_SEEN}""",
         sets="result = %(result)s",
     )
     return f"""with {caller.cte}, moved as ({done}), closed as (
         update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
             report_digest = %(mark)s, decision = %(decision)s
         where a.id = (select former_attempt from moved)
-    ), calm as ({breaker.calmed_by("moved")}), met as ({needs_met("moved")}),
-    freed as (select * from met where state = '{State.QUEUED}' and from_state = '{State.BLOCKED}'),
-    told as ({
+    ), calm as ({breaker.calmed_by("moved")}), {needs.freeing("moved")}, told as ({
         journal.insert(
             "moved",
             kind=f"'{Kind.TASK_COMPLETED}'",
             subject="task",
             data="jsonb_build_object('attempt', m.attempts)",
         )
-    }), told_freed as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
+    })
     select m.id, m.version, c.agent_id as caller_agent, c.unseen
     from caller c left join moved m on true"""
 
@@ -315,16 +314,8 @@ SETS = {
 def move_statement(caller: type[Caller], to: State) -> str:
     reason = f"'{BlockedReason.REPORTED}'" if to == State.BLOCKED else "null"
     moved = task_to(to, where=GUARD, sets=SETS[to], reason=reason)
-    met = needs_met("moved") if to == State.DONE else "select null where false"
-    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
-    more = (
-        f""", met as ({met}), freed as (select * from met where state = '{State.QUEUED}'
-            and from_state = '{State.BLOCKED}'), told_freed as ({freed})"""
-        if to == State.DONE
-        else ""
-    )
     told = journal.insert("moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s")
-    return f"with {caller.cte}, moved as ({moved}), told as ({told}){more} select * from moved"
+    return f"with {caller.cte}, moved as ({moved}), told as ({told}) select * from moved"
 
 
 MOVE: dict[tuple[type[Caller], State], str] = {
@@ -419,6 +410,8 @@ def follow(
             now=now,
             request_id=request_id,
         )
+    if decided.to == State.DONE:
+        needs.meet([row["id"]], caller=Known(who, request_id=request_id), now=now)
     if decided.to == State.FAILED:
         bury(moved, decided.reason, error=error, now=now)
     if decided.to in (State.ESCALATED, State.BLOCKED):

@@ -50,6 +50,7 @@ class Task(models.Model):
     attempts = models.IntegerField(db_default=0)
     releases = models.SmallIntegerField(db_default=0, help_text="in this round")
     unmet = models.IntegerField(db_default=0, help_text="needs that are not yet met")
+    needed_by = models.IntegerField(db_default=0, help_text="tasks that have come to wait for it")
     on_exhausted = models.CharField(max_length=12, choices=OnExhausted.choices)
     base_delay_ms = models.IntegerField()
     max_delay_ms = models.IntegerField()

@@ -313,6 +313,17 @@ def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
     assert sum(task["redactions"].values()) == 2
 
 
+def test_a_payload_and_a_result_come_back_as_they_were(coder: Any, operator: Any) -> None:
+    """S3.8"""
+    value = {"👩\u200d👧": ["می\u200cخواهم", "\x1b[31mred\x1b[0m\r\n", "a\u202eb", 1.5, None]}
+    id = enqueue(operator, payload=value, title="\u202eA 👩\u200d👧")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "success", "result": value})
+    task = operator("GET", f"/tasks/{id}").body
+    assert task["payload"] == task["result"] == value
+    assert task["title"] == "A 👩\u200d👧" and task["redactions"] == {}
+
+
 def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> None:
     for _ in range(2):
         enqueue(operator, max_attempts=1)
