@@ -488,6 +488,13 @@ def test_the_prompt_is_system_text_then_context_then_task() -> None:
     assert prompt(task) == task
 
 
+def test_words_keep_the_joiners_that_their_script_needs() -> None:
+    words = "می\u200cخواهم 👩\u200d💻"
+    assert f"<action>{words}</action>" in task_xml(title="", type="code", payload={"action": words})
+    past = Past(fix=words)
+    assert f"fix: {words}</instruction>" in retry_context(past, attempt=2, max_attempts=2)
+
+
 @pytest.mark.parametrize("payload", [None, {}, [], "", 0, "do it", ["a", 1], 7, {"verify": {}}])
 def test_any_payload_has_its_place(payload: Any) -> None:
     root = read(task_xml(title="", type="code", payload=payload))
