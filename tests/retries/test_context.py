@@ -1,6 +1,7 @@
 """The retry context and the prompt: their exact form, and what no text can do to them."""
 
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree
@@ -10,10 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.redaction import stripped
-from retries.context import BUDGET, LEAST_BUDGET, MOST_BUDGET, Failed, Past, retry_context
+from retries.context import (
+    BUDGET,
+    DETAILS,
+    LEARNING,
+    LEAST_BUDGET,
+    MOST_BUDGET,
+    MOST_FILES,
+    OLDER_DETAILS,
+    SUMMARY,
+    Failed,
+    Past,
+    retry_context,
+)
 from retries.prompts import prompt, task_xml
 from retries.reports import Report, tidied
 from tests.ledger.test_redaction import WHOLE
+from tests.serving import ROOT
 
 AT = datetime(2026, 1, 26, 14, 30, tzinfo=UTC)
 FILES = [{"path": "src/domain/PlannerId.ts", "status": "partially_modified", "lines_changed": 15}]
@@ -501,3 +515,22 @@ def test_any_payload_has_its_place(payload: Any) -> None:
     shown = {"do it": "do it", "['a', 1]": '["a", 1]', "7": "7", "[]": "[]", "0": "0"}
     texts = [each.text for each in root]
     assert texts == ([shown[str(payload)]] if str(payload) in shown else [])
+
+
+# ---- what the docs say
+
+
+def test_the_docs_show_the_form_and_the_limits_that_hold() -> None:
+    guide = (ROOT / "docs" / "retry-context.md").read_text()
+    shown = guide.partition("```xml\n")[2].partition("```")[0].partition("\n\n<task ")[0]
+    root = read(shown)
+    ours = read(GOLDEN)
+    assert [each.tag for each in root] == [each.tag for each in ours]
+    assert root[0][1].text == ours[0][1].text and root[1].text == ours[1].text
+    assert root[-1].text == ours[-1].text and [each.tag for each in root[2][0]] == PARTS
+    for number in (BUDGET, LEAST_BUDGET, MOST_BUDGET, DETAILS):
+        assert f"{number:,}" in guide
+    for name, most in (("summary", SUMMARY), ("files", MOST_FILES), ("learnings", LEARNING)):
+        assert re.search(rf"^\| {name} \| {most}\b", guide, re.MULTILINE)
+    assert f"{OLDER_DETAILS} of older ones" in guide
+    assert "Escaping stops forged structure, not persuasion." in guide
