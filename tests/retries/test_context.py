@@ -193,10 +193,16 @@ def test_the_newest_failure_is_told_at_length_and_older_ones_in_short() -> None:
     sizes = [len(each.text or "") for each in details]
     assert 700 < sizes[0] <= 800 and 3900 < sizes[1] <= 4000
     cut = int(details[1].get("truncated_chars", "0"))
-    assert cut == len("m" * 600 + "\n\n" + long) - (4000 - len("\n[…]\n"))
+    assert cut == len(long) - (4000 - len("\n[…]\n"))
     assert (details[1].text or "").endswith("line 8999")  # stripped at its ends
     assert [len(each) for each in texts(block, "*/*/error_summary")] == [500, 500]
     assert [len(each) for each in texts(block, "*/*/suggested_fix")] == [1000, 1000]
+
+
+def test_a_message_too_long_for_a_summary_is_told_where_there_is_nothing_else() -> None:
+    past = Past(failures=[failed(1, message="m" * 1500), failed(2, message="m" * 1500)])
+    block = retry_context(past, attempt=3, max_attempts=3)
+    assert [len(each) for each in texts(block, "*/*/error_details")] == [800, 1500]
 
 
 def test_at_most_50_files_and_every_learning_once() -> None:
