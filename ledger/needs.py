@@ -1,8 +1,8 @@
 """Who waits for whom: needs that are met, and dependents that come while a need is ending.
 
 A statement that ends a task and has to wait for its row sees the dependents of the time before. So
-whoever comes to wait counts itself in the row (`needed_by`), which is read as it is in the end:
-either the two agree, or the task is ended by two statements, of which the second sees everything.
+whoever comes to wait counts itself in the row (`needed_by`), which is read as it is in the end: one
+statement ends only what nobody waits for, everything else two, of which the second sees everything.
 """
 
 from collections.abc import Iterable
@@ -23,11 +23,6 @@ class UnknownDependency(Refusal):
 
     code = "unknown_dependency"
     hint = "Enqueue what is needed first, in the same project."
-
-
-# The guard of one statement that ends the task `t` and meets needs: it sees all who wait for it.
-ALL_SEEN = """(t.needed_by = 0 or t.needed_by =
-    (select count(*) from ledger_need d where d.need_id = t.id))"""
 
 
 def freeing(source: str) -> str:

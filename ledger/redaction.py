@@ -6,7 +6,7 @@ redacting; what programs have printed is cleaned as well.
 
 import re
 from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
@@ -40,6 +40,8 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 def stripped(text: str, *, unseen: re.Pattern[str] = UNSEEN) -> str:
     """`text` with its line ends as newlines, without escape sequences and unseen characters."""
+    if text.isprintable():  # all that is looked for is not
+        return text
     text = ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return unseen.sub("", text)
 
@@ -198,6 +200,10 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
+# Most texts are short and hold nothing that any pattern needs: one search finds that out.
+SHORT = 256
+NEEDED = re.compile("|".join(sorted(re.escape(need) for _, needs, _ in PATTERNS for need in needs)))
+
 # Names whose values are hidden whatever they look like, once their words are told apart.
 SECRET_NAME = re.compile(
     r"passw(?:or)?d|passphrase|secret|api_?key|access_?key(?!_id)|private_?key|signing_?key"
@@ -216,7 +222,12 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(name) for name in ("dbPassword", "X-Api-Key", "tokenizer", "token_count")]
     [True, True, False, False]
     """
-    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name[:200]).lower())
+    return _is_secret_name(name[:200])
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name).lower())
     return bool(SECRET_NAME.search(words)) and not ABOUT.search(words)
 
 
@@ -261,6 +272,8 @@ def _text(text: str, found: Counter[str]) -> str:
         text = text[:LONGEST] + f"\n[… cut: {LONGEST} of {len(text)} characters kept]"
     masked = plain = stripped(text)
     lower = plain.lower()
+    if len(lower) < SHORT and not NEEDED.search(lower):
+        return UNSTORABLE.sub("", text)
     for kind, needs, pattern in PATTERNS:
         if any(need in lower for need in needs):
             masked = pattern.sub(partial(_masked, kind=kind, found=found), masked)

@@ -718,9 +718,9 @@ def task_out(row: Row, *, who: Who) -> dict[str, Any]:
     """The JSON object of a task's row, as `who` sees it."""
     return {
         "id": row["id"],
-        "ref": None,
-        "plan": None,
-        "run": None,
+        "ref": row["ref"],
+        "plan": row["plan_id"],
+        "run": row["run"],
         "title": row["title"],
         "type": row["type"],
         "priority": row["priority"],

@@ -105,6 +105,6 @@ def next_context(
 def prompt_of(row: Row, context: str) -> str:
     """The prompt of an attempt at this task, told `context`."""
     xml = task_xml(
-        title=row["title"], type=row["type"], payload=row["payload"], ref=row.get("ref") or ""
+        title=row["title"], type=row["type"], payload=row["payload"], ref=row["ref"] or ""
     )
     return prompt(xml, context)
