@@ -134,7 +134,7 @@ def test_every_operation_is_documented() -> None:
             good = [
                 answer for status, answer in operation["responses"].items() if int(status) < 300
             ]
-            media = [each for answer in good for each in answer["content"].values()]
-            assert media and all("example" in each for each in media)
+            told = [kind for answer in good for kind in answer["content"].values()]
+            assert told and all("example" in kind for kind in told)
             if "requestBody" in operation:
                 assert "example" in operation["requestBody"]["content"]["application/json"]
