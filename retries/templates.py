@@ -132,7 +132,8 @@ def telling(text: str) -> list[str]:
     if TRACEBACK in text:
         after = text[text.rindex(TRACEBACK) :].splitlines()[1:]
         text = "\n".join(line for line in after if not line.startswith((" ", "\t")))
-    return [ASSERTED.sub("", line).strip() for line in text.splitlines() if line.strip()]
+    lines = (ASSERTED.sub("", line).strip() for line in text.splitlines())
+    return [line[:LONGEST] for line in lines if line]
 
 
 def template(line: str) -> str:
