@@ -1,6 +1,6 @@
 """Failures put together as they come in, and what people do with a pattern (S1.12–S1.14)."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from uuid import UUID
 
@@ -175,6 +175,26 @@ def test_agents_that_fail_the_same_way_do_not_wait_for_each_other(agent: Agent) 
 
         pool.submit(fails_too).result(timeout=20)
     assert only().grouped.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_first_failures_at_once_make_one_pattern(agent: Agent) -> None:
+    other = make_agent("reviewer")
+
+    def fails_too() -> None:
+        try:
+            broken(other)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            broken(agent)  # a pattern that nobody else can see yet
+            second = pool.submit(fails_too)
+            wait([second], timeout=1)
+            assert not second.done()
+        second.result(timeout=20)
+    assert only().grouped.count() == 2
 
 
 def test_a_person_is_named_and_a_system_is_too(agent: Agent) -> None:
