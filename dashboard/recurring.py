@@ -3,12 +3,11 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Max, QuerySet
 
-from dashboard.selectors import of_project
+from dashboard.selectors import hash_of, of_project
 from dashboard.sparks import Bars, bars
 from dashboard.work import HEAVY
 from ledger import sql
@@ -91,7 +90,7 @@ def listed(
     ids = list(rows.values_list("pk", flat=True)[:CONSIDERED])
     if often:
         known = totals(ids)
-        ids.sort(key=lambda id: -known[id]["total"])
+        ids.sort(key=lambda id: -known[id].total if id in known else 0)
     start = (page - 1) * PAGE
     return Listed(told(ids[start : start + PAGE], now=now), page, len(ids) > start + PAGE)
 
@@ -109,28 +108,44 @@ where pattern_id = any(%(ids)s) and at > %(now)s - %(step)s * %(steps)s * interv
 group by 1, 2"""
 
 
-def totals(ids: list[UUID]) -> dict[UUID, Any]:
-    return {row["pattern_id"]: row for row in sql.run(TOTALS, ids=ids)}
+@dataclass(frozen=True, slots=True)
+class Total:
+    """All failures of a pattern that are kept."""
+
+    total: int
+    last_at: datetime
+
+
+def totals(ids: list[UUID]) -> dict[UUID, Total]:
+    def count() -> dict[UUID, Total]:
+        rows = sql.run(TOTALS, ids=ids)
+        return {row["pattern_id"]: Total(row["total"], row["last_at"]) for row in rows}
+
+    return figure(f"patterns:totals:{hash_of(ids)}", count)
+
+
+def whose(ids: list[UUID]) -> dict[UUID, list[str]]:
+    """The names of the agents whose failures these are."""
+
+    def look() -> dict[UUID, list[str]]:
+        return {row["pattern_id"]: row["names"] for row in sql.run(WHOSE, ids=ids)}
+
+    return figure(f"patterns:whose:{hash_of(ids)}", look)
 
 
 def told(ids: list[UUID], *, now: datetime) -> list[Recurring]:
     """These, in this order, each with all that a line shows."""
     rows = FailurePattern.objects.select_related("project").in_bulk(ids)
-    known = totals(ids)
-    names = {row["pattern_id"]: row["names"] for row in sql.run(WHOSE, ids=ids)}
+    known, names = totals(ids), whose(ids)
     hours = trends(ids, step=timedelta(hours=1), steps=HOURS, now=now)
-    return [
-        Recurring(
-            rows[id],
-            known[id]["total"],
-            known[id]["last_at"],
-            names[id],
-            sum(hours[id]),
-            bars(hours[id], hours[id] if is_troubling(rows[id]) else [0] * HOURS, tall=BARS_TALL),
-        )
-        for id in ids
-        if id in rows and id in known
-    ]
+    made = []
+    for row in filter(None, map(rows.get, ids)):
+        seen, per_hour = known.get(row.pk, Total(0, row.last_seen)), hours[row.pk]
+        bad = per_hour if is_troubling(row) else [0] * HOURS
+        drawn = bars(per_hour, bad, tall=BARS_TALL)
+        of = names.get(row.pk, [])
+        made.append(Recurring(row, seen.total, seen.last_at, of, sum(per_hour), drawn))
+    return made
 
 
 def is_troubling(row: FailurePattern) -> bool:

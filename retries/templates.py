@@ -116,12 +116,18 @@ def headline(message: str, *output: str) -> str:
     >>> headline("npm test: exit code 1", "FAIL a.test.ts", "Error: Cannot find module 'uuid'")
     "Error: Cannot find module 'uuid'"
     """
-    found = [line for text in (message, *output) for line in telling(text)]
-    for fits in (STRONG, TELLS):
-        for line in found:
-            if fits.search(line) and not GENERIC.search(line):
-                return line
-    return found[0] if found else ""
+    found: list[str] = []
+    for text in (message, *output):
+        lines = telling(text)
+        if line := first(lines, STRONG):
+            return line
+        found += lines
+    return first(found, TELLS) or (found[0] if found else "")
+
+
+def first(lines: list[str], fits: re.Pattern[str]) -> str:
+    found = (line for line in lines if fits.search(line) and not GENERIC.search(line))
+    return next(found, "")
 
 
 def telling(text: str) -> list[str]:

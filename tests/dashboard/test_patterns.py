@@ -112,6 +112,18 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     assert "No pattern is ignored" in words(empty)
 
 
+def test_one_whose_failures_are_gone_still_stands_there(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    for error in ("disk full", NO_MODULE):
+        buried(agent=agent, now=now, error=error)
+    of("disk").grouped.all().delete()
+    page = browser.get(URL, {"sort": "often"})
+    assert rows(page) == [str(of("Module").pk), str(of("disk").pk)]
+    assert "disk full 0 failures" in words(page)
+    assert "0 failures of 0 agents" in words(browser.get(address(of("disk"))))
+
+
 def test_one_that_came_back_is_open_and_says_so(
     browser: Client, agent: Agent, now: datetime
 ) -> None:

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retries.templates import LONGEST, fingerprint, headline, template
@@ -65,6 +65,7 @@ def test_different_errors_stay_apart(lines: tuple[str, ...]) -> None:
     assert len({print_of(line) for line in lines}) == len(lines)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**9), st.uuids(), st.ip_addresses(v=4), st.text("abcxyz", min_size=1))
 def test_whatever_the_values_the_fingerprint_is_the_same(
     number: int, id: object, ip: object, name: str
@@ -74,6 +75,7 @@ def test_whatever_the_values_the_fingerprint_is_the_same(
     assert print_of(line) == print_of(plain)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=2 * LONGEST))
 def test_any_text_gives_a_short_template(line: str) -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", print_of(line))
