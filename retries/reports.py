@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,11 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves, needs, sql
+from ledger.api.answers import plain
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Attempt, DeadLetter, Failure
-from ledger.moves import needs_met, task_to
+from ledger.moves import TOLD_COLUMNS, task_to
 from ledger.redaction import clean, redacted
 from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
@@ -83,7 +84,8 @@ class Report:
 
     @property
     def digest(self) -> bytes:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
+        said = {name: getattr(self, name) for name in self.__slots__}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,14 @@ class Told:
 
 # ---- the fast path: it is done, in one statement
 
+DONE_DECISION = {"decision": "done", "reason": "verified"}
+
 
 def done_statement(caller: type[Caller]) -> str:
+    """The move to done of what means nothing to anybody else.
+
+    Nobody waits for it, and its agent's breaker has no failures to forget.
+    """
     own = "a.agent_id = c.agent_id" if caller is Bearer else "true"
     expected = "coalesce((t.payload -> 'verify' ->> 'expect_exit')::int, 0)"
     required = "coalesce((t.payload -> 'verify' ->> 'required')::bool, false)"
@@ -107,30 +115,29 @@ def done_statement(caller: type[Caller]) -> str:
         where=f"""a.id = %(attempt)s and a.outcome is null and {own} and t.id = a.task_id
             and t.current_attempt = a.id and t.abort_requested_at is null
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
+            and t.needed_by = 0
             and not exists (select from ledger_breaker b
-                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})""",
+                where b.agent_id = t.agent_id and ({breaker.HOLDS_BACK} or b.failures > 0))""",
         sets="result = %(result)s",
+        columns=TOLD_COLUMNS,
     )
     return f"""with {caller.cte}, moved as ({done}), closed as (
         update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
-            report_digest = %(mark)s, decision = %(decision)s
+            report_digest = %(mark)s, decision = '{json.dumps(DONE_DECISION)}'
         where a.id = (select former_attempt from moved)
-    ), calm as ({breaker.calmed_by("moved")}), met as ({needs_met("moved")}),
-    freed as (select * from met where state = '{State.QUEUED}' and from_state = '{State.BLOCKED}'),
-    told as ({
+    ), told as ({
         journal.insert(
             "moved",
             kind=f"'{Kind.TASK_COMPLETED}'",
             subject="task",
             data="jsonb_build_object('attempt', m.attempts)",
         )
-    }), told_freed as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
+    })
     select m.id, m.version, c.agent_id as caller_agent, c.unseen
     from caller c left join moved m on true"""
 
 
 DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, Known)}
-DONE_DECISION = {"decision": "done", "reason": "verified"}
 
 
 def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | None = None) -> Told:
@@ -148,7 +155,6 @@ def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | No
             exit=said.exit_code,
             result=Jsonb(said.result),
             mark=digest,
-            decision=Jsonb(DONE_DECISION),
             now=now,
             **caller.params,
         )
@@ -176,7 +182,7 @@ def live_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}
     select {moves.task_columns("t")}, a.id as attempt_id, a.number, a.outcome, a.report_digest,
         a.decision, a.worker_id, a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
-        c.unseen
+        c.actor_type, c.actor_id, c.actor_name, c.unseen
     from caller c left join (ledger_attempt a join ledger_task t on t.id = a.task_id
         join ledger_agent g on g.id = t.agent_id) on a.id = %(attempt)s and {own}"""
 
@@ -223,7 +229,7 @@ def settle(
     if case.has_failed:
         answer["verdict"] = {"status": "failure", "type": str(case.failure_type)}
     if decided.to == State.RETRY:
-        answer["not_before"] = (now + timedelta(seconds=delay)).isoformat()
+        answer["not_before"] = plain(now + timedelta(seconds=delay))
         answer["delay_s"] = delay
     with transaction.atomic():
         moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
@@ -252,6 +258,7 @@ def case_of(row: Row, said: Report) -> Case:
         expect_exit=verify.get("expect_exit", 0),
         non_retryable=said.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
+        in_plan=row["plan_id"] is not None,
         idempotent=row["idempotent"],
         number=row["number"],
         attempt_limit=row["attempt_limit"],
@@ -314,16 +321,8 @@ SETS = {
 def move_statement(caller: type[Caller], to: State) -> str:
     reason = f"'{BlockedReason.REPORTED}'" if to == State.BLOCKED else "null"
     moved = task_to(to, where=GUARD, sets=SETS[to], reason=reason)
-    met = needs_met("moved") if to == State.DONE else "select null where false"
-    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
-    more = (
-        f""", met as ({met}), freed as (select * from met where state = '{State.QUEUED}'
-            and from_state = '{State.BLOCKED}'), told_freed as ({freed})"""
-        if to == State.DONE
-        else ""
-    )
     told = journal.insert("moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s")
-    return f"with {caller.cte}, moved as ({moved}), told as ({told}){more} select * from moved"
+    return f"with {caller.cte}, moved as ({moved}), told as ({told}) select * from moved"
 
 
 MOVE: dict[tuple[type[Caller], State], str] = {
@@ -390,7 +389,7 @@ def follow(
     now: datetime,
 ) -> dict[str, Any]:
     """What else belongs to the move: failure, breaker, dead letter, escalation."""
-    who = actor_of(caller, row)
+    who = actor_of(row)
     request_id = caller.params["request_id"]
     error = error_of(said, case) or ""
     if case.has_failed or said.status == "failure":
@@ -420,6 +419,8 @@ def follow(
             now=now,
             request_id=request_id,
         )
+    if decided.to == State.DONE:
+        needs.meet([row["id"]], caller=Known(who, request_id=request_id), now=now)
     if decided.to == State.FAILED:
         bury(moved, decided.reason, error=error, now=now)
     if decided.to in (State.ESCALATED, State.BLOCKED):
@@ -458,11 +459,9 @@ def close(
     )
 
 
-def actor_of(caller: Caller, row: Row) -> Actor:
-    """Who the journal says it was, for what is written beside the move."""
-    if isinstance(caller, Known):
-        return caller.actor
-    return Actor("token", "", row["agent_name"])
+def actor_of(row: Row) -> Actor:
+    """Who the journal says it was, as in the move's own event."""
+    return Actor(row["actor_type"], row["actor_id"], row["actor_name"])
 
 
 # ---- cleaned
@@ -477,7 +476,8 @@ def tidied(said: Report) -> Report:
     """The report without secrets and control characters, cut to what is kept."""
 
     def text(value: str, limit: int = TEXT_BYTES) -> str:
-        return clean(redacted(value), limit_bytes=limit)  # half a secret would not be known
+        # redacted first: half a secret would not be known
+        return value and clean(redacted(value), limit_bytes=limit)
 
     verification = said.verification
     if verification:
@@ -610,7 +610,7 @@ def release(
                 escalations.open_for_task(
                     moved,
                     decided.reason,
-                    actor=actor_of(caller, row),
+                    actor=actor_of(row),
                     now=now,
                     request_id=caller.params["request_id"],
                 )

@@ -18,6 +18,7 @@ from ledger.api.tasks import enqueued, router, visible, who_of
 from ledger.models import Agent
 from ledger.refusals import InvalidTransition
 from ledger.schemas import task_out
+from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused
 from ledger.tokens import Caller, ScopeMissing
@@ -225,20 +226,23 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
     if escalation := said.get("escalation"):
         base = settings.HEED_URL
         said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
-    if reclaim and said["decision"] == "wait" and not told.replayed:
-        found = claims.claim(caller, task=UUID(said["task"]["id"])) if due(said) else Claimed()
-        if found.rows:
-            row = found.rows[0]
-            said["decision"] = "retry"
-            said["retry"] = {
-                "attempt": row["attempt_id"],
-                "number": row["attempt_number"],
-                "attempt_limit": row["attempt_limit"],
-                "lease_expires_at": row["attempt_lease_expires_at"],
-            }
-            said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
+    goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
+    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller)):
+        said["decision"] = "retry"
+        said["retry"] = {
+            "attempt": row["attempt_id"],
+            "number": row["attempt_number"],
+            "attempt_limit": row["attempt_limit"],
+            "lease_expires_at": row["attempt_lease_expires_at"],
+        }
+        said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
     return said
 
 
-def due(said: dict[str, Any]) -> bool:
-    return not said.get("delay_s")
+def next_of(task_id: UUID, caller: Caller) -> Row | None:
+    """The task's next attempt, or None where it can't be had: the report stands all the same."""
+    try:
+        found = claims.claim(caller, task=task_id)
+    except InvalidTransition:  # another worker was faster
+        return None
+    return found.rows[0] if found.rows else None

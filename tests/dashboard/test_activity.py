@@ -172,7 +172,7 @@ def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> N
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
     assert (
-        "“bananas”: it is one of instruction, signal, task, escalation, pattern, agent, project, token."
+        "“bananas”: it is one of instruction, signal, task, plan, escalation, pattern, agent, project, token."
         in text
     )
     assert "“agent.eaten”: it is one of agent.registered, agent.paused" in text
