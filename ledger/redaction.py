@@ -51,23 +51,24 @@ def titled(text: str) -> str:
     return stripped(text, unseen=DECEIVING)
 
 
-def clean(text: str, *, limit_bytes: int, tail: float = 0.0) -> str:
+def clean(text: str, *, limit_bytes: int, tail: float = 0.0, of: int = 0) -> str:
     """`text` stripped, and cut with a mark where it is longer than `limit_bytes` of UTF-8.
 
     `tail` is the share of what is kept that comes from the end; the mark stands at the gap and
-    counts as part of the limit.
+    counts as part of the limit. `of` is how many bytes there were, where `text` is a part of them.
     """
     text = stripped(text)
     data = text.encode()
     if len(data) <= limit_bytes:
         return text
-    room = limit_bytes - len(CUT.format(len(data), len(data)).encode()) - bool(tail)
+    whole = of or len(data)
+    room = limit_bytes - len(CUT.format(whole, whole).encode()) - bool(tail)
     if room < 0:
         return data[:limit_bytes].decode(errors="ignore")
     last = int(room * tail)
     head = data[: room - last].decode(errors="ignore")
     end = data[len(data) - last :].decode(errors="ignore")
-    mark = CUT.format(len(head.encode()) + len(end.encode()), len(data))
+    mark = CUT.format(len(head.encode()) + len(end.encode()), whole)
     return f"{head}{mark}\n{end}" if end else head + mark
 
 

@@ -18,7 +18,7 @@ from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Attempt, DeadLetter, Failure
 from ledger.moves import TOLD_COLUMNS, task_to
-from ledger.redaction import clean, redacted
+from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
@@ -29,10 +29,17 @@ from retries.strategy import RetryConfig, delay_s
 
 State = TaskState
 
+# what is kept of a report, in characters where it does not say bytes
 OUTPUT_BYTES = 65_536
 OUTPUT_TAIL = 0.75
-TEXT_BYTES = 16_384
+READ_BYTES = LONGEST - 1  # of an output: its start and its end, with a newline between
+SUMMARY_LENGTH = 500
 MESSAGE_LENGTH = 2000
+ADVICE_LENGTH = 1000
+LEARNING_LENGTH = 300
+MOST_LEARNINGS = 20
+WORD_LENGTH = 4096
+MOST_FILES = 200
 ERROR_LENGTH = 500
 PROGRESS_BYTES = 8192
 MOST_RELEASES = 10
@@ -146,8 +153,15 @@ def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | No
     The same report again gets the same answer; another one raises AlreadyReported, and one of an
     attempt that is over in another way LeaseLost.
     """
-    now, digest = now or timezone.now(), said.digest
-    said = tidied(said)
+    return concluded(
+        attempt_id, tidied(said), digest=said.digest, caller=caller, now=now or timezone.now()
+    )
+
+
+def concluded(
+    attempt_id: UUID, said: Report, *, digest: bytes, caller: Caller, now: datetime
+) -> Told:
+    """Decide about a report that is tidied; `digest` is of the report as it was made."""
     if said.status == "success":
         rows = sql.run(
             DONE[type(caller)],
@@ -246,8 +260,15 @@ def settle(
     return Told(whole(answer | after, row["id"], moved["state"], moved["version"]))
 
 
+def verify_of(row: Row) -> dict[str, Any]:
+    """What the task's payload says of its verification."""
+    payload = row["payload"]
+    found: dict[str, Any] = payload.get("verify", {}) if isinstance(payload, dict) else {}
+    return found
+
+
 def case_of(row: Row, said: Report) -> Case:
-    verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
+    verify = verify_of(row)
     if said.status == "success" and said.exit_code is None and verify.get("required"):
         raise VerificationMissing("The task requires a verification and none was sent.")
     return Case(
@@ -467,62 +488,98 @@ def actor_of(row: Row) -> Actor:
 # ---- cleaned
 
 
-def printed(output: str) -> str:
-    """A program's output as it is kept: what it said last tells most of what went wrong."""
-    return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL)
-
-
 def tidied(said: Report) -> Report:
     """The report without secrets and control characters, cut to what is kept."""
-
-    def text(value: str, limit: int = TEXT_BYTES) -> str:
-        # redacted first: half a secret would not be known
-        return value and clean(redacted(value), limit_bytes=limit)
-
-    verification = said.verification
-    if verification:
-        output = printed(verification.get("output", ""))
-        verification = redacted(verification | {"output": output})
+    learnings = dict.fromkeys(text(each, LEARNING_LENGTH).strip() for each in said.learnings)
     return Report(
         status=said.status,
-        summary=text(said.summary, MESSAGE_LENGTH),
+        summary=text(said.summary, SUMMARY_LENGTH),
         result=redacted(said.result),
         exit_code=said.exit_code,
-        verification=verification,
+        verification=worded(said.verification) if said.verification else None,
         type=said.type,
         code=said.code,
         message=text(said.message, MESSAGE_LENGTH),
-        details=text(said.details),
-        root_cause_guess=text(said.root_cause_guess),
-        suggested_fix=text(said.suggested_fix),
+        details=printed(said.details),
+        root_cause_guess=text(said.root_cause_guess, ADVICE_LENGTH),
+        suggested_fix=text(said.suggested_fix, ADVICE_LENGTH),
         non_retryable=said.non_retryable,
         retry_after_s=said.retry_after_s,
-        files_modified=redacted(list(said.files_modified)),
-        learnings=[text(each, MESSAGE_LENGTH) for each in said.learnings],
+        files_modified=[worded(each) for each in said.files_modified[:MOST_FILES]],
+        learnings=[each for each in learnings if each][:MOST_LEARNINGS],
     )
 
 
-def exited(code: int, output: bytes, *, has_verify: bool) -> Report:
-    """The report that a plain exit code and output make: 0 is success."""
-    text = printed(output.decode(errors="replace"))
-    if code == 0:
-        return Report(status="success", summary=first_lines(text), exit_code=0)
-    kind = FailureType.EXECUTION_ERROR
-    if code in KILLED:
-        kind = FailureType.TIMEOUT
-    if has_verify:
-        kind = FailureType.VERIFICATION_FAILED
-    return Report(
-        status="failure",
-        type=kind,
-        message=last_lines(text) or f"It ended with exit code {code}.",
-        details=text,
-        verification={"exit_code": code, "output": text} if has_verify else None,
-    )
+def text(value: str, most: int) -> str:
+    """A text of at most so many characters."""
+    whole = stripped(redacted(value))  # cut last: half a secret would not be known
+    return whole if len(whole) <= most else whole[: most - 1] + "…"
+
+
+def printed(output: str, *, of: int = 0) -> str:
+    """A program's output as it is kept: what it said last tells most of what went wrong."""
+    return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL, of=of)
+
+
+def worded(values: dict[str, Any]) -> dict[str, Any]:
+    """Short values by their names, and an output."""
+    return {
+        name: value
+        if not isinstance(value, str)
+        else printed(value)
+        if name == "output"
+        else text(value, WORD_LENGTH)
+        for name, value in values.items()
+    }
+
+
+# ---- a plain exit code
+
+
+def exit(
+    attempt_id: UUID, code: int, output: bytes, *, caller: Caller, now: datetime | None = None
+) -> Told:
+    """Close an attempt with the exit code of its program and what that printed: see `report`.
+
+    0, or what the task's verify command expects, is success.
+    """
+    now = now or timezone.now()
+    row = live_row(attempt_id, caller=caller, now=now)
+    said = exited(code, printed(ends(output), of=len(output)), verify=verify_of(row))
+    digest = hashlib.sha256(b"%d\n%b" % (code, output)).digest()
+    return concluded(attempt_id, said, digest=digest, caller=caller, now=now)
+
+
+def exited(code: int, output: str, *, verify: dict[str, Any]) -> Report:
+    """The report that an exit code makes: of the task's verify command where it has one."""
+    message = last_lines(output) or f"It ended with exit code {code}."
+    if not verify.get("command"):
+        if code == 0:
+            return Report(exit_code=0, message=message)
+        kind = FailureType.TIMEOUT if code in KILLED else FailureType.EXECUTION_ERROR
+        return Report(status="failure", type=kind, message=message, details=output)
+    command = text(verify["command"], WORD_LENGTH)
+    checked = {"command": command, "exit_code": code, "output": output}
+    if code in (0, verify.get("expect_exit", 0)):  # 0 that is not expected is found to be wrong
+        return Report(exit_code=code, message=message, verification=checked)
+    kind = FailureType.VERIFICATION_FAILED
+    return Report(status="failure", type=kind, message=message, verification=checked)
+
+
+def ends(output: bytes) -> str:
+    """As much of an output as is looked at: of a longer one whole lines of its start and end.
+
+    It is redacted before it is cut to what is kept, so more is looked at than that.
+    """
+    if len(output) > READ_BYTES:
+        head, tail = output[: READ_BYTES // 4], output[len(output) - READ_BYTES * 3 // 4 :]
+        head, tail = head.rpartition(b"\n")[0] or head, tail.partition(b"\n")[2] or tail
+        output = head + b"\n" + tail
+    return output.decode(errors="replace")
 
 
 def last_lines(text: str, most: int = 5) -> str:
-    return "\n".join([line for line in text.splitlines() if line.strip()][-most:])[:MESSAGE_LENGTH]
+    return "\n".join([line for line in text.splitlines() if line.strip()][-most:])[-MESSAGE_LENGTH:]
 
 
 # ---- while it runs, and when it is given back

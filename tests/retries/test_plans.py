@@ -20,7 +20,7 @@ from tests.factories import NOW
 pytestmark = pytest.mark.django_db
 
 BEARER = {"digest": b"", "scope": "tasks:work", "request_id": ""}
-ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False}
+ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False, "rationed": False}
 NAMED = ASKED | {"task": uuid4()}
 DONE = {"attempt": uuid4(), "exit": None, "result": Jsonb({}), "mark": b""}
 TABLES = ("task", "attempt", "event", "agent", "breaker", "plan", "need", "instruction")
