@@ -62,7 +62,7 @@ select queued_at + interval '1 s' * k, project_id, 'instruction.' || (array['que
     'requeued', 'delivered', 'acknowledged'])[k], 'instruction', id, agent_id, 'queued', 'token', 'bench'
 from ledger_instruction, generate_series(1, 5) k
 """
-# All for the second agent, so that one queue is as deep as the table.
+# For all agents in turn, or all for the first, so that one queue is as deep as the table.
 TASKS = """
 insert into ledger_task (project_id, agent_id, title, type, state, payload, max_attempts,
     attempt_limit, attempts, retry_count, on_exhausted, base_delay_ms, max_delay_ms,
@@ -71,7 +71,9 @@ insert into ledger_task (project_id, agent_id, title, type, state, payload, max_
 select a.project_id, a.id, 'Thing ' || g, 'bench', %(state)s, '{}', 3, 3, %(attempts)s,
     %(attempts)s, 'dead_letter', 100, 30000, 2, true, 300, 3600, true,
     now() + %(due)s::interval + interval '1 ms' * g, 'token', 'bench', now(), now()
-from generate_series(1, %(count)s::int) g, ledger_agent a where a.name = 'agent-00001'
+from generate_series(1, %(count)s::int) g
+join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
+      from ledger_agent) a on a.n = case when %(all)s then g %% a.of else 0 end
 """
 # Every tenth was replayed or dismissed; each has the failure that it died of.
 BURIED = (
@@ -154,9 +156,14 @@ def month(count: int) -> None:
 def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
     """Tasks of one agent: queued ones, retries whose time has not come, and retries that are due."""
     with indexes_later("ledger_task"):
-        run(TASKS, count=queued, state="queued", attempts=0, due=None)
-        run(TASKS, count=waiting, state="retry", attempts=1, due="1 day")
-        run(TASKS, count=due, state="retry", attempts=1, due="-1 day")
+        run(TASKS, all=False, count=queued, state="queued", attempts=0, due=None)
+        run(TASKS, all=False, count=waiting, state="retry", attempts=1, due="1 day")
+        run(TASKS, all=False, count=due, state="retry", attempts=1, due="-1 day")
+
+
+def work(count: int) -> None:
+    """Queued tasks of all agents."""
+    run(TASKS, all=True, count=count, state="queued", attempts=0, due=None)
 
 
 def buried(count: int) -> None:
@@ -245,6 +252,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "settle": settle,
     "tasks": tasks,
     "buried": buried,
+    "work": work,
     "stress_tasks": stress_tasks,
     "audit": audit,
     "ring": ring,

@@ -26,7 +26,7 @@ from dashboard.selectors import named, of_project, title_of
 from dashboard.told import About, Told, told
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Project, Task
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 
 PAGE = 40
 SNIPPET = 240
@@ -115,6 +115,7 @@ class Brief(Func):
 OWN = Instruction.objects.filter(pk=OuterRef("subject_id"))
 ASKED_ABOUT = Escalation.objects.filter(pk=OuterRef("subject_id"))
 TITLED = Task.objects.filter(pk=OuterRef("subject_id"))
+GROUPED = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
 # the words of what an event is about, by the type of its subject
 TEXTS = {
     "instruction": OWN.values(start=Left("content", SNIPPET)),
@@ -122,6 +123,7 @@ TEXTS = {
     "escalation": ASKED_ABOUT.values(
         start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
     ),
+    "pattern": GROUPED.values(start=Left("template", SNIPPET)),
 }
 
 
@@ -178,7 +180,7 @@ def lines(found: list[Any]) -> list[Line]:
 def linked(event: Any) -> str:
     """The page of the subject, where there is one: history outlives what it tells of."""
     match event.subject_type:
-        case "instruction" | "task" | "escalation" if event.text:
+        case "instruction" | "task" | "escalation" | "pattern" if event.text:
             return f"dashboard:{event.subject_type}"
         case "agent" if event.agent and event.agent_id == event.subject_id:
             return "dashboard:agent"

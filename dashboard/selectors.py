@@ -35,6 +35,7 @@ from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Proje
 from ledger.remembered import figure
 from ledger.states import LEVELS, InstructionState
 from ledger.statistics import Statistics
+from retries.models import FailurePattern
 
 State = InstructionState
 
@@ -69,6 +70,7 @@ LIVE_KEYS: dict[type[Model], str] = {
     Instruction: live_key_of("ledger_instruction"),
     Task: live_key_of("ledger_task"),
     DeadLetter: live_key_of("ledger_deadletter", "coalesce(closed_at, failed_at)"),
+    FailurePattern: live_key_of("retries_failurepattern"),
 }
 
 

@@ -51,6 +51,7 @@ PLACES = (
         Place("instructions", "Instructions", "n-instructions", "i", WAITING),
         Place("tasks", "Tasks", "n-tasks", "t", RUNNING),
         Place("deadletters", "Dead letters", "n-dead", "d", DEAD, in_tabs=False),
+        Place("patterns", "Patterns", "n-patterns", "f", in_tabs=False),
     ),
     (
         Place("agents", "Agents", "n-agents", "a", SILENT, in_tabs=False),

@@ -90,13 +90,14 @@ def check(spec: Spec, *, at: str = "") -> Spec:
         )
     if len(spec.title) > TITLE_LENGTH:
         raise Invalid(f"{at}/title", f"A title has at most {TITLE_LENGTH} characters.")
-    between(spec.priority, PRIORITIES, f"{at}/priority")
-    between(spec.max_attempts, (1, MAX_ATTEMPTS), f"{at}/max_attempts")
-    between(spec.lease_s, LEASE_S, f"{at}/lease_s")
-    between(spec.timeout_s, TIMEOUT_S, f"{at}/timeout_s")
-    between(spec.backoff.base_delay_ms, (0, 86_400_000), f"{at}/backoff/base_delay_ms")
-    between(spec.backoff.max_delay_ms, (0, 86_400_000), f"{at}/backoff/max_delay_ms")
-    between(spec.backoff.exponential_base, (1, 100), f"{at}/backoff/exponential_base")
+    backoff = spec.backoff
+    between(spec.priority, PRIORITIES, at, "priority")
+    between(spec.max_attempts, (1, MAX_ATTEMPTS), at, "max_attempts")
+    between(spec.lease_s, LEASE_S, at, "lease_s")
+    between(spec.timeout_s, TIMEOUT_S, at, "timeout_s")
+    between(backoff.base_delay_ms, (0, 86_400_000), at, "backoff/base_delay_ms")
+    between(backoff.max_delay_ms, (0, 86_400_000), at, "backoff/max_delay_ms")
+    between(backoff.exponential_base, (1, 100), at, "backoff/exponential_base")
     if spec.on_exhausted is not None and spec.on_exhausted not in OnExhausted.values:
         raise Invalid(f"{at}/on_exhausted", "on_exhausted is 'escalate' or 'dead_letter'.")
     if spec.plan_id is None and len(spec.needs) > MOST_NEEDS:
@@ -105,12 +106,13 @@ def check(spec: Spec, *, at: str = "") -> Spec:
     return spec
 
 
-def between(value: float | None, limits: tuple[float, float], pointer: str) -> None:
+def between(value: float | None, limits: tuple[float, float], at: str, name: str) -> None:
     if value is not None and not limits[0] <= value <= limits[1]:
-        name = pointer.rpartition("/")[2]
-        raise Invalid(pointer, f"{name} is a number from {limits[0]} to {limits[1]}.")
+        what = name.rpartition("/")[2]
+        raise Invalid(f"{at}/{name}", f"{what} is a number from {limits[0]} to {limits[1]}.")
 
 
+LISTS = {"files", "context", "done"}
 VERIFY = {"command": str, "cwd": str, "timeout_s": int, "expect_exit": int, "text": str}
 
 
@@ -125,11 +127,13 @@ def check_payload(payload: Any, *, at: str) -> None:
         return
     if not isinstance(payload.get("action", ""), str):
         raise Invalid(f"{at}/action", "action is a text.")
-    for name in ("files", "context", "done"):
-        value = payload.get(name, [])
+    for name in LISTS & payload.keys():
+        value = payload[name]
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise Invalid(f"{at}/{name}", f"{name} is a list of texts.")
-    verify = payload.get("verify", {})
+    if "verify" not in payload:
+        return
+    verify = payload["verify"]
     if not isinstance(verify, dict):
         raise Invalid(f"{at}/verify", "verify is an object, such as {'command': 'make test'}.")
     for name, kind in VERIFY.items():
@@ -186,6 +190,13 @@ UNMET = """, lateral (
         from needed n where a.id in (n.task_id, n.need_id)) u"""
 
 
+# Each id made by itself reads the random source of the system. Where many are made they count up
+# from one whose first 26 digits, the time among them, keep the ids of a call apart from all others;
+# and the event of a task's making takes the task's id, which no other event has.
+FIRST = "first as materialized (select left(uuidv7()::text, 30) as digits), "
+NEXT = "((select digits from first) || lpad(to_hex(o.n), 6, '0'))::uuid"
+
+
 def asked_of(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {type}" for name, type in columns.items())
 
@@ -200,11 +211,12 @@ def enqueue_statement(*, many: bool, needs: bool) -> str:
     if many:
         columns = ", ".join(f"coalesce(o.{name}, s.{name}) as {name}" for name in ASKED)
         columns += ", " + moves.listed("o", list(WAITING)) if needs else ""
-        asked += f", jsonb_to_recordset(%(tasks)s::jsonb) as o({asked_of(own)})"
+        asked += f""", rows from (jsonb_to_recordset(%(tasks)s::jsonb) as ({asked_of(own)}))
+        with ordinality as o({", ".join(own)}, n)"""
     unmet, needed_by = ("u.unmet", "u.needed_by") if needs else ("0", "0")
-    return f"""with {Known.cte}, asked as materialized (
+    return f"""with {Known.cte}, {FIRST if many else ""}asked as materialized (
     -- in the order in which they were asked for: their ids are the order of the queue
-    select uuidv7() as id, {columns} from {asked}
+    select {NEXT if many else "uuidv7()"} as id, {columns} from {asked}
 {NEEDED if needs else ""}), made as (
     insert into ledger_task as t (id, project_id, {", ".join(ASKED)}, attempt_limit, unmet,
         needed_by, state, blocked_reason, created_by_type, created_by_name, created_at, updated_at)
@@ -217,7 +229,7 @@ def enqueue_statement(*, many: bool, needs: bool) -> str:
     returning t.id, t.project_id, t.agent_id, t.state, t.blocked_reason, t.unmet,
         null as from_state
 ), journalled as ({
-        journal.insert("made", kind=f"'{Kind.TASK_CREATED}'", subject="task")
+        journal.insert("made", kind=f"'{Kind.TASK_CREATED}'", subject="task", id="m.id")
     }) select id, project_id, state, blocked_reason, unmet from made order by id"""
 
 

@@ -40,7 +40,10 @@ class ConcurrencyLimit(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a claim got: rows of tasks with their attempt, or why there was none."""
+    """What a claim got: rows of tasks with their attempt, or why there was none.
+
+    `pending_instructions` are counted, to 100, for who calls with a token: see `pending`.
+    """
 
     rows: list[Row] = field(default_factory=list)
     reason: str | None = None
@@ -111,8 +114,9 @@ def claim_statement(caller: type[Caller], *, named: bool, resume: bool) -> str:
 
     Rows that another claim looks at are passed over.
     """
+    waits = WAITS if caller is Bearer else "0 as pending_instructions"
     kept = f"""union all
-    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {WAITS}
+    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {waits}
     from held h join ledger_task t on t.id = h.task_id, caller c"""
     return f"""with {caller.cte}, {HELD if resume else ""}free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
@@ -127,9 +131,10 @@ def claim_statement(caller: type[Caller], *, named: bool, resume: bool) -> str:
             kind=f"'{Kind.TASK_CLAIMED}'",
             subject="task",
             data="jsonb_build_object('attempt', m.attempts)",
+            id="m.current_attempt",
         )
     })
-    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {WAITS}
+    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {waits}
     from moved m, caller c {kept if resume else ""}"""
 
 
@@ -146,7 +151,8 @@ def why_statement(caller: type[Caller]) -> str:
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at, {WAITS}
+            where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
+        {WAITS if caller is Bearer else "0 as pending_instructions"}
     from caller c where c.agent_id is not null"""
 
 
@@ -280,6 +286,13 @@ def why_none(row: Row) -> str:
     if row["paused"]:
         return "agent_paused"
     return "plan_paused" if row["plan_paused"] else "no_task"
+
+
+def pending(agent: Agent) -> int:
+    """How many instructions wait for the agent; 100 where there are more."""
+    rows = sql.run(f"select {WAITS} from (select %(agent)s::uuid as agent_id) c", agent=agent.pk)
+    count: int = rows[0]["pending_instructions"]
+    return count
 
 
 def refuse_named(task: UUID, agent_id: UUID) -> None:

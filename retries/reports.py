@@ -23,7 +23,7 @@ from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Known, Statements
-from retries import breaker, checkpoints, escalations
+from retries import breaker, checkpoints, escalations, patterns
 from retries.decisions import Case, Decision, decide
 from retries.strategy import RetryConfig, delay_s
 
@@ -414,7 +414,7 @@ def follow(
     request_id = caller.params["request_id"]
     error = error_of(said, case) or ""
     if case.has_failed or said.status == "failure":
-        Failure.objects.create(
+        failure = Failure.objects.create(
             attempt_id=row["attempt_id"],
             task_id=row["id"],
             at=now,
@@ -428,6 +428,8 @@ def follow(
             files_modified=list(said.files_modified),
             learnings=list(said.learnings),
         )
+        whose = {"project_id": row["project_id"], "agent_id": row["agent_id"]}
+        patterns.join(failure, **whose, actor=who, now=now, request_id=request_id)
     if said.status != "blocked" and decided.to != State.ABORTED:
         breaker.heard(
             row["agent_id"],

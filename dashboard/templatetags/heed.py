@@ -10,7 +10,7 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard import badges, filters, offers, pips, task_words, words
+from dashboard import badges, filters, offers, pips, recurring, task_words, words
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
 
@@ -21,6 +21,7 @@ register.filter("whole_duration", words.whole_duration)
 register.filter("monogram", words.monogram)
 register.filter("offers", offers.offers)
 register.filter("pips", pips.pips)
+register.filter("pieces", recurring.pieces)
 
 
 @register.simple_tag
@@ -48,6 +49,13 @@ def state(name: str) -> SafeString:
 @cache
 def task_state(name: str) -> SafeString:
     badge = badges.task_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def pattern_state(name: str) -> SafeString:
+    badge = badges.pattern_badge(name)
     return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
 
 

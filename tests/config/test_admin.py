@@ -23,7 +23,7 @@ from ledger.models import (
     Token,
 )
 from ledger.states import InstructionState as State
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.factories import NOW, make_instruction, make_token, pull
 from tests.retries.test_escalations import ignored
@@ -40,6 +40,7 @@ MODELS = [
     Escalation,
     Event,
     Failure,
+    FailurePattern,
     Instruction,
     Project,
     Task,
@@ -181,6 +182,18 @@ def test_dead_letters_are_settled(mara: Client, agent: Agent, action: str, as_: 
     assert f"None {as_}" in act(mara, DeadLetter, action, letter)
     letter.refresh_from_db()
     assert (letter.closed_as, letter.closed_by_name) == (as_, "mara")
+
+
+def test_patterns_are_settled_and_tried_again(mara: Client, agent: Agent) -> None:
+    make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    pattern = FailurePattern.objects.get()
+    assert "1 resolved" in act(mara, FailurePattern, "resolve", pattern)
+    assert "None ignored" in act(mara, FailurePattern, "ignore", pattern)
+    assert "1 opened again" in act(mara, FailurePattern, "reopen", pattern)
+    assert "1 ignored" in act(mara, FailurePattern, "ignore", pattern)
+    assert "1 tried again" in act(mara, FailurePattern, "retry", pattern)
+    assert DeadLetter.objects.get().closed_as == "replayed"
 
 
 def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
