@@ -17,7 +17,7 @@ import psycopg
 
 from bench.figures import Figure, Say, Scale, at_least, ratios, summary
 from bench.floor import sql as floor_sql
-from bench.servers import Ground, Missing, started, until
+from bench.servers import Ground, Missing, python_with, started, until
 from config.commands import Command
 from config.embedded import free_port
 
@@ -136,6 +136,7 @@ def heed_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
         ("tokens", {"count": AGENTS}),
         ("instructions", {"count": rows, "state": "delivered"}),
         ("instructions", {"count": rows // 2, "state": "queued", "first": rows + 1}),
+        ("work", {"count": rows // 2}),
         ("events", {}),
         ("settle", {}),
     )[1]
@@ -151,17 +152,11 @@ def heed_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
 
 def peer_python(ground: Ground, say: Say) -> Path | None:
     """The Python of a new environment with FastAPI and asyncpg; None if they can't be had."""
-    folder = ground.folder / "peer"
-    python = folder / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", *PEER]
     try:
-        for argv in ([sys.executable, "-m", "venv", str(folder)], install):
-            subprocess.run(argv, check=True, capture_output=True, text=True, timeout=180)
-    except (subprocess.SubprocessError, OSError) as error:
-        why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
-        say(f"FastAPI + asyncpg is left out: it can't be installed here ({why}).")
+        return python_with(ground, "peer", PEER)
+    except Missing as missing:
+        say(f"FastAPI + asyncpg is left out: {missing}")
         return None
-    return python
 
 
 # ---- the measurement
@@ -197,6 +192,7 @@ def serve(
         Side("floor", bare, "acks.lua", floor[:rows]),
         Side("heed ack", heed, "acks.lua", acks),
         Side("heed pull + ack", heed, "pulls.lua", agents, once=False),
+        Side("heed claim + result", heed, "works.lua", agents, once=False),
     ]
     if python:
         peer = enter(uvicorn(ground, python, floor_url))
@@ -206,6 +202,7 @@ def serve(
 
 def figures(sides: dict[str, Side]) -> list[Figure]:
     floor, ack, both = sides["floor"], sides["heed ack"], sides["heed pull + ack"]
+    work = sides["heed claim + result"]
     found = [
         Figure(
             "ack over HTTP / floor endpoint",
@@ -218,6 +215,12 @@ def figures(sides: dict[str, Side]) -> list[Figure]:
             ratios(both.rates, floor.rates),
             target=at_least(0.6),
             detail={"heed": both.as_json()},
+        ),
+        Figure(
+            "claim one and report it done / two floor calls",
+            ratios(work.rates, floor.rates),
+            target=at_least(0.6),
+            detail={"heed": work.as_json()},
         ),
     ]
     if peer := sides.get("FastAPI + asyncpg"):

@@ -73,6 +73,20 @@ class Ground:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def python_with(ground: Ground, name: str, packages: list[str]) -> Path:
+    """The Python of a new environment, thrown away afterwards; raises Missing."""
+    folder = ground.folder / name
+    python = folder / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", *packages]
+    try:
+        for argv in ([sys.executable, "-m", "venv", str(folder)], install):
+            subprocess.run(argv, check=True, capture_output=True, text=True, timeout=180)
+    except (subprocess.SubprocessError, OSError) as error:
+        why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        raise Missing(f"{', '.join(packages)} can't be installed here ({why}).") from error
+    return python
+
+
 @contextmanager
 def ground() -> Iterator[Ground]:
     """Start both servers; stop them and remove their data at the end."""

@@ -11,7 +11,7 @@ import psycopg
 from bench.figures import Figure, Say, Scale, at_least, at_most, ratios, summary
 from bench.floor import sql as floor_sql
 from bench.send import pipes
-from bench.servers import Ground
+from bench.servers import Ground, Missing, python_with
 from config.places import PROJECT
 
 AGENT = "agent-00001"
@@ -19,6 +19,11 @@ WORKERS = 4
 SMALL, LARGE = 10_000, 1_000_000
 WAITING, DUE = 100_000, 100_000
 CLAIMS = 100
+# what is set beside Heed: what it is installed from, and how often its rate Heed's is to be
+PEERS = {
+    "procrastinate": (["procrastinate", "psycopg[binary]"], 1.5),
+    "django-tasks": (["django-tasks", "django-tasks-db", "psycopg[binary]"], 2),
+}
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,15 @@ class Doer:
 
 
 @contextmanager
-def doer(ground: Ground, whose: str, url: str) -> Iterator[Doer]:
-    argv = [sys.executable, "-m", "bench.jobs", whose, AGENT]
+def doer(
+    ground: Ground,
+    whose: str,
+    url: str,
+    *,
+    module: str = "bench.jobs",
+    python: str = sys.executable,
+) -> Iterator[Doer]:
+    argv = [python, "-m", module, whose, AGENT]
     pipe = subprocess.PIPE
     env = ground.env(url)
     with subprocess.Popen(
@@ -66,6 +78,7 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
     floor_url = ground.create("floor_tasks")
     with psycopg.connect(floor_url, autocommit=True) as conn:
         conn.execute(floor_sql.SCHEMA)
+    others = peers(ground, say, stack)
     heed = [stack.enter_context(doer(ground, "heed", heed_url)) for _ in range(WORKERS)]
     floor = [stack.enter_context(doer(ground, "floor", floor_url)) for _ in range(WORKERS)]
     count = 100 if scale.quick else 400
@@ -76,6 +89,7 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
         ("do", WORKERS, count, 0.45),
     ]
     rates: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+    theirs: dict[str, list[float]] = {name: [] for name in others}
     for number in range(scale.rounds + 1):
         for what, workers, times, _ in steps:
             sides = [(heed, 0), (floor, 1)]
@@ -83,6 +97,11 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                 found = rate(doers[:workers], what, times)
                 if number:  # the first round warms up
                     rates.setdefault((what, workers), ([], []))[side].append(found)
+            if what == "do" and workers == 1:
+                for name, other in others.items():
+                    found = rate([other], "do", times)
+                    if number:
+                        theirs[name].append(found)
         if number:
             last = {key: (ours[-1], theirs[-1]) for key, (ours, theirs) in rates.items()}
             say(
@@ -90,22 +109,79 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                     f"{what} × {n}: {a:,.0f} of {b:,.0f}/s" for (what, n), (a, b) in last.items()
                 )
             )
+    enough(heed[0], 4 * scale.rounds * CLAIMS)
     names = {
         "enqueue": "enqueue one",
         "enqueue 500": "enqueue 500 at once",
         "do": "claim and finish",
     }
+    return (
+        moved(heed[0], scale, say)
+        + beside(rates["do", 1][0], theirs)
+        + [
+            Figure(
+                f"{names[what]}, {workers} worker{'s' if workers > 1 else ''} / bare SQL",
+                ratios(*rates[what, workers]),
+                target=at_least(limit),
+                detail={
+                    "heed_per_s": summary(rates[what, workers][0]),
+                    "floor_per_s": summary(rates[what, workers][1]),
+                },
+            )
+            for what, workers, _, limit in steps
+        ]
+    )
+
+
+def peers(ground: Ground, say: Say, stack: ExitStack) -> dict[str, Doer]:
+    """Other queues on the same server, one worker each; those that can't be had are left out."""
+    found = {}
+    for name, (packages, _) in PEERS.items():
+        try:
+            python = str(python_with(ground, name, packages))
+        except Missing as missing:
+            say(f"{name} is left out: {missing}")
+            continue
+        url = ground.create(f"peer_{name.replace('-', '_')}")
+        one = doer(ground, name, url, module="bench.peers", python=python)
+        found[name] = stack.enter_context(one)
+    return found
+
+
+def beside(ours: list[float], theirs: dict[str, list[float]]) -> list[Figure]:
     return [
         Figure(
-            f"{names[what]}, {workers} worker{'s' if workers > 1 else ''} / bare SQL",
-            ratios(*rates[what, workers]),
-            target=at_least(limit),
-            detail={
-                "heed_per_s": summary(rates[what, workers][0]),
-                "floor_per_s": summary(rates[what, workers][1]),
-            },
+            f"claim and finish, 1 worker / {name}",
+            ratios(ours, rates),
+            target=at_least(PEERS[name][1]),
+            detail={"peer_per_s": summary(rates)},
         )
-        for what, workers, _, limit in steps
+        for name, rates in theirs.items()
+    ]
+
+
+def enough(doer: Doer, count: int) -> None:
+    """See to it that so many tasks are queued."""
+    doer.begin("enqueue 500", count + 500)
+    doer.end()
+
+
+def moved(doer: Doer, scale: Scale, say: Say) -> list[Figure]:
+    """One move by itself, beside a statement that writes the same rows; and one look at a breaker."""
+    took: dict[str, list[float]] = {"move": [], "same rows": [], "gate": []}
+    for number in range(2 * scale.rounds):
+        for what in took if number % 2 else list(took)[::-1]:
+            doer.begin(what, CLAIMS)
+            took[what].append(doer.end() * 1000)
+    say(", ".join(f"p95 of {what}: {summary(found)} ms" for what, found in took.items()))
+    return [
+        Figure(
+            "one move: p95 / bare SQL of the same rows",
+            ratios(took["move"], took["same rows"]),
+            target=at_most(2),
+        ),
+        Figure("one move: p95", took["move"], unit="ms", target=at_most(10)),
+        Figure("breaker asked: p95", took["gate"], unit="ms", target=at_most(1)),
     ]
 
 

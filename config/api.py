@@ -20,7 +20,8 @@ from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import BadRequest, Invalid, Refusal, UnsupportedMediaType
-from retries.api import deadletters, escalations, plans
+from retries.api import breakers as breakers
+from retries.api import deadletters, escalations, plans, renderings
 from retries.api import work as work
 
 logger = logging.getLogger(__name__)
@@ -96,9 +97,10 @@ api.add_router("", instructions.router)
 api.add_router("", tasks.router)  # with what `retries.api.work` adds to it
 api.add_router("", plans.router)
 api.add_router("", platform.router)
-api.add_router("", agents.router)
+api.add_router("", agents.router)  # with what `retries.api.breakers` adds to it
 api.add_router("", escalations.router)
 api.add_router("", deadletters.router)
+api.add_router("", renderings.router)
 
 
 @api.exception_handler(Refusal)

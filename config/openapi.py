@@ -56,7 +56,7 @@ ALSO: dict[str, set[str]] = {
         "if_match_required",
     },
     "dead_letters_bulk": {"idempotency_key_reused", "idempotency_in_progress"},
-    "tasks_start": {"breaker_open", "invalid_transition"},
+    "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
     "tasks_abort": {"invalid_transition"},
     "plans_import": {
         "bad_ref",
@@ -96,6 +96,8 @@ ALSO: dict[str, set[str]] = {
         "idempotency_key_reused",
         "idempotency_in_progress",
     },
+    "renderings_retry_log": {"validation_error"},
+    "renderings_retry_jsonl": {"validation_error"},
     "escalations_list": {"bad_cursor", "validation_error"},
     "escalations_resolve": {
         "human_required",
@@ -133,6 +135,7 @@ class Documented:
                 "agents": "Named workers.",
                 "escalations": "What machines could not settle, for people.",
                 "events": "The append-only journal.",
+                "renderings": "The same facts as the files of the older systems.",
             }.items()
         ]
         scopes = self.scopes()

@@ -11,6 +11,7 @@ from ledger.states import (
     Urgency,
     urgency_of,
 )
+from retries.states import PatternState
 
 State = InstructionState
 
@@ -53,6 +54,12 @@ BREAKER_STATES = {
     BreakerState.OPEN: Badge("Open", "c-open", "st--open"),
     BreakerState.HALF_OPEN: Badge("Half open", "c-half", "st--half"),
 }
+PATTERN_STATES = {
+    PatternState.OPEN: Badge("Open", "s-failed", "st--failed"),
+    PatternState.REGRESSED: Badge("Came back", "undo", "st--failed"),
+    PatternState.IGNORED: Badge("Ignored", "s-skipped", "st--skipped"),
+    PatternState.RESOLVED: Badge("Resolved", "s-done", "st--done"),
+}
 FAILURE_ICONS = {
     FailureType.EXECUTION_ERROR: "f-exec",
     FailureType.VERIFICATION_FAILED: "f-verify",
@@ -82,6 +89,10 @@ def plan_badge(state: str) -> Badge:
 
 def breaker_badge(state: str) -> Badge:
     return BREAKER_STATES[BreakerState(state)]
+
+
+def pattern_badge(state: str) -> Badge:
+    return PATTERN_STATES[PatternState(state)]
 
 
 def failure_icon(type: str) -> str:

@@ -1,36 +1,24 @@
-"""What dead letters died of (pure): errors without their numbers, names and paths, in groups."""
+"""What dead letters died of (pure): in groups of those whose errors say the same."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 
+from retries.templates import fingerprint, headline, template
+
 LONGEST = 160
-# what differs between two errors of the same cause, and what stands for it
-PARTS = (
-    (re.compile(r"(['\"`“])[^'\"`”\n]{1,200}['\"`”]"), "‹name›"),
-    (re.compile(r"\b[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}\b"), "‹id›"),
-    (re.compile(r"(?<![\w.])(?:\.{0,2}/|[A-Za-z]:\\)[\w.@~+\\/-]+"), "‹path›"),
-    (re.compile(r"\b(?=\w*\d)[0-9a-f]{8,}\b"), "‹id›"),
-    (re.compile(r"\d+(?:[.,]\d+)*"), "‹n›"),
-)
 
 
 def cause(error: str) -> str:
     """The line that says what went wrong, without what differs from case to case.
 
     >>> cause("timeout after 300 s: npx test")
-    'timeout after ‹n› s: npx test'
+    'timeout after ‹amount›: npx test'
     """
-    lines = [line.strip() for line in error[:20_000].splitlines() if line.strip()]
-    if not lines:
+    line = template(headline(error))
+    if not line:
         return "no error text"
-    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    line = line[: 2 * LONGEST]
-    for pattern, word in PARTS:
-        line = pattern.sub(word, line)
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
@@ -43,7 +31,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        return sha256(self.cause.encode()).hexdigest()[:8]
+        return fingerprint(self.cause)[:8]
 
     @property
     def last(self) -> Any:
@@ -83,8 +71,9 @@ class Group:
 
 def grouped(letters: Iterable[Any]) -> list[Group]:
     """By cause, the largest group first, then the one with the newest."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, Group] = {}
     for letter in letters:
-        found.setdefault(cause(letter.error), []).append(letter)
-    groups = [Group(name, each) for name, each in found.items()]
+        said = cause(letter.error)
+        found.setdefault(fingerprint(said), Group(said, [])).letters.append(letter)
+    groups = list(found.values())
     return sorted(groups, key=lambda group: (-len(group.letters), -group.last_at.timestamp()))

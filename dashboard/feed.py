@@ -28,7 +28,7 @@ from dashboard.selectors import named, of_project, title_of
 from dashboard.told import About, Told, told
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Plan, Project, Task
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 
 SNIPPET = 240
 DATA_SHOWN = 4000  # characters
@@ -91,6 +91,7 @@ OWN = Instruction.objects.filter(pk=OuterRef("subject_id"))
 ASKED_ABOUT = Escalation.objects.filter(pk=OuterRef("subject_id"))
 TITLED = Task.objects.filter(pk=OuterRef("subject_id"))
 PLANNED = Plan.objects.filter(pk=OuterRef("subject_id"))
+GROUPED = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
 # the words of what an event is about, by the type of its subject
 TEXTS = {
     "instruction": OWN.values(start=Left("content", SNIPPET)),
@@ -99,6 +100,7 @@ TEXTS = {
     "escalation": ASKED_ABOUT.values(
         start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
     ),
+    "pattern": GROUPED.values(start=Left("template", SNIPPET)),
 }
 
 
@@ -160,7 +162,7 @@ def sentence(event: Event, about: About) -> Told:
 def linked(event: Any) -> str:
     """The page of the subject, where there is one: history outlives what it tells of."""
     match event.subject_type:
-        case "instruction" | "task" | "plan" | "escalation" if event.text:
+        case "instruction" | "task" | "plan" | "escalation" | "pattern" if event.text:
             return f"dashboard:{event.subject_type}"
         case "agent" if event.agent and event.agent_id == event.subject_id:
             return "dashboard:agent"

@@ -1,4 +1,4 @@
-"""What a person can do with an instruction, task, dead letter or agent: only what is allowed."""
+"""What a person can do with an instruction, task, pattern or agent: only what is allowed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +12,7 @@ from ledger.states import (
     Who,
     allowed_moves,
 )
+from retries.states import PATTERN_MOVES, PatternState
 
 State = InstructionState
 
@@ -113,6 +114,35 @@ LETTER_OFFERS = {offer.verb: offer for offer in (REPLAY, DISMISS)}
 
 def letter_offers(letter: DeadLetter) -> list[Offer]:
     return [] if letter.closed_at else [REPLAY, DISMISS]
+
+
+# ---- patterns
+
+RETRY_ALL = Offer(
+    "retry",
+    "Try all again",
+    key="r",
+    icon="undo",
+    question="Try all of it again?",
+    consequence="Dead letters are replayed as new tasks, retries wait no longer, and open "
+    "questions are answered with a retry.",
+)
+RESOLVE = Offer("resolve", "Resolve", key="s", icon="check")
+IGNORE = Offer("ignore", "Ignore", key="i", icon="s-skipped")
+REOPEN = Offer("reopen", "Open again", key="o", icon="undo")
+PATTERN_OFFERS = {offer.verb: offer for offer in (RETRY_ALL, RESOLVE, IGNORE, REOPEN)}
+
+
+def pattern_offers(state: str, *, stuck: int) -> list[Offer]:
+    """The buttons for a pattern of which so many tasks stand still."""
+    may = PATTERN_MOVES[PatternState(state)]
+    moves = (
+        (PatternState.RESOLVED, RESOLVE),
+        (PatternState.IGNORED, IGNORE),
+        (PatternState.OPEN, REOPEN),
+    )
+    found = [offer for to, offer in moves if to in may and to != state]
+    return [RETRY_ALL, *found] if stuck else found
 
 
 # ---- agents: their questions go on with the agent's name, what they mean is told in the template

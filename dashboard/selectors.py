@@ -36,6 +36,7 @@ from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Plan,
 from ledger.remembered import figure
 from ledger.states import LEVELS, InstructionState
 from ledger.statistics import Statistics
+from retries.models import FailurePattern
 
 State = InstructionState
 
@@ -78,6 +79,7 @@ LIVE_KEYS: dict[type[Model], str] = {
     Task: live_key_of("ledger_task"),
     DeadLetter: live_key_of("ledger_deadletter", "coalesce(closed_at, failed_at)"),
     Plan: live_key_of("ledger_plan"),
+    FailurePattern: live_key_of("retries_failurepattern"),
 }
 
 

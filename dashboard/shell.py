@@ -53,6 +53,7 @@ PLACES = (
         Place("tasks", "Tasks", "n-tasks", "t", RUNNING),
         Place("plans", "Plans", "n-plans", "p", in_tabs=False),
         Place("deadletters", "Dead letters", "n-dead", "d", DEAD, in_tabs=False),
+        Place("patterns", "Patterns", "n-patterns", "f", in_tabs=False),
     ),
     (
         Place("agents", "Agents", "n-agents", "a", SILENT, in_tabs=False),

@@ -56,6 +56,8 @@ def told(event: Event, about: About) -> Told:
             return told_of_agent(event, about)
         case "escalation" | "signal":
             return told_of_question(event, about)
+        case "pattern":
+            return told_of_pattern(event, about)
     return unknown(event)
 
 
@@ -191,6 +193,10 @@ def told_of_agent(event: Event, about: About) -> Told:
             return plain("pause", actor, f"paused {agent}")
         case Kind.AGENT_RESUMED:
             return plain("play", actor, f"let {agent} go on")
+        case Kind.AGENT_LIMITED:
+            most = data.get("concurrency")
+            may = counted(int(most), "attempt") if most else "any number of attempts"
+            return plain("n-agents", actor, f"lets {agent} run {may} at once")
         case Kind.AGENT_RESET:
             withdrawn = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {withdrawn} withdrawn")
@@ -233,6 +239,28 @@ def told_of_question(event: Event, about: About) -> Told:
             did = str(data.get("action") or "")
             answered = f"answered for {agent}"
             return Told("person", actor, answered, "", about.quote, f": {did}", f" · {did}")
+    return unknown(event)
+
+
+# icon, what somebody does, tone, and what was done
+PATTERNS = {
+    Kind.PATTERN_IGNORED: ("s-skipped", "ignores the failures", "", "ignored"),
+    Kind.PATTERN_RESOLVED: ("s-done", "resolved the failures", "green", "resolved"),
+    Kind.PATTERN_REOPENED: ("undo", "opened again the failures", "", "opened again"),
+}
+
+
+def told_of_pattern(event: Event, about: About) -> Told:
+    actor = who_of(event)
+    if event.kind == Kind.PATTERN_REGRESSED:
+        note = " · came again although it was resolved"
+        return Told("s-failed", about.agent or actor, "brought back", "red", about.quote, "", note)
+    if event.kind == Kind.PATTERN_REOPENED and event.actor_type != "user":
+        note = " · came again, ignored until now"
+        return Told("undo", about.agent or actor, "brought back", "", about.quote, "", note)
+    if event.kind in PATTERNS:
+        icon, does, tone, done = PATTERNS[Kind(event.kind)]
+        return Told(icon, actor, does, tone, about.quote, "", f" · {done}")
     return unknown(event)
 
 

@@ -50,9 +50,14 @@ class Kind(TextChoices):
     ESCALATION_OPENED = "escalation.opened"
     ESCALATION_RESOLVED = "escalation.resolved"
     ESCALATION_WITHDRAWN = "escalation.withdrawn"
+    PATTERN_IGNORED = "pattern.ignored"
+    PATTERN_RESOLVED = "pattern.resolved"
+    PATTERN_REOPENED = "pattern.reopened"
+    PATTERN_REGRESSED = "pattern.regressed"
     AGENT_REGISTERED = "agent.registered"
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"
+    AGENT_LIMITED = "agent.limited"
     AGENT_RESET = "agent.reset"
     AGENT_BREAKER_OPENED = "agent.breaker_opened"
     AGENT_BREAKER_HALF_OPEN = "agent.breaker_half_open"
@@ -95,15 +100,17 @@ def insert(
     agent: str = "m.agent_id",
     project: str = "m.project_id",
     data: str = "'{}'::jsonb",
+    id: str = "uuidv7()",
 ) -> str:
     """The SQL that journals each row `m` of the CTE `source`, by the actor of the CTE `caller`.
 
-    Every argument but `subject` is an SQL expression; `%(request_id)s` must be a parameter.
+    Every argument but `subject` is an SQL expression; `%(request_id)s` must be a parameter. Hot
+    moves hand in an `id` that was made already and is no other event's.
     """
     return f"""
-    insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, from_state,
-        to_state, actor_type, actor_id, actor_name, data, request_id)
-    select %(now)s, {project}, {kind}, '{subject}', {subject_id}, {agent}, {from_state},
+    insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
+        from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
+    select {id}, %(now)s, {project}, {kind}, '{subject}', {subject_id}, {agent}, {from_state},
         {to_state}, c.actor_type, c.actor_id, c.actor_name, {data}, %(request_id)s
     from {source} m, caller c"""
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from ledger import agents, journal, moves, sql, tasks
+from ledger import agents, journal, moves, needs, sql, tasks
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile, PlanTask
@@ -128,6 +128,8 @@ class Import:
     request_id: str
     agents: dict[str, Agent] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    # tasks that others have come to wait for, or wait for no more
+    rewired: set[UUID] = field(default_factory=set)
 
     def run(self, mode: str) -> Imported:
         found = Plan.objects.select_for_update().filter(project=self.project, ref=self.file.ref)
@@ -389,10 +391,13 @@ class Import:
         )
 
     def rewire(self, id: UUID, needs: "Needs", more: Sequence[UUID]) -> None:
-        Need.objects.filter(task_id=id).delete()
+        before = Need.objects.filter(task_id=id)
+        self.rewired |= set(before.values_list("need_id", flat=True))
+        before.delete()
         MissingNeed.objects.filter(task_id=id).delete()
         wanted = [*needs.ids, *more]
         Need.objects.bulk_create(Need(task_id=id, need_id=need) for need in wanted)
+        self.rewired |= set(wanted)
         self.note_missing({id: needs.missing})
 
     def arrived(self, plan: Plan, added: Mapping[str, UUID]) -> None:
@@ -409,6 +414,7 @@ class Import:
         Need.objects.bulk_create(
             (Need(task_id=task, need_id=need) for task, need in sorted(met)), ignore_conflicts=True
         )
+        self.rewired |= {need for _, need in met}
         recount(sorted({each.task_id for each in found}), self)
 
     def check_circles(self, plan: Plan) -> None:
@@ -457,8 +463,8 @@ def recount(ids: Sequence[UUID], work: Import) -> None:
     """Count anew what these tasks need, and move those that now wait, or wait no more."""
     if not ids:
         return
-    needed = Need.objects.filter(task__in=ids).values("need_id")
-    list(Task.objects.filter(pk__in=needed).order_by("pk").select_for_update(no_key=True))
+    needed = Need.objects.filter(task__in=ids).values_list("need_id", flat=True)
+    needs.count_dependents({*needed, *work.rewired})
     known = Known(work.actor, project_id=work.project.pk, request_id=work.request_id)
     sql.run(RECOUNT, ids=list(ids), now=work.now, **known.params)
 
@@ -731,3 +737,43 @@ def change(
         request_id=request_id,
     )
     return plan
+
+
+# ---- commands that nobody has said to run
+
+PROPOSED = "'{verify,proposed_command}'"
+CONFIRM = f"""with {Known.cte}, confirmed as (
+    update ledger_task t set payload = jsonb_set(t.payload #- {PROPOSED}, '{{verify}}',
+            (t.payload -> 'verify') - 'proposed_command' || jsonb_build_object(
+                'command', t.payload #> {PROPOSED}, 'source', 'confirmed')),
+        version = t.version + 1, updated_at = %(now)s
+    where t.id = any(%(ids)s) and t.state not in ({tasks.OVER})
+        and jsonb_typeof(t.payload #> {PROPOSED}) = 'string'
+    returning t.id, t.project_id, t.agent_id, t.payload #>> '{{verify,command}}' as command
+), told as ({
+    journal.insert(
+        "confirmed",
+        kind=f"'{Kind.TASK_CHANGED}'",
+        subject="task",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('changed', jsonb_build_array('payload'), "
+        "'confirmed_command', m.command)",
+    )
+}) select id from confirmed order by id"""
+
+
+def confirm_commands(
+    task_ids: Iterable[UUID],
+    *,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[UUID]:
+    """Say that the commands which were found in prose are to be run; the ids of those that changed.
+
+    Only a person may say that: agents run them.
+    """
+    known = Known(actor, request_id=request_id)
+    rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **known.params)
+    return [row["id"] for row in rows]

@@ -12,9 +12,9 @@ from ledger.admin import ReadOnly
 from ledger.journal import person
 from ledger.models import Breaker, DeadLetter, Plan, Task
 from ledger.refusals import Refusal
-from retries import breaker, deadletters, escalations, plans, tasks
+from retries import breaker, deadletters, escalations, patterns, plans, tasks
 from retries.escalations import FIX_LENGTH, Choice
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 from retries.states import Answer
 
 
@@ -150,6 +150,37 @@ class DeadLetterAdmin(ReadOnly):
         ids = list(chosen.values_list("pk", flat=True))
         done = deadletters.dismiss(ids, among=DeadLetter.objects.all(), actor=person(request.user))
         self.told(request, len(done), "dismissed")
+
+
+@admin.register(FailurePattern)
+class FailurePatternAdmin(ReadOnly):
+    list_display = ("template", "state", "ignored_until", "first_seen", "last_seen", "project")
+    list_filter = ("state", "project")
+    list_select_related = ("project",)
+    search_fields = ("template", "fingerprint")
+    ordering = ("-last_seen", "-id")
+    actions = ("resolve", "ignore", "reopen", "retry")
+
+    @admin.action(description="Resolve: the next failure is a regression")
+    def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
+        ids = chosen.values_list("pk", flat=True)
+        self.told(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
+
+    @admin.action(description="Ignore for good")
+    def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
+        ids = chosen.values_list("pk", flat=True)
+        self.told(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
+
+    @admin.action(description="Open again")
+    def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
+        ids = chosen.values_list("pk", flat=True)
+        self.told(request, len(patterns.reopen(ids, actor=person(request.user))), "opened again")
+
+    @admin.action(description="Try all of it again: dead letters, retries, questions")
+    def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
+        ids = list(chosen.values_list("pk", flat=True))
+        again = patterns.retry(ids, actor=person(request.user), channel="admin")
+        self.told(request, len(again), "tried again")
 
 
 @admin.register(Breaker)

@@ -15,11 +15,6 @@ from retries.states import Reason
 
 State = TaskState
 
-# What depends on the task `t` has no checkpoint among it, which a question would have to be
-# written for.
-NONE_WAITS = f"""not exists (select from ledger_need d join ledger_task k on k.id = d.task_id
-    where d.need_id = t.id and {IS_CHECKPOINT.format("k")})"""
-
 READY = f"""with {Known.cte}, ready as (
     select {task_columns("t")} from ledger_task t
     where t.state = '{State.ESCALATED}' and {IS_CHECKPOINT.format("t")}

@@ -7,11 +7,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, sql
+from ledger import journal, needs
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
-from ledger.moves import needs_met
 from ledger.states import BlockedReason
 from ledger.tasks import Backoff, Spec, enqueue_many
 from ledger.tokens import Known
@@ -21,9 +20,12 @@ NOTE_LENGTH = 2000
 
 
 def locked(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
-    """The open ones of these, in the order of their ids."""
+    """The open ones of these, in the order of their ids, with their tasks.
+
+    Whoever comes to wait for such a task waits until it is settled what becomes of it.
+    """
     rows = among.open().filter(pk__in=list(ids)).select_related("task", "agent__project")
-    return list(rows.order_by("id").select_for_update(of=("self",)))
+    return list(rows.order_by("id").select_for_update(of=("self", "task")))
 
 
 @transaction.atomic
@@ -52,8 +54,9 @@ def replay(
             request_id=request_id,
             replay_of=old.pk,
         )[0]
-        Need.objects.filter(need=old).update(need_id=row["id"])
-        Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], updated_at=now)
+        waiting = Need.objects.filter(need=old).update(need_id=row["id"])
+        Task.objects.filter(pk=row["id"]).update(needed_by=waiting)
+        Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], needed_by=0, updated_at=now)
         shut(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
         tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
     return found
@@ -79,13 +82,6 @@ def spec_of(task: Task) -> Spec:
     )
 
 
-MET = f"""with {Known.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id),
-met as ({needs_met("gone")}),
-freed as (select * from met where state = 'queued' and from_state = 'blocked'),
-told as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
-select id from freed"""
-
-
 @transaction.atomic
 def dismiss(
     ids: Iterable[UUID],
@@ -108,7 +104,7 @@ def dismiss(
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
     tasks = [letter.task_id for letter in found]
     if dependents == "continue":
-        sql.run(MET, ids=tasks, now=now, **Known(actor, request_id=request_id).params)
+        needs.meet(tasks, caller=Known(actor, request_id=request_id), now=now)
         checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     else:
         waiting = Task.objects.filter(needs__need__in=tasks, blocked_reason="dependency")

@@ -1,4 +1,4 @@
-"""Questions to people."""
+"""Questions to people, and the patterns that failures fall into."""
 
 from typing import Self
 
@@ -6,10 +6,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.models import Agent, Instruction, Project, Task
+from ledger.models import Agent, Failure, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import Answer, EscalationState
+from retries.states import Answer, EscalationState, PatternState
 
 State = EscalationState
 
@@ -113,3 +113,76 @@ class Escalation(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state == State.OPEN
+
+
+class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """Those of the caller's project."""
+        return self.filter(project_id=principal.project_id)
+
+    def troubling(self) -> Self:
+        """Those that nobody has dealt with, or that came back."""
+        return self.filter(state__in=(PatternState.OPEN, PatternState.REGRESSED))
+
+
+class FailurePattern(models.Model):
+    """The failures of a project that say the same but for what differs from case to case.
+
+    Written by `retries.patterns` alone. How many there are, when and whose is counted from
+    `Grouped`: a count kept here would have every failing agent wait for the same row.
+    """
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    fingerprint = models.CharField(max_length=16)
+    template = models.TextField()
+    example = models.TextField(help_text="the line as it was said first")
+    state = models.CharField(
+        max_length=10, choices=PatternState.choices, db_default=PatternState.OPEN.value
+    )
+    ignored_until = models.DateTimeField(null=True)
+    note = models.TextField(db_default="")
+    first_seen = models.DateTimeField()
+    last_seen = models.DateTimeField(help_text="to the minute")
+    state_at = models.DateTimeField()
+    state_by_name = models.CharField(max_length=64, db_default="")
+    updated_at = models.DateTimeField()
+
+    objects = FailurePatternQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "fingerprint"], name="pattern_once"),
+            models.CheckConstraint(
+                condition=Q(state__in=PatternState.values), name="pattern_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(ignored_until__isnull=True) | Q(state=PatternState.IGNORED),
+                name="pattern_until_where_ignored",
+            ),
+        ]
+        indexes = [
+            models.Index(F("last_seen").desc(), F("id").desc(), name="pattern_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return self.template[:80]
+
+
+class Grouped(models.Model):
+    """One failure in its pattern."""
+
+    failure = models.OneToOneField(Failure, models.CASCADE, primary_key=True)
+    pattern = models.ForeignKey(
+        FailurePattern, models.CASCADE, db_index=False, related_name="grouped"
+    )
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["pattern", "at"], include=["agent"], name="grouped_pattern"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.failure_id} in {self.pattern_id}"

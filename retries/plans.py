@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, plans, sql
+from ledger import journal, needs, plans, sql
 from ledger.journal import SYSTEM, Actor, Kind, clock
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile
@@ -200,9 +200,9 @@ def made_anew(
 ) -> dict[UUID, Row]:
     """The new rows by the ids of the old ones, waiting for each other as those did."""
     places = {task.pk: n for n, task in enumerate(old)}
-    needs: dict[UUID, list[UUID]] = {}
+    needed: dict[UUID, list[UUID]] = {}
     for each in Need.objects.filter(task__in=places).order_by("need_id"):
-        needs.setdefault(each.task_id, []).append(each.need_id)
+        needed.setdefault(each.task_id, []).append(each.need_id)
     missing: dict[UUID, list[MissingNeed]] = {}
     for wait in MissingNeed.objects.filter(task__in=places):
         missing.setdefault(wait.task_id, []).append(wait)
@@ -214,8 +214,8 @@ def made_anew(
                 plan_id=plan.pk,
                 ref=task.ref,
                 run=run,
-                needs=[need for need in needs.get(task.pk, ()) if need not in places],
-                after=[places[need] for need in needs.get(task.pk, ()) if need in places],
+                needs=[need for need in needed.get(task.pk, ()) if need not in places],
+                after=[places[need] for need in needed.get(task.pk, ()) if need in places],
                 missing=len(missing.get(task.pk, ())),
             ),
         )
@@ -251,6 +251,7 @@ def take_over(
     """Put the new rows into the old ones' places."""
     pairs = [(task.pk, new[task.pk]["id"]) for task in old]
     sql.run(TAKE_PLACE, old=[pair[0] for pair in pairs], new=[pair[1] for pair in pairs], now=now)
+    needs.count_dependents(id for pair in pairs for id in pair)
     letters = DeadLetter.objects.open().filter(task__in=old).order_by("pk").select_for_update()
     for letter in letters:
         id = new[letter.task_id]["id"]

@@ -1,4 +1,4 @@
-"""The states of an escalation, why it was opened, and what can be answered."""
+"""The states of escalations and of patterns, why a person is asked, and what can be answered."""
 
 from django.db.models import TextChoices
 
@@ -39,3 +39,25 @@ class Answer(TextChoices):
     FIX = "fix"
     SKIP = "skip"
     ABORT = "abort"
+
+
+class PatternState(TextChoices):
+    """Where a pattern of failures stands."""
+
+    # nobody has dealt with it; a person moves it on
+    OPEN = "open"
+    # a person knows and does not mind; a person, or a failure once its time is over, moves it on
+    IGNORED = "ignored"
+    # a person says it is mended; a person, or the next failure, moves it on
+    RESOLVED = "resolved"
+    # it was resolved, and came again; a person moves it on
+    REGRESSED = "regressed"
+
+
+# what a person can do; what a failure does is in `retries.patterns`
+PATTERN_MOVES: dict[PatternState, set[PatternState]] = {
+    PatternState.OPEN: {PatternState.IGNORED, PatternState.RESOLVED},
+    PatternState.IGNORED: {PatternState.OPEN, PatternState.IGNORED, PatternState.RESOLVED},
+    PatternState.RESOLVED: {PatternState.OPEN},
+    PatternState.REGRESSED: {PatternState.IGNORED, PatternState.RESOLVED},
+}

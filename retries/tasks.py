@@ -7,12 +7,13 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, sql, tasks
+from ledger import journal, needs, sql, tasks
 from ledger.journal import Actor, Kind
-from ledger.moves import needs_met, task_to
+from ledger.moves import task_to
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
 from retries import checkpoints, escalations
+from retries.models import Escalation
 
 State = TaskState
 
@@ -42,7 +43,6 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
 def skip_statement(dependents: str) -> str:
     moved = task_to(State.SKIPPED, where="t.id = any(%(ids)s)")
     told = journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")
-    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
     held = journal.insert(
         "held",
         kind=f"'{Kind.TASK_BLOCKED}'",
@@ -51,16 +51,21 @@ def skip_statement(dependents: str) -> str:
     )
     head = f"with {Known.cte}, moved as ({moved}), told as ({told})"
     if dependents == "continue":
-        return f"""{head}, met as ({needs_met("moved")}),
-        freed as (select * from met where state = 'queued' and from_state = 'blocked'),
-        told_freed as ({freed}) select id, from_state from moved"""
+        return f"{head}, {needs.freeing('moved')} select id from moved"
     return f"""{head}, held as (
         update ledger_task t set blocked_reason = '{BlockedReason.DEPENDENCY_SKIPPED}',
             updated_at = %(now)s, version = t.version + 1
         where t.state = 'blocked' and t.blocked_reason = 'dependency' and t.id = any(array(
             select d.task_id from ledger_need d join moved m on m.id = d.need_id))
         returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
-    ), told_held as ({held}) select id, from_state from moved"""
+    ), told_held as ({held}) select id from moved"""
+
+
+def hold(ids: Iterable[UUID]) -> list[UUID]:
+    """Lock the questions about these tasks, then the tasks, as an answer does; their ids."""
+    asked, found = list(ids), Escalation.objects.open()
+    list(found.filter(task_id__in=asked).order_by("id").select_for_update())
+    return list(needs.hold(asked))
 
 
 SKIP = {choice: skip_statement(choice) for choice in ("continue", "block")}
@@ -79,7 +84,7 @@ def skip(
     What depends on them goes on as if they were done, or stays blocked (`block`).
     """
     now = now or timezone.now()
-    rows = sql.run(SKIP[dependents], ids=list(ids), now=now, **Known(actor).params)
+    rows = sql.run(SKIP[dependents], ids=hold(ids), now=now, **Known(actor).params)
     gone = [row["id"] for row in rows]
     escalations.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(gone, actor=actor, now=now)
@@ -92,6 +97,6 @@ def abort(
 ) -> dict[UUID, bool]:
     """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`."""
     now = now or timezone.now()
-    stopped = tasks.abort(ids, actor=actor, now=now, request_id=request_id)
+    stopped = tasks.abort(hold(ids), actor=actor, now=now, request_id=request_id)
     escalations.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped

@@ -86,6 +86,28 @@ with t as (
 select id from t
 """
 
+# The rows that Heed writes when it hands out a task, on Heed's tables: what its claim is set beside.
+SAME_ROWS = """
+with t as (
+    update ledger_task set state = 'running', current_attempt = uuidv7(), attempts = attempts + 1,
+        started_at = now(), version = version + 1, updated_at = now()
+    where id = (select id from ledger_task where agent_id = %s and state = 'queued'
+        order by priority desc, id limit 1 for update skip locked)
+    returning id, project_id, agent_id, current_attempt, attempts, lease_s, timeout_s
+), a as (
+    insert into ledger_attempt (id, task_id, agent_id, number, started_at, lease_s,
+        lease_expires_at, deadline_at)
+    select current_attempt, id, agent_id, attempts, now(), lease_s,
+        now() + lease_s * interval '1 second', now() + timeout_s * interval '1 second' from t
+), e as (
+    insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, from_state,
+        to_state, actor_type, data)
+    select now(), project_id, 'task.claimed', 'task', id, agent_id, 'queued', 'running', 'system',
+        jsonb_build_object('attempt', attempts) from t
+)
+select id, current_attempt from t
+"""
+
 # The same in three, as it is usually written; with asyncpg's placeholders.
 AUTH = "select id, name from api_token where digest = $1 and revoked_at is null"
 UPDATE = (

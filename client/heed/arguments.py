@@ -162,6 +162,11 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="made where it is missing")
+    parser.add_argument("--plan", metavar="REF", help="of this plan alone")
+
+
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     """It needs no arguments of its own."""
 
@@ -176,6 +181,7 @@ PARTS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "report": ("End an attempt; prints what becomes of the task.", _add_report),
     "run": ("Run a command as an attempt at a task.", _add_run),
     "plan": ("Import a plan of tasks, follow it, stop it.", _add_plan),
+    "export": ("Write retry state and logs as files; prints their names.", _add_export),
     "doctor": ("Say whether URL, token and server are well.", _add_doctor),
 }
 

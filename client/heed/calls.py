@@ -116,6 +116,17 @@ def agents() -> Call[Page[Agent]]:
     return Call("GET", "/v1/agents", page_of(Agent.read), params=params)
 
 
+def document(name: str, *, plan: str | None = None, tail: int | None = None) -> Call[str]:
+    """The text of retry-state.json, retry.log, retry.jsonl or state.md; of a plan also summary.
+
+    It is about the whole project, or about one plan by its ref or id; `tail` are a log's last
+    lines.
+    """
+    path = f"/v1/plans/{part(plan)}/{part(name)}" if plan else f"/v1/{part(name)}"
+    params = given({"tail": None if tail is None else str(tail)})
+    return Call("GET", path, str, params=params, accept="text/markdown, */*;q=0.5")
+
+
 def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
     """The call for the page after this one, or None at the end."""
     if not page.next_cursor:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heed import doctor, planning, work
+from heed import doctor, export, planning, work
 from heed.arguments import Runs, parser_of, with_match
 from heed.client import Client
 from heed.models import Pulled
@@ -162,6 +162,7 @@ RUNS: Runs = {
     "report": work.report,
     "run": work.run,
     "plan": planning.plan,
+    "export": export.export,
     "doctor": examine,
 }
 

@@ -45,6 +45,7 @@ class Client(Performs):
     me = Verb(calls.me)
     signal = Verb(calls.signal)
     stats = Verb(calls.stats)
+    document = Verb(calls.document)
 
     def __init__(
         self,
@@ -137,6 +138,7 @@ class AsyncClient(AsyncPerforms):
     me = AsyncVerb(calls.me)
     signal = AsyncVerb(calls.signal)
     stats = AsyncVerb(calls.stats)
+    document = AsyncVerb(calls.document)
 
     def __init__(
         self,

@@ -17,12 +17,14 @@ from heed.version import __version__
 
 T = TypeVar("T")
 
+JSON = "application/json"
+
 Steps = Generator[Request | Wait, Answer | NoAnswer | None, T]
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One call of the API and how its answer is read."""
+    """One call of the API and how its answer is read: from JSON, or as the text that it is."""
 
     method: str
     path: str
@@ -35,6 +37,7 @@ class Call(Generic[T]):
     # of a body that is text
     media: str = "text/plain"
     headers: Mapping[str, str] = field(default_factory=dict)
+    accept: str = JSON
 
 
 def new_key() -> str:
@@ -80,14 +83,14 @@ def _content(body: Mapping[str, Any] | str | None) -> bytes | None:
 
 def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
     headers = {
-        "Accept": "application/json",
+        "Accept": call.accept,
         "Authorization": f"Bearer {settings.token}",
         "User-Agent": f"heed-python/{__version__}",
         **call.headers,
     }
     if call.body is not None:
         plain = isinstance(call.body, str)
-        headers["Content-Type"] = f"{call.media}; charset=utf-8" if plain else "application/json"
+        headers["Content-Type"] = f"{call.media}; charset=utf-8" if plain else JSON
     if call.idempotency_key is not None:
         headers["Idempotency-Key"] = call.idempotency_key
     return headers
@@ -100,7 +103,7 @@ def result_of(call: Call[T], reply: Answer | NoAnswer, *, url: str) -> T:
     if not 200 <= reply.status < 300:
         raise refusal(reply, url=url)
     try:
-        return call.read(reply.json())
+        return call.read(reply.json() if call.accept == JSON else reply.text())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _not_heed(reply, url) from error
 

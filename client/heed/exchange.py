@@ -37,6 +37,10 @@ class Answer:
         """The body as JSON; raises ValueError where it is none."""
         return json.loads(self.body)
 
+    def text(self) -> str:
+        """The body as text; raises ValueError where it is none."""
+        return self.body.decode()
+
     def problem(self) -> Mapping[str, Any]:
         """The problem that the body describes, or nothing."""
         try:

@@ -122,6 +122,7 @@ class AsyncTasks(AsyncGroup):
 class Plans(Group):
     import_file = Verb(plans.import_file)
     import_text = Verb(plans.import_text)
+    create = Verb(plans.create)
     get = Verb(plans.get)
     list = Listing(plans.plans)
     rename = Verb(plans.rename)
@@ -134,6 +135,7 @@ class Plans(Group):
 class AsyncPlans(AsyncGroup):
     import_file = AsyncVerb(plans.import_file)
     import_text = AsyncVerb(plans.import_text)
+    create = AsyncVerb(plans.create)
     get = AsyncVerb(plans.get)
     list = AsyncListing(plans.plans)
     rename = AsyncVerb(plans.rename)

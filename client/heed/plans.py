@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from os import PathLike
@@ -64,6 +65,17 @@ def import_text(
     params = {name: _query(value) for name, value in given(options).items()}
     key = idempotency_key or new_key()
     return Call("POST", "/v1/plans", ImportedPlan.read, text, params, key, media)
+
+
+def create(
+    plan: Mapping[str, Any],
+    *,
+    idempotency_key: str | None = None,
+    **options: Unpack[ImportOptions],
+) -> Call[ImportedPlan]:
+    """Imports a plan that is at hand as a value; options as of `import_text`."""
+    text = json.dumps(plan, allow_nan=False)
+    return import_text(text, media=MEDIA[".json"], idempotency_key=idempotency_key, **options)
 
 
 def get(id: str) -> Call[PlanWithTasks]:

@@ -10,7 +10,7 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard import badges, filters, offers, pips, task_words, waves, words
+from dashboard import badges, filters, offers, pips, recurring, task_words, waves, words
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
 
@@ -22,6 +22,7 @@ register.filter("monogram", words.monogram)
 register.filter("offers", offers.offers)
 register.filter("pips", pips.pips)
 register.filter("key_of", waves.key_of)
+register.filter("pieces", recurring.pieces)
 
 
 @register.simple_tag
@@ -56,6 +57,13 @@ def task_state(name: str) -> SafeString:
 @cache
 def plan_state(name: str) -> SafeString:
     badge = badges.plan_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def pattern_state(name: str) -> SafeString:
+    badge = badges.pattern_badge(name)
     return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
 
 

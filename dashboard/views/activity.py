@@ -31,6 +31,7 @@ NOUN_ICONS = {
     "signal": "beat",
     "task": "n-tasks",
     "escalation": "n-escalations",
+    "pattern": "n-patterns",
     "agent": "n-agents",
     "token": "key",
 }

@@ -5,7 +5,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from dashboard import buried, filters, fleet, inbox, planned, selectors, work
+from dashboard import buried, filters, fleet, inbox, planned, recurring, selectors, work
 from dashboard.access import operators_only
 from dashboard.rendering import HtmxRequest
 from dashboard.shell import project_named
@@ -24,6 +24,8 @@ def search(request: HtmxRequest) -> HttpResponse:
         return redirect("dashboard:task", found)
     if found and buried.by_id(found):
         return redirect("dashboard:deadletter", found)
+    if found and recurring.by_id(found):
+        return redirect("dashboard:pattern", found)
     if found and fleet.by_id(found):
         return redirect("dashboard:agent", found)
     if found and planned.by_id(found):

@@ -42,3 +42,12 @@ def run() -> Run:
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+NO_JQ = "NO JQ: the seed document's jq line was not run, because there is no jq on this machine."
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any("test_export" in report.nodeid for report in skipped):
+        terminalreporter.write_line(NO_JQ, red=True, bold=True)

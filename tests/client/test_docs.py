@@ -19,7 +19,7 @@ def test_the_tables_of_options_are_those_of_the_commands(run: Run, command: str)
     assert {first or second for first, second in told} == known
 
 
-@pytest.mark.parametrize("command", ["claim", "report", "run"])
+@pytest.mark.parametrize("command", ["claim", "report", "run", "export"])
 def test_every_option_of_the_others_is_in_the_guide(run: Run, command: str) -> None:
     for option in re.findall(r"^  (--[a-z-]+)", run(command, "--help").out, re.MULTILINE):
         assert option in GUIDE
@@ -27,7 +27,7 @@ def test_every_option_of_the_others_is_in_the_guide(run: Run, command: str) -> N
 
 def test_every_command_is_in_the_guide(run: Run) -> None:
     commands = re.findall(r"^    ([a-z]+) ", run("--help").out, re.MULTILINE)
-    assert len(commands) == 10
+    assert len(commands) == 11
     for command in commands:
         assert f"heed {command}" in GUIDE
 

@@ -24,7 +24,7 @@ from ledger.models import (
     Token,
 )
 from ledger.states import InstructionState as State
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.dashboard.worked import make_plan
 from tests.factories import NOW, make_instruction, make_token, pull
@@ -42,6 +42,7 @@ MODELS = [
     Escalation,
     Event,
     Failure,
+    FailurePattern,
     Instruction,
     Plan,
     Project,
@@ -120,11 +121,18 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
     assert act(mara, Agent, "pause", agent) == "1 paused."
     assert act(mara, Agent, "pause", agent) == "None paused."
     assert act(mara, Agent, "go_on", agent) == "1 go on."
+    assert act(mara, Agent, "limit", agent, concurrency="2") == "1 limited."
+    assert Agent.objects.get().concurrency == 2
+    for wrong in ("0", "1001", "²", "two"):
+        assert "from 1 to 1000" in act(mara, Agent, "limit", agent, concurrency=wrong)
+        assert Agent.objects.get().concurrency == 2
+    assert act(mara, Agent, "limit", agent, concurrency="") == "1 freed of their limit."
     assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
     told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
     assert set(told) == {
         "agent.paused",
         "agent.resumed",
+        "agent.limited",
         "agent.reset",
         "instruction.cancelled",
     }
@@ -178,6 +186,18 @@ def test_dead_letters_are_settled(mara: Client, agent: Agent, action: str, as_: 
     assert f"None {as_}" in act(mara, DeadLetter, action, letter)
     letter.refresh_from_db()
     assert (letter.closed_as, letter.closed_by_name) == (as_, "mara")
+
+
+def test_patterns_are_settled_and_tried_again(mara: Client, agent: Agent) -> None:
+    make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    pattern = FailurePattern.objects.get()
+    assert "1 resolved" in act(mara, FailurePattern, "resolve", pattern)
+    assert "None ignored" in act(mara, FailurePattern, "ignore", pattern)
+    assert "1 opened again" in act(mara, FailurePattern, "reopen", pattern)
+    assert "1 ignored" in act(mara, FailurePattern, "ignore", pattern)
+    assert "1 tried again" in act(mara, FailurePattern, "retry", pattern)
+    assert DeadLetter.objects.get().closed_as == "replayed"
 
 
 def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:

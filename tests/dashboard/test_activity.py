@@ -173,7 +173,7 @@ def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> N
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
     assert (
-        "“bananas”: it is one of instruction, signal, task, plan, escalation, agent, project, token."
+        "“bananas”: it is one of instruction, signal, task, plan, escalation, pattern, agent, project, token."
         in text
     )
     assert "“agent.eaten”: it is one of agent.registered, agent.paused" in text
@@ -375,6 +375,11 @@ QUOTE = "“Rebase on main before you push”"
             event("escalation.resolved", actor=MARA, action="fix"),
             f"mara answered for coder {QUOTE}: fix",
         ),
+        (event("pattern.ignored", actor=MARA), f"mara ignores the failures {QUOTE}"),
+        (event("pattern.resolved", actor=MARA), f"mara resolved the failures {QUOTE}"),
+        (event("pattern.reopened", actor=MARA), f"mara opened again the failures {QUOTE}"),
+        (event("pattern.reopened"), f"coder brought back {QUOTE}"),
+        (event("pattern.regressed"), f"coder brought back {QUOTE}"),
         (event("agent.registered", actor=MARA), "mara made coder known"),
         (event("agent.paused", actor=MARA), "mara paused coder"),
         (event("agent.resumed", actor=MARA), "mara let coder go on"),

@@ -55,7 +55,7 @@ def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: d
     assert rows(page) == [str(letter.pk) for letter in (bs4, lxml, full)]
     text = words(page)
     assert "3 dead letters · Heed" in text and "Open 3" in text
-    assert "No module named ‹name› 2 Replay all 2…" in text
+    assert "No module named ‹text› 2 Replay all 2…" in text
     assert "2 tasks died of the same cause" in text and "coder , gemini" in text
     by_time = browser.get(URL, {"group": "time"})
     assert rows(by_time) == [str(letter.pk) for letter in (bs4, full, lxml)]
@@ -252,12 +252,12 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -
     [
         (
             "ModuleNotFoundError: No module named 'lxml'",
-            "ModuleNotFoundError: No module named ‹name›",
+            "ModuleNotFoundError: No module named ‹text›",
         ),
-        ("timeout after 300 s: npx test", "timeout after ‹n› s: npx test"),
-        ("cannot open /var/lib/x.db: 13", "cannot open ‹path›: ‹n›"),
+        ("timeout after 300 s: npx test", "timeout after ‹amount›: npx test"),
+        ("cannot open /var/lib/x.db: 13", "cannot open ‹path›: ‹number›"),
         ("task 01a1fe8a-1bbf-798b-b797-e0023d4c4b40 is gone", "task ‹id› is gone"),
-        ("Traceback (most recent):\n  File 'x'\nValueError: 7", "ValueError: ‹n›"),
+        ("Traceback (most recent):\n  File 'x'\nValueError: 7", "ValueError: ‹number›"),
         ("\n\n", "no error text"),
         ("x" * 500, "x" * 159 + "…"),
     ],
@@ -271,4 +271,4 @@ def test_the_largest_group_comes_first(agent: Agent, now: datetime) -> None:
     for letter in made:
         letter.failure_type, letter.waiting = "timeout", 0  # type: ignore[attr-defined]
     groups = grouped(made[::-1])
-    assert [(group.cause, len(group.letters)) for group in groups] == [("a ‹n›", 2), ("b", 1)]
+    assert [(group.cause, len(group.letters)) for group in groups] == [("a ‹number›", 2), ("b", 1)]

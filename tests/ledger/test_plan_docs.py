@@ -29,6 +29,11 @@ def test_the_example_can_be_imported(agent: Agent) -> None:
     assert Task.objects.filter(plan=done.plan, state="blocked").count() == 3
 
 
+def test_the_plan_of_the_demo_can_be_imported() -> None:
+    text = (settings.BASE_DIR / "examples" / "planner.yaml").read_bytes()
+    assert len(planfile.parse(text, media="application/yaml").plan.tasks) == 12
+
+
 @pytest.mark.parametrize(("table", "known"), [("of the plan", PLAN_KEYS), ("of a task", TASK_KEYS)])
 def test_the_tables_name_every_key(table: str, known: tuple[str, ...]) -> None:
     rows = GUIDE.partition(f"| {table} |")[2].partition("\n\n")[0]

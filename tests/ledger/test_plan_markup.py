@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from ledger import planfile
+from ledger import planfile, plans
+from ledger.journal import Actor
+from ledger.models import Agent, Event, Task
 from ledger.planfile.model import BadRef
 from ledger.refusals import Invalid
 
@@ -261,3 +263,19 @@ def test_hostile_text_costs_no_more_time(text: str) -> None:
             read(text, media, agent="coder")
         assert type(refused.value).__module__.startswith("ledger."), refused.value
     assert perf_counter() - started < 20
+
+
+@pytest.mark.django_db
+def test_a_person_confirms_what_was_proposed(agent: Agent) -> None:
+    done = plans.import_plan(
+        agent.project, read(WILD.replace("depends_on", "after"), agent="coder").plan
+    )
+    ids = [row["id"] for row in done.tasks]
+    mara = Actor("user", "1", "mara")
+    assert plans.confirm_commands(ids, actor=mara) == [ids[0], ids[3]]
+    verify = Task.objects.get(pk=ids[0]).payload["verify"]
+    assert (verify["command"], verify["source"]) == ("npm test -- Id", "confirmed")
+    assert "proposed_command" not in verify and verify["text"]
+    said = Event.objects.get(subject_id=ids[0], kind="task.changed")
+    assert said.data["confirmed_command"] == "npm test -- Id" and said.actor_name == "mara"
+    assert plans.confirm_commands(ids, actor=mara) == []

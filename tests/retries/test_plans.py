@@ -1,263 +1,98 @@
-"""Plans stopped, started anew and over; checkpoints ask people."""
+"""How PostgreSQL runs the statements that every task passes through, whatever their values are."""
 
+from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
+from django.db import connection
+from psycopg.types.json import Jsonb
 
-from ledger import plans as facts
-from ledger.audit import audit
-from ledger.journal import SYSTEM, Actor
-from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
-from ledger.refusals import InvalidTransition
-from ledger.states import TaskState
-from ledger.tokens import Known
-from retries import deadletters, escalations, plans, reports, tasks
-from retries.escalations import Choice
-from retries.models import Escalation
-from retries.reports import Report
-from retries.states import Answer
-from tests.factories import MINUTE, NOW
-from tests.ledger.test_plan_import import do, imported, states, task
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds
+from ledger import sql, tasks
+from ledger.journal import SYSTEM
+from ledger.models import Agent
+from ledger.tasks import Spec
+from ledger.tokens import Bearer, Known
+from retries import claims, reports
+from tests.factories import NOW
 
 pytestmark = pytest.mark.django_db
-S = TaskState
-MARA = Actor("user", "1", "mara")
-CHECKPOINT = {"type": "checkpoint:decision", "options": ["a", "b"], "action": "Which one?"}
+
+BEARER = {"digest": b"", "scope": "tasks:work", "request_id": ""}
+ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False, "rationed": False}
+NAMED = ASKED | {"task": uuid4()}
+DONE = {"attempt": uuid4(), "exit": None, "result": Jsonb({}), "mark": b""}
+TABLES = ("task", "attempt", "event", "agent", "breaker", "plan", "need", "instruction")
 
 
-def plan() -> Plan:
-    return Plan.objects.get(ref="03-01")
-
-
-def answer(action: Answer, *, now: Any = NOW) -> None:
-    asked = Escalation.objects.open().get()
-    escalations.answer(
-        asked.pk,
-        Choice(action),
-        among=Escalation.objects.all(),
-        actor=MARA,
-        channel="page",
-        now=now,
-    )
-
-
-# ---- stopped
-
-
-def test_abort(agent: Agent) -> None:
-    """S1.46: partial state kept, no further task begins, questions are withdrawn."""
-    imported({}, {}, {"needs": "task-2"}, {"max_attempts": 1}, CHECKPOINT)
-    do(agent, "03-01:task-1")
-    running = attempt_of(claim(agent, task=task("03-01:task-2").pk))
-    fail(agent, attempt_of(claim(agent, task=task("03-01:task-4").pk)), now=NOW)
-    assert Escalation.objects.open().count() == 2
-    changed = plans.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
-    assert [each.state for each in changed] == ["aborted"]
-    assert states() == {
-        "task-1": S.DONE,
-        "task-2": S.RUNNING,
-        "task-3": S.ABORTED,
-        "task-4": S.ABORTED,
-        "task-5": S.ABORTED,
+def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
+    known = Known(SYSTEM, agent=agent).params
+    task = tasks.written(agent, Spec(type="x"))
+    whole = {"shared": tasks.as_json(task)}
+    parts = {"shared": tasks.as_json({}), "tasks": tasks.as_json([task] * 3)}
+    waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
+    return {
+        "claim": (claims.CLAIM[Known, False, False], ASKED | known),
+        "claim over HTTP": (claims.CLAIM[Bearer, False, True], ASKED | BEARER),
+        "claim one": (claims.CLAIM[Bearer, True, True], NAMED | BEARER),
+        "why not": (claims.WHY[Bearer], ASKED | BEARER),
+        "done": (reports.DONE[Bearer], DONE | BEARER),
+        "enqueue": (tasks.ENQUEUE, whole | known),
+        "enqueue many": (tasks.ENQUEUE_MANY, parts | known),
+        "enqueue waiting": (
+            tasks.ENQUEUE_WAITING,
+            {"shared": tasks.as_json({}), "tasks": tasks.as_json(waits)} | known,
+        ),
     }
-    assert set(Escalation.objects.values_list("state", flat=True)) == {"withdrawn"}
-    said = Event.objects.get(kind="plan.aborted")
-    assert said.data["reason"] == "wrong branch"
-    assert (said.data["aborted"], said.data["running"]) == (3, 1)
-    told = reports.report(running, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
-    assert told.decision["decision"] == "aborted"
-    assert claim(agent).rows == []
-    assert plans.abort([plan().pk], now=NOW) == []
-    assert list(audit()) == []
 
 
-def test_the_answer_abort_stops_the_whole_plan(agent: Agent) -> None:
-    """S1.46"""
-    imported({"max_attempts": 1}, {}, CHECKPOINT)
-    fail(agent, attempt_of(claim(agent)), now=NOW)
-    asked = Escalation.objects.get(task=task("03-01:task-1"))
-    escalations.answer(
-        asked.pk,
-        Choice(Answer.ABORT),
-        among=Escalation.objects.all(),
-        actor=MARA,
-        channel="page",
-        now=NOW,
+NAMES = [
+    "claim",
+    "claim over HTTP",
+    "claim one",
+    "why not",
+    "done",
+    "enqueue",
+    "enqueue many",
+    "enqueue waiting",
+]
+
+
+@pytest.fixture
+def prepared(agent: Agent) -> Iterator[psycopg.Cursor[Any]]:
+    """A cursor of the test's own connection, which forgets what it prepared."""
+    tasks.enqueue_many([(agent, Spec(type="x"))] * 2000, now=NOW)
+    connection.ensure_connection()
+    with psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute("analyze ledger_task")
+        cursor.execute("deallocate all")
+        yield cursor
+        cursor.execute("deallocate all")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_plan_serves_for_all_values(
+    name: str, agent: Agent, prepared: psycopg.Cursor[Any]
+) -> None:
+    statement, params = hot(agent)[name]
+    for _ in range(7):  # PostgreSQL makes five plans before it compares
+        sql.run(statement, **params, now=NOW)
+    kept = prepared.execute(
+        "select generic_plans from pg_prepared_statements where from_sql = false"
     )
-    assert plan().state == "aborted" and set(states().values()) == {S.ABORTED}
-    asked.refresh_from_db()
-    assert (asked.state, asked.action) == ("resolved", "abort")
-    assert kinds(asked.pk) == ["escalation.opened", "escalation.resolved"]
+    assert max(row[0] for row in kept) >= 2
 
 
-# ---- started anew
-
-
-def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
-    """S1.34"""
-    imported({}, {"needs": "task-1"}, {"needs": "task-2"}, ref="03-01")
-    imported({"needs": "03-01"}, ref="03-02")
-    do(agent, "03-01:task-1")
-    fail(agent, attempt_of(claim(agent, task=task("03-01:task-2").pk)), now=NOW)
-    plans.abort([plan().pk], now=NOW)
-    old = {row.ref: row for row in Task.objects.filter(plan=plan())}
-    again = plans.restart(plan().pk, now=NOW + MINUTE)
-    assert (again.run, again.state) == (2, "active") and again == plan()
-    assert states() == {"task-1": S.DONE, "task-2": S.QUEUED, "task-3": S.BLOCKED}
-    two = task("03-01:task-2")
-    assert (two.run, two.retry_count, two.attempts, two.attempt_limit) == (2, 0, 0, 3)
-    assert task("03-01:task-1") == old["03-01:task-1"] and task("03-01:task-1").run == 1
-    assert Task.objects.get(pk=old["03-01:task-2"].pk).replaced_by == two
-    assert kinds(plan().pk) == ["plan.imported", "plan.aborted", "plan.restarted"]
-    assert list(audit()) == []
-    do(agent, "03-01:task-2")
-    do(agent, "03-01:task-3")
-    assert states("03-02") == {"task-1": S.QUEUED}
-    assert list(audit()) == []
-
-
-def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
-    """S1.35: what was begun in the session of that time goes on with its counters."""
-    imported({}, {}, {})
-    early = fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
-    assert early["decision"] == "wait"
-    later = NOW + MINUTE
-    for _ in range(3):
-        found = claim(agent, task=task("03-01:task-2").pk, now=later)
-        fail(agent, attempt_of(found), now=later, message="late")
-    plans.abort([plan().pk], now=later)
-    old = task("03-01:task-2")
-    plans.restart(plan().pk, carry_over=later, now=later)
-    one, two, three = (task(f"03-01:task-{n}") for n in (1, 2, 3))
-    assert (one.attempts, one.retry_count, three.attempts) == (0, 0, 0)
-    assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
-    assert two.carries == old and old.failures.count() == 3
-    from ledger.tasks import lineage
-
-    assert lineage(two.pk) == [two.pk, old.pk] and lineage(one.pk) == [one.pk]
-    found = claim(agent, task=two.pk, now=later)
-    assert found.rows[0]["attempt_number"] == 4
-    assert list(audit()) == []
-
-
-def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
-    imported({}, {})
-    with pytest.raises(InvalidTransition, match="Abort it first"):
-        plans.restart(plan().pk, now=NOW)
-    live = attempt_of(claim(agent))
-    plans.abort([plan().pk], now=NOW)
-    with pytest.raises(InvalidTransition, match="task-1 is still running"):
-        plans.restart(plan().pk, now=NOW)
-    reports.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
-    plans.restart(plan().pk, now=NOW)
-    do(agent, "03-01:task-1")
-    do(agent, "03-01:task-2")
-    plans.complete(now=NOW)
-    with pytest.raises(InvalidTransition, match="nothing to run again"):
-        plans.restart(plan().pk, now=NOW)
-
-
-def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
-    imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {"needs": "task-1"})
-    fail(agent, attempt_of(claim(agent)), now=NOW)
-    plans.abort([plan().pk], now=NOW)
-    plans.restart(plan().pk, now=NOW)
-    letter = DeadLetter.objects.get()
-    assert (letter.closed_as, letter.replayed_as) == ("replayed", task("03-01:task-1"))
-    needed = Need.objects.get(task=task("03-01:task-2"))
-    assert needed.need == task("03-01:task-1")
-    assert list(audit()) == []
-
-
-# ---- over
-
-
-def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent) -> None:
-    imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {})
-    fail(agent, attempt_of(claim(agent)), now=NOW)
-    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 0}
-    do(agent, "03-01:task-2")
-    assert plans.complete(now=NOW) == {"completed": 1, "reopened": 0}
-    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 0}
-    assert plan().state == "completed"
-    letter = DeadLetter.objects.get()
-    deadletters.replay([letter.pk], among=DeadLetter.objects.all(), actor=MARA, now=NOW)
-    one = task("03-01:task-1")
-    assert (one.run, one.replay_of, one.state) == (1, letter.task, S.QUEUED)
-    assert facts.progress(plan())["failed"] == 0
-    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 1}
-    assert plan().state == "active"
-    do(agent, "03-01:task-1")
-    plans.complete(now=NOW)
-    assert kinds(plan().pk) == [
-        "plan.imported",
-        "plan.completed",
-        "plan.updated",
-        "plan.completed",
-    ]
-    assert list(audit()) == []
-
-
-# ---- checkpoints
-
-
-def test_a_checkpoint_without_needs_asks_at_once(agent: Agent) -> None:
-    imported(CHECKPOINT)
-    asked = Escalation.objects.get()
-    assert (asked.task, asked.reason, asked.state) == (
-        task("03-01:task-1"),
-        "agent_question",
-        "open",
-    )
-    assert task("03-01:task-1").payload["options"] == [{"name": "a"}, {"name": "b"}]
-    assert claim(agent).rows == []
-    assert list(audit()) == []
-
-
-@pytest.mark.parametrize("end", ["done", "verified", "skip", "answer", "dismiss"])
-def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> None:
-    """Whoever meets the last need of a checkpoint: it is asked in the same transaction."""
-    first: dict[str, Any] = {}
-    if end in ("answer", "dismiss"):
-        first = {"max_attempts": 1} | ({"on_exhausted": "dead_letter"} if end == "dismiss" else {})
-    imported(first, {}, {**CHECKPOINT, "needs": ["task-1", "task-2"]})
-    do(agent, "03-01:task-2")
-    check = task("03-01:task-3")
-    assert check.state == S.BLOCKED and not Escalation.objects.exists()
-    if end == "done":
-        do(agent, "03-01:task-1")
-    elif end == "verified":
-        said = Report(exit_code=0, verification={"exit_code": 0})
-        live = attempt_of(claim(agent))
-        reports.report(live, said, caller=Known(SYSTEM, agent=agent), now=NOW)
-    elif end == "skip":
-        tasks.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
-    else:
-        fail(agent, attempt_of(claim(agent)), now=NOW)
-        if end == "answer":
-            answer(Answer.SKIP)
-        else:
-            letters = DeadLetter.objects.all()
-            deadletters.dismiss([letters.get().pk], among=letters, actor=MARA, now=NOW)
-    asked = Escalation.objects.open().get()
-    assert (asked.task_id, asked.reason) == (check.pk, "agent_question")
-    assert kinds(check.pk) == ["task.created", "task.escalated"]
-    assert task("03-01:task-3").state == S.ESCALATED
-    assert list(audit()) == []
-
-
-def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
-    imported({}, {**CHECKPOINT, "needs": "task-1"})
-    imported({}, CHECKPOINT, mode="merge")
-    assert Escalation.objects.open().get().task == task("03-01:task-2")
-    imported({}, {**CHECKPOINT, "needs": "task-1"}, mode="merge")
-    assert Escalation.objects.open().count() == 1
-    assert list(audit()) == []
-
-
-def test_a_type_of_a_task_on_its_own_is_only_a_word(agent: Agent) -> None:
-    from tests.retries.test_tasks_flow import make_task
-
-    id = make_task(agent, type="checkpoint:decision")
-    assert Task.objects.get(pk=id).state == S.QUEUED
+@pytest.mark.parametrize("name", NAMES)
+def test_no_plan_reads_a_whole_table(
+    name: str, agent: Agent, prepared: psycopg.Cursor[Any]
+) -> None:
+    """However many tasks, agents, breakers, and plans there are, a move looks at a few rows."""
+    statement, params = hot(agent)[name]
+    prepared.execute("set local plan_cache_mode = force_generic_plan")
+    prepared.execute("set local enable_seqscan = off")  # these tables are so small
+    plan = prepared.execute(f"explain {statement}", {**params, "now": NOW})
+    lines = [row[0] for row in plan]
+    for table in TABLES:
+        assert not [line for line in lines if f"Seq Scan on ledger_{table}" in line], lines

@@ -1,5 +1,7 @@
 """Two at once on one plan: each waits for the other, and sees what it did."""
 
+from typing import Any
+
 import pytest
 from django.db import transaction
 
@@ -10,9 +12,8 @@ from ledger.planfile.model import DependencyCycle
 from ledger.plans import Imported, PlanChanged
 from ledger.states import TaskState
 from retries import plans, reports
+from tests.elsewhere import blocked
 from tests.factories import NOW, make_project
-from tests.ledger.test_concurrency import blocked
-from tests.ledger.test_concurrency import elsewhere as elsewhere
 from tests.ledger.test_plan_import import imported, plan_file, states, task
 from tests.retries.test_tasks_concurrency import at_once
 from tests.retries.test_tasks_flow import attempt_of, claim
@@ -47,12 +48,12 @@ def test_two_plans_that_need_each_other(agent: Agent) -> None:
     assert Plan.objects.count() == 1 and list(audit()) == []
 
 
-def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: object) -> None:
+def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) -> None:
     """S1.46: whoever claims first, no task of an aborted plan runs on unasked."""
     plan = imported({}).plan
     with transaction.atomic():
         found = claim(agent)
-        future = elsewhere(lambda: plans.abort([plan.pk], now=NOW))  # type: ignore[operator]
+        future = elsewhere(lambda: plans.abort([plan.pk], now=NOW))
         with blocked(future):
             pass
     future.result(10)
@@ -78,11 +79,11 @@ def test_aborts_and_claims_at_once(agent: Agent) -> None:
     assert list(audit()) == []
 
 
-def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewhere: object) -> None:
+def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewhere: Any) -> None:
     imported({"title": "old"})
     with transaction.atomic():
         claim(agent)
-        future = elsewhere(lambda: imported({"title": "new"}, mode="merge"))  # type: ignore[operator]
+        future = elsewhere(lambda: imported({"title": "new"}, mode="merge"))
         with blocked(future):
             pass
     assert future.result(10).diff.untouched == ["03-01:task-1"]

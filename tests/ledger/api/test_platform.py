@@ -10,7 +10,7 @@ from openapi_spec_validator import validate
 
 from config.api import api as heed_api
 from config.problems import CODES
-from ledger.models import Agent
+from ledger.models import Agent, Event
 from ledger.refusals import Refusal
 from ledger.states import InstructionState as State
 from tests.conftest import Api
@@ -89,6 +89,19 @@ def test_agents_can_be_read_paused_and_reset(operator: Api, agent: Agent) -> Non
     assert operator("GET", "/agents").body["data"][0]["awaiting_ack"] == 0
 
 
+def test_a_limit_of_attempts_is_set_and_lifted(operator: Api, agent: Agent) -> None:
+    path = f"/agents/{agent.id}"
+    assert operator("GET", path).body["concurrency"] is None
+    assert operator("PATCH", path, {"concurrency": 3}).body["concurrency"] == 3
+    assert operator("PATCH", path, {"paused": True}).body["concurrency"] == 3
+    for wrong in (0, 1001, "3", True):
+        problem(operator("PATCH", path, {"concurrency": wrong}), 422, "validation_error")
+    row = operator("PATCH", path, {"concurrency": None}).body
+    assert (row["concurrency"], row["paused"]) == (None, True)
+    told = Event.objects.filter(kind="agent.limited").order_by("id").values_list("data", flat=True)
+    assert list(told) == [{"concurrency": 3}, {"concurrency": None}]
+
+
 def test_every_code_has_a_page_and_every_refusal_a_status() -> None:
     for code, (status, title, _again) in CODES.items():
         text = Client().get(f"/problems/{code}").content.decode()
@@ -121,6 +134,7 @@ def test_every_operation_is_documented() -> None:
             good = [
                 answer for status, answer in operation["responses"].items() if int(status) < 300
             ]
-            assert all("example" in answer["content"]["application/json"] for answer in good)
+            told = [kind for answer in good for kind in answer["content"].values()]
+            assert told and all("example" in kind for kind in told)
             if "requestBody" in operation:
                 assert "example" in operation["requestBody"]["content"]["application/json"]

@@ -1,13 +1,19 @@
 """The agent's loop and the producers' calls over HTTP."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
-from ledger.models import Agent, Attempt, DeadLetter, Task
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
+from ledger.tasks import PAYLOAD_BYTES
+from ledger.tokens import Known as KnownCaller
+from retries import claims, reports
+from retries.api import work
 from retries.models import Escalation
+from retries.reports import Report
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +92,115 @@ def test_plain_exit_codes(coder: Any, operator: Any) -> None:
     assert failure["type"] == "verification_failed" and failure["message"] == "red  1 failed"
     letter = operator("GET", "/dead-letters").body["data"][0]
     assert letter["task"] == id and letter["error"] == "red  1 failed"
+
+
+def test_a_wait_names_its_moment_as_every_time_is_named(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "failure"}).body
+    assert re.fullmatch(r"[\dT:-]{19}\.\d{3}Z", decision["not_before"])
+
+
+def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: Any) -> None:
+    """The report stands whoever gets the next attempt."""
+    enqueue(operator, backoff={"base_delay_ms": 0})
+    row = claims.claim(caller := KnownCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
+    told = reports.report(row["attempt_id"], Report(status="failure"), caller=caller)
+    claims.claim(caller, worker_id="faster")
+    answer = work.decided(told, caller, reclaim=True)
+    assert (answer["decision"], answer.get("retry")) == ("wait", None)
+
+
+def test_what_follows_a_report_has_its_actor(
+    coder: Any, operator: Any, agent: Agent, settings: Any
+) -> None:
+    settings.HEED = settings.HEED | {"BREAKER_FAILURES": 1}
+    enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    kinds = ("task.escalated", "escalation.opened", "agent.breaker_opened")
+    events = Event.objects.filter(kind__in=kinds)
+    token = Token.objects.get(agent=agent)
+    assert set(events.values_list("actor_type", "actor_id", "actor_name")) == {
+        ("token", str(token.pk), token.name)
+    }
+    assert events.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("verify", "code", "state", "type"),
+    [
+        ({}, 0, "done", None),
+        ({}, 2, "failed", "execution_error"),
+        ({}, 124, "failed", "timeout"),
+        ({}, 137, "failed", "timeout"),
+        ({"command": "make"}, 0, "done", None),
+        ({"command": "make"}, 2, "failed", "verification_failed"),
+        ({"command": "make"}, 124, "failed", "verification_failed"),
+        ({"command": "make", "expect_exit": 3}, 3, "done", None),
+        ({"command": "make", "expect_exit": 3}, 0, "failed", "verification_failed"),
+    ],
+)
+def test_what_an_exit_code_means(
+    coder: Any, operator: Any, verify: dict[str, Any], code: int, state: str, type: str | None
+) -> None:
+    id = enqueue(operator, payload={"verify": verify} if verify else {}, max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    path = f"/attempts/{at}/exit/{code}"
+    assert coder("POST", path, b"1 failed").body["decision"] == state
+    assert coder("POST", path, b"1 failed").body["decision"] == state
+    assert coder("POST", path, b"2 failed").body["code"] == "attempt_already_reported"
+    assert operator("GET", f"/tasks/{id}").body["state"] == state
+    failure = operator("GET", f"/attempts/{at}").body["failure"]
+    assert (failure and failure["type"]) == type
+    if failure:
+        shown = failure["details"], (failure["verification"] or {}).get("output")
+        assert failure["message"] == "1 failed"
+        assert shown == (("", "1 failed") if verify else ("1 failed", None))
+
+
+def test_a_long_output_is_cut_and_not_refused(coder: Any, operator: Any) -> None:
+    """Its end tells most; secrets are masked before it is cut."""
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    secret = "hunter2" * 3
+    line = f"password={secret} here\n".encode()
+    output = b"first\n" + line * 40_000 + b"last\n"
+    assert len(output) > 1_000_000
+    response = coder("POST", f"/attempts/{at}/exit/1", output, Content_Type="text/plain")
+    assert (response.status_code, response["Output-Limit"]) == (200, "65536")
+    details = Failure.objects.get().details
+    assert details.startswith("first\n") and details.endswith("here\nlast\n")
+    assert f"of {len(output)} bytes kept]" in details
+    assert 65_000 < len(details.encode()) <= 65_536
+    assert details.index("[… cut") < 20_000
+    assert "hunter2" not in details
+    huge = coder("POST", f"/attempts/{at}/exit/1", b"x" * (work.MOST_OUTPUT_BYTES + 1))
+    assert (huge.status_code, huge.body["limit_bytes"]) == (413, work.MOST_OUTPUT_BYTES)
+
+
+def test_a_report_is_kept_within_its_limits(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {
+        "status": "failure",
+        "summary": "s" * 600,
+        "failure": {
+            "details": "head\n" + "d" * 100_000 + "\ntail",
+            "suggested_fix": "f" * 1100,
+            "root_cause_guess": "g\u202e",
+        },
+        "learnings": ["same", " same ", "", "l" * 400, *map(str, range(30))],
+        "files_modified": [{"path": f"src/{n}\u202e.py"} for n in range(250)],
+    }
+    assert coder("POST", f"/attempts/{at}/result", said).status_code == 200
+    kept = Failure.objects.get()
+    assert kept.message == "s" * 499 + "…" and kept.suggested_fix == "f" * 999 + "…"
+    assert kept.root_cause_guess == "g"
+    assert kept.details.startswith("head\n") and kept.details.endswith("\ntail")
+    assert len(kept.details.encode()) <= 65_536
+    assert kept.learnings[:3] == ["same", "l" * 299 + "…", "0"] and len(kept.learnings) == 20
+    assert len(kept.files_modified) == 200 and kept.files_modified[0]["path"] == "src/0.py"
 
 
 def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
@@ -252,12 +367,18 @@ def test_what_does_not_fit(operator: Any, agent: Agent, body: dict[str, Any], co
     assert not Task.objects.exists()
 
 
-def test_a_large_payload(operator: Any, agent: Agent) -> None:
-    with override_settings():
-        response = operator(
-            "POST", "/tasks", {"agent": "coder", "type": "x", "payload": "x" * 262_144}
-        )
+@pytest.mark.parametrize(("body_bytes", "told"), [(None, "body"), (PAYLOAD_BYTES * 2, "payload")])
+def test_a_large_payload(
+    operator: Any, agent: Agent, settings: Any, body_bytes: int | None, told: str
+) -> None:
+    """The body has its limit, and behind a larger one the payload has its own."""
+    settings.HEED = settings.HEED | ({"BODY_BYTES": body_bytes} if body_bytes else {})
+    body = {"agent": "coder", "type": "x", "payload": "x" * PAYLOAD_BYTES}
+    response = operator("POST", "/tasks", body)
     assert (response.status_code, response.body["code"]) == (413, "payload_too_large")
+    assert f"The {told} has" in response.body["detail"]
+    assert response.body["limit_bytes"] == PAYLOAD_BYTES
+    assert not Task.objects.exists()
 
 
 def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
@@ -266,6 +387,17 @@ def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
     task = operator("GET", f"/tasks/{id}").body
     assert "hunter2" not in str(task["payload"]) and ":b@" not in str(task["payload"])
     assert sum(task["redactions"].values()) == 2
+
+
+def test_a_payload_and_a_result_come_back_as_they_were(coder: Any, operator: Any) -> None:
+    """S3.8"""
+    value = {"👩\u200d👧": ["می\u200cخواهم", "\x1b[31mred\x1b[0m\r\n", "a\u202eb", 1.5, None]}
+    id = enqueue(operator, payload=value, title="\u202eA 👩\u200d👧")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "success", "result": value})
+    task = operator("GET", f"/tasks/{id}").body
+    assert task["payload"] == task["result"] == value
+    assert task["title"] == "A 👩\u200d👧" and task["redactions"] == {}
 
 
 def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> None:

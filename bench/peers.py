@@ -1,0 +1,109 @@
+"""Other queues on the same PostgreSQL; runs in an environment of its own, and knows nothing of Heed.
+
+Reads "do COUNT" from stdin, enqueues so many jobs that do nothing, and answers with the seconds in
+which one worker of theirs did them.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def procrastinate() -> Callable[[int], float]:
+    import procrastinate
+
+    url = os.environ["DATABASE_URL"]
+    with procrastinate.App(
+        connector=procrastinate.SyncPsycopgConnector(conninfo=url)
+    ).open() as app:
+        app.schema_manager.apply_schema()
+
+    async def done(count: int) -> float:
+        connector = procrastinate.PsycopgConnector(conninfo=url, min_size=2, max_size=3)
+        app = procrastinate.App(connector=connector)
+
+        @app.task(name="nothing")
+        async def nothing(n: int) -> None:
+            pass
+
+        async with app.open_async():
+            await nothing.batch_defer_async(*({"n": n} for n in range(count)))
+            start = time.perf_counter()
+            await app.run_worker_async(wait=False, concurrency=1, install_signal_handlers=False)
+            return time.perf_counter() - start
+
+    return lambda count: asyncio.run(done(count))
+
+
+def django_tasks() -> Callable[[int], float]:
+    import django
+    from django.conf import settings
+
+    url = urlsplit(os.environ["DATABASE_URL"])
+    settings.configure(
+        SECRET_KEY="bench",
+        USE_TZ=True,
+        INSTALLED_APPS=["django_tasks", "django_tasks_db"],
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": url.path[1:],
+                "USER": unquote(url.username or ""),
+                "PASSWORD": unquote(url.password or ""),
+                "HOST": url.hostname,
+                "PORT": url.port,
+                "CONN_MAX_AGE": 600,
+            }
+        },
+        TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend", "QUEUES": []}},
+        LOGGING_CONFIG=None,
+    )
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connection, transaction
+
+    call_command("migrate", verbosity=0)
+    from bench import peer_job
+
+    def done(count: int) -> float:
+        with connection.cursor() as cursor:
+            cursor.execute("truncate django_tasks_database_dbtaskresult")
+        with transaction.atomic():
+            for number in range(count):
+                peer_job.nothing.enqueue(n=number)
+        options = ["--batch", "--no-startup-delay", "--interval", "0", "--verbosity", "0"]
+        call_command("db_worker", *options)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "select extract(epoch from max(finished_at) - min(started_at))::float, count(*)"
+                " from django_tasks_database_dbtaskresult where status = 'SUCCESSFUL'"
+            )
+            seconds, found = cursor.fetchone()
+        assert found == count, found
+        return float(seconds)
+
+    return done
+
+
+PEERS: dict[str, Callable[[], Callable[[int], float]]] = {
+    "procrastinate": procrastinate,
+    "django-tasks": django_tasks,
+}
+
+
+def main(name: str, *_: str) -> None:
+    logging.disable(logging.WARNING)
+    answers, sys.stdout = sys.stdout, sys.stderr
+    done: Callable[[int], Any] = PEERS[name]()
+    print("ready", file=answers, flush=True)
+    for line in sys.stdin:
+        print(done(int(line.split()[1])), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

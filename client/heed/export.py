@@ -1,0 +1,62 @@
+"""What the command `heed` writes into files: retry state and logs, of the project and its plans."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from heed.client import Client
+from heed.terminal import OK, say, wrong_usage
+
+FILES = ("retry-state.json", "retry.log", "retry.jsonl", "state.md")
+# the ref of a task in a plan; the plan's own is before the colon, and safe as a folder's name
+IN_PLAN = re.compile(r"([A-Za-z0-9.]+-[A-Za-z0-9.]+):.+")
+
+
+def export(args: argparse.Namespace) -> int:
+    """Prints the name of each file; a plan that the project's files tell of has its own folder."""
+    folder = Path(args.folder)
+    with Client(args.url) as heed:
+        texts = _texts(heed, args.plan)
+        _write(folder, texts)
+        for ref in [] if args.plan else _plans(texts):
+            _write(folder / "plans" / ref, _texts(heed, ref))
+    return OK
+
+
+def _texts(heed: Client, plan: str | None) -> dict[str, str]:
+    texts = {name: heed.document(name, plan=plan) for name in FILES}
+    if plan:
+        texts["summary.md"] = heed.document("summary", plan=plan)
+    return texts
+
+
+def _plans(texts: Mapping[str, str]) -> list[str]:
+    tasks = set(json.loads(texts["retry-state.json"])["task_retries"])
+    tasks |= {json.loads(line)["task_id"] for line in texts["retry.jsonl"].splitlines()}
+    return sorted({match[1] for match in map(IN_PLAN.fullmatch, tasks) if match})
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    for path in _written(folder, texts):
+        say(str(path))
+
+
+def _written(folder: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    for name, text in texts.items():
+        path, draft = folder / name, folder / f".{name}.{os.getpid()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(text, encoding="utf-8", newline="\n")
+            # Whoever reads it meanwhile has the old file or the new one, never a part.
+            draft.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise wrong_usage(f"{path} can't be written: {error.strerror}.") from error
+        yield path

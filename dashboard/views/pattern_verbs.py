@@ -1,0 +1,88 @@
+"""What a person decides about patterns, one or many: ignore, resolve, open again, try all again."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from dashboard import recurring
+from dashboard.access import operators_only
+from dashboard.chosen import asking, chosen, without_question
+from dashboard.rendering import HtmxRequest, back_to
+from dashboard.shell import scope_of
+from dashboard.views.patterns import TIMES, offer_of
+from dashboard.views.task_verbs import tell
+from dashboard.words import counted
+from ledger.journal import person
+from retries import patterns
+
+CHANNEL = "page"
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
+    """One verb on one pattern; then back to it, with what really happened."""
+    offer, scope = offer_of(verb), scope_of(request)
+    if not recurring.by_id(pattern_id):
+        raise Http404(f"There is no pattern {pattern_id}.")
+    page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
+    if offer.question and "confirmed" not in request.POST:
+        return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
+    tell(request, VERBS[verb](request, [pattern_id]), of=1)
+    return redirect(page)
+
+
+@require_POST
+@operators_only
+def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
+    """One verb on the patterns that were picked; then back to the list."""
+    offer, rows = offer_of(verb), chosen(request.POST)
+    page = back_to(request, otherwise=reverse("dashboard:patterns"))
+    if not rows.ids:
+        messages.warning(request, "Choose some patterns first. Nothing was changed.")
+    elif offer.question and "confirmed" not in request.POST:
+        return redirect(asking(page, verb, rows))
+    else:
+        done = VERBS[verb](request, rows.ids)
+        # what is tried again are tasks, of which nobody chose a number
+        tell(request, done, of=done[0] if verb == "retry" else len(rows.ids))
+    return redirect(without_question(page))
+
+
+def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    now = timezone.now()
+    seconds = {str(length): length for length, _ in TIMES}.get(request.POST.get("for", ""))
+    until = now + timedelta(seconds=seconds) if seconds else None
+    done = patterns.ignore(ids, until=until, actor=person(request.user), now=now)
+    long = f"for {dict(TIMES)[seconds]}" if seconds else "for good"
+    return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
+
+
+def resolve(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    done = patterns.resolve(ids, actor=person(request.user), now=timezone.now())
+    return len(done), f"{counted(len(done), 'pattern')} resolved."
+
+
+def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    done = patterns.reopen(ids, actor=person(request.user), now=timezone.now())
+    return len(done), f"{counted(len(done), 'pattern')} opened again."
+
+
+def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    again = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
+    parts = (
+        (len(again.replayed), "dead letter replayed", "dead letters replayed"),
+        (len(again.hurried), "retry hurried", "retries hurried"),
+        (len(again.answered), "question answered with a retry", "questions answered with a retry"),
+    )
+    said = ", ".join(counted(number, one, many) for number, one, many in parts if number)
+    return len(again), f"{said}."
+
+
+VERBS = {"ignore": ignore, "resolve": resolve, "reopen": reopen, "retry": retry}

@@ -1,0 +1,85 @@
+"""How a plan's tasks fared: its retry summary, at its end and any time before."""
+
+from dataclasses import dataclass
+
+from django.http import Http404, HttpResponse
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from dashboard import filters, rendering, selectors
+from dashboard.access import operators_only
+from dashboard.badges import Badge, task_badge
+from dashboard.rendering import HtmxRequest
+from dashboard.shell import Scope, scope_of
+from ledger.models import Plan, Task
+from retries.renderings import facts, plan_summary
+from retries.renderings.plan_summary import Line, Summary
+
+CRUMB = {"label": "Tasks", "url": reverse_lazy("dashboard:tasks")}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A line of the figures."""
+
+    name: str
+    number: int
+    percent: int | None = None
+
+
+@require_GET
+@operators_only
+def detail(request: HtmxRequest, plan: str) -> HttpResponse:
+    """The summary of the plan of that id or ref."""
+    now, scope = timezone.now(), scope_of(request)
+    row = found(plan, scope)
+    key = selectors.live_key(now=now, project=row.project, of=Task)
+    if rendering.is_unchanged(request, key):
+        return rendering.unchanged()
+    summary = facts.summary(row)
+    context = {
+        "live_key": key,
+        "now": now,
+        "title": f"{row.ref} · Retry summary",
+        "heading": f"Retry summary of {row.ref}",
+        "crumbs": [CRUMB],
+        "plan": row,
+        "summary": summary,
+        "metrics": metrics(summary),
+        "lines": [(line, badge(line)) for line in summary.lines],
+        "markdown": plan_summary.markdown(summary),
+    }
+    return rendering.respond(
+        request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="tasks"
+    )
+
+
+def found(plan: str, scope: Scope) -> Plan:
+    """The newest such plan of the project that is looked at, or of all; raises Http404."""
+    plans = Plan.objects.select_related("project").order_by("-id")
+    if scope.project:
+        plans = plans.filter(project=scope.project)
+    id = filters.as_id(plan)
+    row = plans.filter(pk=id).first() if id else plans.filter(ref=plan).first()
+    if row is None:
+        raise Http404(f"There is no plan {plan[:129]}.")
+    return row
+
+
+def metrics(summary: Summary) -> list[Metric]:
+    """The figures under the names that the Markdown has for them."""
+    return [
+        Metric("Total tasks", summary.total),
+        Metric("First-attempt success", summary.first, summary.percent(summary.first)),
+        Metric("Retried tasks", summary.retried, summary.percent(summary.retried)),
+        Metric("Retry success", summary.retry_success),
+        Metric("Escalations", summary.escalations),
+        Metric("Skipped", summary.skipped),
+    ]
+
+
+def badge(line: Line) -> Badge:
+    """The state's look with the result's words."""
+    look = task_badge(line.state)
+    return Badge(line.result, look.icon, look.css)

@@ -1,0 +1,155 @@
+"""The files of the older systems over HTTP, of the project and of each plan."""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse, StreamingHttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from ledger.api.answers import answer
+from ledger.api.auth import Known, KnownRequest
+from ledger.models import Plan
+from ledger.refusals import NotFound
+from retries.renderings import documents, facts, plan_summary, schemas
+from retries.renderings.facts import About
+
+router = Router(tags=["renderings"])
+
+JSON, TEXT, LINES, MARKDOWN = (
+    "application/json",
+    "text/plain",
+    "application/x-ndjson",
+    "text/markdown",
+)
+
+
+def says(media: str, example: str) -> dict[str, Any]:
+    """What OpenAPI is told of an answer that is not made from a schema."""
+    content = {media: {"schema": {"type": "string"}, "example": example}}
+    return {"responses": {200: {"description": "OK", "content": content}}}
+
+
+LOG = says(TEXT, schemas.LOG)
+JSONL = says(LINES, schemas.JSONL)
+STATE = says(MARKDOWN, schemas.STATE)
+
+
+def streamed(pieces: Iterable[str], media: str) -> StreamingHttpResponse:
+    """A text of any length: it is read from the database as it goes out."""
+    kind = media if media == JSON else f"{media}; charset=utf-8"
+    return StreamingHttpResponse(pieces, content_type=kind)
+
+
+def project(request: KnownRequest) -> About:
+    return About(request.auth.project_id)
+
+
+def found(request: KnownRequest, id: str) -> Plan:
+    """The plan of this id or ref; raises NotFound."""
+    plans = Plan.objects.visible_to(request.auth)
+    try:
+        plan = plans.filter(pk=UUID(id)).first()
+    except ValueError:
+        plan = plans.filter(ref=id).first()
+    if plan is None:
+        raise NotFound(f"There is no plan {id} that this token may see.")
+    return plan
+
+
+def about(request: KnownRequest, id: str) -> About:
+    return About(request.auth.project_id, found(request, id))
+
+
+# ---- of the project
+
+
+@router.get("/retry-state.json", auth=Known("events:read"), response=schemas.RetryState)
+def renderings_retry_state(request: KnownRequest) -> StreamingHttpResponse:
+    """Read what is being tried at the moment, as retry-state.json.
+
+    An entry begins when its task starts and leaves when it succeeds.
+    """
+    return streamed(documents.state(project(request)), JSON)
+
+
+@router.get("/retry.log", auth=Known("events:read"), openapi_extra=LOG)
+def renderings_retry_log(
+    request: KnownRequest, asked: Query[schemas.TailQuery]
+) -> StreamingHttpResponse:
+    """Read the last 7 days of attempts, feedback, questions and answers as lines of text."""
+    lines = documents.log(project(request), now=timezone.now(), tail=asked.tail)
+    return streamed(lines, TEXT)
+
+
+@router.get("/retry.jsonl", auth=Known("events:read"), openapi_extra=JSONL)
+def renderings_retry_jsonl(
+    request: KnownRequest, asked: Query[schemas.TailQuery]
+) -> StreamingHttpResponse:
+    """Read the last 30 days of the same, one JSON object a line."""
+    lines = documents.jsonl(project(request), now=timezone.now(), tail=asked.tail)
+    return streamed(lines, LINES)
+
+
+@router.get("/state.md", auth=Known("events:read"), openapi_extra=STATE)
+def renderings_state(request: KnownRequest) -> StreamingHttpResponse:
+    """Read which tasks were skipped, why, and what depends on them."""
+    return streamed(documents.skips(project(request)), MARKDOWN)
+
+
+# ---- of one plan
+
+
+@router.get("/plans/{id}/retry-state.json", auth=Known("events:read"), response=schemas.RetryState)
+def plans_retry_state(request: KnownRequest, id: str) -> StreamingHttpResponse:
+    """Read what is being tried of one plan, by its id or ref, as retry-state.json."""
+    return streamed(documents.state(about(request, id)), JSON)
+
+
+@router.get("/plans/{id}/retry.log", auth=Known("events:read"), openapi_extra=LOG)
+def plans_retry_log(
+    request: KnownRequest, id: str, asked: Query[schemas.TailQuery]
+) -> StreamingHttpResponse:
+    """Read the last 7 days of one plan, by its id or ref, as lines of text."""
+    lines = documents.log(about(request, id), now=timezone.now(), tail=asked.tail)
+    return streamed(lines, TEXT)
+
+
+@router.get("/plans/{id}/retry.jsonl", auth=Known("events:read"), openapi_extra=JSONL)
+def plans_retry_jsonl(
+    request: KnownRequest, id: str, asked: Query[schemas.TailQuery]
+) -> StreamingHttpResponse:
+    """Read the last 30 days of one plan, by its id or ref, one JSON object a line."""
+    lines = documents.jsonl(about(request, id), now=timezone.now(), tail=asked.tail)
+    return streamed(lines, LINES)
+
+
+@router.get("/plans/{id}/state.md", auth=Known("events:read"), openapi_extra=STATE)
+def plans_state(request: KnownRequest, id: str) -> StreamingHttpResponse:
+    """Read which tasks of one plan, by its id or ref, were skipped, and why."""
+    return streamed(documents.skips(about(request, id)), MARKDOWN)
+
+
+@router.get(
+    "/plans/{id}/summary",
+    auth=Known("tasks:read"),
+    response=schemas.PlanSummary,
+    openapi_extra=says(MARKDOWN, schemas.SUMMARY),
+)
+def plans_summary(request: KnownRequest, id: str) -> HttpResponse:
+    """Read how the tasks of a plan fared, at its end and any time before.
+
+    By its id or ref; JSON, or Markdown for `Accept: text/markdown`.
+    """
+    summary = facts.summary(found(request, id))
+    if prefers_markdown(request):
+        return HttpResponse(
+            plan_summary.markdown(summary), content_type=f"{MARKDOWN}; charset=utf-8"
+        )
+    return answer(plan_summary.as_json(summary))
+
+
+def prefers_markdown(request: KnownRequest) -> bool:
+    best = request.get_preferred_type([JSON, MARKDOWN, TEXT])
+    return best in (MARKDOWN, TEXT)

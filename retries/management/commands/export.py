@@ -1,0 +1,57 @@
+"""Write retry state and logs as files, straight from the database."""
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from ledger.models import Plan, Project
+from ledger.models.project import DEFAULT
+from retries.renderings import documents, retry_jsonl
+from retries.renderings.facts import About
+
+
+class Command(BaseCommand):
+    help = "Writes retry-state.json, retry.log, retry.jsonl and state.md, as 'heed export' does."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("folder", metavar="DIR", help="made where it is missing")
+        parser.add_argument("--project", default=DEFAULT)
+        parser.add_argument("--plan", metavar="REF", help="of this plan alone")
+
+    def handle(self, *, folder: str, project: str, plan: str | None, **_: Any) -> None:
+        home = Project.objects.filter(name=project).first()
+        if home is None:
+            raise CommandError(f"There is no project '{project}'.")
+        plans = Plan.objects.filter(project=home)
+        if plan:
+            one = plans.filter(ref=plan).first()
+            if one is None:
+                raise CommandError(f"There is no plan {plan} in the project '{project}'.")
+            self.write(Path(folder), About(home.pk, one))
+            return
+        self.write(Path(folder), About(home.pk))
+        recent = timezone.now() - retry_jsonl.WINDOW
+        for each in plans.filter(task__updated_at__gte=recent).order_by("ref").distinct():
+            self.write(Path(folder) / "plans" / each.ref, About(home.pk, each))
+
+    def write(self, folder: Path, about: About) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, pieces in documents.files(about, now=timezone.now()).items():
+            replace(folder / name, pieces)
+            self.stdout.write(str(folder / name))
+
+
+def replace(path: Path, pieces: Iterable[str]) -> None:
+    """Write beside the old file and take its place: nobody reads a part."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(pieces)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,71 @@
+"""The renderings as documents: which there are, and the text of each, in pieces."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from retries.renderings import (
+    facts,
+    plan_summary,
+    retry_jsonl,
+    retry_log,
+    retry_state,
+    state_md,
+)
+from retries.renderings.facts import About
+from retries.renderings.happenings import Happening
+
+
+def log(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
+    """`retry.log`: whole, or its last `tail` lines."""
+    window = retry_log.WINDOW
+    if tail is not None:
+        last = facts.happened_last(about, window=window, now=now, with_answers=True, most=tail)
+        return iter(cut(last, retry_log.lines, tail))
+    found = facts.happened(about, since=now - window, with_answers=True)
+    return rendered(found, retry_log.lines)
+
+
+def jsonl(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
+    """`retry.jsonl`: whole, or its last `tail` lines."""
+    window = retry_jsonl.WINDOW
+    if tail is not None:
+        last = facts.happened_last(about, window=window, now=now, with_answers=False, most=tail)
+        return iter(cut(last, retry_jsonl.lines, tail))
+    found = facts.happened(about, since=now - window, with_answers=False)
+    return rendered(found, retry_jsonl.lines)
+
+
+def rendered(found: Iterator[Happening], lines: Callable[[Happening], list[str]]) -> Iterator[str]:
+    for happening in found:
+        yield from lines(happening)
+
+
+def cut(
+    found: Iterator[Happening], lines: Callable[[Happening], list[str]], most: int
+) -> deque[str]:
+    """The last lines: an event has at least one, so as many events are enough."""
+    return deque(rendered(found, lines), maxlen=most)
+
+
+def state(about: About) -> Iterator[str]:
+    """`retry-state.json`."""
+    return retry_state.document(facts.entries(about), facts.stats(about))
+
+
+def skips(about: About) -> Iterator[str]:
+    """`state.md`."""
+    return state_md.document(facts.skipped(about))
+
+
+def files(about: About, *, now: datetime) -> dict[str, Iterator[str]]:
+    """Every file of an export, by its name."""
+    found = {
+        "retry-state.json": state(about),
+        "retry.log": log(about, now=now),
+        "retry.jsonl": jsonl(about, now=now),
+        "state.md": skips(about),
+    }
+    if about.plan:
+        found["summary.md"] = iter([plan_summary.markdown(facts.summary(about.plan))])
+    return found

@@ -1,0 +1,137 @@
+"""What may have caused a failure, and what may mend it: what worked before, then what is known."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from ledger import sql
+from ledger.models import Failure
+from ledger.states import Outcome
+from retries import known_errors, patterns
+from retries.models import Grouped
+from retries.states import Answer, EscalationState
+
+MOST_WORKED = 3
+LOOKED_AT = 1000  # of a project's answers, the newest
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A guess at the cause and at a fix, each by the agent where it gave one, else by Heed.
+
+    `cause_by` and `fix_by` are `agent`, `heed` or empty, and empty is what they go with.
+    """
+
+    title: str = ""
+    cause: str = ""
+    cause_by: str = ""
+    fix: str = ""
+    fix_by: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.cause or self.fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A person's fix for failures of one pattern: how often the next attempt was done with it."""
+
+    fix: str
+    worked: int
+    tried: int
+    last_at: datetime
+    last_by: str
+
+    def __str__(self) -> str:
+        return f"worked {self.worked} of {self.tried}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A fix as it is offered to a person, and why: `worked 5 of 6`, or who suggests it."""
+
+    fix: str
+    why: str
+
+
+def of(failure: Failure) -> Suggestion:
+    """Cause and fix: the agent's own words come first, what is known fills what it left out."""
+    verification = failure.verification or {}
+    output, code = str(verification.get("output") or ""), verification.get("exit_code")
+    found = known_errors.find(
+        (patterns.said(failure), failure.message, failure.details, output),
+        exit_code=code if isinstance(code, int) else None,
+    )
+    cause, fix = (found.cause, found.fix) if found else ("", "")
+    return Suggestion(
+        title=found.error.title if found else "",
+        cause=failure.root_cause_guess or cause,
+        cause_by=by(failure.root_cause_guess, cause),
+        fix=failure.suggested_fix or fix,
+        fix_by=by(failure.suggested_fix, fix),
+    )
+
+
+def by(agents: str, ours: str) -> str:
+    return "agent" if agents else "heed" if ours else ""
+
+
+# A fix is one for the pattern that the task had failed with last when it was answered. What counts
+# is the first attempt after it that was not given back or stopped from outside.
+ANSWERED = f"""select e.fix, e.closed_at, e.answered_by_name, next.outcome
+from (
+    select * from retries_escalation
+    where project_id = (select project_id from retries_failurepattern where id = %(pattern)s)
+        and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
+        and task_id is not null
+    order by id desc limit {LOOKED_AT}
+) e
+cross join lateral (
+    select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
+    where f.task_id = e.task_id and f.at <= e.closed_at
+    order by f.id desc limit 1
+) last
+cross join lateral (
+    select a.outcome from ledger_attempt a
+    where a.task_id = e.task_id and a.started_at >= e.closed_at
+        and (a.outcome is null or a.outcome not in ('{Outcome.RELEASED}', '{Outcome.ABORTED}'))
+    order by a.number limit 1
+) next
+where last.pattern_id = %(pattern)s and next.outcome is not null
+order by e.closed_at"""
+
+
+def worked_before(pattern_id: UUID, *, most: int = MOST_WORKED) -> list[Worked]:
+    """The fixes after which a task that had failed with this pattern was done, the surest first.
+
+    The same words in other case or spacing are the same fix.
+    """
+    found: dict[str, Worked] = {}
+    for row in sql.run(ANSWERED, pattern=pattern_id):
+        same = " ".join(row["fix"].split()).casefold()
+        before = found.get(same)
+        found[same] = Worked(
+            fix=row["fix"],
+            worked=(before.worked if before else 0) + (row["outcome"] == Outcome.SUCCESS),
+            tried=(before.tried if before else 0) + 1,
+            last_at=row["closed_at"],
+            last_by=row["answered_by_name"],
+        )
+    worked = [each for each in found.values() if each.worked]
+    return sorted(worked, key=sureness, reverse=True)[:most]
+
+
+def sureness(fix: Worked) -> tuple[float, datetime]:
+    """5 of 6 is surer than 1 of 1."""
+    return (fix.worked + 1) / (fix.tried + 2), fix.last_at
+
+
+def offers(failure: Failure, *, most: int = MOST_WORKED) -> list[Offer]:
+    """What to offer a person who answers for this failure: fixes that worked before come first."""
+    row = Grouped.objects.filter(failure=failure).values_list("pattern_id", flat=True).first()
+    found = [Offer(each.fix, str(each)) for each in (worked_before(row, most=most) if row else ())]
+    suggestion = of(failure)
+    if suggestion.fix:
+        who = "suggested by the agent" if suggestion.fix_by == "agent" else suggestion.title
+        found.append(Offer(suggestion.fix, who))
+    return found

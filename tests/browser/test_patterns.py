@@ -1,0 +1,64 @@
+"""Patterns in a browser: whole in every theme and width, worked by key alone."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger.models import Agent
+from retries.models import FailurePattern
+from retries.states import PatternState
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.dashboard.worked import buried
+from tests.factories import make_agent
+
+HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
+
+
+@pytest.fixture
+def busy(coder: Agent, now: datetime) -> dict[str, str]:
+    """The address of a pattern of two agents, beside a hostile one."""
+    at = now - timedelta(minutes=4)
+    for agent in (coder, make_agent(HOSTILE[:64])):
+        buried(HOSTILE, agent=agent, now=at, error=HOSTILE, why={"suggested_fix": HOSTILE})
+    buried("Stem", agent=coder, now=at, error="Cannot find module 'uuid'")
+    hostile, plain = FailurePattern.objects.order_by("id")
+    return {"hostile": f"/patterns/{hostile.pk}/", "plain": f"/patterns/{plain.pk}/"}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path",
+    ["/patterns/", "/patterns/?state=ignored", "{hostile}", "{plain}?ask=retry"],
+)
+def test_a_page_is_whole(
+    visit: Callable[..., Visitor], busy: dict[str, str], path: str, scheme: str, width: int
+) -> None:
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in()
+    page.goto(visitor.url + path.format(**busy))
+    page.wait_for_load_state("networkidle")
+    assert visitor.complaints == []
+    assert overflow(page) == 0
+    assert axe_findings(page) == []
+    assert page.title() != "owned"
+
+
+def test_by_key_alone(visit: Callable[..., Visitor], busy: dict[str, str]) -> None:
+    """From any page to the patterns, into one, and resolved."""
+    page = visit().sign_in()
+    page.keyboard.press("g")
+    page.keyboard.press("f")
+    expect(page.locator("#rows")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#why")).to_contain_text("Cannot find module ‹text›")
+    page.keyboard.press("r")
+    expect(page.locator("#retry-dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("s")
+    expect(page.locator(".detail__line")).to_contain_text("Resolved")
+    row = FailurePattern.objects.get(template__startswith="Cannot")
+    assert (row.state, row.state_by_name) == (PatternState.RESOLVED, "mara")

@@ -1,0 +1,134 @@
+"""`heed export`, and the debugging commands of the seed document on what it writes."""
+
+import json
+import re
+import shutil
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from heed import Client, HeedError
+
+from ledger import agents
+from ledger.journal import SYSTEM
+from tests.client.conftest import Run
+from tests.retries.renderings.stories import add, attempt, make_plan, sample
+from tests.serving import Heed
+
+FILES = {"retry-state.json", "retry.log", "retry.jsonl", "state.md"}
+
+
+@pytest.fixture
+def as_reader(heed_server: Heed) -> dict[str, str]:
+    """Of a project with the sample's plan, and a task in another one."""
+    now = timezone.now() - timedelta(hours=1)
+    agent = agents.register("coder", project=heed_server.project, actor=SYSTEM)
+    sample(agent, now=now)
+    attempt(agent, add(make_plan(agent, "03-02"), agent, 1, now=now), now=now, error="no")
+    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("reader")}
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def shell(command: str, folder: Path) -> str:
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_debugging_commands_run_unchanged(
+    run: Run, as_reader: dict[str, str], tmp_path: Path
+) -> None:
+    """S1.64, with grep"""
+    assert run("export", str(tmp_path / ".ultraplan" / "logs"), env=as_reader).status == 0
+    log = (tmp_path / ".ultraplan" / "logs" / "retry.log").read_text().splitlines(keepends=True)
+    assert shell("tail -50 .ultraplan/logs/retry.log", tmp_path) == "".join(log[-50:])
+    counts = shell(
+        """grep "attempt=" .ultraplan/logs/retry.log | cut -d']' -f3 | sort | uniq -c""", tmp_path
+    )
+    assert re.findall(r"(\d+) +\[(\S+)", counts) == [
+        ("1", "03-01:task-1"),
+        ("3", "03-01:task-2"),
+        ("5", "03-01:task-3"),
+        ("1", "03-01:task-4"),
+        ("1", "03-01:task-5"),
+        ("1", "03-02:task-1"),
+    ]
+    (escalation,) = shell('grep "escalating" .ultraplan/logs/retry.log', tmp_path).splitlines()
+    assert escalation.endswith('[03-01:task-3] escalating reason="max_retries_exceeded"')
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq on this machine")
+def test_the_jq_line_runs_unchanged(run: Run, as_reader: dict[str, str], tmp_path: Path) -> None:
+    """S1.64, with jq"""
+    assert run("export", str(tmp_path / ".ultraplan" / "logs"), env=as_reader).status == 0
+    told = shell(
+        """cat .ultraplan/logs/retry.jsonl | jq 'select(.event=="resolved") | {task: .task_id, attempts: .total_attempts}'""",
+        tmp_path,
+    )
+    found = [json.loads(each) for each in re.findall(r"\{[^}]*\}", told)]
+    assert {each["task"]: each["attempts"] for each in found} == {
+        "03-01:task-1": 1,
+        "03-01:task-2": 2,
+        "03-01:task-3": 3,
+        "03-01:task-4": 1,
+        "03-01:task-5": 1,
+    }
+
+
+def test_the_files_of_the_project_and_of_each_plan(
+    run: Run, as_reader: dict[str, str], tmp_path: Path
+) -> None:
+    done = run("export", str(tmp_path), env=as_reader)
+    assert (done.status, done.err) == (0, "")
+    plans = {f"plans/{ref}/{name}" for ref in ("03-01", "03-02") for name in {*FILES, "summary.md"}}
+    assert names(tmp_path) == FILES | plans
+    assert {
+        str(Path(line).relative_to(tmp_path)) for line in done.out.splitlines()
+    } == FILES | plans
+    one = tmp_path / "plans" / "03-01"
+    assert (one / "summary.md").read_text().startswith("## Retry Summary for Plan 03-01\n")
+    whole = (tmp_path / "retry.log").read_text().splitlines()
+    assert (one / "retry.log").read_text().splitlines() == [x for x in whole if "[03-01:" in x]
+    assert json.loads((tmp_path / "retry-state.json").read_text())["global_stats"] == {
+        "total_retries": 3,
+        "successful_retries": 1,
+        "escalations": 1,
+    }
+
+
+def test_one_plan_alone_replaces_what_was_there(
+    run: Run, as_reader: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "retry.log").write_text("old")
+    assert run("export", str(tmp_path), "--plan", "03-02", env=as_reader).status == 0
+    assert names(tmp_path) == FILES | {"summary.md"}
+    assert set(re.findall(r"\[(\d+-\d+):", (tmp_path / "retry.log").read_text())) == {"03-02"}
+
+
+def test_an_export_that_can_not_be_made_changes_nothing(
+    run: Run, as_reader: dict[str, str], heed_server: Heed, tmp_path: Path
+) -> None:
+    unknown = run("export", str(tmp_path / "a"), "--plan", "09-09", env=as_reader)
+    assert unknown.status == 1 and "There is no plan 09-09" in unknown.err
+    agent = as_reader | {"HEED_TOKEN": heed_server.token("agent", "coder")}
+    refused = run("export", str(tmp_path / "a"), env=agent)
+    assert refused.status == 1 and "events:read" in refused.err
+    (tmp_path / "file").write_text("mine")
+    blocked = run("export", str(tmp_path / "file"), env=as_reader)
+    assert blocked.status == 2 and "can't be written" in blocked.err
+    assert names(tmp_path) == {"file"}
+
+
+def test_documents_in_python(heed_server: Heed, as_reader: dict[str, str]) -> None:
+    with Client(heed_server.url, as_reader["HEED_TOKEN"]) as heed:
+        assert len(heed.document("retry.log", tail=2).splitlines()) == 2
+        assert heed.document("summary", plan="03-01").startswith("## Retry Summary")
+        with pytest.raises(HeedError, match="no plan"):
+            heed.document("state.md", plan="09-09")

@@ -1,0 +1,285 @@
+"""The Patterns pages: failures that say the same, what may help, what is decided about them."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from html import unescape
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from dashboard import recurring, selectors
+from ledger.models import Agent, Event, Task
+from ledger.states import TaskState
+from retries import patterns
+from retries.models import FailurePattern
+from retries.states import PATTERN_MOVES, PatternState
+from tests.dashboard.conftest import PART
+from tests.dashboard.worked import MARA, buried, make_task
+from tests.factories import make_agent, make_project
+
+pytestmark = pytest.mark.django_db
+
+URL = "/patterns/"
+Part = Callable[..., HttpResponse]
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+NO_MODULE = "ModuleNotFoundError: No module named 'lxml'"
+
+
+def html(response: HttpResponse) -> str:
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", unescape(response.content.decode()))
+
+
+def words(response: HttpResponse) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
+
+
+def rows(response: HttpResponse) -> list[str]:
+    return re.findall(r'<tr id="pattern-([0-9a-f-]{36})"', html(response))
+
+
+def key(response: HttpResponse) -> str:
+    found = re.search(r'data-since="([^"]+)"', response.content.decode())
+    assert found
+    return unescape(found[1])
+
+
+def of(start: str) -> FailurePattern:
+    return FailurePattern.objects.get(template__startswith=start)
+
+
+def address(row: FailurePattern) -> str:
+    return f"{URL}{row.pk}/"
+
+
+def said(client: Client, path: str, data: dict[str, Any]) -> str:
+    response = client.post(path, data, follow=True)
+    assert response.status_code == 200
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is torn by the end of a bucket."""
+    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+
+
+# ---- the list
+
+
+def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Part) -> None:
+    page, live = html(browser.get(URL)), html(part(URL))
+    assert page.startswith("<!doctype html>") and "No failure yet" in page
+    assert "<html" not in live and '<div id="patterns"' in live
+
+
+def test_the_list_counts_and_sorts(browser: Client, agent: Agent, now: datetime) -> None:
+    for n in range(2):
+        buried(agent=agent, now=now - HOUR, error=NO_MODULE.replace("lxml", f"x{n}"))
+    buried(agent=make_agent("gemini"), now=now - 30 * HOUR, error=NO_MODULE)
+    buried(agent=agent, now=now - MINUTE, error="disk full")
+    often, last = of("Module"), of("disk")
+    page = browser.get(URL)
+    assert rows(page) == [str(last.pk), str(often.pk)]
+    text = words(page)
+    assert "2 open · Patterns · Heed" in text and "Open 2 Ignored 0 Resolved 0 All 2" in text
+    assert "No module named ‹text› 3 failures 2 failures in the last 24 h coder , gemini" in text
+    assert '<span class="mk">‹text›</span>' in html(page)
+    assert rows(browser.get(URL, {"sort": "often"})) == [str(often.pk), str(last.pk)]
+
+
+def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime) -> None:
+    for error in ("disk full", NO_MODULE, "no such user"):
+        buried(agent=agent, now=now, error=error)
+    there = make_agent("coder", project=make_project("other"))
+    buried(agent=there, now=now, error="disk full")
+    patterns.ignore([of("no such").pk], actor=MARA, now=now)
+    patterns.resolve([of("Module").pk], actor=MARA, now=now)
+    assert len(rows(browser.get(URL))) == 2
+    assert rows(browser.get(URL, {"state": "ignored"})) == [str(of("no such").pk)]
+    assert rows(browser.get(URL, {"state": "resolved"})) == [str(of("Module").pk)]
+    assert len(rows(browser.get(URL, {"state": "all", "q": "no"}))) == 2
+    assert len(rows(browser.get(URL, {"state": "nonsense"}))) == 2
+    theirs = FailurePattern.objects.get(project__name="other")
+    assert rows(browser.get(URL, {"project": "other"})) == [str(theirs.pk)]
+    assert "No pattern matches" in words(browser.get(URL, {"q": "gone"}))
+    empty = browser.get(URL, {"state": "ignored", "project": "other"})
+    assert "No pattern is ignored" in words(empty)
+
+
+def test_one_whose_failures_are_gone_still_stands_there(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    for error in ("disk full", NO_MODULE):
+        buried(agent=agent, now=now, error=error)
+    of("disk").grouped.all().delete()
+    page = browser.get(URL, {"sort": "often"})
+    assert rows(page) == [str(of("Module").pk), str(of("disk").pk)]
+    assert "disk full 0 failures" in words(page)
+    assert "0 failures of 0 agents" in words(browser.get(address(of("disk"))))
+
+
+def test_one_that_came_back_is_open_and_says_so(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    buried(agent=agent, now=now - HOUR, error="disk full")
+    patterns.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
+    assert rows(browser.get(URL)) == []
+    assert "Every pattern of failures is resolved or ignored" in words(browser.get(URL))
+    buried(agent=agent, now=now, error="disk full")
+    assert "Came back" in words(browser.get(URL))
+
+
+def test_pages_lead_to_each_other(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurring, "PAGE", 2)
+    for word in ("one", "two", "three"):
+        buried(agent=agent, now=now, error=word)
+    first, second = browser.get(URL), browser.get(URL, {"page": "2"})
+    assert len(rows(first)) == 2 and len(rows(second)) == 1
+    assert "page=2" in html(first) and "page=1" in html(second)
+    for nonsense in ("0", "-1", "x", "²", "9999"):
+        assert browser.get(URL, {"page": nonsense}).status_code == 200
+
+
+def test_a_poll_is_empty_until_something_happens(
+    browser: Client, part: Part, agent: Agent, now: datetime
+) -> None:
+    buried(agent=agent, now=now - MINUTE)
+    for n, path in enumerate((URL, address(FailurePattern.objects.get()))):
+        since = key(browser.get(path))
+        assert part(path, since=since).status_code == 204
+        buried(agent=agent, now=now + n * MINUTE)
+        assert part(path, since=since).status_code == 200
+
+
+def test_a_page_costs_at_most_15_statements_whatever_the_rows(
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
+) -> None:
+    buried(agent=agent, now=now, error="disk full")
+    few, one = statements(browser, URL), statements(browser, address(of("disk")))
+    for n in range(12):
+        other = make_agent(f"agent-{n}")
+        buried(agent=other, now=now, error=f"boom {'x' * n}")
+        buried(agent=other, now=now, error="disk full")
+    assert statements(browser, URL) == few <= 15
+    assert statements(browser, address(of("disk"))) == one <= 15
+    since = key(browser.get(URL))
+    assert statements(browser, URL, {"since": since}, headers=PART) <= 4
+
+
+# ---- one
+
+
+def test_one_says_why_it_is_one_and_what_may_help(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    first = buried("Stem", agent=agent, now=now - HOUR, error=NO_MODULE)
+    make_task(
+        TaskState.ESCALATED,
+        "Parse",
+        agent=make_agent("gemini"),
+        now=now - MINUTE,
+        why={"message": NO_MODULE.replace("lxml", "bs4"), "root_cause_guess": "the wheel is old"},
+    )
+    page = browser.get(address(of("Module")))
+    text = words(page)
+    assert "2 failures of 2 agents" in text
+    assert (
+        "2 tasks stand still or wait because of it : 1 dead letter, 0 waiting retries, 1 open"
+        in text
+    )
+    assert '<span class="mk">‹text›</span>' in html(page)
+    assert "No module named 'bs4'" in text and NO_MODULE in text
+    assert "Likely cause, says the agent the wheel is old" in text
+    assert "Suggested fix, by what is known of such errors Add it to the project" in text
+    assert f'href="/tasks/{first.task_id}/"' in html(page)
+    assert browser.get("/search/", {"q": str(of("Module").pk)})["Location"] == address(of("Module"))
+    assert browser.get(f"{URL}{uuid4()}/").status_code == 404
+
+
+def test_trying_all_again_asks_first_and_says_what_it_did(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    letter = buried(agent=agent, now=now, error="disk full")
+    make_task(TaskState.ESCALATED, agent=agent, now=now, why={"message": "disk full"})
+    path = f"{address(of('disk'))}retry/"
+    asked = browser.post(path)
+    assert asked["Location"] == f"{address(of('disk'))}?ask=retry"
+    assert "Try all of it again?" in words(browser.get(asked["Location"]))
+    told = said(browser, path, {"confirmed": "yes"})
+    assert told == "1 dead letter replayed, 1 question answered with a retry."
+    assert Task.objects.filter(replay_of=letter.task_id).exists()
+    assert "Nothing was changed" in said(browser, path, {"confirmed": "yes"})
+    assert f'action="{path}"' not in html(browser.get(address(of("disk"))))
+
+
+def test_the_buttons_are_the_legal_moves(browser: Client, agent: Agent, now: datetime) -> None:
+    buried(agent=agent, now=now, error="disk full")
+    verbs = {
+        PatternState.IGNORED: "ignore",
+        PatternState.RESOLVED: "resolve",
+        PatternState.OPEN: "reopen",
+    }
+    for state, targets in PATTERN_MOVES.items():
+        FailurePattern.objects.update(**{"state": state})
+        page = html(browser.get(address(of("disk"))))
+        for to, verb in verbs.items():
+            path = f'action="{address(of("disk"))}{verb}/"'
+            assert (path in page) == (to in targets and to != state), (state, verb)
+
+
+def test_ignoring_for_a_while_resolving_and_opening_again(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    buried(agent=agent, now=now, error="disk full")
+    page = address(of("disk"))
+    assert said(browser, f"{page}ignore/", {"for": "3600"}) == "1 pattern ignored for 1 hour."
+    until = of("disk").ignored_until
+    assert until and timedelta(minutes=59) < until - now < timedelta(minutes=62)
+    assert "until" in words(browser.get(page))
+    assert said(browser, f"{page}reopen/", {}) == "1 pattern opened again."
+    assert said(browser, f"{page}ignore/", {"for": "x"}) == "1 pattern ignored for good."
+    assert said(browser, f"{page}resolve/", {}) == "1 pattern resolved."
+    assert "Nothing was changed" in said(browser, f"{page}resolve/", {})
+    assert "mara resolved the failures" in words(browser.get("/"))
+    assert Event.objects.filter(kind__startswith="pattern.").count() == 4
+
+
+def test_many_at_once(browser: Client, agent: Agent, now: datetime) -> None:
+    for word in ("one", "two", "three"):
+        buried(agent=agent, now=now, error=word)
+    ids = [str(of(word).pk) for word in ("one", "two")]
+    assert said(browser, f"{URL}resolve/all/", {"id": ids}) == "2 patterns resolved."
+    assert FailurePattern.objects.troubling().get() == of("three")
+    asked = browser.post(f"{URL}retry/all/", {"id": ids, "next": f"{URL}?state=resolved"})
+    assert "Try all again 2 patterns?" in words(browser.get(asked["Location"]))
+    form = {"id": ids, "confirmed": "yes"}
+    assert said(browser, f"{URL}retry/all/", form) == "2 dead letters replayed."
+    assert "Choose some patterns" in said(browser, f"{URL}ignore/all/", {})
+
+
+@pytest.mark.parametrize("verb", ["ignore", "resolve", "reopen", "retry", "explode"])
+def test_looking_never_acts_and_strangers_never_do(
+    browser: Client, agent: Agent, now: datetime, verb: str
+) -> None:
+    buried(agent=agent, now=now, error="disk full")
+    for path in (f"{address(of('disk'))}{verb}/", f"{URL}{verb}/all/"):
+        assert browser.get(path).status_code == 405
+        assert Client().post(path)["Location"].startswith("/sign-in/")
+        assert Client(enforce_csrf_checks=True).post(path).status_code == 403
+    assert browser.post(f"{URL}{uuid4()}/{verb}/").status_code == 404
+    assert of("disk").state == PatternState.OPEN
+
+
+def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
+    bad = "<script>alert(1)</script>"
+    buried(bad, agent=agent, now=now, error=bad, why={"suggested_fix": bad})
+    for path in (URL, address(FailurePattern.objects.get()), f"{URL}?q={bad}"):
+        assert bad not in browser.get(path).content.decode()

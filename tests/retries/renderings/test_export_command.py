@@ -1,0 +1,39 @@
+"""`manage.py export`: the same files, from the server's side."""
+
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from ledger.models import Agent
+from retries.renderings import documents
+from retries.renderings.facts import About
+from tests.retries.renderings.stories import sample
+
+pytestmark = pytest.mark.django_db
+
+
+def test_it_writes_what_the_api_says(agent: Agent, tmp_path: Path) -> None:
+    now = timezone.now()
+    plan, _ = sample(agent, now=now - timedelta(hours=1))
+    call_command("export", str(tmp_path), stdout=StringIO())
+    folders = {
+        tmp_path: About(agent.project_id),
+        tmp_path / "plans/03-01": About(plan.project_id, plan),
+    }
+    for folder, about in folders.items():
+        told = documents.files(about, now=now)
+        assert {path.name for path in folder.iterdir() if path.is_file()} == set(told)
+        for name, pieces in told.items():
+            assert (folder / name).read_text() == "".join(pieces)
+
+
+def test_a_plan_or_project_that_is_not_there(agent: Agent, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="no plan 09-09"):
+        call_command("export", str(tmp_path), plan="09-09")
+    with pytest.raises(CommandError, match="no project"):
+        call_command("export", str(tmp_path), project="other")
+    assert not list(tmp_path.iterdir())

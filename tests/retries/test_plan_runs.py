@@ -1,0 +1,263 @@
+"""Plans stopped, started anew and over; checkpoints ask people."""
+
+from typing import Any
+
+import pytest
+
+from ledger import plans as facts
+from ledger.audit import audit
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
+from ledger.refusals import InvalidTransition
+from ledger.states import TaskState
+from ledger.tokens import Known
+from retries import deadletters, escalations, plans, reports, tasks
+from retries.escalations import Choice
+from retries.models import Escalation
+from retries.reports import Report
+from retries.states import Answer
+from tests.factories import MINUTE, NOW
+from tests.ledger.test_plan_import import do, imported, states, task
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds
+
+pytestmark = pytest.mark.django_db
+S = TaskState
+MARA = Actor("user", "1", "mara")
+CHECKPOINT = {"type": "checkpoint:decision", "options": ["a", "b"], "action": "Which one?"}
+
+
+def plan() -> Plan:
+    return Plan.objects.get(ref="03-01")
+
+
+def answer(action: Answer, *, now: Any = NOW) -> None:
+    asked = Escalation.objects.open().get()
+    escalations.answer(
+        asked.pk,
+        Choice(action),
+        among=Escalation.objects.all(),
+        actor=MARA,
+        channel="page",
+        now=now,
+    )
+
+
+# ---- stopped
+
+
+def test_abort(agent: Agent) -> None:
+    """S1.46: partial state kept, no further task begins, questions are withdrawn."""
+    imported({}, {}, {"needs": "task-2"}, {"max_attempts": 1}, CHECKPOINT)
+    do(agent, "03-01:task-1")
+    running = attempt_of(claim(agent, task=task("03-01:task-2").pk))
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-4").pk)), now=NOW)
+    assert Escalation.objects.open().count() == 2
+    changed = plans.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
+    assert [each.state for each in changed] == ["aborted"]
+    assert states() == {
+        "task-1": S.DONE,
+        "task-2": S.RUNNING,
+        "task-3": S.ABORTED,
+        "task-4": S.ABORTED,
+        "task-5": S.ABORTED,
+    }
+    assert set(Escalation.objects.values_list("state", flat=True)) == {"withdrawn"}
+    said = Event.objects.get(kind="plan.aborted")
+    assert said.data["reason"] == "wrong branch"
+    assert (said.data["aborted"], said.data["running"]) == (3, 1)
+    told = reports.report(running, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    assert told.decision["decision"] == "aborted"
+    assert claim(agent).rows == []
+    assert plans.abort([plan().pk], now=NOW) == []
+    assert list(audit()) == []
+
+
+def test_the_answer_abort_stops_the_whole_plan(agent: Agent) -> None:
+    """S1.46"""
+    imported({"max_attempts": 1}, {}, CHECKPOINT)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    asked = Escalation.objects.get(task=task("03-01:task-1"))
+    escalations.answer(
+        asked.pk,
+        Choice(Answer.ABORT),
+        among=Escalation.objects.all(),
+        actor=MARA,
+        channel="page",
+        now=NOW,
+    )
+    assert plan().state == "aborted" and set(states().values()) == {S.ABORTED}
+    asked.refresh_from_db()
+    assert (asked.state, asked.action) == ("resolved", "abort")
+    assert kinds(asked.pk) == ["escalation.opened", "escalation.resolved"]
+
+
+# ---- started anew
+
+
+def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
+    """S1.34"""
+    imported({}, {"needs": "task-1"}, {"needs": "task-2"}, ref="03-01")
+    imported({"needs": "03-01"}, ref="03-02")
+    do(agent, "03-01:task-1")
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-2").pk)), now=NOW)
+    plans.abort([plan().pk], now=NOW)
+    old = {row.ref: row for row in Task.objects.filter(plan=plan())}
+    again = plans.restart(plan().pk, now=NOW + MINUTE)
+    assert (again.run, again.state) == (2, "active") and again == plan()
+    assert states() == {"task-1": S.DONE, "task-2": S.QUEUED, "task-3": S.BLOCKED}
+    two = task("03-01:task-2")
+    assert (two.run, two.retry_count, two.attempts, two.attempt_limit) == (2, 0, 0, 3)
+    assert task("03-01:task-1") == old["03-01:task-1"] and task("03-01:task-1").run == 1
+    assert Task.objects.get(pk=old["03-01:task-2"].pk).replaced_by == two
+    assert kinds(plan().pk) == ["plan.imported", "plan.aborted", "plan.restarted"]
+    assert list(audit()) == []
+    do(agent, "03-01:task-2")
+    do(agent, "03-01:task-3")
+    assert states("03-02") == {"task-1": S.QUEUED}
+    assert list(audit()) == []
+
+
+def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
+    """S1.35: what was begun in the session of that time goes on with its counters."""
+    imported({}, {}, {})
+    early = fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
+    assert early["decision"] == "wait"
+    later = NOW + MINUTE
+    for _ in range(3):
+        found = claim(agent, task=task("03-01:task-2").pk, now=later)
+        fail(agent, attempt_of(found), now=later, message="late")
+    plans.abort([plan().pk], now=later)
+    old = task("03-01:task-2")
+    plans.restart(plan().pk, carry_over=later, now=later)
+    one, two, three = (task(f"03-01:task-{n}") for n in (1, 2, 3))
+    assert (one.attempts, one.retry_count, three.attempts) == (0, 0, 0)
+    assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
+    assert two.carries == old and old.failures.count() == 3
+    from ledger.tasks import lineage
+
+    assert lineage(two.pk) == [two.pk, old.pk] and lineage(one.pk) == [one.pk]
+    found = claim(agent, task=two.pk, now=later)
+    assert found.rows[0]["attempt_number"] == 4
+    assert list(audit()) == []
+
+
+def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
+    imported({}, {})
+    with pytest.raises(InvalidTransition, match="Abort it first"):
+        plans.restart(plan().pk, now=NOW)
+    live = attempt_of(claim(agent))
+    plans.abort([plan().pk], now=NOW)
+    with pytest.raises(InvalidTransition, match="task-1 is still running"):
+        plans.restart(plan().pk, now=NOW)
+    reports.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    plans.restart(plan().pk, now=NOW)
+    do(agent, "03-01:task-1")
+    do(agent, "03-01:task-2")
+    plans.complete(now=NOW)
+    with pytest.raises(InvalidTransition, match="nothing to run again"):
+        plans.restart(plan().pk, now=NOW)
+
+
+def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
+    imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {"needs": "task-1"})
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    plans.abort([plan().pk], now=NOW)
+    plans.restart(plan().pk, now=NOW)
+    letter = DeadLetter.objects.get()
+    assert (letter.closed_as, letter.replayed_as) == ("replayed", task("03-01:task-1"))
+    needed = Need.objects.get(task=task("03-01:task-2"))
+    assert needed.need == task("03-01:task-1")
+    assert list(audit()) == []
+
+
+# ---- over
+
+
+def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent) -> None:
+    imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {})
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 0}
+    do(agent, "03-01:task-2")
+    assert plans.complete(now=NOW) == {"completed": 1, "reopened": 0}
+    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 0}
+    assert plan().state == "completed"
+    letter = DeadLetter.objects.get()
+    deadletters.replay([letter.pk], among=DeadLetter.objects.all(), actor=MARA, now=NOW)
+    one = task("03-01:task-1")
+    assert (one.run, one.replay_of, one.state) == (1, letter.task, S.QUEUED)
+    assert facts.progress(plan())["failed"] == 0
+    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 1}
+    assert plan().state == "active"
+    do(agent, "03-01:task-1")
+    plans.complete(now=NOW)
+    assert kinds(plan().pk) == [
+        "plan.imported",
+        "plan.completed",
+        "plan.updated",
+        "plan.completed",
+    ]
+    assert list(audit()) == []
+
+
+# ---- checkpoints
+
+
+def test_a_checkpoint_without_needs_asks_at_once(agent: Agent) -> None:
+    imported(CHECKPOINT)
+    asked = Escalation.objects.get()
+    assert (asked.task, asked.reason, asked.state) == (
+        task("03-01:task-1"),
+        "agent_question",
+        "open",
+    )
+    assert task("03-01:task-1").payload["options"] == [{"name": "a"}, {"name": "b"}]
+    assert claim(agent).rows == []
+    assert list(audit()) == []
+
+
+@pytest.mark.parametrize("end", ["done", "verified", "skip", "answer", "dismiss"])
+def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> None:
+    """Whoever meets the last need of a checkpoint: it is asked in the same transaction."""
+    first: dict[str, Any] = {}
+    if end in ("answer", "dismiss"):
+        first = {"max_attempts": 1} | ({"on_exhausted": "dead_letter"} if end == "dismiss" else {})
+    imported(first, {}, {**CHECKPOINT, "needs": ["task-1", "task-2"]})
+    do(agent, "03-01:task-2")
+    check = task("03-01:task-3")
+    assert check.state == S.BLOCKED and not Escalation.objects.exists()
+    if end == "done":
+        do(agent, "03-01:task-1")
+    elif end == "verified":
+        said = Report(exit_code=0, verification={"exit_code": 0})
+        live = attempt_of(claim(agent))
+        reports.report(live, said, caller=Known(SYSTEM, agent=agent), now=NOW)
+    elif end == "skip":
+        tasks.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
+    else:
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+        if end == "answer":
+            answer(Answer.SKIP)
+        else:
+            letters = DeadLetter.objects.all()
+            deadletters.dismiss([letters.get().pk], among=letters, actor=MARA, now=NOW)
+    asked = Escalation.objects.open().get()
+    assert (asked.task_id, asked.reason) == (check.pk, "agent_question")
+    assert kinds(check.pk) == ["task.created", "task.escalated"]
+    assert task("03-01:task-3").state == S.ESCALATED
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
+    imported({}, {**CHECKPOINT, "needs": "task-1"})
+    imported({}, CHECKPOINT, mode="merge")
+    assert Escalation.objects.open().get().task == task("03-01:task-2")
+    imported({}, {**CHECKPOINT, "needs": "task-1"}, mode="merge")
+    assert Escalation.objects.open().count() == 1
+    assert list(audit()) == []
+
+
+def test_a_type_of_a_task_on_its_own_is_only_a_word(agent: Agent) -> None:
+    from tests.retries.test_tasks_flow import make_task
+
+    id = make_task(agent, type="checkpoint:decision")
+    assert Task.objects.get(pk=id).state == S.QUEUED

@@ -1,0 +1,120 @@
+"""What is offered for a failure: what worked before, the agent's words, what is known (S1.14)."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, Failure
+from ledger.tokens import Known
+from retries import claims, escalations, reports, suggestions
+from retries.escalations import Choice
+from retries.models import Escalation, FailurePattern
+from retries.states import Answer
+from retries.suggestions import Offer, Suggestion
+from tests.factories import MINUTE, NOW
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+
+pytestmark = pytest.mark.django_db
+MARA = Actor("user", "1", "mara")
+MISSING = "Cannot find module 'uuid'"
+
+
+def failure(**more: object) -> Failure:
+    blank = {"details": "", "root_cause_guess": "", "suggested_fix": "", "verification": None}
+    return Failure(**(blank | {"message": MISSING} | more))
+
+
+def test_heed_guesses_where_the_agent_did_not() -> None:
+    found = suggestions.of(failure())
+    assert (found.title, found.cause_by, found.fix_by) == ("Missing module", "heed", "heed")
+    assert found.cause == "uuid is not installed where the command runs."
+    assert found.fix.startswith("Add it to the project's dependencies")
+
+
+def test_the_agents_own_words_win_each_by_itself() -> None:
+    found = suggestions.of(failure(suggested_fix="Run npm install uuid"))
+    assert (found.fix, found.fix_by, found.cause_by) == ("Run npm install uuid", "agent", "heed")
+    found = suggestions.of(failure(message="odd", root_cause_guess="the moon"))
+    assert found == Suggestion(cause="the moon", cause_by="agent")
+    assert not suggestions.of(failure(message="odd"))
+
+
+def test_a_commands_output_and_exit_code_are_looked_at() -> None:
+    printed = {"exit_code": 1, "output": "x\nbash: cargo: command not found\n"}
+    found = suggestions.of(failure(message="check failed", verification=printed))
+    assert found.cause == "cargo is not installed, or not on the PATH of the process."
+    found = suggestions.of(failure(message="check failed", verification={"exit_code": 137}))
+    assert found.title == "Out of memory"
+
+
+def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str = MISSING) -> UUID:
+    """A task that failed, was answered with a fix, and was then done or failed once more."""
+    id = make_task(agent, now=now, max_attempts=1, on_exhausted="escalate")
+    fail(agent, attempt_of(claim(agent, now=now)), now=now, message=message)
+    escalations.answer(
+        Escalation.objects.get(task=id, state="open").pk,
+        Choice(Answer.FIX, fix=words),
+        among=Escalation.objects.all(),
+        actor=MARA,
+        channel="api",
+        now=now + MINUTE,
+    )
+    attempt = attempt_of(claim(agent, now=now + 2 * MINUTE))
+    if works:
+        reports.succeeded(attempt, now=now + 3 * MINUTE)
+    else:
+        fail(agent, attempt, now=now + 3 * MINUTE, message="disk full")
+    return id
+
+
+def pattern() -> UUID:
+    return FailurePattern.objects.get(template__startswith="Cannot find").pk
+
+
+def test_fixes_that_worked_for_the_pattern_are_told_the_surest_first(agent: Agent) -> None:
+    hour = timedelta(hours=1)
+    for n in range(6):
+        fixed(agent, "Run npm ci" if n else "run  NPM ci", works=n != 2, now=NOW + n * hour)
+    fixed(agent, "Use crypto instead", works=True, now=NOW + 7 * hour)
+    fixed(agent, "Try harder", works=False, now=NOW + 8 * hour)
+    fixed(agent, "Clean the disk", works=True, now=NOW + 9 * hour, message="disk full")
+    found = suggestions.worked_before(pattern())
+    assert [(each.fix, str(each)) for each in found] == [
+        ("Run npm ci", "worked 5 of 6"),
+        ("Use crypto instead", "worked 1 of 1"),
+    ]
+    assert (found[0].last_at, found[0].last_by) == (NOW + 5 * hour + MINUTE, "mara")
+    assert len(suggestions.worked_before(pattern(), most=1)) == 1
+
+
+def test_an_attempt_that_runs_or_was_given_back_proves_nothing(agent: Agent) -> None:
+    id = make_task(agent, max_attempts=1, on_exhausted="escalate")
+    fail(agent, attempt_of(claim(agent)), now=NOW, message=MISSING)
+    question = Escalation.objects.get(task=id)
+    choice = Choice(Answer.FIX, fix="Run npm ci")
+    every = Escalation.objects.all()
+    escalations.answer(
+        question.pk, choice, among=every, actor=MARA, channel="api", now=NOW + MINUTE
+    )
+    first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
+    assert suggestions.worked_before(pattern()) == []
+    reports.release(
+        first, reason="shutdown", note="", caller=Known(SYSTEM, agent=agent), now=NOW + 3 * MINUTE
+    )
+    assert suggestions.worked_before(pattern()) == []
+    second = attempt_of(claims.claim(Known(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
+    reports.succeeded(second, now=NOW + 5 * MINUTE)
+    assert [str(each) for each in suggestions.worked_before(pattern())] == ["worked 1 of 1"]
+
+
+def test_what_worked_is_offered_before_what_is_known(agent: Agent) -> None:
+    fixed(agent, "Run npm ci", works=True, now=NOW)
+    later = NOW + timedelta(hours=1)
+    make_task(agent, now=later)
+    fail(agent, attempt_of(claim(agent, now=later)), now=later, message="Cannot find module 'x'")
+    last = Failure.objects.latest("at")
+    offers = suggestions.offers(last)
+    assert offers[0] == Offer("Run npm ci", "worked 1 of 1")
+    assert [each.why for each in offers] == ["worked 1 of 1", "Missing module"]

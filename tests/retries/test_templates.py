@@ -1,0 +1,121 @@
+"""Which errors are the same one: templates, fingerprints, and the line that is looked at (S1.13)."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retries.templates import LONGEST, fingerprint, headline, template
+
+
+def print_of(line: str) -> str:
+    return fingerprint(template(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Error: Cannot find module 'uuid'", "Error: Cannot find module ‹text›"),
+        ("HTTP 404 for https://api.test/v1/x?y=1", "HTTP404 for ‹url›"),
+        ("src/app.ts(12,5): error TS2345: no", "‹path›(‹number›): error TS2345: no"),
+        ("commit 3f2a9bc1d by deploy-7", "commit ‹id› by deploy-‹n›"),
+        ("took 1.5 s at 2026-11-21T20:00:01.5Z", "took ‹amount› at ‹time›"),
+        ("dial 10.0.0.7:5432 and db.acme.com:1", "dial ‹address› and ‹address›"),
+        ("retries=3 error=ECONNRESET", "retries=‹value› error=ECONNRESET"),
+        ('"GET /v1/a/7 HTTP/1.1" failed, again', '"GET ‹path›" failed, again'),
+        ("0xdeadbeef is_ok: true", "‹hex› is_ok: ‹truth›"),
+        ("Invalid user bob from 10.0.0.7", "Invalid user ‹name› from ‹address›"),
+    ],
+)
+def test_what_differs_is_marked(line: str, expected: str) -> None:
+    assert template(line) == expected
+    assert template(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Cannot find module 'uuid'", "Cannot find module 'left-pad'", "cannot find module `x`."),
+        ("ENOENT: no such file, open '/a/b.json'", "ENOENT: no such file, open 'c d.txt'"),
+        ("timeout after 300 s in job-1", "timeout after 1.5 min in job-22"),
+        ("fetch 10.0.0.7 failed", "fetch db.acme.com:80 failed", "fetch http://x/y failed"),
+        ("killed 1, 2, 3", "killed 4", "killed 5 6"),
+        ("worker 3f2a9bc1d died", "worker 12345678 died"),
+        ("Jan  2 03:04:05 2026 down", "2026-01-02 03:04:05,678 down"),
+    ],
+)
+def test_one_error_has_one_fingerprint(lines: tuple[str, ...]) -> None:
+    assert len({print_of(line) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("error TS2345: no", "error TS2307: no"),
+        ("status code 404", "status code 500"),
+        ("error=ECONNRESET", "error=ENOTFOUND"),
+        ("bash: pnpm: command not found", "bash: cargo: command not found"),
+        ('"GET /a" failed with this', '"POST /a" failed with this'),
+        ("'disk is full on the build host'", "'nobody may write on the build host'"),
+    ],
+)
+def test_different_errors_stay_apart(lines: tuple[str, ...]) -> None:
+    assert len({print_of(line) for line in lines}) == len(lines)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**9), st.uuids(), st.ip_addresses(v=4), st.text("abcxyz", min_size=1))
+def test_whatever_the_values_the_fingerprint_is_the_same(
+    number: int, id: object, ip: object, name: str
+) -> None:
+    line = f"job {number} ({id}) of /srv/{name}/run.py at {ip}:80 failed: no '{name}'"
+    plain = "job 1 (00000000-0000-4000-8000-000000000000) of /a/b.py at 1.1.1.1 failed: no 'x'"
+    assert print_of(line) == print_of(plain)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=2 * LONGEST))
+def test_any_text_gives_a_short_template(line: str) -> None:
+    assert re.fullmatch(r"[0-9a-f]{16}", print_of(line))
+    # a mark is longer than one digit
+    assert len(template(line)) <= LONGEST * len("‹number›")
+
+
+@pytest.mark.parametrize("part", ["a-", "a.", "/", "a/", "1", "1.", "'", "\\", "a=b", "‹", "ab:"])
+def test_no_text_takes_long(part: str) -> None:
+    start = time.process_time()
+    template(part * LONGEST)
+    assert time.process_time() - start < 0.2
+
+
+TRACE = """Traceback (most recent call last):
+  File "/srv/app/run.py", line 3, in <module>
+    raise ValueError("no: really")
+KeyError: 'user_id'
+"""
+JAVA = """Exception in thread "main" java.lang.RuntimeException: failed
+\tat a.B.c(B.java:3)
+Caused by: java.net.ConnectException: Connection refused
+\tat d.E.f(E.java:4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ((TRACE,), "KeyError: 'user_id'"),
+        ((JAVA,), "java.net.ConnectException: Connection refused"),
+        (("npm test returned exit code 1\n1 passed, 2 failed",), "1 passed, 2 failed"),
+        (
+            ("npm test returned exit code 1", "", "> jest\nFAIL a.test.ts\nTypeError: x is null"),
+            "TypeError: x is null",
+        ),
+        (("tests\nE   AssertionError: assert 3 == 4",), "AssertionError: assert 3 == 4"),
+        (("It ended badly",), "It ended badly"),
+        (("", "  \n"), ""),
+    ],
+)
+def test_the_line_that_says_what_went_wrong(texts: tuple[str, ...], expected: str) -> None:
+    assert headline(*texts) == expected
