@@ -212,6 +212,7 @@ class Failed:
     type: str
     message: str
     at: datetime
+    pattern: UUID | None  # that it was put into
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,7 @@ class Pattern:
     types: str
     keys: str
     bars: Bars
+    id: UUID | None
 
 
 def patterns(failures: Sequence[Failed], refs: dict[UUID, str]) -> list[Pattern]:
@@ -248,7 +250,8 @@ def pattern(
     keys = ", ".join(key_of(ref) for ref in whose[:3])
     more = f" and {counted(len(whose) - 3, 'other')}" if len(whose) > 3 else ""
     types = ", ".join(sorted({each.type for each in group}))
-    return Pattern(name, len(group), types, f"{keys}{more}", bars(bins, [0] * BINS, tall=TALL))
+    drawn = bars(bins, [0] * BINS, tall=TALL)
+    return Pattern(name, len(group), types, f"{keys}{more}", drawn, group[-1].pattern)
 
 
 def alike(found: Sequence[Pattern]) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,6 +18,7 @@ from dashboard.rendering import HtmxRequest
 from dashboard.shell import Scope, scope_of
 from dashboard.views.plans import CRUMB
 from ledger import planfile
+from ledger import plans as ledger_plans
 from ledger.journal import person
 from ledger.models import Project
 from ledger.planfile import PlanTask
@@ -49,6 +51,7 @@ class ImportForm(forms.Form):
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
     allow_missing_needs = forms.BooleanField(required=False)
+    confirm_commands = forms.BooleanField(required=False)
 
     def clean(self) -> dict[str, Any]:
         """A file that was chosen is read into the text, which the preview carries on."""
@@ -89,6 +92,11 @@ class Preview:
     def commands(self) -> int:
         return sum(bool(task.payload.get("verify", {}).get("command")) for task in self.tasks)
 
+    @property
+    def proposed(self) -> int:
+        """Commands that stood in prose: nobody has said to run them."""
+        return sum("proposed_command" in task.payload.get("verify", {}) for task in self.tasks)
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @operators_only
@@ -103,7 +111,11 @@ def new(request: HtmxRequest) -> HttpResponse:
     sure = "confirmed" in request.POST
     try:
         parsed = planfile.parse(form.cleaned_data["text"].encode())
-        done = imported(request, form, parsed, dry_run=not sure)
+        with transaction.atomic():
+            done = imported(request, form, parsed, dry_run=not sure)
+            if sure and form.cleaned_data["confirm_commands"]:
+                ids = [row["id"] for row in done.tasks]
+                ledger_plans.confirm_commands(ids, actor=person(request.user))
     except Refusal as refusal:
         return page(request, form, scope, refusal=refusal, status=422)
     if not sure:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from django.http import Http404, HttpResponse
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
@@ -16,7 +16,7 @@ from ledger.models import Plan, Task
 from retries.renderings import facts, plan_summary
 from retries.renderings.plan_summary import Line, Summary
 
-CRUMB = {"label": "Tasks", "url": reverse_lazy("dashboard:tasks")}
+CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
         "live_key": key,
         "now": now,
         "title": f"{row.ref} · Retry summary",
-        "heading": f"Retry summary of {row.ref}",
-        "crumbs": [CRUMB],
+        "heading": "Retry summary",
+        "crumbs": [CRUMB, {"label": row.ref, "url": reverse("dashboard:plan", args=[row.pk])}],
         "plan": row,
         "summary": summary,
         "metrics": metrics(summary),
@@ -51,7 +51,7 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
         "markdown": plan_summary.markdown(summary),
     }
     return rendering.respond(
-        request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="tasks"
+        request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="plans"
     )
 
 

@@ -18,7 +18,7 @@ from ledger.models import Agent, Plan, Task
 from ledger.states import TaskState as State
 from retries import reports
 from retries import tasks as people
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, rows, said, words
 from tests.dashboard.worked import MARA, claimed, enqueued, failed, make_plan
@@ -174,7 +174,8 @@ def test_tasks_stand_in_waves_and_say_what_holds_them_up(
     assert "Review co coder attempt 0/1 3 behind task-2" in text
     assert "1 m 30 s" in text and " 4 m " in text and "waits for you" in text
     assert "3 of 9318 invoices differ" not in text  # told by its cause
-    assert "‹n› of ‹n› invoices differ" in text
+    assert "‹number› of ‹number› invoices differ" in text
+    assert f'href="/patterns/{FailurePattern.objects.get().pk}/"' in html(page)
 
 
 def test_a_failure_upstream_is_shown_downstream(
@@ -358,6 +359,34 @@ def test_a_plan_is_shown_before_it_is_made(browser: Client, agent: Agent) -> Non
     assert made.redirect_chain[-1][0] == address(plan)
     assert "Imported: 2 added." in words(made)
     assert plan.created_by_name == "mara"
+
+
+MARKDOWN = """---
+phase: 03
+plan: 01
+agent: coder
+---
+<tasks>
+<task type="auto">
+<name>Create the error</name>
+<action>Write it</action>
+<verify>`npm test -- Error`</verify>
+</task>
+</tasks>
+"""
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_command_that_stood_in_prose_is_run_only_if_a_person_says_so(
+    browser: Client, agent: Agent, confirmed: bool
+) -> None:
+    shown = words(browser.post(IMPORT, form(MARKDOWN)))
+    assert "$ npm test -- Error proposed, not run" in shown
+    assert "Run the 1 command that only stood in prose, too" in shown
+    more = {"confirm_commands": "on"} if confirmed else {}
+    browser.post(IMPORT, form(MARKDOWN, confirmed="yes", **more))
+    verify = Task.objects.get().payload["verify"]
+    assert verify.get("command") == ("npm test -- Error" if confirmed else None)
 
 
 def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent: Agent) -> None:
