@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.selectors import WINDOW, CountOf, of_project, silent, title_of
+from dashboard.selectors import WINDOW, CountOf, of_project, ref_and_title_of, silent
 from dashboard.sparks import Bars, bars
 from ledger import sql
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
@@ -75,7 +75,7 @@ def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
         tasks_retry=CountOf(TASKS.filter(state=TaskState.RETRY).values("pk")[:COUNTED]),
         tasks_held=CountOf(HELD.values("pk")[:COUNTED]),
         probe_task=Subquery(PROBE.values("task")),
-        probe_title=Subquery(PROBE.values(title=title_of("task__"))),
+        probe_title=Subquery(PROBE.values(title=ref_and_title_of("task__"))),
         probe_since=Subquery(PROBE.values("started_at")),
         probe_ended=Exists(PROBE.filter(outcome__isnull=False)),
     )

@@ -37,6 +37,7 @@ def oldest_open(project: Project | None) -> list[Any]:
         .annotate(
             start=start(),
             attempts=F("task__attempts"),
+            ref=F("task__ref"),
             deliveries=F("instruction__deliveries"),
             sender=F("instruction__sent_by_name"),
             open_count=Window(Count("*")),

@@ -22,7 +22,7 @@ from django.db.models import (
     Window,
 )
 from django.db.models import Value as V
-from django.db.models.functions import Coalesce, Left, NullIf
+from django.db.models.functions import Coalesce, Concat, Left, NullIf, Trim
 from django.utils import timezone
 
 from dashboard import filters, keyset
@@ -155,6 +155,11 @@ def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
 def title_of(task: str = "") -> Coalesce:
     """What a task is called: its title, or its type where it has none."""
     return Coalesce(NullIf(f"{task}title", V("")), f"{task}type")
+
+
+def ref_and_title_of(task: str = "") -> Trim:
+    """The same behind its ref, where it has one."""
+    return Trim(Concat(f"{task}ref", V(" "), title_of(task)))
 
 
 # ---- figures of the last day

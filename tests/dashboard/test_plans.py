@@ -14,9 +14,9 @@ from django.test import Client
 from dashboard import keyset, progress, selectors
 from dashboard.flow import flow
 from dashboard.waves import Link, in_the_way, waves
-from ledger.models import Agent, Plan, Task
+from ledger.models import Agent, Breaker, Plan, Task
 from ledger.states import TaskState as State
-from retries import reports
+from retries import breaker, reports
 from retries import tasks as people
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
@@ -459,6 +459,16 @@ def test_a_task_leads_to_its_plan(
     assert sorted(rows(found, "task")) == sorted(map(str, ids))
     assert "waits for 03-01:task-2" in words(found)
     assert len(rows(browser.get("/tasks/", {"q": "-plan:03-01"}), "task")) == 1
+
+
+def test_a_ref_is_told_where_a_task_is_told_of(
+    browser: Client, under_way: tuple[Plan, list[UUID]], agent: Agent, now: datetime
+) -> None:
+    assert "03-01:task-2 Backfill" in words(browser.get("/"))  # needs a person
+    breaker.trip([agent], reason="", actor=MARA, now=now - 2 * MINUTE)
+    Breaker.objects.update(state="half_open")
+    Breaker.objects.update(probe_attempt=Task.objects.get(pk=under_way[1][4]).current_attempt)
+    assert "Probe: 03-01:task-5 API" in words(browser.get("/agents/"))
 
 
 def test_a_ref_is_found_by_the_search(
