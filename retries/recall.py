@@ -6,6 +6,7 @@ from uuid import UUID
 
 from ledger.models import Failure
 from ledger.sql import Row
+from ledger.tasks import lineages
 from retries import claims
 from retries.context import BUDGET, Failed, Past, retry_context
 from retries.models import Escalation
@@ -30,14 +31,15 @@ FAILURE = (
 
 
 def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
-    """What is known of each of these tasks: three queries, however many they are."""
+    """What is known of each of these tasks: four queries, however many they are."""
     ids = list(task_ids)
     if not ids:
         return {}
     failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
-    rows = Failure.objects.filter(task_id__in=ids).order_by("attempt__number").values(*FAILURE)
+    belongs = lineages(ids)
+    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number").values(*FAILURE)
     for row in rows:
-        failures[row["task_id"]].append(failed(row))
+        failures[belongs[row["task_id"]]].append(failed(row))
     fixes, progress = standing_fixes(ids), claims.last_progress(ids)
     return {
         id: Past(failures=failures[id], fix=fixes.get(id, ""), progress=progress.get(id))
