@@ -21,6 +21,7 @@ from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import Invalid, Refusal
 from retries.api import deadletters, escalations
+from retries.api import questions as questions
 from retries.api import work as work
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ api = HeedAPI(
 )
 # Addresses are tried in this order: what agents ask for all the time comes first.
 api.add_router("", instructions.router)
-api.add_router("", tasks.router)  # with what `retries.api.work` adds to it
+api.add_router("", tasks.router)  # with what `work` and `questions` add to it
 api.add_router("", platform.router)
 api.add_router("", agents.router)
 api.add_router("", escalations.router)

@@ -19,6 +19,7 @@ CLOCK: dict[str, float] = {
     "backoff": settings.HEED["BACKOFF_SECONDS"],
     "expire_leases": settings.HEED["EXPIRE_LEASES_SECONDS"],
     "breakers": settings.HEED["BREAKERS_SECONDS"],
+    "escalations": settings.HEED["ESCALATIONS_SECONDS"],
 }
 
 app.conf.beat_schedule = {

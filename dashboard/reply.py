@@ -8,8 +8,9 @@ from django.http import HttpRequest
 from ledger.journal import person
 from ledger.refusals import Invalid, VersionMismatch
 from retries import escalations
-from retries.escalations import AlreadyResolved, Choice, Option
+from retries.escalations import AlreadyResolved, Choice
 from retries.models import Escalation
+from retries.options import Option, options
 from retries.states import Answer
 
 
@@ -75,8 +76,8 @@ def asked_first(escalation: Escalation, action: Answer) -> Option | None:
     """The option, where a person is asked again before it is done."""
     if not escalation.is_open:
         return None
-    options = {option.name: option for option in escalations.options(escalation)}
-    return options[action] if options[action].confirm else None
+    found = {option.name: option for option in options(escalation)}
+    return found[action] if action in found and found[action].confirm else None
 
 
 def version_of(request: HttpRequest) -> int:

@@ -90,6 +90,8 @@ def did(action: Answer, cancelled: int | None) -> str:
             return "left it"
         case Answer.ABORT:
             return f"withdrew {counted(cancelled or 0, 'instruction')}"
+        case Answer.ANSWER:
+            return "answered"
 
 
 def came(sent: Instruction) -> str:

@@ -7,14 +7,14 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, sql
+from ledger import journal
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
-from ledger.moves import needs_met
-from ledger.states import BlockedReason
 from ledger.tasks import Backoff, Spec, enqueue_many
-from ledger.tokens import Known
+from retries import escalations
+from retries.dependents import settle
+from retries.states import Dependents
 
 NOTE_LENGTH = 2000
 
@@ -73,19 +73,12 @@ def spec_of(task: Task) -> Spec:
     )
 
 
-MET = f"""with {Known.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id),
-met as ({needs_met("gone")}),
-freed as (select * from met where state = 'queued' and from_state = 'blocked'),
-told as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
-select id from freed"""
-
-
 @transaction.atomic
 def dismiss(
     ids: Iterable[UUID],
     *,
     among: DeadLetterQuerySet,
-    dependents: str = "continue",
+    dependents: str = Dependents.CONTINUE,
     note: str = "",
     actor: Actor,
     now: datetime | None = None,
@@ -93,19 +86,22 @@ def dismiss(
 ) -> list[DeadLetter]:
     """Close these without trying again; those that were still open.
 
-    What depends on their tasks goes on as if they were done, or stays blocked (`block`).
+    What depends on their tasks goes on as if they were done (`continue`), stays blocked (`block`)
+    or is skipped (`skip`).
     """
     now = now or timezone.now()
     found = locked(ids, among)
     for letter in found:
         shut(letter, "dismissed", actor=actor, now=now, note=note[:NOTE_LENGTH])
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
-    tasks = [letter.task_id for letter in found]
-    if dependents == "continue":
-        sql.run(MET, ids=tasks, now=now, **Known(actor, request_id=request_id).params)
-    else:
-        waiting = Task.objects.filter(needs__need__in=tasks, blocked_reason="dependency")
-        waiting.update(blocked_reason=BlockedReason.DEPENDENCY_SKIPPED, updated_at=now)
+    gone = settle(
+        [letter.task_id for letter in found],
+        dependents,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
+    escalations.withdraw(gone, actor=actor, now=now)
     return found
 
 

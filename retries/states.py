@@ -29,6 +29,7 @@ class Reason(TextChoices):
     BLOCKED = "blocked"
     NON_RETRYABLE = "non_retryable"
     RELEASES_EXHAUSTED = "releases_exhausted"
+    AGENT_QUESTION = "agent_question"
 
 
 class Answer(TextChoices):
@@ -38,3 +39,25 @@ class Answer(TextChoices):
     FIX = "fix"
     SKIP = "skip"
     ABORT = "abort"
+    # to a question that an agent asked, and to nothing else
+    ANSWER = "answer"
+
+
+class Dependents(TextChoices):
+    """What becomes of what depends on a task that a person goes on without."""
+
+    # it counts as met, and whoever looks is told that it is missing
+    CONTINUE = "continue"
+    # they stay blocked, or become it, until a person decides about them
+    BLOCK = "block"
+    # they are skipped too, and what depends on them
+    SKIP = "skip"
+
+
+class OnExpiry(TextChoices):
+    """What becomes of a task whose question nobody answered in time; its asker says."""
+
+    RETRY = "retry"
+    SKIP = "skip"
+    ABORT = "abort"
+    FAIL = "fail"

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger.models import ClockRun, Project
 from ledger.refusals import Refusal
-from retries import leases, reminders
+from retries import expiry, leases, reminders
 
 
 class UnknownEntry(Refusal):
@@ -29,6 +29,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "backoff": leases.backoff,
     "expire_leases": leases.expire_leases,
     "breakers": leases.breakers,
+    "escalations": expiry.due,
 }
 
 

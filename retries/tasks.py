@@ -9,10 +9,12 @@ from django.utils import timezone
 
 from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
-from ledger.moves import needs_met, task_to
-from ledger.states import BlockedReason, TaskState
+from ledger.moves import task_to
+from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import escalations
+from retries.dependents import settle
+from retries.states import Dependents
 
 State = TaskState
 
@@ -39,49 +41,30 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
     return [row["id"] for row in rows]
 
 
-def skip_statement(dependents: str) -> str:
-    moved = task_to(State.SKIPPED, where="t.id = any(%(ids)s)")
-    told = journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")
-    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
-    held = journal.insert(
-        "held",
-        kind=f"'{Kind.TASK_BLOCKED}'",
-        subject="task",
-        data=f"jsonb_build_object('reason', '{BlockedReason.DEPENDENCY_SKIPPED}')",
-    )
-    head = f"with {Known.cte}, moved as ({moved}), told as ({told})"
-    if dependents == "continue":
-        return f"""{head}, met as ({needs_met("moved")}),
-        freed as (select * from met where state = 'queued' and from_state = 'blocked'),
-        told_freed as ({freed}) select id, from_state from moved"""
-    return f"""{head}, held as (
-        update ledger_task t set blocked_reason = '{BlockedReason.DEPENDENCY_SKIPPED}',
-            updated_at = %(now)s, version = t.version + 1
-        where t.state = 'blocked' and t.blocked_reason = 'dependency' and t.id = any(array(
-            select d.task_id from ledger_need d join moved m on m.id = d.need_id))
-        returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
-    ), told_held as ({held}) select id, from_state from moved"""
-
-
-SKIP = {choice: skip_statement(choice) for choice in ("continue", "block")}
+SKIP = f"""with {Known.cte}, moved as ({task_to(State.SKIPPED, where="t.id = any(%(ids)s)")}),
+told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
+select id from moved"""
 
 
 @transaction.atomic
 def skip(
     ids: Iterable[UUID],
     *,
-    dependents: str = "continue",
+    dependents: str = Dependents.CONTINUE,
     actor: Actor,
     now: datetime | None = None,
 ) -> list[UUID]:
-    """Go on without these tasks; the ids of those that could be skipped.
+    """Go on without these tasks; the ids of those that could be skipped, and with `skip` of what
+    was skipped with them.
 
-    What depends on them goes on as if they were done, or stays blocked (`block`).
+    What depends on them goes on as if they were done (`continue`), stays blocked (`block`), or is
+    skipped too (`skip`).
     """
     now = now or timezone.now()
-    rows = sql.run(SKIP[dependents], ids=list(ids), now=now, **Known(actor).params)
-    escalations.withdraw([row["id"] for row in rows], actor=actor, now=now)
-    return [row["id"] for row in rows]
+    gone = [row["id"] for row in sql.run(SKIP, ids=list(ids), now=now, **Known(actor).params)]
+    gone += settle(gone, dependents, actor=actor, now=now)
+    escalations.withdraw(gone, actor=actor, now=now)
+    return gone
 
 
 @transaction.atomic

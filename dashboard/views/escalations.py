@@ -20,9 +20,9 @@ from dashboard.rendering import HtmxRequest
 from dashboard.reply import NOTHING_SAID, Reply, settle, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
 from ledger.models import Task
-from retries import escalations
-from retries.escalations import FIX_LENGTH, Option
+from retries.escalations import FIX_LENGTH
 from retries.models import Escalation
+from retries.options import Option, options
 from retries.states import Answer
 
 # the letter and the symbol of each answer
@@ -31,6 +31,7 @@ LOOKS = {
     Answer.RETRY: ("r", "s-retry"),
     Answer.SKIP: ("s", "s-skipped"),
     Answer.ABORT: ("a", "s-aborted"),
+    Answer.ANSWER: ("f", "person"),
 }
 
 
@@ -197,8 +198,7 @@ def chosen(escalation: Escalation, reply: Reply) -> dict[str, Any]:
     if not escalation.is_open:
         said = settled.done(escalation) if reply.is_done else ""
         return common | {"verdict": settled.verdict(escalation), "done": said}
-    options = escalations.options(escalation)
-    offers = [Offer(option, *LOOKS[option.name]) for option in options]
+    offers = [Offer(option, *LOOKS[option.name]) for option in options(escalation)]
     return common | {
         "fix": next(offer for offer in offers if offer.option.requires_text),
         "offers": [offer for offer in offers if not offer.option.requires_text],
