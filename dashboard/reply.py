@@ -40,7 +40,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     """Give the answer that was posted; what came of that."""
     words = words_in(request)
     if request.POST.get("action") not in Answer.values:
-        return Reply(422, words, warning="Choose one of the four answers. Nothing was done.")
+        return Reply(422, words, warning="Choose one of the answers. Nothing was done.")
     action, actor = Answer(request.POST["action"]), person(request.user)
     question = asked_first(escalation, action)
     if question and "confirmed" not in request.POST:

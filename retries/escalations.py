@@ -63,7 +63,7 @@ class EscalationExpired(Refusal):
 
 
 class UndoTooLate(InvalidTransition):
-    """The task has gone on"""
+    """It cannot move there from where it is"""
 
     hint = "Only a retry or a fix given on the page can be taken back, for a few seconds."
 

@@ -516,7 +516,7 @@ def test_an_unknown_answer_is_none(
 ) -> None:
     escalation = ignored(agent, now=now)
     before = facts()
-    assert "Choose one of the four answers." in words(post(browser, escalation, action), 422)
+    assert "Choose one of the answers." in words(post(browser, escalation, action), 422)
     assert facts() == before
 
 
