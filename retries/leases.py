@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from ledger import journal, sql
 from ledger.journal import Kind, clock
 from ledger.models import ClockRun, Project
@@ -15,7 +17,7 @@ from retries.reports import Report
 
 logger = logging.getLogger(__name__)
 
-AWAY = timedelta(seconds=30)
+AWAY_S = 30
 AT_ONCE = 500
 
 EXPIRED = """select a.id, a.deadline_at <= %(now)s as is_late
@@ -29,12 +31,17 @@ set lease_expires_at = greatest(a.lease_expires_at, %(now)s + a.lease_s * interv
 where a.outcome is null returning a.id"""
 
 
+def away() -> timedelta:
+    """How long between two runs is our own outage, however seldom the sweep is asked to run."""
+    return timedelta(seconds=max(AWAY_S, 3 * settings.HEED["EXPIRE_LEASES_SECONDS"]))
+
+
 def expire_leases(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """End what nobody has renewed; where this sweep itself was away, renew everything instead."""
     last = ClockRun.objects.filter(name="expire_leases").values_list("did", flat=True).first()
     before = datetime.fromisoformat(last["at"]) if last and "at" in last else None
     did = {"at": now.isoformat()}
-    if project is None and (before is None or now - before > AWAY):
+    if project is None and (before is None or now - before > away()):
         return did | {"extended": len(sql.run(EXTEND, now=now)), "expired": 0}
     return did | {"extended": 0, "expired": expire(now=now, project=project)}
 

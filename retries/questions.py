@@ -15,11 +15,11 @@ from ledger.redaction import clean, redacted
 from ledger.refusals import Invalid, InvalidTransition
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
-from ledger.tokens import Caller, Known
+from ledger.tokens import Known
 from retries import escalations, task_answers
 from retries.escalations import HumanRequired, Question
 from retries.models import Escalation, EscalationQuerySet
-from retries.reports import TRIES, LeaseLost, actor_of, close, live_row, lost
+from retries.reports import TRIES, LeaseLost, close, live_row, lost
 from retries.states import Answer, EscalationState, Reason
 
 MOST_ASKED = 4000
@@ -37,7 +37,7 @@ ASK = f"""with {Known.cte}, moved as ({
 
 
 def ask(
-    attempt_id: UUID, question: Question, *, caller: Caller, now: datetime | None = None
+    attempt_id: UUID, question: Question, *, caller: Known, now: datetime | None = None
 ) -> Escalation:
     """Ask a person about the task of a live attempt, which ends and does not count.
 
@@ -61,9 +61,9 @@ def ask(
 
 
 @transaction.atomic
-def put(row: Row, question: Question, *, caller: Caller, now: datetime) -> Escalation | None:
+def put(row: Row, question: Question, *, caller: Known, now: datetime) -> Escalation | None:
     """Move the task and open the question; None where it has changed since it was read."""
-    who, request_id = actor_of(caller, row), caller.params["request_id"]
+    request_id = caller.request_id
     moved = sql.run(
         ASK,
         id=row["id"],
@@ -71,7 +71,7 @@ def put(row: Row, question: Question, *, caller: Caller, now: datetime) -> Escal
         attempt=row["attempt_id"],
         data=Jsonb({"attempt": row["number"], "reason": Reason.AGENT_QUESTION}),
         now=now,
-        **Known(who, request_id=request_id).params,
+        **caller.params,
     )
     if not moved:
         return None
@@ -80,7 +80,7 @@ def put(row: Row, question: Question, *, caller: Caller, now: datetime) -> Escal
         moved[0],
         Reason.AGENT_QUESTION,
         question=question,
-        actor=who,
+        actor=caller.actor,
         now=now,
         request_id=request_id,
     )

@@ -13,6 +13,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
+from ledger.api.answers import plain
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Attempt, DeadLetter, Failure
@@ -176,7 +177,7 @@ def live_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}
     select {moves.task_columns("t")}, a.id as attempt_id, a.number, a.outcome, a.report_digest,
         a.decision, a.worker_id, a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
-        c.unseen
+        c.actor_type, c.actor_id, c.actor_name, c.unseen
     from caller c left join (ledger_attempt a join ledger_task t on t.id = a.task_id
         join ledger_agent g on g.id = t.agent_id) on a.id = %(attempt)s and {own}"""
 
@@ -223,7 +224,7 @@ def settle(
     if case.has_failed:
         answer["verdict"] = {"status": "failure", "type": str(case.failure_type)}
     if decided.to == State.RETRY:
-        answer["not_before"] = (now + timedelta(seconds=delay)).isoformat()
+        answer["not_before"] = plain(now + timedelta(seconds=delay))
         answer["delay_s"] = delay
     with transaction.atomic():
         moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
@@ -390,7 +391,7 @@ def follow(
     now: datetime,
 ) -> dict[str, Any]:
     """What else belongs to the move: failure, breaker, dead letter, escalation."""
-    who = actor_of(caller, row)
+    who = actor_of(row)
     request_id = caller.params["request_id"]
     error = error_of(said, case) or ""
     if case.has_failed or said.status == "failure":
@@ -456,11 +457,9 @@ def close(
     )
 
 
-def actor_of(caller: Caller, row: Row) -> Actor:
-    """Who the journal says it was, for what is written beside the move."""
-    if isinstance(caller, Known):
-        return caller.actor
-    return Actor("token", "", row["agent_name"])
+def actor_of(row: Row) -> Actor:
+    """Who the journal says it was, as in the move's own event."""
+    return Actor(row["actor_type"], row["actor_id"], row["actor_name"])
 
 
 # ---- cleaned
@@ -608,7 +607,7 @@ def release(
                 escalations.open_for_task(
                     moved,
                     decided.reason,
-                    actor=actor_of(caller, row),
+                    actor=actor_of(row),
                     now=now,
                     request_id=caller.params["request_id"],
                 )

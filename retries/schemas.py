@@ -15,11 +15,21 @@ from ledger.sql import Row
 from ledger.states import FailureType, Who, urgency_of
 from ledger.tasks import LEASE_S
 from retries.claims import MOST, WORKER_LENGTH, Claimed
+from retries.context import (
+    BUDGET,
+    LEAST_BUDGET,
+    MOST_BUDGET,
+    Failed,
+    Past,
+    retry_context,
+)
 from retries.escalation_story import told
 from retries.escalations import FIX_LENGTH, NOTE_LENGTH, resolution
 from retries.models import Escalation
 from retries.options import Option, options
+from retries.prompts import task_xml
 from retries.questions import MOST_ASKED
+from retries.recall import NOTHING, prompt_of
 from retries.reports import MOST_RETRY_AFTER_S
 from retries.states import EscalationState, Reason
 
@@ -307,8 +317,8 @@ class ClaimedAttempt(Schema):
 class ClaimedTask(Schema):
     attempt: ClaimedAttempt
     task: TaskOut
-    retry_context: str
-    prompt: str
+    retry_context: str = Field(description="what went wrong before; empty on the first attempt")
+    prompt: str = Field(description="the retry context, then the task as XML")
     next_action: str
 
 
@@ -326,7 +336,7 @@ CLAIMED: dict[str, Any] = {
     },
     "task": TASK,
     "retry_context": "",
-    "prompt": "",
+    "prompt": task_xml(title=TASK["title"], type=TASK["type"], payload=TASK["payload"]),
     "next_action": f"Do the task, then POST /v1/attempts/{ID}/result.",
 }
 
@@ -351,11 +361,11 @@ class ClaimOut(Schema):
     )
 
 
-def claim_out(found: Claimed, *, previous: Mapping[UUID, Any], now: datetime) -> dict[str, Any]:
-    """The JSON object of a claim."""
+def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> dict[str, Any]:
+    """The JSON object of a claim; `pasts` has what is known of tasks that are tried again."""
     due = found.next_due_at
     return {
-        "data": [claimed_out(row, previous.get(row["id"])) for row in found.rows],
+        "data": [claimed_out(row, pasts.get(row["id"], NOTHING)) for row in found.rows],
         "reason": found.reason,
         "next_due_in_ms": max(0, round((due - now).total_seconds() * 1000)) if due else None,
         "retry_after_s": found.retry_after_s,
@@ -363,26 +373,28 @@ def claim_out(found: Claimed, *, previous: Mapping[UUID, Any], now: datetime) ->
     }
 
 
-def claimed_out(row: Row, previous: Any) -> dict[str, Any]:
-    attempt_id = row["attempt_id"]
+def claimed_out(row: Row, past: Past) -> dict[str, Any]:
+    attempt_id, number, limit = row["attempt_id"], row["attempt_number"], row["attempt_limit"]
+    context = retry_context(past, attempt=number, max_attempts=limit)
+    first = "Read the retry context, then do" if context else "Do"
     verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
     run = ", run the verify command" if verify.get("command") else ""
     return {
         "attempt": {
             "id": attempt_id,
-            "number": row["attempt_number"],
-            "attempt_limit": row["attempt_limit"],
+            "number": number,
+            "attempt_limit": limit,
             "worker_id": row["attempt_worker_id"],
             "lease_expires_at": row["attempt_lease_expires_at"],
             "deadline_at": row["attempt_deadline_at"],
             "heartbeat_every_s": max(1, row["attempt_lease_s"] // 3),
             "resumed": row["resumed"],
-            "previous_progress": previous,
+            "previous_progress": past.progress,
         },
         "task": task_out(row, who=Who.AGENT),
-        "retry_context": "",
-        "prompt": "",
-        "next_action": f"Do the task{run}, then POST /v1/attempts/{attempt_id}/result.",
+        "retry_context": context,
+        "prompt": prompt_of(row, context),
+        "next_action": f"{first} the task{run}, then POST /v1/attempts/{attempt_id}/result.",
     }
 
 
@@ -473,6 +485,9 @@ class DecisionOut(Schema):
     delay_s: float | None = None
     escalation: dict[str, Any] | None = None
     retry: dict[str, Any] | None = Field(None, description="the next attempt, with 'reclaim'")
+    retry_context: str | None = Field(None, description="with 'retry': what went wrong before")
+    prompt: str | None = Field(None, description="with 'retry': what the next attempt is to do")
+    next_action: str | None = None
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -483,6 +498,26 @@ class DecisionOut(Schema):
             }
         }
     )
+
+
+class BudgetQuery(Schema):
+    budget: int = Field(
+        BUDGET, ge=LEAST_BUDGET, le=MOST_BUDGET, description="characters of the retry context"
+    )
+
+
+EXAMPLE_FAILURE = Failed(
+    attempt=1,
+    at=datetime.fromisoformat(AT),
+    type="verification_failed",
+    code="assertion",
+    message="1 passed, 2 failed",
+    verification={"command": "npm test -- PlannerId", "exit_code": 1, "output": "FAIL …"},
+    suggested_fix="Check for the empty string",
+    files=[{"path": "src/domain/PlannerId.ts", "status": "partially_modified"}],
+    learnings=["uuid.validate() returns false for an empty string, it does not throw"],
+)
+RETRY_CONTEXT = retry_context(Past(failures=[EXAMPLE_FAILURE]), attempt=2, max_attempts=3)
 
 
 class ReleaseIn(In):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from heed import calls
 from heed.core import Call
@@ -13,18 +13,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Performs:
+class Performs(Protocol):
     """Whatever can make a call."""
 
-    def perform(self, call: Call[T]) -> T:
-        raise NotImplementedError
+    def perform(self, call: Call[T]) -> T: ...
 
 
-class AsyncPerforms:
+class AsyncPerforms(Protocol):
     """Whatever can make a call that is awaited."""
 
-    async def perform(self, call: Call[T]) -> T:
-        raise NotImplementedError
+    async def perform(self, call: Call[T]) -> T: ...
 
 
 class Verb(Generic[P, T]):

@@ -18,14 +18,17 @@ from ledger.api.tasks import enqueued, router, visible, who_of
 from ledger.models import Agent
 from ledger.refusals import InvalidTransition
 from ledger.schemas import task_out
+from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused
 from ledger.tokens import Caller, ScopeMissing
 from ledger.tokens import Known as KnownCaller
 from retries import claims, reports, schemas, tasks
+from retries.api.contexts import TEXT, XML, of_claim, of_decision, said_as
 from retries.claims import Claimed
+from retries.recall import pasts
 from retries.reports import Report, Told
-from retries.schemas import claim_out
+from retries.schemas import claim_out, claimed_out
 
 OUTPUT_LIMIT = {"Output-Limit": str(reports.OUTPUT_BYTES)}
 
@@ -60,11 +63,17 @@ def tasks_enqueue(
     return idempotent(request, work)
 
 
-@router.post("/claims", auth=HeedToken("tasks:work"), response=schemas.ClaimOut)
+@router.post(
+    "/claims",
+    auth=HeedToken("tasks:work"),
+    response=schemas.ClaimOut,
+    openapi_extra=said_as(TEXT, XML),
+)
 def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = None) -> HttpResponse:
     """Take the next tasks of the agent, each with an attempt under a lease.
 
-    An empty answer says why, and when to ask again.
+    An empty answer says why, and when to ask again. With `Accept: text/plain` the prompt alone
+    comes back, and the header Heed-Attempt with the attempt's id; nothing where there is no task.
     """
     asked = body or schemas.ClaimIn.model_validate({})
     found = claims.claim(
@@ -75,16 +84,20 @@ def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = Non
         resume=asked.resume,
         lease_s=asked.lease_s,
     )
-    return answer(shown(found))
+    return of_claim(request, shown(found))
 
 
 def shown(found: Claimed) -> dict[str, Any]:
     again = [row["id"] for row in found.rows if row["attempt_number"] > 1]
-    previous = claims.last_progress(again) if again else {}
-    return claim_out(found, previous=previous, now=timezone.now())
+    return claim_out(found, pasts=pasts(again), now=timezone.now())
 
 
-@router.post("/tasks/{id}/start", auth=HeedToken("tasks:work"), response=schemas.ClaimOut)
+@router.post(
+    "/tasks/{id}/start",
+    auth=HeedToken("tasks:work"),
+    response=schemas.ClaimOut,
+    openapi_extra=said_as(TEXT, XML),
+)
 def tasks_start(
     request: BearerRequest, id: UUID, body: Body[schemas.StartIn | None] = None
 ) -> HttpResponse:
@@ -96,7 +109,7 @@ def tasks_start(
     found = claims.claim(request.auth, task=id, worker_id=worker)
     if not found.rows:
         claims.started(found, "of this agent")
-    return answer(shown(found))
+    return of_claim(request, shown(found))
 
 
 @router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=facts.TaskOut)
@@ -146,14 +159,16 @@ def attempts_heartbeat(
     auth=HeedToken("tasks:work"),
     response=schemas.DecisionOut,
     tags=["attempts"],
+    openapi_extra=said_as(TEXT, XML),
 )
 def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) -> HttpResponse:
     """Report how the attempt ended, and get the decision.
 
-    The same report again gets the same answer.
+    The same report again gets the same answer. With `Accept: text/plain` what the next attempt is
+    told comes back, and nothing where there is none.
     """
     told = reports.report(id, report_of(body), caller=request.auth)
-    return answer(decided(told, request.auth, reclaim=body.reclaim))
+    return of_decision(request, decided(told, request.auth, reclaim=body.reclaim))
 
 
 @router.post(
@@ -161,13 +176,15 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
     auth=HeedToken("tasks:work"),
     response=schemas.DecisionOut,
     tags=["attempts"],
+    openapi_extra=said_as(TEXT, XML),
 )
 def attempts_exit(
     request: BearerRequest, id: UUID, code: int, asked: Query[schemas.ExitQuery]
 ) -> HttpResponse:
     """Report an exit code with the program's output as plain text; 0 is success.
 
-    The first 64 KiB are kept.
+    64 KiB are kept. With `Accept: text/plain` what the next attempt is told comes back, and
+    nothing where there is none.
     """
     now = timezone.now()
     row = reports.live_row(id, caller=request.auth, now=now)
@@ -176,7 +193,7 @@ def attempts_exit(
     )
     said = reports.exited(code, request.body, has_verify=has_verify)
     told = reports.report(id, said, caller=request.auth, now=now)
-    response = answer(decided(told, request.auth, reclaim=asked.reclaim))
+    response = of_decision(request, decided(told, request.auth, reclaim=asked.reclaim))
     for name, value in OUTPUT_LIMIT.items():
         response[name] = value
     return response
@@ -225,20 +242,25 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
     if escalation := said.get("escalation"):
         base = settings.HEED_URL
         said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
-    if reclaim and said["decision"] == "wait" and not told.replayed:
-        found = claims.claim(caller, task=UUID(said["task"]["id"])) if due(said) else Claimed()
-        if found.rows:
-            row = found.rows[0]
-            said["decision"] = "retry"
-            said["retry"] = {
-                "attempt": row["attempt_id"],
-                "number": row["attempt_number"],
-                "attempt_limit": row["attempt_limit"],
-                "lease_expires_at": row["attempt_lease_expires_at"],
-            }
-            said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
+    goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
+    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller)):
+        said["decision"] = "retry"
+        said["retry"] = {
+            "attempt": row["attempt_id"],
+            "number": row["attempt_number"],
+            "attempt_limit": row["attempt_limit"],
+            "lease_expires_at": row["attempt_lease_expires_at"],
+        }
+        said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
+        shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
+        said |= {name: shown_next[name] for name in ("retry_context", "prompt", "next_action")}
     return said
 
 
-def due(said: dict[str, Any]) -> bool:
-    return not said.get("delay_s")
+def next_of(task_id: UUID, caller: Caller) -> Row | None:
+    """The task's next attempt, or None where it can't be had: the report stands all the same."""
+    try:
+        found = claims.claim(caller, task=task_id)
+    except InvalidTransition:  # another worker was faster
+        return None
+    return found.rows[0] if found.rows else None

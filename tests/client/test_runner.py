@@ -98,10 +98,10 @@ def test_values_of_the_environment_that_are_secret_are_masked() -> None:
         "HEED_TOKEN": f"{secret}-battery",
         "API_KEY": "short",
         "SECRET_FILE": "/run/secrets/one",
-        "PWD": "/work/place",
+        "PWD": "/srv/place",
         "AUTHOR": "Somebody Else",
     }
-    text = f"{secret}-battery {secret} short /run/secrets/one /work/place Somebody Else"
+    text = f"{secret}-battery {secret} short /run/secrets/one /srv/place Somebody Else"
     assert masked(text, environ) == (
-        "[redacted:env] [redacted:env] short /run/secrets/one /work/place Somebody Else"
+        "[redacted:env] [redacted:env] short /run/secrets/one /srv/place Somebody Else"
     )

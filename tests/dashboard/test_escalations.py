@@ -510,7 +510,7 @@ def test_what_vanished_is_told_in_words(browser: Client, agent: Agent, now: date
     assert browser.get(f"{URL}not-an-id/").status_code == 404
 
 
-@pytest.mark.parametrize("action", ["", "answer", "RETRY", "retry "])
+@pytest.mark.parametrize("action", ["", "RETRY", "retry "])
 def test_an_unknown_answer_is_none(
     browser: Client, agent: Agent, now: datetime, action: str
 ) -> None:

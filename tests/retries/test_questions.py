@@ -17,6 +17,7 @@ from retries.escalation_story import told
 from retries.escalations import AlreadyResolved, EscalationExpired, HumanRequired, Question
 from retries.models import Escalation
 from retries.options import options
+from retries.recall import pasts
 from retries.reports import LeaseLost, Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
@@ -68,7 +69,10 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     done = answer(found, "answer", "Yes, but keep a copy")
     assert done.fix == "Yes, but keep a copy"
     assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
-    assert claim(agent, now=NOW + MINUTE).rows[0]["attempt_number"] == 2
+    row = claim(agent, now=NOW + MINUTE).rows[0]
+    assert row["attempt_number"] == 2
+    fix = pasts([row["id"]])[row["id"]].fix
+    assert fix == "You asked: Drop the table?\nThe answer: Yes, but keep a copy"
     assert list(audit()) == []
 
 

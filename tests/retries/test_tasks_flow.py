@@ -12,7 +12,7 @@ from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Task
 from ledger.refusals import InvalidTransition, NotFound
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import claims, deadletters, leases, marks, reports
+from retries import claims, deadletters, leases, marks, reports, sweeps
 from retries.claims import Claimed
 from retries.models import Escalation
 from retries.reports import AlreadyReported, LeaseLost, Report
@@ -142,6 +142,18 @@ def test_our_own_outage_expires_nobody(agent: Agent) -> None:
     did = leases.expire_leases(now=NOW + MINUTE * 60)
     assert (did["extended"], did["expired"]) == (1, 0)
     assert Task.objects.get().state == S.RUNNING
+
+
+def test_a_sweep_that_seldom_runs_still_expires(agent: Agent, settings: Any) -> None:
+    """Between two runs lies what was asked for: that is no outage."""
+    settings.HEED = settings.HEED | {"EXPIRE_LEASES_SECONDS": 60}
+    make_task(agent)
+    claim(agent)
+    sweeps.run("expire_leases", now=NOW + MINUTE * 5)
+    did = sweeps.run("expire_leases", now=NOW + MINUTE * 8)
+    assert (did["extended"], did["expired"]) == (0, 0)
+    assert sweeps.run("expire_leases", now=NOW + MINUTE * 11)["expired"] == 1
+    assert sweeps.run("expire_leases", now=NOW + MINUTE * 15)["extended"] == 0
 
 
 def test_release_does_not_count_and_the_tenth_asks_a_person(agent: Agent) -> None:

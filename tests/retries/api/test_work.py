@@ -1,13 +1,19 @@
 """The agent's loop and the producers' calls over HTTP."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
-from ledger.models import Agent, Attempt, DeadLetter, Task
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Attempt, DeadLetter, Event, Task, Token
+from ledger.tasks import PAYLOAD_BYTES
+from ledger.tokens import Known as KnownCaller
+from retries import claims, reports
+from retries.api import work
 from retries.models import Escalation
+from retries.reports import Report
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +92,39 @@ def test_plain_exit_codes(coder: Any, operator: Any) -> None:
     assert failure["type"] == "verification_failed" and failure["message"] == "red  1 failed"
     letter = operator("GET", "/dead-letters").body["data"][0]
     assert letter["task"] == id and letter["error"] == "red  1 failed"
+
+
+def test_a_wait_names_its_moment_as_every_time_is_named(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "failure"}).body
+    assert re.fullmatch(r"[\dT:-]{19}\.\d{3}Z", decision["not_before"])
+
+
+def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: Any) -> None:
+    """The report stands whoever gets the next attempt."""
+    enqueue(operator, backoff={"base_delay_ms": 0})
+    row = claims.claim(caller := KnownCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
+    told = reports.report(row["attempt_id"], Report(status="failure"), caller=caller)
+    claims.claim(caller, worker_id="faster")
+    answer = work.decided(told, caller, reclaim=True)
+    assert (answer["decision"], answer.get("retry")) == ("wait", None)
+
+
+def test_what_follows_a_report_has_its_actor(
+    coder: Any, operator: Any, agent: Agent, settings: Any
+) -> None:
+    settings.HEED = settings.HEED | {"BREAKER_FAILURES": 1}
+    enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    kinds = ("task.escalated", "escalation.opened", "agent.breaker_opened")
+    events = Event.objects.filter(kind__in=kinds)
+    token = Token.objects.get(agent=agent)
+    assert set(events.values_list("actor_type", "actor_id", "actor_name")) == {
+        ("token", str(token.pk), token.name)
+    }
+    assert events.count() == 3
 
 
 def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
@@ -253,12 +292,18 @@ def test_what_does_not_fit(operator: Any, agent: Agent, body: dict[str, Any], co
     assert not Task.objects.exists()
 
 
-def test_a_large_payload(operator: Any, agent: Agent) -> None:
-    with override_settings():
-        response = operator(
-            "POST", "/tasks", {"agent": "coder", "type": "x", "payload": "x" * 262_144}
-        )
+@pytest.mark.parametrize(("body_bytes", "told"), [(None, "body"), (PAYLOAD_BYTES * 2, "payload")])
+def test_a_large_payload(
+    operator: Any, agent: Agent, settings: Any, body_bytes: int | None, told: str
+) -> None:
+    """The body has its limit, and behind a larger one the payload has its own."""
+    settings.HEED = settings.HEED | ({"BODY_BYTES": body_bytes} if body_bytes else {})
+    body = {"agent": "coder", "type": "x", "payload": "x" * PAYLOAD_BYTES}
+    response = operator("POST", "/tasks", body)
     assert (response.status_code, response.body["code"]) == (413, "payload_too_large")
+    assert f"The {told} has" in response.body["detail"]
+    assert response.body["limit_bytes"] == PAYLOAD_BYTES
+    assert not Task.objects.exists()
 
 
 def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:

@@ -1,0 +1,122 @@
+"""What is on record of a task's attempts, gathered for those that come next."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from ledger.models import Failure
+from ledger.sql import Row
+from retries import claims
+from retries.context import BUDGET, Failed, Past, retry_context
+from retries.escalations import WORDED
+from retries.models import Escalation
+from retries.prompts import prompt, task_xml
+from retries.states import Answer, EscalationState
+
+NOTHING = Past()
+FAILURE = (
+    "task_id",
+    "attempt__number",
+    "at",
+    "type",
+    "code",
+    "message",
+    "details",
+    "verification",
+    "root_cause_guess",
+    "suggested_fix",
+    "files_modified",
+    "learnings",
+)
+
+
+def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
+    """What is known of each of these tasks: three queries, however many they are."""
+    ids = list(task_ids)
+    if not ids:
+        return {}
+    failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
+    rows = Failure.objects.filter(task_id__in=ids).order_by("attempt__number").values(*FAILURE)
+    for row in rows:
+        failures[row["task_id"]].append(failed(row))
+    fixes, progress = standing_fixes(ids), claims.last_progress(ids)
+    return {
+        id: Past(failures=failures[id], fix=fixes.get(id, ""), progress=progress.get(id))
+        for id in ids
+    }
+
+
+def failed(row: Mapping[str, Any]) -> Failed:
+    return Failed(
+        attempt=row["attempt__number"],
+        at=row["at"],
+        type=row["type"],
+        code=row["code"],
+        message=row["message"],
+        details=row["details"],
+        verification=row["verification"],
+        root_cause_guess=row["root_cause_guess"],
+        suggested_fix=row["suggested_fix"],
+        files=row["files_modified"],
+        learnings=row["learnings"],
+    )
+
+
+def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """The words of a person's fix or answer, by task, where they are the last and nothing is open.
+
+    A question that was withdrawn changes nothing; any other one ends what was answered before.
+    """
+    latest = (
+        Escalation.objects.filter(task_id__in=list(task_ids))
+        .exclude(state=EscalationState.WITHDRAWN)
+        .order_by("task_id", "-id")
+        .distinct("task_id")
+        .values("task_id", "state", "action", "fix", "question")
+    )
+    return {
+        row["task_id"]: words_of(row)
+        for row in latest
+        if row["state"] == EscalationState.RESOLVED and row["action"] in WORDED
+    }
+
+
+def words_of(row: Mapping[str, Any]) -> str:
+    """The person's words; an answer stands behind its question, which nobody may remember."""
+    if row["action"] == Answer.ANSWER:
+        return answered(row["question"], row["fix"])
+    return str(row["fix"])
+
+
+def answered(question: str, words: str) -> str:
+    return f"You asked: {question}\nThe answer: {words}"
+
+
+def next_attempt(row: Row, *, fix: str | None = None) -> tuple[int, int]:
+    """Number and limit of the attempt that follows the last one; a fix grants one more."""
+    number: int = row["attempts"] + 1
+    return number, number if fix else max(row["attempt_limit"], number)
+
+
+def next_context(
+    row: Row, *, past: Past | None = None, fix: str | None = None, budget: int = BUDGET
+) -> str:
+    """What the task's next attempt will be told of those before it.
+
+    `fix` are words that a person is about to give, in place of those that stand.
+    """
+    if row["attempts"] == 0:
+        return ""
+    past = past or pasts([row["id"]])[row["id"]]
+    if fix is not None:
+        past = Past(failures=past.failures, fix=fix, progress=past.progress)
+    number, limit = next_attempt(row, fix=fix)
+    return retry_context(past, attempt=number, max_attempts=limit, budget=budget)
+
+
+def prompt_of(row: Row, context: str) -> str:
+    """The prompt of an attempt at this task, told `context`."""
+    xml = task_xml(
+        title=row["title"], type=row["type"], payload=row["payload"], ref=row.get("ref") or ""
+    )
+    return prompt(xml, context)
