@@ -1,0 +1,137 @@
+"""What is gathered of a task for its next attempt, and in how many queries."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from ledger import tasks
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, Task
+from ledger.states import FailureType
+from ledger.tokens import Known
+from retries import claims, escalations, recall, reports
+from retries.context import retry_context
+from retries.escalations import Choice
+from retries.models import Escalation
+from retries.reports import Report
+from retries.states import Answer
+from tests.factories import MINUTE, NOW
+
+pytestmark = pytest.mark.django_db
+MARA = Actor("user", "1", "mara")
+
+
+def work(agent: Agent, *, now: Any = NOW, **said: Any) -> UUID:
+    """Claim the agent's next task and report how it went; the task's id."""
+    row = claims.claim(Known(SYSTEM, agent=agent), now=now).rows[0]
+    report = Report(status="failure", type=FailureType.VERIFICATION_FAILED, **said)
+    reports.report(row["attempt_id"], report, caller=Known(SYSTEM, agent=agent), now=now)
+    id: UUID = row["id"]
+    return id
+
+
+def exhausted(agent: Agent, attempts: int = 3) -> UUID:
+    """A task that a person is asked about, after so many failures."""
+    backoff = tasks.Backoff(base_delay_ms=0)
+    id = tasks.enqueue(
+        agent, "code", max_attempts=attempts, on_exhausted="escalate", backoff=backoff, now=NOW
+    )
+    for n in range(1, attempts + 1):
+        work(agent, message=f"failure {n}")
+    return id
+
+
+def settle(id: UUID, action: Answer, fix: str = "") -> None:
+    escalations.answer(
+        Escalation.objects.open().get(task_id=id).pk,
+        Choice(action, fix=fix),
+        among=Escalation.objects.all(),
+        actor=MARA,
+        channel="api",
+        now=NOW + MINUTE,
+    )
+
+
+def told(id: UUID, **more: Any) -> str:
+    row = Task.objects.filter(pk=id).values().get()
+    return recall.next_context(row, **more)
+
+
+def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
+    """S1.47, S1.49: attempt 4 of 4, with all three failures before it."""
+    id = exhausted(agent)
+    assert "user_intervention" not in told(id)
+    settle(id, Answer.FIX, "Trim the id first.")
+    block = told(id)
+    assert '<retry_context attempt="4" max_attempts="4">' in block
+    assert "User provided fix: Trim the id first.</instruction>" in block
+    assert [f'<failure attempt="{n}">' in block for n in (1, 2, 3, 4)] == [True] * 3 + [False]
+    # given back, it is another number, and the person's words stand
+    row = claims.claim(Known(SYSTEM, agent=agent), now=NOW + MINUTE).rows[0]
+    reports.release(row["attempt_id"], caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
+    assert 'attempt="5" max_attempts="5"' in told(id) and "Trim the id first." in told(id)
+
+
+def test_a_fix_stands_until_the_next_question(agent: Agent) -> None:
+    id = exhausted(agent)
+    settle(id, Answer.FIX, "Trim the id first.")
+    work(agent, now=NOW + MINUTE, message="failure 4")
+    assert "user_intervention" not in told(id)  # it was tried: a person is asked anew
+    settle(id, Answer.RETRY)
+    block = told(id)
+    assert 'attempt="5" max_attempts="7"' in block and "user_intervention" not in block
+    assert [f"failure {n}" in block for n in range(1, 5)] == [True] * 4
+
+
+def test_a_question_that_was_withdrawn_changes_nothing(agent: Agent) -> None:
+    id = exhausted(agent)
+    settle(id, Answer.FIX, "Trim the id first.")
+    row = Task.objects.filter(pk=id).values().get()
+    escalations.open_for_task(row, "agent_question", actor=SYSTEM, now=NOW, request_id="")
+    assert "Trim" not in told(id)
+    escalations.withdraw([id], actor=SYSTEM, now=NOW)
+    assert "Trim" in told(id)
+
+
+def test_what_a_person_is_about_to_say_can_be_shown_before(agent: Agent) -> None:
+    """Rendered by the server's own renderer, as it will be told."""
+    id = exhausted(agent)
+    shown = told(id, fix="Trim <b>first</b>.")
+    assert 'attempt="4" max_attempts="4"' in shown and "Trim &lt;b&gt;first" in shown
+    settle(id, Answer.FIX, "Trim <b>first</b>.")
+    assert told(id) == shown
+
+
+def test_the_attempt_before_hands_on_how_far_it_was(agent: Agent) -> None:
+    id = tasks.enqueue(agent, "code", backoff=tasks.Backoff(base_delay_ms=0), now=NOW)
+    row = claims.claim(Known(SYSTEM, agent=agent), now=NOW).rows[0]
+    caller = Known(SYSTEM, agent=agent)
+    said = {"message": "wrote tests", "percent": 40}
+    reports.heartbeat(row["attempt_id"], caller=caller, progress=said, now=NOW)
+    reports.report(row["attempt_id"], Report(status="failure"), caller=caller, now=NOW)
+    assert "wrote tests (40 %)</last_progress>" in told(id)
+
+
+def test_many_tasks_take_no_more_queries_than_one(
+    agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    ids = [exhausted(agent, attempts=2) for _ in range(5)]
+    with django_assert_num_queries(3):
+        found = recall.pasts(ids)
+    assert all(len(found[id].failures) == 2 for id in ids)
+    assert [each.attempt for each in found[ids[0]].failures] == [1, 2]
+    block = retry_context(found[ids[3]], attempt=3, max_attempts=3)
+    assert block == told(ids[3])
+    with django_assert_num_queries(0):
+        assert recall.pasts([]) == {}
+
+
+def test_a_first_attempt_costs_no_further_query(
+    agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    id = tasks.enqueue(agent, "code", now=NOW)
+    row = Task.objects.filter(pk=id).values().get()
+    with django_assert_num_queries(0):
+        assert recall.next_context(row) == ""
