@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from dashboard import badges, filters, offers, pips, task_words, words
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
+from retries import escalation_message
 
 register = template.Library()
 
@@ -21,6 +22,7 @@ register.filter("whole_duration", words.whole_duration)
 register.filter("monogram", words.monogram)
 register.filter("offers", offers.offers)
 register.filter("pips", pips.pips)
+register.filter("wordy", escalation_message.note)
 
 
 @register.simple_tag
