@@ -92,7 +92,7 @@ def lines(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
     return (
         rows.select_related("agent", "project", "instruction", "resent_as", "task")
         .defer(*HEAVY)
-        .annotate(start=start(), asked_again=asked_again())
+        .annotate(start=start(), asks=Left("question", SNIPPET), asked_again=asked_again())
     )
 
 

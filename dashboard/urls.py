@@ -48,6 +48,8 @@ urlpatterns = [
     path("escalations/<uuid:escalation_id>/", escalations.detail, name="escalation"),
     path("escalations/<uuid:escalation_id>/answer/", escalations.answer, name="escalation_answer"),
     path("escalations/<uuid:escalation_id>/undo/", escalations.undo, name="escalation_undo"),
+    path("escalations/<uuid:escalation_id>/remark/", escalations.remark, name="escalation_remark"),
+    path("escalations/<uuid:escalation_id>/care/", escalations.care, name="escalation_care"),
     path(
         "escalations/<uuid:escalation_id>/preview/",
         escalations.preview,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,9 @@ from dashboard.painted import painted
 from dashboard.rendering import HtmxRequest
 from dashboard.reply import NOTHING_SAID, Reply, settle, take_back, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
-from retries import escalation_story
+from ledger.journal import person
+from ledger.refusals import Refusal
+from retries import escalation_story, escalations
 from retries.escalations import FIX_LENGTH
 from retries.models import Escalation
 from retries.options import Option, options
@@ -91,6 +94,31 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
         return HttpResponse(status=204)
     context = {"escalation": escalation, **told_next(escalation, words_in(request))}
     return render(request, "escalations/_preview.html", context)
+
+
+@require_POST
+@operators_only
+def remark(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Keep a remark for whoever else looks."""
+    text = request.POST.get("text", "").replace("\0", "")
+    return beside(request, escalation_id, partial(escalations.comment, escalation_id, text))
+
+
+@require_POST
+@operators_only
+def care(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Say that the one who looks takes care of it."""
+    name = request.user.get_username()
+    return beside(request, escalation_id, partial(escalations.assign, escalation_id, name))
+
+
+def beside(request: HtmxRequest, escalation_id: UUID, keep: Callable[..., object]) -> HttpResponse:
+    """Do what is no answer, and go back to the page."""
+    try:
+        keep(among=Escalation.objects.all(), actor=person(request.user), now=timezone.now())
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    return redirect(address(escalation_id, scope_of(request).query))
 
 
 def replied(

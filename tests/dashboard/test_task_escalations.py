@@ -306,7 +306,8 @@ def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: dat
     question = asked(agent, now=now, choices=choices, severity="high")
     page = browser.get(address(question))
     told = words(page)
-    assert "coder asks Drop the table?" in told and "its agent asks a question" in told
+    assert "Drop the table?" in told and "its agent asks a question" in told
+    assert "asks: Drop the table?" in told  # in the list
     assert 'data-suggest="Drop it"' in html(page) and "high" in told
     shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Drop it"}, headers=PART))
     assert (
@@ -329,6 +330,15 @@ def test_remarks_and_whose_it_is_are_shown(
     told = words(browser.get(address(question)))
     assert "mara takes care of it" in told and "jonas gave it to mara" in told
     assert "The archive is down" in told
+    browser.post(f"{address(question)}remark/", {"text": "Finance wants it back"})
+    assert "mara" in words(browser.get(address(question)))
+    assert "Finance wants it back" in words(browser.get(address(question)))
+    empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
+    assert "A comment has 1 to 2000 characters." in words(empty)
+    assert "I take care of it" not in words(browser.get(address(question)))
+    escalations.assign(question.pk, None, among=every, actor=who, now=now)
+    browser.post(f"{address(question)}care/")
+    assert "mara takes care of it" in words(browser.get(address(question)))
     log = words(browser.get("/activity/"))
     assert "gave mara the care of" in log or "mara takes care of it" in log
 

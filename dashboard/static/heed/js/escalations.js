@@ -88,7 +88,11 @@
     var box = panel();
     if (box && !field()) keep(box.id.replace("answer-", ""), "");
     attend();
-    if (field() && field().value) typed(field());
+  });
+  /* words that came with an answer, or were there when news came: the preview follows them */
+  document.addEventListener("htmx:finally:request", function (event) {
+    var box = field(), told = $("#preview"), ctx = event.detail.ctx;
+    if (box && told && box.value.trim() && !("typed" in told.dataset) && !isPreview(ctx)) typed(box);
   });
   function attend() {
     var target = $("[data-focus]");
