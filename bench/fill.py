@@ -73,6 +73,38 @@ select a.project_id, a.id, 'Thing ' || g, 'bench', %(state)s, '{}', 3, 3, %(atte
     now() + %(due)s::interval + interval '1 ms' * g, 'token', 'bench', now(), now()
 from generate_series(1, %(count)s::int) g, ledger_agent a where a.name = 'agent-00001'
 """
+# Every tenth was replayed or dismissed; each has the failure that it died of.
+BURIED = (
+    """
+insert into ledger_task (id, project_id, agent_id, title, type, state, payload, max_attempts,
+    attempt_limit, attempts, retry_count, on_exhausted, base_delay_ms, max_delay_ms,
+    exponential_base, jitter, lease_s, timeout_s, idempotent, error, created_by_type,
+    created_by_name, created_at, updated_at, completed_at)
+select uuidv7(interval '1 second' * (g - %(count)s)), a.project_id, a.id, 'Thing ' || g, 'bench',
+    'failed', '{}', 3, 3, 3, 3, 'dead_letter', 100, 30000, 2, true, 300, 3600, true,
+    'thing ' || g || ' is broken', 'token', 'bench', now(), now(), now()
+from generate_series(1, %(count)s::int) g
+join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
+      from ledger_agent) a on a.n = g %% a.of
+""",
+    """
+insert into ledger_attempt (id, task_id, agent_id, number, outcome, started_at, ended_at, lease_s,
+    lease_expires_at, deadline_at)
+select uuidv7(), id, agent_id, 3, 'failure', now(), now(), 300, now(), now() from ledger_task
+""",
+    """
+insert into ledger_failure (attempt_id, task_id, at, type, message)
+select id, task_id, now(), 'execution_error', 'broken' from ledger_attempt
+""",
+    """
+insert into ledger_deadletter (project_id, agent_id, task_id, type, payload, error, reason,
+    retry_count, failed_at, closed_at, closed_as)
+select project_id, agent_id, id, type, payload, error, 'max_retries_exceeded', 3, now(),
+    case when n %% 10 = 0 then now() end,
+    case n %% 20 when 0 then 'replayed' when 10 then 'dismissed' end
+from (select *, row_number() over (order by id) as n from ledger_task) t order by id
+""",
+)
 AGENTS = """
 insert into ledger_agent (project_id, name)
 select id, 'agent-' || lpad(g::text, 5, '0') from ledger_project, generate_series(1, %(count)s) g
@@ -127,6 +159,32 @@ def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
         run(TASKS, count=due, state="retry", attempts=1, due="-1 day")
 
 
+def buried(count: int) -> None:
+    """Failed tasks with their dead letters."""
+    tables = ("ledger_task", "ledger_attempt", "ledger_failure", "ledger_deadletter")
+    for table, statement in zip(tables, BURIED, strict=True):
+        with indexes_later(table):
+            run(statement, count=count)
+
+
+def stress_tasks(count: int) -> None:
+    """Tasks with short leases and many attempts, enqueued as a producer does."""
+    from ledger.models import Agent
+    from ledger.tasks import Spec, enqueue_many
+
+    agent = Agent.objects.select_related("project").get(name="agent-00001")
+    spec = Spec(type="bench", payload={"n": 1}, lease_s=5, max_attempts=100)
+    for first in range(0, count, 500):
+        enqueue_many([(agent, spec)] * min(500, count - first))
+
+
+def audit() -> list[str]:
+    """What does not add up in the ledger."""
+    from ledger.audit import audit
+
+    return [str(finding) for finding in audit()]
+
+
 def person(name: str) -> None:
     """An operator who can sign in."""
     from django.contrib.auth.models import User
@@ -145,7 +203,8 @@ def indexes_later(table: str) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute(
             "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
-            " where indrelid = %s::regclass and not indisprimary",
+            " where indrelid = %s::regclass"
+            " and not exists (select from pg_constraint where conindid = indexrelid)",
             [table],
         )
         found = dict(cursor.fetchall())
@@ -185,6 +244,9 @@ STEPS: dict[str, Callable[..., Any]] = {
     "person": person,
     "settle": settle,
     "tasks": tasks,
+    "buried": buried,
+    "stress_tasks": stress_tasks,
+    "audit": audit,
     "ring": ring,
 }
 

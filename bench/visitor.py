@@ -1,4 +1,7 @@
-"""Visits every page as a signed-in person, in its own process; prints times and queries as JSON."""
+"""Visits every page as a signed-in person, in its own process; prints times and queries as JSON.
+
+Which pages, may be given as JSON: name to address.
+"""
 
 import io
 import json
@@ -27,13 +30,13 @@ POLLED = ("overview", "instructions", "agents", "activity", "escalations")
 LIVE_KEY = re.compile(r'data-since="([^"]+)"')
 
 
-def main(name: str, visits: int) -> None:
+def main(name: str, visits: int, pages: dict[str, str] | None) -> None:
     django.setup()
 
     get = browser(name)
-    paths = PAGES | one_of_each()
+    paths = pages or PAGES | one_of_each()
     found = {page: visited(get, path, visits) for page, path in paths.items()}
-    for page in POLLED:
+    for page in () if pages else POLLED:
         found[f"poll of {page}"] = polled(get, PAGES[page], visits)
     print(json.dumps(found))
 
@@ -143,4 +146,4 @@ def queries_of(work: Callable[[], Any]) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -20,6 +20,7 @@ from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import Invalid, Refusal
+from retries.api import breakers as breakers
 from retries.api import deadletters, escalations
 from retries.api import questions as questions
 from retries.api import work as work
@@ -109,7 +110,7 @@ api = HeedAPI(
 api.add_router("", instructions.router)
 api.add_router("", tasks.router)  # with what `work` and `questions` add to it
 api.add_router("", platform.router)
-api.add_router("", agents.router)
+api.add_router("", agents.router)  # with what `retries.api.breakers` adds to it
 api.add_router("", escalations.router)
 api.add_router("", deadletters.router)
 

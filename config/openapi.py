@@ -56,7 +56,7 @@ ALSO: dict[str, set[str]] = {
         "if_match_required",
     },
     "dead_letters_bulk": {"idempotency_key_reused", "idempotency_in_progress"},
-    "tasks_start": {"breaker_open", "invalid_transition"},
+    "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
     "tasks_abort": {"invalid_transition"},
     "claims_take": {"invalid_transition", "not_found"},
     "attempts_heartbeat": {"lease_lost"},

@@ -23,6 +23,7 @@ CODES: dict[str, tuple[int, str, bool]] = {
     "method_not_allowed": (405, "This address does not take that method", False),
     "invalid_transition": (409, "It cannot move there from where it is", False),
     "breaker_open": (409, "The agent's circuit breaker is open", True),
+    "concurrency_limit": (409, "The agent runs as many attempts as it may", True),
     "lease_lost": (409, "This attempt is no longer the live one", False),
     "attempt_already_reported": (
         409,

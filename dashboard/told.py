@@ -192,6 +192,10 @@ def told_of_agent(event: Event, about: About) -> Told:
             return plain("pause", actor, f"paused {agent}")
         case Kind.AGENT_RESUMED:
             return plain("play", actor, f"let {agent} go on")
+        case Kind.AGENT_LIMITED:
+            most = data.get("concurrency")
+            may = counted(int(most), "attempt") if most else "any number of attempts"
+            return plain("n-agents", actor, f"lets {agent} run {may} at once")
         case Kind.AGENT_RESET:
             withdrawn = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {withdrawn} withdrawn")

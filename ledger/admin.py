@@ -3,7 +3,9 @@
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -22,6 +24,7 @@ from ledger.models import (
     Token,
 )
 from ledger.models.instruction import InstructionQuerySet
+from ledger.refusals import Refusal
 from ledger.tokens import Known
 
 
@@ -82,13 +85,21 @@ class ProjectAdmin(ReadOnly):
         )
 
 
+class LimitForm(ActionForm):
+    """How many attempts may run at once, beside the list of actions."""
+
+    # a text, as the admin says nothing of a form that does not fit
+    concurrency = forms.CharField(required=False, label="Attempts at once for 'limit'")
+
+
 @admin.register(Agent)
 class AgentAdmin(ReadOnly):
-    list_display = ("name", "project", "paused", "last_seen_at", "created_at")
+    list_display = ("name", "project", "paused", "concurrency", "last_seen_at", "created_at")
     list_filter = ("paused", "project")
     list_select_related = ("project",)
     search_fields = ("name",)
-    actions = ("pause", "go_on", "reset")
+    action_form = LimitForm
+    actions = ("pause", "go_on", "limit", "reset")
 
     @admin.action(description="Pause: hand out no tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
@@ -99,6 +110,17 @@ class AgentAdmin(ReadOnly):
     def go_on(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         changed = agents.pause(chosen, paused=False, actor=person(request.user))
         self.told(request, len(changed), "go on")
+
+    @admin.action(description="Limit: so many attempts at once, any number where none is given")
+    def limit(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
+        asked = request.POST.get("concurrency", "").strip()
+        most = None if not asked else int(asked) if asked.isdecimal() and len(asked) < 9 else 0
+        try:
+            changed = agents.limit(chosen, concurrency=most, actor=person(request.user))
+        except Refusal as refusal:
+            self.message_user(request, refusal.detail, messages.ERROR)
+            return
+        self.told(request, len(changed), "limited" if asked else "freed of their limit")
 
     @admin.action(description="Reset: cancel all unsettled instructions")
     def reset(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from ledger import instructions, journal
 from ledger.journal import Actor, Kind
 from ledger.models import Agent, Project
+from ledger.models.agent import CONCURRENCY
 from ledger.refusals import Invalid, Refusal
 from ledger.tokens import Known
 
@@ -98,6 +99,43 @@ def pause(
             project_id=agent.project_id,
             actor=actor,
             now=now,
+        )
+    return changed
+
+
+@transaction.atomic
+def limit(
+    agents: Iterable[Agent],
+    *,
+    concurrency: int | None,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[Agent]:
+    """Let these agents run so many attempts at once, None for any number; those that changed.
+
+    What runs already goes on.
+    """
+    least, most = CONCURRENCY
+    if concurrency is not None and not least <= concurrency <= most:
+        raise Invalid("/concurrency", f"concurrency is a number from {least} to {most}, or null.")
+    now = now or timezone.now()
+    ids = [agent.pk for agent in agents]
+    found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    changed = [agent for agent in found if agent.concurrency != concurrency]
+    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(concurrency=concurrency)
+    for agent in changed:
+        agent.concurrency = concurrency
+        journal.record(
+            Kind.AGENT_LIMITED,
+            subject_type="agent",
+            subject_id=agent.id,
+            agent_id=agent.id,
+            project_id=agent.project_id,
+            actor=actor,
+            now=now,
+            data={"concurrency": concurrency},
+            request_id=request_id,
         )
     return changed
 

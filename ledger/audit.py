@@ -77,6 +77,12 @@ CHECKS: dict[str, tuple[str, str]] = {
         ) n where t.state not in ({OVER}) and t.unmet > n.counted
             and t.blocked_reason is distinct from 'dependency_skipped'""",
     ),
+    "needed": (
+        "needed_by is {needed_by}, {counted} tasks need it",
+        f"""select t.id, t.needed_by, n.counted from ledger_task t, lateral (
+            select count(*) as counted from ledger_need d where d.need_id = t.id
+        ) n where t.state not in ({OVER}) and t.needed_by <> n.counted""",
+    ),
     "dead letter": (
         "failed without a dead letter",
         f"""select t.id from ledger_task t where t.state = '{TaskState.FAILED}'

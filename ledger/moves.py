@@ -1,5 +1,7 @@
 """The one writer of states: every `set state =`, with the guard that makes the move legal."""
 
+from collections.abc import Sequence
+
 from ledger.states import FINAL, INSTRUCTION_MOVES, TASK_MOVES, InstructionState, TaskState
 
 State = InstructionState
@@ -70,6 +72,9 @@ TASK_COLUMNS = (
     "id",
     "project_id",
     "agent_id",
+    "plan_id",
+    "ref",
+    "run",
     "title",
     "type",
     "state",
@@ -106,10 +111,17 @@ TASK_COLUMNS = (
     "completed_at",
 )
 
+# what the journal tells of a move
+TOLD_COLUMNS = ("id", "project_id", "agent_id", "state", "attempts", "version")
+
 
 def task_columns(table: str) -> str:
     """The task's columns, as selected from `table`."""
-    return ", ".join(f"{table}.{column}" for column in TASK_COLUMNS)
+    return listed(table, TASK_COLUMNS)
+
+
+def listed(table: str, columns: Sequence[str]) -> str:
+    return ", ".join(f"{table}.{column}" for column in columns)
 
 
 def task_sources(to: TaskState) -> str:
@@ -118,12 +130,19 @@ def task_sources(to: TaskState) -> str:
 
 
 def task_to(
-    to: TaskState, *, where: str, sets: str = "", reason: str = "null", source: str = "caller c"
+    to: TaskState,
+    *,
+    where: str,
+    sets: str = "",
+    reason: str = "null",
+    source: str = "caller c",
+    columns: Sequence[str] = TASK_COLUMNS,
 ) -> str:
     """The UPDATE that moves tasks `t` to a state; rows that may not go there stay out.
 
-    `where`, `sets` and `reason` (of a block) are SQL and may read `source`. Returns the new row
-    with its former state as `from_state` and the attempt that was live as `former_attempt`.
+    `where`, `sets` and `reason` (of a block) are SQL and may read `source`. Returns those columns
+    of the new row, its former state as `from_state` and the attempt that was live as
+    `former_attempt`. Every column costs time: a hot move asks for what it needs.
     """
     more = {
         TaskState.RUNNING: "started_at = coalesce(t.started_at, %(now)s), due_at = null, "
@@ -138,22 +157,35 @@ def task_to(
     set state = '{to}', blocked_reason = {reason}, {more}{sets + ", " if sets else ""}
         version = t.version + 1, updated_at = %(now)s
     from {source} where {where} and t.state in ({task_sources(to)})
-    returning {task_columns("t")}, old.state as from_state, old.current_attempt as former_attempt"""
+    returning {listed("t", columns)}, old.state as from_state,
+        old.current_attempt as former_attempt"""
+
+
+# where a task goes whose needs are met: a checkpoint asks a person
+CHECKPOINT = "checkpoint:"
+READY = (
+    f"case when {{0}}.type like '{CHECKPOINT}%%' then '{TaskState.ESCALATED}' "
+    f"else '{TaskState.QUEUED}' end"
+)
 
 
 def needs_met(source: str) -> str:
     """The UPDATE that counts down the needs of what depends on the tasks `m` of a CTE.
 
-    Queues those that waited for nothing else. Two needs that end together can't miss it: the
-    second waits for the row and counts from what the first has left.
+    Queues those that waited for nothing else; a checkpoint asks a person instead. Two needs that
+    end together can't miss it: the second waits for the row and counts from what the first has
+    left. `need` is the one that was met, where it was one. The statement sees what depended on
+    them when it began: see `ledger.needs` for what came later.
     """
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
-            and t.unmet <= n.met then '{TaskState.QUEUED}' else t.state end,
+            and t.unmet <= n.met then {READY.format("t")} else t.state end,
         blocked_reason = case when t.blocked_reason = 'dependency' and t.unmet <= n.met
             then null else t.blocked_reason end,
         unmet = t.unmet - n.met, version = t.version + 1, updated_at = %(now)s
-    from (select d.task_id, count(*) as met from ledger_need d join {source} m on m.id = d.need_id
-        group by d.task_id) n
+    from (select d.task_id, count(*) as met,
+            case count(*) when 1 then (array_agg(d.need_id))[1] end as need
+        from ledger_need d join {source} m on m.id = d.need_id
+        group by d.task_id order by d.task_id) n
     where t.id = n.task_id
-    returning {task_columns("t")}, old.state as from_state"""
+    returning {task_columns("t")}, old.state as from_state, n.need"""

@@ -1,11 +1,12 @@
 """Hides secrets and strips what deceives the eye in text that agents hand in; pure.
 
-Redact before you cut: half a secret matches no pattern.
+Redact before you cut: half a secret matches no pattern. What holds no secret is not changed by
+redacting; what programs have printed is cleaned as well.
 """
 
 import re
 from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
@@ -25,35 +26,49 @@ ESCAPES = re.compile(
     r"|\x1b[ -/]{0,4}[0-~]"
 )
 # What XML forbids or no reader sees: controls, zero width, bidi, tags, noncharacters, surrogates.
-UNSEEN = re.compile(
+UNSEEN_CLASS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
+UNSEEN = re.compile(UNSEEN_CLASS)
+# The same but for joiners within words and emoji, which could not be written without them.
+DECEIVING = re.compile(
+    "(?!(?<=[^\x00-\x7f])[\u200c\u200d](?=[^\x00-\x7f\u200b-\u200f]))" + UNSEEN_CLASS
+)
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def stripped(text: str) -> str:
+def stripped(text: str, *, unseen: re.Pattern[str] = UNSEEN) -> str:
     """`text` with its line ends as newlines, without escape sequences and unseen characters."""
+    if text.isprintable():  # all that is looked for is not
+        return text
     text = ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return UNSEEN.sub("", text)
+    return unseen.sub("", text)
 
 
-def clean(text: str, *, limit_bytes: int, tail: float = 0.0) -> str:
+def titled(text: str) -> str:
+    """A title as it is kept: stripped, with its words and emoji as they were written."""
+    return stripped(text, unseen=DECEIVING)
+
+
+def clean(text: str, *, limit_bytes: int, tail: float = 0.0, of: int = 0) -> str:
     """`text` stripped, and cut with a mark where it is longer than `limit_bytes` of UTF-8.
 
     `tail` is the share of what is kept that comes from the end; the mark stands at the gap and
-    counts as part of the limit.
+    counts as part of the limit. `of` is how many bytes there were, where `text` is a part of them.
     """
     text = stripped(text)
     data = text.encode()
     if len(data) <= limit_bytes:
         return text
-    room = limit_bytes - len(CUT.format(len(data), len(data)).encode()) - bool(tail)
+    whole = of or len(data)
+    room = limit_bytes - len(CUT.format(whole, whole).encode()) - bool(tail)
     if room < 0:
         return data[:limit_bytes].decode(errors="ignore")
     last = int(room * tail)
     head = data[: room - last].decode(errors="ignore")
     end = data[len(data) - last :].decode(errors="ignore")
-    mark = CUT.format(len(head.encode()) + len(end.encode()), len(data))
+    mark = CUT.format(len(head.encode()) + len(end.encode()), whole)
     return f"{head}{mark}\n{end}" if end else head + mark
 
 
@@ -185,6 +200,10 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
+# Most texts are short and hold nothing that any pattern needs: one search finds that out.
+SHORT = 256
+NEEDED = re.compile("|".join(sorted(re.escape(need) for _, needs, _ in PATTERNS for need in needs)))
+
 # Names whose values are hidden whatever they look like, once their words are told apart.
 SECRET_NAME = re.compile(
     r"passw(?:or)?d|passphrase|secret|api_?key|access_?key(?!_id)|private_?key|signing_?key"
@@ -203,17 +222,26 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(name) for name in ("dbPassword", "X-Api-Key", "tokenizer", "token_count")]
     [True, True, False, False]
     """
-    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name[:200]).lower())
+    return _is_secret_name(name[:200])
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    words = re.sub(r"[^a-z0-9]", "_", HUMP.sub("_", name).lower())
     return bool(SECRET_NAME.search(words)) and not ABOUT.search(words)
 
 
 def redacted(value: T) -> T:
-    """`value`, text or JSON, stripped and with every secret in it masked."""
+    """`value`, text or JSON, with every secret in it masked."""
     return redact(value)[0]
 
 
 def redact(value: T) -> tuple[T, Counter[str]]:
-    """`value`, text or JSON, stripped and with every secret masked, and how many of each kind."""
+    """`value`, text or JSON, with every secret masked, and how many of each kind there were.
+
+    A secret is found whatever unseen characters it is split by: a text that holds one comes back
+    stripped, and every other one as it was.
+    """
     found: Counter[str] = Counter()
     return cast("T", _deep(value, found, 0)), found
 
@@ -242,12 +270,14 @@ def _hidden(value: str, found: Counter[str]) -> str:
 def _text(text: str, found: Counter[str]) -> str:
     if len(text) > LONGEST:
         text = text[:LONGEST] + f"\n[… cut: {LONGEST} of {len(text)} characters kept]"
-    text = stripped(text)
-    lower = text.lower()
+    masked = plain = stripped(text)
+    lower = plain.lower()
+    if len(lower) < SHORT and not NEEDED.search(lower):
+        return UNSTORABLE.sub("", text)
     for kind, needs, pattern in PATTERNS:
         if any(need in lower for need in needs):
-            text = pattern.sub(partial(_masked, kind=kind, found=found), text)
-    return text
+            masked = pattern.sub(partial(_masked, kind=kind, found=found), masked)
+    return masked if masked != plain else UNSTORABLE.sub("", text)
 
 
 def _masked(match: re.Match[str], kind: str, found: Counter[str]) -> str:

@@ -15,8 +15,10 @@ from ledger.instructions import (
     NOTE_LENGTH,
 )
 from ledger.models import Attempt, Failure
+from ledger.models.agent import CONCURRENCY
 from ledger.sql import Row
 from ledger.states import (
+    BreakerState,
     FailureType,
     InstructionState,
     Outcome,
@@ -278,10 +280,22 @@ class SignalOut(Schema):
     model_config = ConfigDict(json_schema_extra={"example": {"acknowledged": [ID]}})
 
 
+class BreakerOut(Schema):
+    state: BreakerState
+    failures: int = Field(description="in a row")
+    reason: str
+    opened_at: datetime | None
+    retry_at: datetime | None = Field(description="when an open one lets a probe through")
+    held_tasks: int = Field(description="tasks that wait until it is no longer open")
+
+
 class AgentOut(Schema):
     id: UUID
     name: str
     paused: bool
+    concurrency: int | None = Field(description="attempts that may run at once; null: any number")
+    running: int = Field(description="attempts under way")
+    breaker: BreakerOut
     last_seen_at: datetime | None
     silent: bool = Field(description="it does not fetch although instructions wait")
     waiting: int = Field(description="instructions in its queue")
@@ -294,6 +308,16 @@ class AgentOut(Schema):
                 "id": AGENT_ID,
                 "name": "coder",
                 "paused": False,
+                "concurrency": 4,
+                "running": 1,
+                "breaker": {
+                    "state": "closed",
+                    "failures": 0,
+                    "reason": "",
+                    "opened_at": None,
+                    "retry_at": None,
+                    "held_tasks": 0,
+                },
                 "last_seen_at": AT,
                 "silent": False,
                 "waiting": 0,
@@ -313,9 +337,17 @@ class AgentList(Listed):
 
 
 class AgentPatch(In):
-    paused: StrictBool
+    paused: StrictBool | None = None
+    concurrency: StrictInt | None = Field(
+        None,
+        ge=CONCURRENCY[0],
+        le=CONCURRENCY[1],
+        description="attempts that may run at once; null: any number",
+    )
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"paused": True}})
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"paused": False, "concurrency": 4}}
+    )
 
 
 class ResetOut(Schema):
@@ -686,9 +718,9 @@ def task_out(row: Row, *, who: Who) -> dict[str, Any]:
     """The JSON object of a task's row, as `who` sees it."""
     return {
         "id": row["id"],
-        "ref": None,
-        "plan": None,
-        "run": None,
+        "ref": row["ref"],
+        "plan": row["plan_id"],
+        "run": row["run"],
         "title": row["title"],
         "type": row["type"],
         "priority": row["priority"],

@@ -261,7 +261,8 @@ class Known:
     project_id: UUID | None = None
     agent: Agent | None = None
     request_id: str = ""
-    cte = """caller as materialized (
+    # not materialized: its values are then as if they stood where they are used
+    cte = """caller as not materialized (
         select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
             %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
             %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen

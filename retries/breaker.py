@@ -36,16 +36,10 @@ COLUMNS = "agent_id, state, failures, successes, opened_at, probe_attempt, updat
 PROBE_WAIT_S = 1
 AT_ONCE = 100
 
-# The breakers `b` that a claim asks and that a success means something to. Hardly any agent has
-# one, so hot statements look for it themselves.
+# The breakers `b` that a claim asks, and those that a success means something to. Hardly any agent
+# has one, so hot statements look for it themselves.
 HOLDS_BACK = f"b.state <> '{State.CLOSED}'"
 LISTENS = f"(b.state = '{State.HALF_OPEN}' or b.state = '{State.CLOSED}' and b.failures > 0)"
-
-
-def calmed_by(source: str) -> str:
-    """The UPDATE by which success ends the row of failures of the agents of a CTE's rows `m`."""
-    return f"""update ledger_breaker b set failures = 0, updated_at = %(now)s from {source} m
-        where b.agent_id = m.agent_id and b.state = '{State.CLOSED}' and b.failures > 0"""
 
 
 class CircuitBreakerOpen(Refusal):

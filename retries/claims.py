@@ -16,7 +16,7 @@ from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, Attempt
 from ledger.moves import task_to
-from ledger.refusals import Invalid, InvalidTransition, NotFound
+from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState, Who
 from ledger.tasks import LEASE_S, refused, row_of
@@ -30,6 +30,14 @@ MOST = 50
 WORKER_LENGTH = 128
 
 
+class ConcurrencyLimit(Refusal):
+    """The agent runs as many attempts as it may"""
+
+    code = "concurrency_limit"
+    retryable = True
+    hint = "Ask again when one of them has ended, or raise the agent's 'concurrency'."
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """What a claim got: rows of tasks with their attempt, or why there was none."""
@@ -41,70 +49,78 @@ class Claimed:
     pending_instructions: int = 0
 
 
-ATTEMPT_COLUMNS = (
-    "id",
-    "number",
-    "worker_id",
-    "started_at",
-    "lease_s",
-    "lease_expires_at",
-    "deadline_at",
-)
+# an attempt's columns beside those of its task: of one that a claim `m` opens, and of one held
+LEASE = "coalesce(%(lease)s, {0}.lease_s)"
+OPENED = {
+    "id": "m.current_attempt",
+    "number": "m.attempts",
+    "worker_id": "%(worker)s::text",
+    "started_at": "%(now)s::timestamptz",
+    "lease_s": LEASE.format("m"),
+    "lease_expires_at": f"%(now)s + {LEASE.format('m')} * interval '1 second'",
+    "deadline_at": "%(now)s + m.timeout_s * interval '1 second'",
+}
+FRESH = ", ".join(f"{value} as attempt_{name}" for name, value in OPENED.items())
+KEPT = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
 
-
-def attempt_columns(table: str) -> str:
-    """An attempt's columns beside those of its task."""
-    return ", ".join(f"{table}.{column} as attempt_{column}" for column in ATTEMPT_COLUMNS)
-
-
-LEASE = "coalesce(%(lease)s, {0}.lease_s) * interval '1 second'"
+WAITS = """(select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
+            and i.state = 'queued' limit 100) i) as pending_instructions"""
 START = task_to(
     State.RUNNING,
     where="t.id = any(array(select id from picked))",
     sets="current_attempt = uuidv7()",
 )
-
-
-def claim_statement(caller: type[Caller]) -> str:
-    """Give a worker what it holds already, or take the best of two short index walks.
-
-    The head of the queue, and the retry that is longest due: the latter goes first where its
-    priority is at least as high. Rows that another claim looks at are passed over.
-    """
-    wanted = """agent_id = (select agent_id from caller) and exists (select from free)
-            and (%(task)s::uuid is null or id = %(task)s)"""
-    most = "limit (select %(limit)s::int) for update skip locked"
-    return f"""with {caller.cte}, held as (
+HELD = f"""held as (
         update ledger_attempt a set heartbeat_at = %(now)s,
             lease_expires_at = greatest(a.lease_expires_at,
-                %(now)s + {LEASE.format("a")})
-        where a.agent_id = (select agent_id from caller) and a.outcome is null and %(resume)s
+                %(now)s + {LEASE.format("a")} * interval '1 second')
+        where a.agent_id = (select agent_id from caller) and a.outcome is null
             and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
         returning a.*
-    ), gate as (
-        select b.state from ledger_breaker b
-        where b.agent_id = (select agent_id from caller) and {HOLDS_BACK}
-    ), free as (
-        select from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
-            and not exists (select from held) and (%(probe)s or not exists (select from gate))
-    ), queued as materialized (
-        select id, priority from ledger_task where {wanted} and state = '{State.QUEUED}'
-        order by priority desc, id {most}
+    ), """
+# A look at one row each: as 'not exists' in an 'or' they would read all plans, and all breakers.
+GOES = "(plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is null)"
+CALM = f"""(%(probe)s or (select b.state from ledger_breaker b
+                where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
+# The head of the queue, and the retry that is longest due: the latter goes first where its
+# priority is at least as high. Two short index walks, however deep the queue is.
+BEST = f"""queued as materialized (
+        select id, priority from ledger_task
+        where agent_id = (select id from free) and state = '{State.QUEUED}' and {GOES}
+        order by priority desc, id limit (select %(limit)s::int) for update skip locked
     ), due as materialized (
-        select id, priority, due_at from ledger_task where {wanted} and state = '{State.RETRY}'
-            and due_at <= %(now)s
-        order by due_at {most}
+        select id, priority, due_at from ledger_task
+        where agent_id = (select id from free) and state = '{State.RETRY}' and due_at <= %(now)s
+            and {GOES}
+        order by due_at limit (select %(limit)s::int) for update skip locked
     ), picked as materialized (
         select id from (
             select id, priority, due_at from due union all select id, priority, null from queued
         ) found order by priority desc, due_at nulls last, id limit (select %(limit)s::int)
-    ), moved as ({START}), opened as (
-        insert into ledger_attempt as a (id, task_id, agent_id, number, worker_id, started_at,
-            lease_s, lease_expires_at, deadline_at)
-        select m.current_attempt, m.id, m.agent_id, m.attempts, %(worker)s, %(now)s,
-            coalesce(%(lease)s, m.lease_s), %(now)s + {LEASE.format("m")},
-            %(now)s + m.timeout_s * interval '1 second'
-        from moved m returning a.*
+    )"""
+NAMED = f"""picked as materialized (
+        select id from ledger_task
+        where id = %(task)s and agent_id = (select id from free) and {GOES}
+            and (state = '{State.QUEUED}' or state = '{State.RETRY}' and due_at <= %(now)s)
+        for update skip locked
+    )"""
+
+
+def claim_statement(caller: type[Caller], *, named: bool, resume: bool) -> str:
+    """Give a worker what it holds already, or take what comes next; no row where it is nothing.
+
+    Rows that another claim looks at are passed over.
+    """
+    kept = f"""union all
+    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {WAITS}
+    from held h join ledger_task t on t.id = h.task_id, caller c"""
+    return f"""with {caller.cte}, {HELD if resume else ""}free as (
+        select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
+            {"and not exists (select from held)" if resume else ""}
+            and (%(rationed)s or a.concurrency is null) and {CALM}
+    ), {NAMED if named else BEST}, moved as ({START}), opened as (
+        insert into ledger_attempt (task_id, agent_id, {", ".join(OPENED)})
+        select m.id, m.agent_id, {", ".join(OPENED.values())} from moved m
     ), journalled as ({
         journal.insert(
             "moved",
@@ -112,25 +128,35 @@ def claim_statement(caller: type[Caller]) -> str:
             subject="task",
             data="jsonb_build_object('attempt', m.attempts)",
         )
-    }), got as (
-        select {moves.task_columns("m")}, {attempt_columns("o")}, false as resumed
-        from moved m join opened o on o.id = m.current_attempt
-        union all
-        select {moves.task_columns("t")}, {attempt_columns("h")}, true
-        from held h join ledger_task t on t.id = h.task_id
-    )
-    select g.*, c.agent_id as caller_agent, c.agent_name, c.unseen,
+    })
+    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {WAITS}
+    from moved m, caller c {kept if resume else ""}"""
+
+
+def why_statement(caller: type[Caller]) -> str:
+    """What speaks against a claim that came back empty; no row where there is no such caller."""
+    return f"""with {caller.cte}
+    select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unseen,
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
-        (select state from gate) as gate,
+        (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
+        (select state from ledger_breaker b
+            where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
+        exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
+            where t.agent_id = c.agent_id and t.state in ('{State.QUEUED}', '{State.RETRY}')
+                and (%(task)s::uuid is null or t.id = %(task)s)
+                and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
-        (select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
-            and i.state = 'queued' limit 100) i) as pending_instructions
-    from caller c left join got g on true
-    where c.agent_id is not null order by g.priority desc, g.attempt_id"""
+            where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at, {WAITS}
+    from caller c where c.agent_id is not null"""
 
 
-CLAIM: Statements = {caller: claim_statement(caller) for caller in (Bearer, Known)}
+CLAIM: dict[tuple[type[Caller], bool, bool], str] = {
+    (caller, named, resume): claim_statement(caller, named=named, resume=resume)
+    for caller in (Bearer, Known)
+    for named in (False, True)
+    for resume in (False, True)
+}
+WHY: Statements = {caller: why_statement(caller) for caller in (Bearer, Known)}
 
 
 def claim(
@@ -147,7 +173,8 @@ def claim(
 
     With `resume` (the default for one task and a named worker) a worker that still holds an attempt
     gets that one back. A task asked for by name that can't be started raises InvalidTransition;
-    while the breaker is open it is blocked instead, and the answer is empty.
+    while the breaker is open it is blocked instead, and the answer is empty. An agent with a limit
+    of attempts never runs more at once.
     """
     now = now or timezone.now()
     asked: dict[str, Any] = {
@@ -156,22 +183,60 @@ def claim(
         "limit": limit,
         "lease": check_lease(lease_s),
         "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
+        "rationed": False,
         "now": now,
     }
     rows = taken(caller, asked, probe=False)
-    if rows[0]["id"] is None and rows[0]["gate"] and not rows[0]["paused"]:
-        return probed(caller, asked, rows[0])
-    if task and rows[0]["id"] is None and not rows[0]["paused"]:
-        refuse_named(task, rows[0]["caller_agent"])
-    return claimed(rows, now=now)
+    if rows[0]["id"] is None and rows[0]["concurrency"] and not rows[0]["paused"]:
+        return rationed(caller, asked, rows[0])
+    return come_of(caller, asked, rows)
 
 
 def taken(caller: Caller, asked: dict[str, Any], *, probe: bool) -> list[Row]:
-    """The statement's rows; where nothing was taken, one row without a task."""
+    """The tasks with their attempts; where nothing was taken, one row without a task says why."""
     now: datetime = asked["now"]
-    rows = sql.run(CLAIM[type(caller)], probe=probe, **asked, **caller.params)
+    statement = CLAIM[type(caller), asked["task"] is not None, asked["resume"]]
+    rows = sql.run(statement, probe=probe, **asked, **caller.params)
+    if not rows:
+        rows = sql.run(WHY[type(caller)], **asked, **caller.params)
     answered(rows, caller, now)
-    return rows
+    return sorted(rows, key=urgency) if len(rows) > 1 else rows
+
+
+def urgency(row: Row) -> tuple[int, UUID]:
+    return -row["priority"], row["attempt_id"]
+
+
+def come_of(caller: Caller, asked: dict[str, Any], rows: list[Row]) -> Claimed:
+    """What a claim got in the end, a breaker that is not closed having been asked."""
+    task, nothing = asked["task"], rows[0]["id"] is None and not rows[0]["paused"]
+    if nothing and rows[0]["gate"]:
+        return probed(caller, asked, rows[0])
+    if nothing and task and not rows[0]["plan_paused"]:
+        refuse_named(task, rows[0]["caller_agent"])
+    return claimed(rows, now=asked["now"])
+
+
+def rationed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
+    """A claim for an agent with a limit: its claims come one after the other."""
+    with transaction.atomic():
+        room = room_of(seen["caller_agent"])
+        if not room:
+            return none(seen, "concurrency_limit", retry_after_s=settings.HEED["POLL_SECONDS"])
+        asked = asked | {"rationed": True, "limit": min(asked["limit"], room)}
+        return come_of(caller, asked, taken(caller, asked, probe=False))
+
+
+def room_of(agent_id: UUID) -> int:
+    """How many attempts the agent may start now; holds its row to the end of the transaction."""
+    most = Agent.objects.select_for_update(no_key=True).values_list("concurrency", flat=True)
+    limit = most.get(pk=agent_id)
+    # Not part of the statement that locks: having waited, that one would count as of before.
+    return MOST if limit is None else max(0, limit - live(agent_id))
+
+
+def live(agent_id: UUID) -> int:
+    return Attempt.objects.filter(agent_id=agent_id, outcome=None).count()
 
 
 def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
@@ -182,16 +247,11 @@ def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
         if gate.open:
             if task:
                 block([task], agent_id=agent_id, caller=caller, now=now)
-            return Claimed(
-                reason="breaker_open",
-                retry_after_s=gate.retry_after_s,
-                next_due_at=seen["next_due_at"],
-                pending_instructions=seen["pending_instructions"],
-            )
+            return none(seen, "breaker_open", retry_after_s=gate.retry_after_s)
         rows = taken(caller, asked | ({"limit": 1} if gate.probe else {}), probe=True)
         if gate.probe and rows[0]["id"] is not None and not rows[0]["resumed"]:
             breaker.take_probe(agent_id, rows[0]["attempt_id"], now=now)
-        if task and rows[0]["id"] is None:
+        if task and rows[0]["id"] is None and not rows[0]["plan_paused"]:
             refuse_named(task, agent_id)
         return claimed(rows, now=now)
 
@@ -204,12 +264,22 @@ def claimed(rows: list[Row], *, now: datetime) -> Claimed:
     wait = settings.HEED["POLL_SECONDS"]
     if due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
+    return none(first, why_none(first), retry_after_s=wait)
+
+
+def none(seen: Row, reason: str, *, retry_after_s: int) -> Claimed:
     return Claimed(
-        reason="agent_paused" if first["paused"] else "no_task",
-        next_due_at=due,
-        retry_after_s=wait,
-        pending_instructions=first["pending_instructions"],
+        reason=reason,
+        next_due_at=seen["next_due_at"],
+        retry_after_s=retry_after_s,
+        pending_instructions=seen["pending_instructions"],
     )
+
+
+def why_none(row: Row) -> str:
+    if row["paused"]:
+        return "agent_paused"
+    return "plan_paused" if row["plan_paused"] else "no_task"
 
 
 def refuse_named(task: UUID, agent_id: UUID) -> None:
@@ -268,8 +338,14 @@ UNBLOCK = f"""with {Known.cte}, ripe as materialized (
     order by t.id limit 1000 for update of t skip locked
 ), moved as ({
     task_to(State.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
-}), journalled as ({journal.insert("moved", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
-select id from moved"""
+}), journalled as ({
+    journal.insert(
+        "moved",
+        kind=f"'{Kind.TASK_UNBLOCKED}'",
+        subject="task",
+        data=f"jsonb_build_object('reason', '{BlockedReason.BREAKER_OPEN}')",
+    )
+}) select id from moved"""
 
 
 def unblock(*, actor: Actor, now: datetime) -> int:
@@ -285,7 +361,8 @@ def start(
 ) -> UUID:
     """Start one task for its agent and return the attempt's id.
 
-    Raises InvalidTransition, and CircuitBreakerOpen after the task was blocked for that.
+    Raises InvalidTransition, ConcurrencyLimit, and CircuitBreakerOpen after the task was blocked
+    for that.
     """
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
@@ -298,6 +375,11 @@ def started(found: Claimed, agent_name: str) -> UUID:
     """The attempt of a claim by name that must not come back empty."""
     if found.reason == "breaker_open":
         raise CircuitBreakerOpen(agent_name, retry_after_s=found.retry_after_s)
+    if found.reason == "concurrency_limit":
+        raise ConcurrencyLimit(
+            f"The agent {agent_name} runs as many attempts at once as it may.",
+            retry_after_s=found.retry_after_s,
+        )
     if not found.rows:
         raise InvalidTransition(f"The agent {agent_name} is paused: it gets no tasks.")
     attempt_id: UUID = found.rows[0]["attempt_id"]

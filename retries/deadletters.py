@@ -20,9 +20,12 @@ NOTE_LENGTH = 2000
 
 
 def locked(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
-    """The open ones of these, in the order of their ids."""
+    """The open ones of these, in the order of their ids, with their tasks.
+
+    Whoever comes to wait for such a task waits until it is settled what becomes of it.
+    """
     rows = among.open().filter(pk__in=list(ids)).select_related("task", "agent__project")
-    return list(rows.order_by("id").select_for_update(of=("self",)))
+    return list(rows.order_by("id").select_for_update(of=("self", "task")))
 
 
 @transaction.atomic
@@ -49,8 +52,9 @@ def replay(
             request_id=request_id,
             replay_of=old.pk,
         )[0]
-        Need.objects.filter(need=old).update(need_id=row["id"])
-        Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], updated_at=now)
+        waiting = Need.objects.filter(need=old).update(need_id=row["id"])
+        Task.objects.filter(pk=row["id"]).update(needed_by=waiting)
+        Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], needed_by=0, updated_at=now)
         shut(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
         tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
     return found

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from ledger import journal, sql
+from ledger import journal, needs, sql
 from ledger.journal import Actor, Kind
 from ledger.models import Task
-from ledger.moves import needs_met, task_sources, task_to
+from ledger.moves import task_sources, task_to
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tokens import Known
+from retries.models import Escalation
 from retries.states import Dependents
 
 State = TaskState
@@ -17,13 +18,9 @@ State = TaskState
 # which of the tasks that are gone a dependent `m` needed: its warning
 WITHOUT = """jsonb_build_object('without', (select jsonb_agg(d.need_id order by d.need_id)
     from ledger_need d where d.task_id = m.id and d.need_id = any(%(ids)s)))"""
-GONE = "gone as (select id from unnest(%(ids)s::uuid[]) id)"
-
-GO_ON = f"""with {Known.cte}, {GONE}, met as ({needs_met("gone")}),
-freed as (select * from met where state = '{State.QUEUED}' and from_state = '{State.BLOCKED}'),
-told as ({
-    journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task", data=WITHOUT)
-}) select id from freed"""
+GO_ON = f"""with {Known.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id), {
+    needs.freeing("gone", data=WITHOUT)
+} select id from freed"""
 
 DEPEND = "t.id = any(array(select task_id from ledger_need where need_id = any(%(ids)s)))"
 SKIPPED = f"'{BlockedReason.DEPENDENCY_SKIPPED}'"
@@ -78,11 +75,31 @@ def settle(
 ) -> list[UUID]:
     """Do with the dependents of these tasks as was chosen; the ids of those that were skipped.
 
-    In the transaction in which the tasks go. The caller closes the questions about the skipped.
+    In the transaction in which the tasks go, which holds them. The caller closes the questions
+    about the skipped.
     """
-    choice, known = Dependents(choice), Known(actor, request_id=request_id)
-    rows = sql.run(STATEMENTS[choice], ids=list(gone), now=now, **known.params)
+    choice, known, ids = Dependents(choice), Known(actor, request_id=request_id), list(gone)
+    if choice == Dependents.SKIP:
+        hold_downstream(ids)
+    rows = sql.run(STATEMENTS[choice], ids=ids, now=now, **known.params)
     return [row["id"] for row in rows] if choice == Dependents.SKIP else []
+
+
+def hold(ids: Iterable[UUID]) -> list[UUID]:
+    """Lock the questions about these tasks, then the tasks, as an answer does; their ids."""
+    asked, found = list(ids), Escalation.objects.open()
+    list(found.filter(task_id__in=asked).order_by("id").select_for_update())
+    return list(needs.hold(asked))
+
+
+FOUND = f"with recursive {DOWNSTREAM} select id from downstream"
+
+
+def hold_downstream(gone: list[UUID]) -> None:
+    """Lock all that would be skipped with these, so that nobody comes to wait for it meanwhile."""
+    held: set[UUID] = set()
+    while new := {row["id"] for row in sql.run(FOUND, ids=gone)} - held:
+        held |= set(hold(new)) | new
 
 
 COUNT = f"with recursive {DOWNSTREAM} select count(*) as n from downstream"

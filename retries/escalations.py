@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import instructions, journal
+from ledger import instructions, journal, needs
 from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
@@ -395,6 +395,8 @@ def act_on_task(
 
     A retry grants a new round of attempts; a fix keeps the count and grants one guided attempt.
     """
+    assert escalation.task_id is not None
+    needs.hold([escalation.task_id])
     if choice.action in task_answers.GRANTS:
         task_answers.go_on(
             escalation, choice.action, due_at=due_at, actor=actor, now=now, request_id=request_id

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,13 +12,13 @@ from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves, needs, sql
 from ledger.api.answers import plain
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Attempt, DeadLetter, Failure
-from ledger.moves import needs_met, task_to
-from ledger.redaction import clean, redacted
+from ledger.moves import TOLD_COLUMNS, task_to
+from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
@@ -29,10 +29,17 @@ from retries.strategy import RetryConfig, delay_s
 
 State = TaskState
 
+# what is kept of a report, in characters where it does not say bytes
 OUTPUT_BYTES = 65_536
 OUTPUT_TAIL = 0.75
-TEXT_BYTES = 16_384
+READ_BYTES = LONGEST - 1  # of an output: its start and its end, with a newline between
+SUMMARY_LENGTH = 500
 MESSAGE_LENGTH = 2000
+ADVICE_LENGTH = 1000
+LEARNING_LENGTH = 300
+MOST_LEARNINGS = 20
+WORD_LENGTH = 4096
+MOST_FILES = 200
 ERROR_LENGTH = 500
 PROGRESS_BYTES = 8192
 MOST_RELEASES = 10
@@ -84,7 +91,8 @@ class Report:
 
     @property
     def digest(self) -> bytes:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
+        said = {name: getattr(self, name) for name in self.__slots__}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,14 @@ class Told:
 
 # ---- the fast path: it is done, in one statement
 
+DONE_DECISION = {"decision": "done", "reason": "verified"}
+
 
 def done_statement(caller: type[Caller]) -> str:
+    """The move to done of what means nothing to anybody else.
+
+    Nobody waits for it, and its agent's breaker has no failures to forget.
+    """
     own = "a.agent_id = c.agent_id" if caller is Bearer else "true"
     expected = "coalesce((t.payload -> 'verify' ->> 'expect_exit')::int, 0)"
     required = "coalesce((t.payload -> 'verify' ->> 'required')::bool, false)"
@@ -108,30 +122,29 @@ def done_statement(caller: type[Caller]) -> str:
         where=f"""a.id = %(attempt)s and a.outcome is null and {own} and t.id = a.task_id
             and t.current_attempt = a.id and t.abort_requested_at is null
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
+            and t.needed_by = 0
             and not exists (select from ledger_breaker b
-                where b.agent_id = t.agent_id and {breaker.HOLDS_BACK})""",
+                where b.agent_id = t.agent_id and ({breaker.HOLDS_BACK} or b.failures > 0))""",
         sets="result = %(result)s",
+        columns=TOLD_COLUMNS,
     )
     return f"""with {caller.cte}, moved as ({done}), closed as (
         update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
-            report_digest = %(mark)s, decision = %(decision)s
+            report_digest = %(mark)s, decision = '{json.dumps(DONE_DECISION)}'
         where a.id = (select former_attempt from moved)
-    ), calm as ({breaker.calmed_by("moved")}), met as ({needs_met("moved")}),
-    freed as (select * from met where state = '{State.QUEUED}' and from_state = '{State.BLOCKED}'),
-    told as ({
+    ), told as ({
         journal.insert(
             "moved",
             kind=f"'{Kind.TASK_COMPLETED}'",
             subject="task",
             data="jsonb_build_object('attempt', m.attempts)",
         )
-    }), told_freed as ({journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")})
+    })
     select m.id, m.version, c.agent_id as caller_agent, c.unseen
     from caller c left join moved m on true"""
 
 
 DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, Known)}
-DONE_DECISION = {"decision": "done", "reason": "verified"}
 
 
 def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | None = None) -> Told:
@@ -140,8 +153,15 @@ def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | No
     The same report again gets the same answer; another one raises AlreadyReported, and one of an
     attempt that is over in another way LeaseLost.
     """
-    now, digest = now or timezone.now(), said.digest
-    said = tidied(said)
+    return concluded(
+        attempt_id, tidied(said), digest=said.digest, caller=caller, now=now or timezone.now()
+    )
+
+
+def concluded(
+    attempt_id: UUID, said: Report, *, digest: bytes, caller: Caller, now: datetime
+) -> Told:
+    """Decide about a report that is tidied; `digest` is of the report as it was made."""
     if said.status == "success":
         rows = sql.run(
             DONE[type(caller)],
@@ -149,7 +169,6 @@ def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | No
             exit=said.exit_code,
             result=Jsonb(said.result),
             mark=digest,
-            decision=Jsonb(DONE_DECISION),
             now=now,
             **caller.params,
         )
@@ -241,8 +260,15 @@ def settle(
     return Told(whole(answer | after, row["id"], moved["state"], moved["version"]))
 
 
+def verify_of(row: Row) -> dict[str, Any]:
+    """What the task's payload says of its verification."""
+    payload = row["payload"]
+    found: dict[str, Any] = payload.get("verify", {}) if isinstance(payload, dict) else {}
+    return found
+
+
 def case_of(row: Row, said: Report) -> Case:
-    verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
+    verify = verify_of(row)
     if said.status == "success" and said.exit_code is None and verify.get("required"):
         raise VerificationMissing("The task requires a verification and none was sent.")
     return Case(
@@ -253,6 +279,7 @@ def case_of(row: Row, said: Report) -> Case:
         expect_exit=verify.get("expect_exit", 0),
         non_retryable=said.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
+        in_plan=row["plan_id"] is not None,
         idempotent=row["idempotent"],
         number=row["number"],
         attempt_limit=row["attempt_limit"],
@@ -315,16 +342,8 @@ SETS = {
 def move_statement(caller: type[Caller], to: State) -> str:
     reason = f"'{BlockedReason.REPORTED}'" if to == State.BLOCKED else "null"
     moved = task_to(to, where=GUARD, sets=SETS[to], reason=reason)
-    met = needs_met("moved") if to == State.DONE else "select null where false"
-    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
-    more = (
-        f""", met as ({met}), freed as (select * from met where state = '{State.QUEUED}'
-            and from_state = '{State.BLOCKED}'), told_freed as ({freed})"""
-        if to == State.DONE
-        else ""
-    )
     told = journal.insert("moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s")
-    return f"with {caller.cte}, moved as ({moved}), told as ({told}){more} select * from moved"
+    return f"with {caller.cte}, moved as ({moved}), told as ({told}) select * from moved"
 
 
 MOVE: dict[tuple[type[Caller], State], str] = {
@@ -419,6 +438,8 @@ def follow(
             now=now,
             request_id=request_id,
         )
+    if decided.to == State.DONE:
+        needs.meet([row["id"]], caller=Known(who, request_id=request_id), now=now)
     if decided.to == State.FAILED:
         bury(moved, decided.reason, error=error, now=now)
     if decided.to in (State.ESCALATED, State.BLOCKED):
@@ -465,61 +486,98 @@ def actor_of(row: Row) -> Actor:
 # ---- cleaned
 
 
-def printed(output: str) -> str:
-    """A program's output as it is kept: what it said last tells most of what went wrong."""
-    return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL)
-
-
 def tidied(said: Report) -> Report:
     """The report without secrets and control characters, cut to what is kept."""
-
-    def text(value: str, limit: int = TEXT_BYTES) -> str:
-        return clean(redacted(value), limit_bytes=limit)  # half a secret would not be known
-
-    verification = said.verification
-    if verification:
-        output = printed(verification.get("output", ""))
-        verification = redacted(verification | {"output": output})
+    learnings = dict.fromkeys(text(each, LEARNING_LENGTH).strip() for each in said.learnings)
     return Report(
         status=said.status,
-        summary=text(said.summary, MESSAGE_LENGTH),
+        summary=text(said.summary, SUMMARY_LENGTH),
         result=redacted(said.result),
         exit_code=said.exit_code,
-        verification=verification,
+        verification=worded(said.verification) if said.verification else None,
         type=said.type,
         code=said.code,
         message=text(said.message, MESSAGE_LENGTH),
-        details=text(said.details),
-        root_cause_guess=text(said.root_cause_guess),
-        suggested_fix=text(said.suggested_fix),
+        details=printed(said.details),
+        root_cause_guess=text(said.root_cause_guess, ADVICE_LENGTH),
+        suggested_fix=text(said.suggested_fix, ADVICE_LENGTH),
         non_retryable=said.non_retryable,
         retry_after_s=said.retry_after_s,
-        files_modified=redacted(list(said.files_modified)),
-        learnings=[text(each, MESSAGE_LENGTH) for each in said.learnings],
+        files_modified=[worded(each) for each in said.files_modified[:MOST_FILES]],
+        learnings=[each for each in learnings if each][:MOST_LEARNINGS],
     )
 
 
-def exited(code: int, output: bytes, *, has_verify: bool) -> Report:
-    """The report that a plain exit code and output make: 0 is success."""
-    text = printed(output.decode(errors="replace"))
-    if code == 0:
-        return Report(status="success", summary=first_lines(text), exit_code=0)
-    kind = FailureType.EXECUTION_ERROR
-    if code in KILLED:
-        kind = FailureType.TIMEOUT
-    if has_verify:
-        kind = FailureType.VERIFICATION_FAILED
-    return Report(
-        status="failure",
-        type=kind,
-        message=last_lines(text) or f"It ended with exit code {code}.",
-        details=text,
-        verification={"exit_code": code, "output": text} if has_verify else None,
-    )
+def text(value: str, most: int) -> str:
+    """A text of at most so many characters."""
+    whole = stripped(redacted(value))  # cut last: half a secret would not be known
+    return whole if len(whole) <= most else whole[: most - 1] + "…"
+
+
+def printed(output: str, *, of: int = 0) -> str:
+    """A program's output as it is kept: what it said last tells most of what went wrong."""
+    return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL, of=of)
+
+
+def worded(values: dict[str, Any]) -> dict[str, Any]:
+    """Short values by their names, and an output."""
+    return {
+        name: value
+        if not isinstance(value, str)
+        else printed(value)
+        if name == "output"
+        else text(value, WORD_LENGTH)
+        for name, value in values.items()
+    }
+
+
+# ---- a plain exit code
+
+
+def exit(
+    attempt_id: UUID, code: int, output: bytes, *, caller: Caller, now: datetime | None = None
+) -> Told:
+    """Close an attempt with the exit code of its program and what that printed: see `report`.
+
+    0, or what the task's verify command expects, is success.
+    """
+    now = now or timezone.now()
+    row = live_row(attempt_id, caller=caller, now=now)
+    said = exited(code, printed(ends(output), of=len(output)), verify=verify_of(row))
+    digest = hashlib.sha256(b"%d\n%b" % (code, output)).digest()
+    return concluded(attempt_id, said, digest=digest, caller=caller, now=now)
+
+
+def exited(code: int, output: str, *, verify: dict[str, Any]) -> Report:
+    """The report that an exit code makes: of the task's verify command where it has one."""
+    message = last_lines(output) or f"It ended with exit code {code}."
+    if not verify.get("command"):
+        if code == 0:
+            return Report(exit_code=0, message=message)
+        kind = FailureType.TIMEOUT if code in KILLED else FailureType.EXECUTION_ERROR
+        return Report(status="failure", type=kind, message=message, details=output)
+    command = text(verify["command"], WORD_LENGTH)
+    checked = {"command": command, "exit_code": code, "output": output}
+    if code in (0, verify.get("expect_exit", 0)):  # 0 that is not expected is found to be wrong
+        return Report(exit_code=code, message=message, verification=checked)
+    kind = FailureType.VERIFICATION_FAILED
+    return Report(status="failure", type=kind, message=message, verification=checked)
+
+
+def ends(output: bytes) -> str:
+    """As much of an output as is looked at: of a longer one whole lines of its start and end.
+
+    It is redacted before it is cut to what is kept, so more is looked at than that.
+    """
+    if len(output) > READ_BYTES:
+        head, tail = output[: READ_BYTES // 4], output[len(output) - READ_BYTES * 3 // 4 :]
+        head, tail = head.rpartition(b"\n")[0] or head, tail.partition(b"\n")[2] or tail
+        output = head + b"\n" + tail
+    return output.decode(errors="replace")
 
 
 def last_lines(text: str, most: int = 5) -> str:
-    return "\n".join([line for line in text.splitlines() if line.strip()][-most:])[:MESSAGE_LENGTH]
+    return "\n".join([line for line in text.splitlines() if line.strip()][-most:])[-MESSAGE_LENGTH:]
 
 
 # ---- while it runs, and when it is given back

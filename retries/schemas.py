@@ -527,6 +527,17 @@ class ReleaseIn(In):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"reason": "shutdown"}})
 
 
+REASON_BYTES = 500
+
+
+class TripIn(In):
+    reason: str = Field("", max_length=500, description="why, for those who wonder")
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"reason": "it deletes its own tests"}}
+    )
+
+
 class AbortIn(In):
     reason: str = Field("", max_length=2000)
 

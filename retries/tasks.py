@@ -13,7 +13,7 @@ from ledger.moves import task_to
 from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import escalations
-from retries.dependents import settle
+from retries.dependents import hold, settle
 from retries.states import Dependents
 
 State = TaskState
@@ -61,7 +61,7 @@ def skip(
     skipped too (`skip`).
     """
     now = now or timezone.now()
-    gone = [row["id"] for row in sql.run(SKIP, ids=list(ids), now=now, **Known(actor).params)]
+    gone = [row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **Known(actor).params)]
     gone += settle(gone, dependents, actor=actor, now=now)
     escalations.withdraw(gone, actor=actor, now=now)
     return gone
@@ -73,6 +73,6 @@ def abort(
 ) -> dict[UUID, bool]:
     """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`."""
     now = now or timezone.now()
-    stopped = tasks.abort(ids, actor=actor, now=now, request_id=request_id)
+    stopped = tasks.abort(hold(ids), actor=actor, now=now, request_id=request_id)
     escalations.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped

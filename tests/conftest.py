@@ -10,6 +10,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from ledger.models import Agent, Project
+from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
 from tests.serving import agent_client as agent_client
 from tests.serving import gunicorn as gunicorn

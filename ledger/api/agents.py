@@ -4,7 +4,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -12,24 +13,55 @@ from ninja import Query, Router
 from ledger import agents, paging, schemas
 from ledger.api.answers import answer, listed
 from ledger.api.auth import Known, KnownRequest, actor
-from ledger.models import Agent
+from ledger.models import Agent, Attempt, Breaker, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
 from ledger.refusals import NotFound
-from ledger.states import InstructionState
+from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
 router = Router(tags=["agents"])
 
 
+RUNNING = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None)
+HELD = Task.objects.filter(
+    agent=OuterRef("pk"), state=TaskState.BLOCKED, blocked_reason=BlockedReason.BREAKER_OPEN
+)
+
+
+def number_of(rows: QuerySet[Any]) -> Coalesce:
+    """How many of `rows` there are for each agent; a join would multiply the other counts."""
+    each = rows.order_by().values("agent").annotate(number=Count("pk")).values("number")
+    return Coalesce(Subquery(each), 0)
+
+
 def counted(principal: Principal) -> AgentQuerySet:
     state = "instruction__state"
-    return Agent.objects.visible_to(principal).annotate(
+    agents = Agent.objects.visible_to(principal).select_related("breaker")
+    return agents.annotate(
         waiting=Count("instruction", filter=Q(**{state: InstructionState.QUEUED})),
         awaiting_ack=Count(
             "instruction",
             filter=Q(**{state: InstructionState.DELIVERED}, instruction__tracked=True),
         ),
+        running=number_of(RUNNING),
+        held=number_of(HELD),
     )
+
+
+NEVER_FAILED = Breaker(state=BreakerState.CLOSED, failures=0, reason="")
+
+
+def breaker_out(agent: Any) -> dict[str, Any]:
+    """The breaker; an agent that never failed has none: it is closed."""
+    breaker = getattr(agent, "breaker", None) or NEVER_FAILED
+    return {
+        "state": breaker.state,
+        "failures": breaker.failures,
+        "reason": breaker.reason,
+        "opened_at": breaker.opened_at,
+        "retry_at": breaker.retry_at,
+        "held_tasks": agent.held,
+    }
 
 
 def agent_out(agent: Any, silent: set[UUID]) -> dict[str, Any]:
@@ -37,6 +69,9 @@ def agent_out(agent: Any, silent: set[UUID]) -> dict[str, Any]:
         "id": agent.id,
         "name": agent.name,
         "paused": agent.paused,
+        "concurrency": agent.concurrency,
+        "running": agent.running,
+        "breaker": breaker_out(agent),
         "last_seen_at": agent.last_seen_at,
         "silent": agent.id in silent,
         "waiting": agent.waiting,
@@ -67,8 +102,15 @@ def agents_get(request: KnownRequest, id: UUID) -> HttpResponse:
 
 @router.patch("/agents/{id}", auth=Known("agents:write"), response=schemas.AgentOut)
 def agents_update(request: KnownRequest, id: UUID, body: schemas.AgentPatch) -> HttpResponse:
-    """Pause an agent, so that it is handed no tasks, or let it go on; pulls go on either way."""
-    agents.pause([found(request, id)], paused=body.paused, actor=actor(request.auth))
+    """Pause an agent, so that it is handed no tasks, or let it go on; limit its attempts at once.
+
+    Pulls go on either way, and so does what runs already.
+    """
+    agent, who = found(request, id), actor(request.auth)
+    if body.paused is not None:
+        agents.pause([agent], paused=body.paused, actor=who)
+    if "concurrency" in body.model_fields_set:
+        agents.limit([agent], concurrency=body.concurrency, actor=who, request_id=request.id)
     return answer(shown(request, id))
 
 

@@ -35,14 +35,18 @@ class KnownRequest(Request):
 
 
 class HeedToken(HttpBearer):
-    """Reads the token; the call's own statement looks it up and holds it to the scope."""
+    """Reads the token; the call's own statement looks it up and holds it to the scope.
 
-    def __init__(self, scope: str) -> None:
+    A body has at most `body_bytes`, or what the setting says.
+    """
+
+    def __init__(self, scope: str, *, body_bytes: int | None = None) -> None:
         super().__init__()
         self.scope = scope
+        self.body_bytes = body_bytes
 
     def __call__(self, request: HttpRequest) -> Any:
-        refuse_large(request)
+        refuse_large(request, limit=self.body_bytes or settings.HEED["BODY_BYTES"])
         kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() != "bearer" or not secret:
             raise TokenMissing("The request has no bearer token.")
@@ -68,9 +72,9 @@ class Known(HeedToken):
             raise self.missing(refusal.detail, **refusal.more) from refusal
 
 
-def refuse_large(request: HttpRequest) -> None:
+def refuse_large(request: HttpRequest, *, limit: int) -> None:
     """Raise PayloadTooLarge; a moderate body is read away so that the sender gets the answer."""
-    size, limit = int(request.META.get("CONTENT_LENGTH") or 0), settings.HEED["BODY_BYTES"]
+    size = int(request.META.get("CONTENT_LENGTH") or 0)
     if size <= limit:
         return
     left = min(size, DRAIN)

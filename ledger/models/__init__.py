@@ -6,6 +6,7 @@ from ledger.models.clock import ClockRun
 from ledger.models.event import Event
 from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
+from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
 from ledger.models.task import Attempt, DeadLetter, Failure, Need, Task, TaskHistory
 from ledger.models.token import Token
@@ -21,6 +22,8 @@ __all__ = [
     "IdempotencyKey",
     "Instruction",
     "Need",
+    "Plan",
+    "PlanState",
     "Project",
     "Task",
     "TaskHistory",

@@ -12,6 +12,8 @@ from ledger.models.project import Project
 from ledger.principal import Principal
 from ledger.states import InstructionState
 
+CONCURRENCY = (1, 1000)
+
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def visible_to(self, principal: Principal) -> Self:
@@ -37,6 +39,9 @@ class Agent(models.Model):
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
     name = models.CharField(max_length=64)
     paused = models.BooleanField(db_default=False)
+    concurrency = models.SmallIntegerField(
+        null=True, blank=True, help_text="attempts that may run at once; empty: any number"
+    )
     last_seen_at = models.DateTimeField(null=True, editable=False)
     created_at = stamp()
 
@@ -45,6 +50,10 @@ class Agent(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["project", "name"], name="agent_name_unique"),
+            models.CheckConstraint(
+                condition=models.Q(concurrency=None) | models.Q(concurrency__range=CONCURRENCY),
+                name="agent_concurrency_in_range",
+            ),
         ]
 
     def __str__(self) -> str:

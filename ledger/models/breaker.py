@@ -1,5 +1,8 @@
 """The circuit breaker of one agent."""
 
+from datetime import datetime, timedelta
+
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -32,6 +35,13 @@ class Breaker(models.Model):
                 name="breaker_open_has_opened_at",
             ),
         ]
+
+    @property
+    def retry_at(self) -> datetime | None:
+        """When an open one lets the first probe through."""
+        if self.state != BreakerState.OPEN or self.opened_at is None:
+            return None
+        return self.opened_at + timedelta(seconds=settings.HEED["BREAKER_OPEN_SECONDS"])
 
     def __str__(self) -> str:
         return f"{self.agent_id} {self.state}"

@@ -30,7 +30,8 @@ from retries.recall import pasts
 from retries.reports import Report, Told
 from retries.schemas import claim_out, claimed_out
 
-OUTPUT_LIMIT = {"Output-Limit": str(reports.OUTPUT_BYTES)}
+# Of an output that is longer than what is kept the rest is thrown away, not refused.
+MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 
 
 class EnqueueQuery(Schema):
@@ -173,7 +174,7 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
 
 @router.post(
     "/attempts/{id}/exit/{code}",
-    auth=HeedToken("tasks:work"),
+    auth=HeedToken("tasks:work", body_bytes=MOST_OUTPUT_BYTES),
     response=schemas.DecisionOut,
     tags=["attempts"],
     openapi_extra=said_as(TEXT, XML),
@@ -183,19 +184,12 @@ def attempts_exit(
 ) -> HttpResponse:
     """Report an exit code with the program's output as plain text; 0 is success.
 
-    64 KiB are kept. With `Accept: text/plain` what the next attempt is told comes back, and
-    nothing where there is none.
+    64 KiB of the output are kept, a quarter from its start and the rest from its end. With
+    `Accept: text/plain` what the next attempt is told comes back, and nothing where there is none.
     """
-    now = timezone.now()
-    row = reports.live_row(id, caller=request.auth, now=now)
-    has_verify = isinstance(row["payload"], dict) and bool(
-        row["payload"].get("verify", {}).get("command")
-    )
-    said = reports.exited(code, request.body, has_verify=has_verify)
-    told = reports.report(id, said, caller=request.auth, now=now)
+    told = reports.exit(id, code, request.read(), caller=request.auth)
     response = of_decision(request, decided(told, request.auth, reclaim=asked.reclaim))
-    for name, value in OUTPUT_LIMIT.items():
-        response[name] = value
+    response["Output-Limit"] = str(reports.OUTPUT_BYTES)
     return response
 
 

@@ -116,11 +116,18 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
     assert act(mara, Agent, "pause", agent) == "1 paused."
     assert act(mara, Agent, "pause", agent) == "None paused."
     assert act(mara, Agent, "go_on", agent) == "1 go on."
+    assert act(mara, Agent, "limit", agent, concurrency="2") == "1 limited."
+    assert Agent.objects.get().concurrency == 2
+    for wrong in ("0", "1001", "²", "two"):
+        assert "from 1 to 1000" in act(mara, Agent, "limit", agent, concurrency=wrong)
+        assert Agent.objects.get().concurrency == 2
+    assert act(mara, Agent, "limit", agent, concurrency="") == "1 freed of their limit."
     assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
     told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
     assert set(told) == {
         "agent.paused",
         "agent.resumed",
+        "agent.limited",
         "agent.reset",
         "instruction.cancelled",
     }

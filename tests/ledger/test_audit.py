@@ -43,7 +43,7 @@ def test_a_sound_ledger_adds_up(agent: Agent) -> None:
 def test_what_does_not_add_up_is_named(agent: Agent) -> None:
     ids = story(agent)
     Task.objects.filter(pk=ids["done"]).update(state="skipped")
-    Task.objects.filter(pk=ids["waits"]).update(unmet=2)
+    Task.objects.filter(pk=ids["waits"]).update(unmet=2, needed_by=1)
     DeadLetter.objects.all().delete()
     Attempt.objects.filter(task_id=ids["runs"]).update(outcome="released", ended_at=NOW)
     out = StringIO()
@@ -54,6 +54,7 @@ def test_what_does_not_add_up_is_named(agent: Agent) -> None:
         [
             f"task {ids['done']}: is skipped, the journal says done",
             f"needs {ids['waits']}: unmet is 2, 1 needs are not met",
+            f"needed {ids['waits']}: needed_by is 1, 0 tasks need it",
             f"dead letter {ids['buried']}: failed without a dead letter",
             f"running {ids['runs']}: runs without a live attempt",
         ]

@@ -7,7 +7,16 @@ import pytest
 
 from ledger import tokens
 from ledger.models.token import TokenKind
-from ledger.redaction import DEEPEST, LONGEST, clean, is_secret_name, redact, redacted, stripped
+from ledger.redaction import (
+    DEEPEST,
+    LONGEST,
+    clean,
+    is_secret_name,
+    redact,
+    redacted,
+    stripped,
+    titled,
+)
 
 # Put together here, so that nothing in this file looks like a secret.
 DIGITS = "0a1B2c3D4e5F6g7H8i9J" * 5
@@ -167,6 +176,34 @@ def test_what_hides_a_secret_is_stripped_before_it_is_looked_for() -> None:
     secret = WHOLE["github"][0]
     for between in ("\x1b[31m", "\u200b", "\x00", "\U000e0041"):
         assert redacted(secret[:9] + between + secret[9:]) == "[redacted:github]"
+
+
+PLAIN = [
+    "\x1b[31mred\x1b[0m\r\nnext",
+    "👩\u200d👩\u200d👧 می\u200cخواهم",
+    "a\u202eb\ufeff",
+    "\tx\x08",
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_holds_no_secret_comes_back_as_it_was(text: str) -> None:
+    """S3.8"""
+    value = {"text": text, text: [text]}
+    assert redact(value) == (value, {})
+    assert redacted(text + " " + WHOLE["npm"][0]) == stripped(text) + " [redacted:npm]"
+
+
+def test_what_can_not_be_stored_is_left_out() -> None:
+    assert redacted("a\x00b\ud800c") == "abc"
+
+
+def test_a_title_keeps_the_joiners_of_its_words() -> None:
+    family, persian = "👩\u200d👩\u200d👧", "می\u200cخواهم"
+    assert titled(f"{family} {persian}") == f"{family} {persian}"
+    assert titled("pa\u200dss \u200cx\u200d \u202egnp.exe\x1b[31m") == "pass x gnp.exe"
+    assert titled("é\u200d\u200de é\u200bé") == "ée éé"
+    assert clean(family, limit_bytes=100) == "👩👩👧"
 
 
 def test_text_is_stripped_of_what_deceives_the_eye() -> None:

@@ -14,9 +14,8 @@ from ledger.models import Agent, Attempt, Breaker, Event
 from ledger.states import FailureType, Outcome
 from retries import breaker
 from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreakerOpen, CircuitState
+from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
-from tests.ledger.test_concurrency import blocked
-from tests.ledger.test_concurrency import elsewhere as elsewhere
 
 State = CircuitState
 

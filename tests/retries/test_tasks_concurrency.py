@@ -143,6 +143,7 @@ def test_an_open_breaker_blocks_what_is_asked_for_by_name(agent: Agent) -> None:
     assert leases.breakers(now=NOW + timedelta(seconds=60)) == {"half_open": 1, "unblocked": 1}
     task.refresh_from_db()
     assert (task.state, task.blocked_reason) == (TaskState.QUEUED, None)
+    assert Event.objects.get(kind="task.unblocked").data == {"reason": "breaker_open"}
     assert not DeadLetter.objects.exists()
 
 

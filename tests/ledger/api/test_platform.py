@@ -10,7 +10,7 @@ from openapi_spec_validator import validate
 
 from config.api import api as heed_api
 from config.problems import CODES
-from ledger.models import Agent
+from ledger.models import Agent, Event
 from ledger.refusals import Refusal
 from ledger.states import InstructionState as State
 from tests.conftest import Api
@@ -87,6 +87,19 @@ def test_agents_can_be_read_paused_and_reset(operator: Api, agent: Agent) -> Non
     assert operator("PATCH", f"/agents/{agent.id}", {"paused": True}).body["paused"] is True
     assert operator("POST", f"/agents/{agent.id}/reset").body == {"cancelled": 1}
     assert operator("GET", "/agents").body["data"][0]["awaiting_ack"] == 0
+
+
+def test_a_limit_of_attempts_is_set_and_lifted(operator: Api, agent: Agent) -> None:
+    path = f"/agents/{agent.id}"
+    assert operator("GET", path).body["concurrency"] is None
+    assert operator("PATCH", path, {"concurrency": 3}).body["concurrency"] == 3
+    assert operator("PATCH", path, {"paused": True}).body["concurrency"] == 3
+    for wrong in (0, 1001, "3", True):
+        problem(operator("PATCH", path, {"concurrency": wrong}), 422, "validation_error")
+    row = operator("PATCH", path, {"concurrency": None}).body
+    assert (row["concurrency"], row["paused"]) == (None, True)
+    told = Event.objects.filter(kind="agent.limited").order_by("id").values_list("data", flat=True)
+    assert list(told) == [{"concurrency": 3}, {"concurrency": None}]
 
 
 def test_every_code_has_a_page_and_every_refusal_a_status() -> None:

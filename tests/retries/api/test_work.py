@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Attempt, DeadLetter, Event, Task, Token
+from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
 from ledger.tasks import PAYLOAD_BYTES
 from ledger.tokens import Known as KnownCaller
 from retries import claims, reports
@@ -125,6 +125,82 @@ def test_what_follows_a_report_has_its_actor(
         ("token", str(token.pk), token.name)
     }
     assert events.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("verify", "code", "state", "type"),
+    [
+        ({}, 0, "done", None),
+        ({}, 2, "failed", "execution_error"),
+        ({}, 124, "failed", "timeout"),
+        ({}, 137, "failed", "timeout"),
+        ({"command": "make"}, 0, "done", None),
+        ({"command": "make"}, 2, "failed", "verification_failed"),
+        ({"command": "make"}, 124, "failed", "verification_failed"),
+        ({"command": "make", "expect_exit": 3}, 3, "done", None),
+        ({"command": "make", "expect_exit": 3}, 0, "failed", "verification_failed"),
+    ],
+)
+def test_what_an_exit_code_means(
+    coder: Any, operator: Any, verify: dict[str, Any], code: int, state: str, type: str | None
+) -> None:
+    id = enqueue(operator, payload={"verify": verify} if verify else {}, max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    path = f"/attempts/{at}/exit/{code}"
+    assert coder("POST", path, b"1 failed").body["decision"] == state
+    assert coder("POST", path, b"1 failed").body["decision"] == state
+    assert coder("POST", path, b"2 failed").body["code"] == "attempt_already_reported"
+    assert operator("GET", f"/tasks/{id}").body["state"] == state
+    failure = operator("GET", f"/attempts/{at}").body["failure"]
+    assert (failure and failure["type"]) == type
+    if failure:
+        shown = failure["details"], (failure["verification"] or {}).get("output")
+        assert failure["message"] == "1 failed"
+        assert shown == (("", "1 failed") if verify else ("1 failed", None))
+
+
+def test_a_long_output_is_cut_and_not_refused(coder: Any, operator: Any) -> None:
+    """Its end tells most; secrets are masked before it is cut."""
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    secret = "hunter2" * 3
+    line = f"password={secret} here\n".encode()
+    output = b"first\n" + line * 40_000 + b"last\n"
+    assert len(output) > 1_000_000
+    response = coder("POST", f"/attempts/{at}/exit/1", output, Content_Type="text/plain")
+    assert (response.status_code, response["Output-Limit"]) == (200, "65536")
+    details = Failure.objects.get().details
+    assert details.startswith("first\n") and details.endswith("here\nlast\n")
+    assert f"of {len(output)} bytes kept]" in details
+    assert 65_000 < len(details.encode()) <= 65_536
+    assert details.index("[… cut") < 20_000
+    assert "hunter2" not in details
+    huge = coder("POST", f"/attempts/{at}/exit/1", b"x" * (work.MOST_OUTPUT_BYTES + 1))
+    assert (huge.status_code, huge.body["limit_bytes"]) == (413, work.MOST_OUTPUT_BYTES)
+
+
+def test_a_report_is_kept_within_its_limits(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {
+        "status": "failure",
+        "summary": "s" * 600,
+        "failure": {
+            "details": "head\n" + "d" * 100_000 + "\ntail",
+            "suggested_fix": "f" * 1100,
+            "root_cause_guess": "g\u202e",
+        },
+        "learnings": ["same", " same ", "", "l" * 400, *map(str, range(30))],
+        "files_modified": [{"path": f"src/{n}\u202e.py"} for n in range(250)],
+    }
+    assert coder("POST", f"/attempts/{at}/result", said).status_code == 200
+    kept = Failure.objects.get()
+    assert kept.message == "s" * 499 + "…" and kept.suggested_fix == "f" * 999 + "…"
+    assert kept.root_cause_guess == "g"
+    assert kept.details.startswith("head\n") and kept.details.endswith("\ntail")
+    assert len(kept.details.encode()) <= 65_536
+    assert kept.learnings[:3] == ["same", "l" * 299 + "…", "0"] and len(kept.learnings) == 20
+    assert len(kept.files_modified) == 200 and kept.files_modified[0]["path"] == "src/0.py"
 
 
 def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
@@ -312,6 +388,17 @@ def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
     task = operator("GET", f"/tasks/{id}").body
     assert "hunter2" not in str(task["payload"]) and ":b@" not in str(task["payload"])
     assert sum(task["redactions"].values()) == 2
+
+
+def test_a_payload_and_a_result_come_back_as_they_were(coder: Any, operator: Any) -> None:
+    """S3.8"""
+    value = {"👩\u200d👧": ["می\u200cخواهم", "\x1b[31mred\x1b[0m\r\n", "a\u202eb", 1.5, None]}
+    id = enqueue(operator, payload=value, title="\u202eA 👩\u200d👧")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "success", "result": value})
+    task = operator("GET", f"/tasks/{id}").body
+    assert task["payload"] == task["result"] == value
+    assert task["title"] == "A 👩\u200d👧" and task["redactions"] == {}
 
 
 def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> None:

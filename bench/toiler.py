@@ -1,0 +1,38 @@
+"""A worker of the stress run: claims and finishes, sweeps leases now and then, until killed."""
+
+import random
+import sys
+import time
+
+import django
+
+
+def main(agent_name: str) -> None:
+    django.setup()
+
+    from django.utils import timezone
+
+    from ledger.journal import SYSTEM
+    from ledger.models import Agent
+    from ledger.tokens import Known
+    from retries import claims, leases, reports
+
+    caller = Known(SYSTEM, agent=Agent.objects.select_related("project").get(name=agent_name))
+    while True:
+        rows = claims.claim(caller).rows
+        # As many sweeps at once as chance will have it: they must not get into each other's way.
+        if not rows or random.random() < 0.01:
+            leases.expire(now=timezone.now())
+        if not rows:
+            time.sleep(0.1)
+            continue
+        if random.random() < 0.1:
+            time.sleep(0.02)  # so that some are killed and stalled in the middle of one
+        try:
+            reports.succeeded(rows[0]["attempt_id"], {"ok": 1})
+        except reports.LeaseLost:
+            continue
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

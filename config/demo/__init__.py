@@ -1,0 +1,1 @@
+"""What `manage.py demo` shows: agents at work, and what Heed does about their weaknesses."""

@@ -1,0 +1,89 @@
+"""The second act: a plan of a dozen real tasks, and four agents, each with a weakness."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.conf import settings
+
+from config.demo.stage import EXAMPLES, Player, Stage
+from ledger.models import Attempt, Plan, Task
+from ledger.states import FINAL
+
+FOLDER = Path(settings.DATA_DIR) / "demo"
+# how long the tool is missing that the shaky agent needs: until then its breaker has opened
+REPAIR_S = 30.0
+TOOL = '#!/bin/sh\necho "$1" >> published.txt\n'
+
+
+@dataclass
+class Building:
+    """Imports the plan, starts its agents, breaks things and mends them; tells what came of it."""
+
+    stage: Stage
+    tell: Callable[[str], None]
+    mortal: Player | None = None
+    ref: str = ""
+    repaired: bool = False
+    killed: list[int] = field(default_factory=list)
+
+    def begin(self) -> None:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir(parents=True)
+        source = yaml.safe_load((EXAMPLES / "planner.yaml").read_text())
+        self.ref = source["ref"] = self.next_ref()
+        self.stage.heed.plans.create(source, register=True)
+        for _ in range(2):
+            self.play("builder")
+        self.play("sleepy", "--no-heartbeats")
+        self.play("shaky")
+        self.mortal = self.play("mortal", "--no-heartbeats")
+
+    def next_ref(self) -> str:
+        """A ref that no demo before this one has used."""
+        used = Plan.objects.filter(project=self.stage.project, ref__startswith="01-").count()
+        return f"01-{used + 1:02}"
+
+    def play(self, name: str, *options: str) -> Player:
+        folder = str(FOLDER)
+        return self.stage.play(name, "builder.py", "--folder", folder, "--every", "1", *options)
+
+    def look(self, elapsed: float) -> None:
+        """Kill the mortal one in the middle of its task, and install the tool once it is time."""
+        if not self.killed and self.mortal and (pid := self.mortal.pid) in self.at_work():
+            self.tell("demo   | mortal is killed with -9 in the middle of its task")
+            self.mortal.kill()
+            self.killed.append(pid)
+            self.mortal = self.play("mortal")
+        if not self.repaired and elapsed > REPAIR_S:
+            self.tell("demo   | somebody installs the tool that shaky was missing")
+            tool = FOLDER / "publish"
+            tool.write_text(TOOL)
+            tool.chmod(0o755)
+            self.repaired = True
+
+    def at_work(self) -> set[int]:
+        """The process ids of the mortal agent's workers that hold a task."""
+        live = Attempt.objects.filter(
+            agent__name="mortal", task__project=self.stage.project, outcome=None
+        )
+        return {
+            int(worker.rpartition("-")[2]) for worker in live.values_list("worker_id", flat=True)
+        }
+
+    @property
+    def tasks(self) -> Any:
+        mine = Task.objects.filter(project=self.stage.project, plan__ref=self.ref)
+        return mine.filter(replaced_by=None).order_by("id")
+
+    @property
+    def is_over(self) -> bool:
+        return not self.tasks.exclude(state__in=FINAL).exists()
+
+    def sum_up(self) -> None:
+        self.tell(f"\n{'task':<16}{'state':<11}{'attempts':<10}title")
+        for task in self.tasks:
+            self.tell(f"{task.ref:<16}{task.state:<11}{task.attempts:<10}{task.title}")

@@ -1,0 +1,128 @@
+"""The first act: instructions to three agents, one of which never listens."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Literal
+
+from heed import Instruction
+
+from config.demo.stage import DEMO, Stage
+from ledger import agents
+from ledger.models import Instruction as Sent
+from retries.reminders import Reminded, retry_unacknowledged
+
+NAMES = ("steady", "picky", "deaf")
+# Twelve times as fast as the real clock; an agent has the time to answer in between.
+TICK_S = 5.0
+MIN_AGE = timedelta(seconds=2)
+PULL_S = 0.8
+# After this long everything is settled and a longer demo begins again.
+ROUND_S = 50.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """An instruction of the demo: to whom, when, and the command that it asks for."""
+
+    at_s: float
+    agent: str
+    line: str
+    max_retries: int = 3
+    priority: bool = False
+    on_failed: Literal["record", "escalate"] = "record"
+
+    @property
+    def content(self) -> str:
+        return f"Run `{self.line}` and say what you found."
+
+    @property
+    def expect(self) -> dict[str, Any]:
+        return {"type": "fs_command", "match": {"line": self.line}}
+
+
+# One for the deaf agent right after each tick: they climb one behind the other, so that the page
+# shows every rung of the ladder at the same time.
+ORDERS = (
+    Order(0.5, "deaf", "df -h .", on_failed="escalate"),
+    Order(1, "picky", "git --version"),
+    Order(2, "steady", "python3 --version"),
+    Order(5.5, "deaf", "uptime"),
+    Order(7, "steady", "uname -sr"),
+    Order(10.5, "deaf", "nproc"),
+    Order(11, "picky", "date -u"),
+    Order(15.5, "deaf", "uname -sr"),
+    Order(17, "steady", "nproc", priority=True),
+    Order(20.5, "deaf", "git --version", max_retries=2),
+    Order(21, "picky", "df -h ."),
+    Order(22, "steady", "openspec --version"),
+)
+
+
+def rounds(*, until_s: float) -> Iterator[Order]:
+    """The orders of every round that has the time to end, then one that never comes."""
+    for number in range(max(1, int((until_s + 1) // ROUND_S))):
+        for order in ORDERS:
+            yield replace(order, at_s=order.at_s + number * ROUND_S)
+    yield Order(float("inf"), "", "")
+
+
+@dataclass
+class Orders:
+    """Sends what is due and ticks the clock of reminders; `speed` is how many times as fast."""
+
+    stage: Stage
+    speed: float
+    until_s: float
+    tell: Callable[[str], None]
+    sent: list[Instruction] = field(default_factory=list)
+    ticked: float = 0.0
+
+    def begin(self) -> None:
+        for name in NAMES:
+            agent = agents.register(name, project=self.stage.project, actor=DEMO)
+            # What an interrupted demo left behind would answer for the instructions of this one.
+            agents.reset(agent, actor=DEMO)
+            self.stage.play(name, "agents.py", "--every", str(PULL_S / self.speed))
+        self.schedule = rounds(until_s=self.until_s)
+        self.due = next(self.schedule)
+
+    def look(self, elapsed: float) -> None:
+        """Send and tick, at `elapsed` seconds of the demo's own time."""
+        while self.due.at_s <= elapsed:
+            self.sent.append(self.send(self.due))
+            self.due = next(self.schedule)
+        if elapsed - self.ticked >= TICK_S:
+            self.ticked += TICK_S
+            done = retry_unacknowledged(project=self.stage.project, min_age=MIN_AGE / self.speed)
+            if done != Reminded():
+                said = f"{done.requeued} told again, {done.given_up} given up"
+                self.tell(f"clock  | idle check at {elapsed:.0f} s: {said}")
+
+    def send(self, order: Order) -> Instruction:
+        self.tell(f"demo   | to {order.agent}: {order.content}")
+        return self.stage.heed.instructions.send(
+            order.agent,
+            order.content,
+            expect=order.expect,
+            max_retries=order.max_retries,
+            priority=order.priority,
+            on_failed=order.on_failed,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no agent has anything left to heed."""
+        return not Sent.objects.filter(project=self.stage.project).awaiting_ack().exists()
+
+    def sum_up(self) -> None:
+        self.tell(f"\n{'agent':<8}{'state':<14}{'deliveries':<12}{'last rung':<11}instruction")
+        fates = [self.stage.heed.instructions.get(each.id) for each in self.sent]
+        for now in fates:
+            self.tell(
+                f"{now.agent_name:<8}{now.state:<14}{now.deliveries:<12}{now.urgency:<11}"
+                f"{now.content}"
+            )
+        counts = Counter(now.state for now in fates)
+        self.tell(", ".join(f"{count} {state}" for state, count in sorted(counts.items())))

@@ -1,0 +1,123 @@
+"""The project of the demo, its agents as processes, and how all of it goes away again."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import connection
+from heed import Client, HeedError, calls
+
+from ledger import agents, tokens
+from ledger.journal import Actor
+from ledger.models import Project, Token
+
+DEMO = Actor("system", "demo", "demo")
+PROJECT = "demo"
+EXAMPLES = Path(settings.BASE_DIR) / "examples"
+CLIENT_DIR = Path(settings.BASE_DIR) / "client"
+START_FIRST = "No Heed runs here. Start it first, in another terminal: make up"
+
+Player = subprocess.Popen[bytes]
+
+
+@dataclass
+class Stage:
+    """Where the demo plays: `heed` speaks to the server with an orchestrator's token."""
+
+    url: str
+    project: Project
+    heed: Client
+    players: list[Player] = field(default_factory=list)
+
+    def play(self, name: str, script: str, *options: str) -> Player:
+        """Start an agent that has the URL and its token and nothing else of ours."""
+        agent = agents.register(name, project=self.project, actor=DEMO)
+        _, secret = tokens.issue("agent", project=self.project, agent=agent, actor=DEMO)
+        kept = ("PATH", "HOME", "LANG")
+        mine = {name: os.environ[name] for name in kept if name in os.environ}
+        player = subprocess.Popen(
+            [sys.executable, EXAMPLES / script, name, *options, "--with-parent"],
+            env=mine | {"HEED_URL": self.url, "HEED_TOKEN": secret, "PYTHONPATH": str(CLIENT_DIR)},
+            # Held open by us alone: it closes with us, however we end, and the agent ends with it.
+            stdin=subprocess.PIPE,
+        )
+        self.players.append(player)
+        return player
+
+
+@contextmanager
+def staged(url: str) -> Iterator[Stage]:
+    """The stage; at the end its agents are stopped and its tokens revoked."""
+    project, _ = Project.objects.get_or_create(name=PROJECT)
+    revoke_all(project)
+    _, secret = tokens.issue("orchestrator", project=project, name="demo", actor=DEMO)
+    with Client(url, secret) as heed:
+        stage = Stage(url, project, heed)
+        try:
+            yield stage
+        finally:
+            stop(stage.players)
+            revoke_all(project)
+
+
+def stop(players: list[Player]) -> None:
+    for player in players:
+        player.terminate()
+    for player in players:
+        try:
+            player.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            player.kill()
+            player.wait()
+        if player.stdin:
+            player.stdin.close()
+
+
+def revoke_all(project: Project) -> None:
+    for token in Token.objects.filter(project=project, created_by=DEMO.name, revoked_at=None):
+        tokens.revoke(token, actor=DEMO)
+
+
+def running_at(url: str | None) -> str:
+    """The address where Heed answers; raises CommandError where it does not."""
+    url = url or local_url()
+    if not url:
+        raise CommandError(START_FIRST)
+    try:
+        # /healthz asks for no token, so any word will do.
+        with Client(url, "none", retries=0, timeout=5) as heed:
+            heed.perform(calls.health())
+            return heed.settings.url
+    except HeedError as error:
+        raise CommandError(f"{error.sentence} {START_FIRST}") from error
+
+
+def local_url() -> str:
+    """Where `make up` says that it runs, or what the environment says."""
+    if settings.HEED_URL:
+        return str(settings.HEED_URL)
+    try:
+        running = json.loads((Path(settings.DATA_DIR) / "running.json").read_text())
+        return str(running["url"])
+    except (OSError, ValueError, KeyError):
+        return os.environ.get("HEED_LOCAL_URL", "")
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Refuses a second demo beside this one: each would drive the other's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_try_advisory_lock(hashtext('heed demo'))")
+        if not cursor.fetchone()[0]:
+            raise CommandError("A demo runs already. Let it end, or stop it with Ctrl-C.")
+        try:
+            yield
+        finally:
+            cursor.execute("select pg_advisory_unlock(hashtext('heed demo'))")

@@ -1,0 +1,136 @@
+"""An agent that does tasks to the letter: it runs the action, then the command that verifies it.
+
+    HEED_URL=… HEED_TOKEN=… python examples/builder.py --folder /tmp/scratch
+
+Where a model would read and decide, it runs the task's `action` with `sh` in the folder. The action
+finds what went wrong before in $HEED_RETRY_CONTEXT. Where a person has answered with a fix, it does
+what stands in backticks there instead: a person's word goes before the plan's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+from agents import leave_with_parent
+from heed import Client, HeedError
+from heed.attempts import LiveAttempt
+from heed.models import Decision
+
+TIMEOUT_S = 60
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+def shell(line: str, *, folder: Path, context: str) -> tuple[int, str]:
+    """The exit code and the output of a command line."""
+    here = Path(sys.executable).parent
+    env = os.environ | {
+        "HEED_RETRY_CONTEXT": context,
+        "PATH": f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
+    try:
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        return 124, (error.output or b"").decode(errors="replace")
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def fix_in(context: str) -> str | None:
+    """The command that a person has asked for, where one has."""
+    if not context:
+        return None
+    # Heed's own block: well-formed whatever went into it, and without a DTD.
+    block = ElementTree.fromstring(context)  # noqa: S314
+    said = block.findtext("user_intervention/instruction", "")
+    found = QUOTED.search(said)
+    return found[1] if found else None
+
+
+def do(heed: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> Decision:
+    """Does the task and reports it; returns what Heed decides."""
+    payload, context = attempt.payload, attempt.claim.retry_context
+    with attempt.renewed() if renews else contextlib.nullcontext():
+        action = fix_in(context) or payload["action"]
+        code, output = shell(action, folder=folder, context=context)
+        if code:
+            last = output.strip().splitlines() or [f"It ended with exit code {code}."]
+            return attempt.failed(last[-1], code="action_failed", details=output)
+        verify = payload.get("verify", {}).get("command")
+        if not verify:
+            return attempt.done({"output": output[-500:]})
+        start = time.monotonic()
+        code, output = shell(verify, folder=folder, context=context)
+    said = {
+        "command": verify,
+        "exit_code": code,
+        "output": output,
+        "duration_s": round(time.monotonic() - start, 1),
+    }
+    return heed.tasks.report(attempt.id, "success", verification=said)
+
+
+def work(heed: Client, name: str, *, folder: Path, every_s: float, renews: bool) -> None:
+    """Claims and does for ever; a server that is away for a while is waited for."""
+    worker = f"{name}-{os.getpid()}"
+
+    def say(text: str) -> None:
+        print(f"{name:<7}| {text}", flush=True)
+
+    while True:
+        try:
+            for claim in (claimed := heed.tasks.claim(worker_id=worker)):
+                attempt = LiveAttempt(heed, claim)
+                title = f"{attempt.task.title}, attempt {attempt.number}"
+                say(f"{title}  →  begins")
+                decision = do(heed, attempt, folder=folder, renews=renews)
+                say(f"{title}  →  {decision.decision}, {decision.reason}")
+            wait = 0.0 if claimed else every_s
+        except HeedError as error:
+            if error.code != "lease_lost" and not error.retryable:
+                raise
+            say(error.sentence)
+            wait = every_s
+        time.sleep(wait)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("name", nargs="?", default="builder")
+    parser.add_argument("--folder", type=Path, default=Path())
+    parser.add_argument(
+        "--every", type=float, default=2, metavar="SECONDS", help="how often to ask"
+    )
+    parser.add_argument("--no-heartbeats", action="store_true", help="never renew a lease")
+    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    args = parser.parse_args()
+    if args.with_parent:
+        leave_with_parent()
+    try:
+        with Client() as heed:
+            renews = not args.no_heartbeats
+            work(heed, args.name, folder=args.folder, every_s=args.every, renews=renews)
+    except HeedError as error:
+        print(f"{args.name}: {error.sentence} {error.hint}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

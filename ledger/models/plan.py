@@ -1,0 +1,77 @@
+"""An ordered set of tasks with dependencies, known by its ref."""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import Q
+
+from ledger.models.fields import key
+from ledger.models.project import Project
+from ledger.principal import Principal
+
+
+class PlanState(models.TextChoices):
+    """Where a plan stands; derived from its times, never stored."""
+
+    ACTIVE = "active"
+    # none of its tasks is handed out
+    PAUSED = "paused"
+    # all of its tasks are over
+    COMPLETED = "completed"
+    # stopped by hand; a restart is its next run
+    ABORTED = "aborted"
+
+
+class PlanQuerySet(models.QuerySet["Plan"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """Those of the caller's project; an agent sees the plans it has a task in."""
+        if principal.is_agent:
+            return self.filter(task__agent_id=principal.agent_id).distinct()
+        return self.filter(project_id=principal.project_id)
+
+
+class Plan(models.Model):
+    """`run` counts its restarts; `source` is the document it was imported from, canonical."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    ref = models.CharField(max_length=129)
+    title = models.CharField(max_length=200, db_default="")
+    objective = models.TextField(db_default="")
+    run = models.IntegerField(db_default=1)
+    source = models.JSONField()
+    content_hash = models.CharField(max_length=64)
+    paused_at = models.DateTimeField(null=True)
+    aborted_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+    version = models.IntegerField(db_default=1)
+    created_by_type = models.CharField(max_length=12)
+    created_by_name = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects = PlanQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "ref"], name="plan_ref_once"),
+            models.CheckConstraint(condition=Q(run__gte=1), name="plan_runs_from_one"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["id"],
+                condition=Q(completed_at=None, aborted_at=None),
+                name="plan_under_way",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.ref} {self.title}".strip()
+
+    @property
+    def state(self) -> PlanState:
+        if self.aborted_at:
+            return PlanState.ABORTED
+        if self.completed_at:
+            return PlanState.COMPLETED
+        return PlanState.PAUSED if self.paused_at else PlanState.ACTIVE

@@ -1,0 +1,35 @@
+"""The breaker of an agent by hand, over HTTP: on the router of `ledger.api.agents`."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Body
+
+from ledger.api.agents import found, router, shown
+from ledger.api.answers import answer
+from ledger.api.auth import Known, KnownRequest, actor
+from ledger.redaction import clean, redacted
+from ledger.schemas import AgentOut
+from retries import breaker, schemas
+
+
+@router.post("/agents/{id}/breaker/trip", auth=Known("agents:write"), response=AgentOut)
+def agents_trip_breaker(
+    request: KnownRequest, id: UUID, body: Body[schemas.TripIn | None] = None
+) -> HttpResponse:
+    """Open the agent's breaker: it gets no tasks until the time of an open one has passed."""
+    reason = clean(redacted(body.reason), limit_bytes=schemas.REASON_BYTES) if body else ""
+    breaker.trip(
+        [found(request, id)],
+        reason=reason or "by hand",
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    return answer(shown(request, id))
+
+
+@router.post("/agents/{id}/breaker/reset", auth=Known("agents:write"), response=AgentOut)
+def agents_reset_breaker(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Close the agent's breaker and forget its failures."""
+    breaker.reset([found(request, id)], actor=actor(request.auth), request_id=request.id)
+    return answer(shown(request, id))
