@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from bench import buried, due, http, idle_check, pages, send, stress, tasks
+from bench import buried, context, due, http, idle_check, pages, send, stress, tasks
 from bench.figures import QUICK, Figure, Say, Scale
 from bench.servers import Ground, Missing, ground
 from config.places import PROJECT, Refused
@@ -28,6 +28,7 @@ SUITES: dict[str, Callable[[Ground, Scale, Say], list[Figure]]] = {
     "stress": stress.run,
     "buried": buried.run,
     "due": due.run,
+    "context": context.run,
 }
 KEPT = PROJECT / "docs" / "performance.md"
 BEGIN, END = "<!-- the last figures -->\n", "<!-- until here -->\n"

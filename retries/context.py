@@ -198,12 +198,16 @@ def summary(failed: Failed) -> str:
 
 
 def details_of(failed: Failed) -> str:
-    """Everything else that was printed, once: what the agent told and what its check printed."""
-    said = [failed.message] if len(failed.message) > SUMMARY else []
+    """All else that was told, once: what the agent added, and what its check printed.
+
+    Where that is nothing, the whole of a message that is too long for a summary.
+    """
     output = str((failed.verification or {}).get("output") or "")
-    for text in (failed.details, output):
-        if text.strip() and not any(text in each for each in said):
-            said.append(text)
+    said = [failed.details] if failed.details.strip() else []
+    if output.strip() and output not in failed.details:
+        said.append(output)
+    if not said and len(failed.message) > SUMMARY:
+        return failed.message
     return "\n\n".join(said)
 
 

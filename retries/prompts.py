@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.redaction import stripped
+from ledger.redaction import titled
 from retries.context import escaped
 
 # keys that Heed knows: they have elements of their own
@@ -66,12 +66,12 @@ def element(name: str, value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, anything else as JSON; without what XML can't hold."""
+    """A text as it is, anything else as JSON; without what XML can't hold or deceives the eye."""
     if value is None:
         return ""
-    return stripped(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return titled(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def attribute(name: str, value: str) -> str:
-    text = escaped(stripped(value)).replace('"', "&quot;").replace("\n", " ")
+    text = escaped(titled(value)).replace('"', "&quot;").replace("\n", " ")
     return f' {name}="{text}"' if text else ""

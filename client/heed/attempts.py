@@ -36,6 +36,9 @@ class _Live:
         self.id = claim.attempt.id
         self.number = claim.attempt.number
         self.payload = claim.task.payload
+        # What the model reads: what went wrong before (empty on the first attempt), and the task.
+        self.prompt = claim.prompt
+        self.retry_context = claim.retry_context
         # What a clean end reports.
         self.result: Any = None
         self.decision: Decision | None = None

@@ -176,7 +176,10 @@ class Attempt(Value):
 
 @dataclass(frozen=True)
 class Claim(Value):
-    """A task that was handed out, and the attempt at it that is live now."""
+    """A task that was handed out, and the attempt at it that is live now.
+
+    `prompt` is what the model reads: the `retry_context`, empty on the first attempt, and the task.
+    """
 
     attempt: Attempt = field(metadata={"read": Attempt.read})
     task: Task = field(metadata={"read": Task.read})
@@ -222,7 +225,11 @@ class Decision(Value):
     delay_s: float = 0
     # when it can be claimed again
     not_before: datetime | None = field(default=None, metadata={"read": _instant})
+    # the next attempt where it is open already, with what it is told
     retry: Json | None = None
+    retry_context: str | None = None
+    prompt: str | None = None
+    next_action: str | None = None
     escalation: Json | None = None
     task: Json = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -45,6 +46,8 @@ WHY = {
     "breaker_open": "The agent's circuit breaker is open",
     "agent_paused": "The agent is paused",
 }
+# In the arguments of a command.
+PLACE = re.compile(r"\{(prompt|retry_context)\}")
 # A report that cannot be delivered is tried again for as long.
 PATIENCE_S = 300.0
 AGAIN_S = 5.0
@@ -157,17 +160,38 @@ def _taken(heed: Client, args: argparse.Namespace) -> Claimed:
 
 
 def _ran(attempt: LiveAttempt, command: list[str]) -> Ended:
-    with tempfile.NamedTemporaryFile("w", prefix="heed-", suffix=".json") as file:
-        # Only its owner can read it: what a task holds is nobody else's business.
-        json.dump(attempt.task.raw, file)
-        file.flush()
+    with ExitStack() as files:
         told = {
             "HEED_TASK": attempt.task.id,
-            "HEED_TASK_FILE": file.name,
+            "HEED_TASK_FILE": files.enter_context(_file(json.dumps(attempt.task.raw), ".json")),
             "HEED_ATTEMPT": attempt.id,
             "HEED_ATTEMPT_NUMBER": str(attempt.number),
+            "HEED_PROMPT_FILE": files.enter_context(_file(attempt.prompt, ".txt")),
+            "HEED_RETRY_CONTEXT_FILE": files.enter_context(_file(attempt.retry_context, ".xml")),
         }
-        return runner.run(command, env=os.environ | told, should_stop=lambda: attempt.should_stop)
+        return runner.run(
+            _filled(command, attempt),
+            env=os.environ | told,
+            should_stop=lambda: attempt.should_stop,
+        )
+
+
+@contextmanager
+def _file(text: str, suffix: str) -> Iterator[str]:
+    """The name of a file that its owner alone can read: what a task holds is private."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="heed-", suffix=suffix) as file:
+        file.write(text)
+        file.flush()
+        yield file.name
+
+
+def _filled(command: list[str], attempt: LiveAttempt) -> list[str]:
+    """The command with what the attempt is told in its place, each argument still one.
+
+    In one go: what stands in a prompt is never taken for a place itself.
+    """
+    told = {"prompt": attempt.prompt, "retry_context": attempt.retry_context}
+    return [PLACE.sub(lambda place: told[place[1]], argument) for argument in command]
 
 
 def _reported(attempt: LiveAttempt, ended: Ended) -> Decision:

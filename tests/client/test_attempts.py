@@ -58,6 +58,20 @@ def test_an_exception_is_a_failure_and_goes_no_further(producer: Client, coder: 
     assert "test_attempts.py" in failure["details"] and "Traceback" in failure["details"]
 
 
+def test_an_attempt_has_what_the_model_reads(producer: Client, coder: Client) -> None:
+    """S1.22"""
+    payload = {"action": "Mend it"}
+    producer.tasks.enqueue("coder", "code", payload, max_attempts=2, backoff={"base_delay_ms": 0})
+    for attempt in coder.attempts():
+        with attempt:
+            if attempt.number == 2:
+                break
+            assert attempt.retry_context == "" and "<action>Mend it</action>" in attempt.prompt
+            raise RuntimeError("no <luck>")
+    assert "RuntimeError: no &lt;luck&gt;" in attempt.retry_context
+    assert attempt.prompt.startswith(attempt.retry_context + "\n\n<task ")
+
+
 @pytest.mark.parametrize(
     ("interrupt", "reason"), [(KeyboardInterrupt, "user_interrupt"), (SystemExit, "shutdown")]
 )

@@ -140,6 +140,33 @@ def test_run_takes_the_next_task_and_tells_the_command_about_it(
     assert ran.out == f"in {last}\n" and producer.tasks.get(last).state == "done"
 
 
+def test_run_tells_the_command_what_went_wrong_before(
+    run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    """api.md §9.2: in files that nobody else can read, and in arguments that stay one."""
+    action = "say $(id) {retry_context} 'ä'"
+    producer.tasks.enqueue("coder", "code", {"action": action}, backoff={"base_delay_ms": 0})
+    script = """cd "$1"; printf %s "$2" >argument; printf %s "$3" >context; echo $# >count
+        cp "$HEED_PROMPT_FILE" prompt; cp "$HEED_RETRY_CONTEXT_FILE" block
+        stat -c %a "$HEED_PROMPT_FILE" "$HEED_RETRY_CONTEXT_FILE"; exit $HEED_ATTEMPT_NUMBER"""
+    command = ["sh", "-c", script, "sh", str(tmp_path), "{prompt}", "<{retry_context}>"]
+
+    def told() -> list[str]:
+        names = ("argument", "prompt", "context", "block", "count")
+        return [(tmp_path / name).read_text() for name in names]
+
+    first = run("run", "--", *command, env=as_coder)
+    task = f'<task type="code">\n  <action>{action}</action>\n</task>'
+    assert (first.status, first.out) == (1, "600\n600\n")
+    assert told() == [task, task, "<>", "", "3\n"]
+    assert run("run", "--", *command, env=as_coder).status == 2
+    argument, prompt, context, block, count = told()
+    assert block.startswith('<retry_context attempt="2" max_attempts="3">')
+    assert "600\n600</error_summary>" in block
+    assert prompt == argument == f"{block}\n\n{task}"
+    assert (context, count) == (f"<{block}>", "3\n")
+
+
 def test_run_gives_the_commands_exit_code_and_says_what_comes_next(
     run: Run, as_coder: dict[str, str], producer: Client
 ) -> None:

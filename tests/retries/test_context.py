@@ -1,6 +1,7 @@
 """The retry context and the prompt: their exact form, and what no text can do to them."""
 
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree
@@ -10,10 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.redaction import stripped
-from retries.context import BUDGET, LEAST_BUDGET, MOST_BUDGET, Failed, Past, retry_context
+from retries.context import (
+    BUDGET,
+    DETAILS,
+    LEARNING,
+    LEAST_BUDGET,
+    MOST_BUDGET,
+    MOST_FILES,
+    OLDER_DETAILS,
+    SUMMARY,
+    Failed,
+    Past,
+    retry_context,
+)
 from retries.prompts import prompt, task_xml
 from retries.reports import Report, tidied
 from tests.ledger.test_redaction import WHOLE
+from tests.serving import ROOT
 
 AT = datetime(2026, 1, 26, 14, 30, tzinfo=UTC)
 FILES = [{"path": "src/domain/PlannerId.ts", "status": "partially_modified", "lines_changed": 15}]
@@ -179,10 +193,16 @@ def test_the_newest_failure_is_told_at_length_and_older_ones_in_short() -> None:
     sizes = [len(each.text or "") for each in details]
     assert 700 < sizes[0] <= 800 and 3900 < sizes[1] <= 4000
     cut = int(details[1].get("truncated_chars", "0"))
-    assert cut == len("m" * 600 + "\n\n" + long) - (4000 - len("\n[…]\n"))
+    assert cut == len(long) - (4000 - len("\n[…]\n"))
     assert (details[1].text or "").endswith("line 8999")  # stripped at its ends
     assert [len(each) for each in texts(block, "*/*/error_summary")] == [500, 500]
     assert [len(each) for each in texts(block, "*/*/suggested_fix")] == [1000, 1000]
+
+
+def test_a_message_too_long_for_a_summary_is_told_where_there_is_nothing_else() -> None:
+    past = Past(failures=[failed(1, message="m" * 1500), failed(2, message="m" * 1500)])
+    block = retry_context(past, attempt=3, max_attempts=3)
+    assert [len(each) for each in texts(block, "*/*/error_details")] == [800, 1500]
 
 
 def test_at_most_50_files_and_every_learning_once() -> None:
@@ -488,9 +508,35 @@ def test_the_prompt_is_system_text_then_context_then_task() -> None:
     assert prompt(task) == task
 
 
+def test_words_keep_the_joiners_that_their_script_needs() -> None:
+    words = "می\u200cخواهم 👩\u200d💻"
+    assert f"<action>{words}</action>" in task_xml(title="", type="code", payload={"action": words})
+    past = Past(fix=words)
+    assert f"fix: {words}</instruction>" in retry_context(past, attempt=2, max_attempts=2)
+
+
 @pytest.mark.parametrize("payload", [None, {}, [], "", 0, "do it", ["a", 1], 7, {"verify": {}}])
 def test_any_payload_has_its_place(payload: Any) -> None:
     root = read(task_xml(title="", type="code", payload=payload))
     shown = {"do it": "do it", "['a', 1]": '["a", 1]', "7": "7", "[]": "[]", "0": "0"}
     texts = [each.text for each in root]
     assert texts == ([shown[str(payload)]] if str(payload) in shown else [])
+
+
+# ---- what the docs say
+
+
+def test_the_docs_show_the_form_and_the_limits_that_hold() -> None:
+    guide = (ROOT / "docs" / "retry-context.md").read_text()
+    shown = guide.partition("```xml\n")[2].partition("```")[0].partition("\n\n<task ")[0]
+    root = read(shown)
+    ours = read(GOLDEN)
+    assert [each.tag for each in root] == [each.tag for each in ours]
+    assert root[0][1].text == ours[0][1].text and root[1].text == ours[1].text
+    assert root[-1].text == ours[-1].text and [each.tag for each in root[2][0]] == PARTS
+    for number in (BUDGET, LEAST_BUDGET, MOST_BUDGET, DETAILS):
+        assert f"{number:,}" in guide
+    for name, most in (("summary", SUMMARY), ("files", MOST_FILES), ("learnings", LEARNING)):
+        assert re.search(rf"^\| {name} \| {most}\b", guide, re.MULTILINE)
+    assert f"{OLDER_DETAILS} of older ones" in guide
+    assert "Escaping stops forged structure, not persuasion." in guide

@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
 from ledger.models import Agent
 from tests.factories import make_agent, make_project
@@ -75,6 +76,37 @@ def test_a_reclaimed_report_tells_it_at_once(coder: Any, operator: Any) -> None:
     assert decision["retry_context"].startswith('<retry_context attempt="2" max_attempts="3">')
     assert decision["prompt"].startswith(decision["retry_context"] + "\n\n<task ")
     assert f"/v1/attempts/{decision['retry']['attempt']}/result" in decision["next_action"]
+
+
+def test_a_persons_fix_leads_the_guided_attempt(coder: Any, operator: Any) -> None:
+    """S1.22, S1.47, S1.48, S1.49: three failures, a fix, and attempt 4 of 4."""
+    enqueue(operator, on_exhausted="escalate")
+    for _ in range(3):
+        decision = report(coder, claim(coder)).body
+    assert decision["decision"] == "escalated"
+    path = f"/escalations/{decision['escalation']['id']}/resolve"
+    assert operator("POST", path, {"text": "fix: Trim <id> first"}).status_code == 200
+    guided = claim(coder)
+    root = ElementTree.fromstring(guided["retry_context"])
+    assert (root.get("attempt"), root.get("max_attempts")) == ("4", "4")
+    assert root[0].tag == "user_intervention"
+    assert root[0].findtext("instruction[@priority='high']") == "User provided fix: Trim <id> first"
+    assert [each.get("attempt") for each in root.findall("*/failure")] == ["1", "2", "3"]
+    assert guided["prompt"].startswith(guided["retry_context"])
+    done = coder("POST", f"/attempts/{guided['attempt']['id']}/result", {"status": "success"})
+    assert done.body["decision"] == "done"
+
+
+def test_only_what_is_tried_again_costs_further_queries(
+    coder: Any, operator: Any, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Beside the claim's own statement, which is not among those counted here."""
+    enqueue(operator)
+    with django_assert_num_queries(0):
+        first = claim(coder)
+    report(coder, first)
+    with django_assert_num_queries(3):
+        claim(coder)
 
 
 def test_it_can_be_read_before_the_attempt_begins(
