@@ -192,7 +192,7 @@ def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     return (
         Escalation.objects.filter(pk=escalation_id)
         .select_related(
-            "agent", "assignee", "project", "instruction__agent", "resent_as", "task__agent"
+            "agent", "assignee", "project", "instruction__agent", "resent_as", "task__plan"
         )
         .annotate(
             asked_again=asked_again(),

@@ -26,7 +26,7 @@ def story(escalation: Escalation) -> Story:
     waiting = dependents.waiting(task.pk) if escalation.is_open else []
     return Story(
         name=str(task),
-        plan="",
+        plan=task.plan.ref if task.plan else "",
         attempts=escalation.attempts or 0,
         limit=escalation.attempt_limit or 0,
         failed=len(failures),

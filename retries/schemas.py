@@ -37,6 +37,7 @@ from retries.states import EscalationState, Reason
 class EscalationQuery(PageQuery):
     state: Literal["", "open", "resolved", "expired", "withdrawn"] = ""
     reason: str = ""
+    plan: UUID | None = None
     assignee: str = Field("", description="the name that somebody signs in with")
 
 
@@ -199,7 +200,7 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
         "title": title(escalation),
         "message": told(escalation),
         "task": escalation.task_id,
-        "plan": None,
+        "plan": escalation.task.plan_id if escalation.task else None,
         "instruction": escalation.instruction_id,
         "agent": escalation.agent_id,
         "agent_name": escalation.agent.name,

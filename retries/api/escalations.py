@@ -29,16 +29,18 @@ class Person(Known):
 
 def visible(principal: Principal) -> EscalationQuerySet:
     rows = Escalation.objects.visible_to(principal)
-    return rows.select_related("agent", "assignee", "instruction", "task")
+    return rows.select_related("agent", "assignee", "instruction", "task__plan")
 
 
 @router.get("/escalations", auth=Known("escalations:read"), response=schemas.EscalationList)
 def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery]) -> HttpResponse:
     """List escalations, newest first."""
     query = visible(request.auth)
-    filters = {"state": asked.state, "reason": asked.reason, "assignee": asked.assignee}
-    columns = {"state": "state", "reason": "reason", "assignee": "assignee__username"}
-    query = query.filter(**{columns[name]: value for name, value in filters.items() if value})
+    filters = asked.dict(exclude={"limit", "cursor"})
+    columns = {"plan": "task__plan", "assignee": "assignee__username"}
+    query = query.filter(
+        **{columns.get(name, name): value for name, value in filters.items() if value}
+    )
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
     return answer(listed(page, map(escalation_out, page.rows)))
 
