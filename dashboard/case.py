@@ -155,8 +155,9 @@ def preview(escalation: Escalation, words: str) -> str:
     words, row = words.strip(), row_of(escalation.task_id)
     past = recall.pasts([row["id"]])[row["id"]]
     if words and escalation.reason == Reason.AGENT_QUESTION:
-        told = recall.answered(escalation.question, words)
-        return block(row, Past(failures=past.failures, fix=told, progress=past.progress), more=1)
+        asked = escalation.question
+        past = Past(failures=past.failures, fix=words, question=asked, progress=past.progress)
+        return block(row, past, more=1)
     if words:
         return recall.next_context(row, past=past, fix=words)
     past = Past(failures=past.failures, progress=past.progress)

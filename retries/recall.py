@@ -14,6 +14,7 @@ from retries.prompts import prompt, task_xml
 from retries.states import Answer, EscalationState
 
 NOTHING = Past()
+NO_WORDS = ("", "")
 FAILURE = (
     "task_id",
     "attempt__number",
@@ -41,7 +42,12 @@ def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
         failures[row["task_id"]].append(failed(row))
     fixes, progress = standing_fixes(ids), claims.last_progress(ids)
     return {
-        id: Past(failures=failures[id], fix=fixes.get(id, ""), progress=progress.get(id))
+        id: Past(
+            failures=failures[id],
+            fix=fixes.get(id, NO_WORDS)[0],
+            question=fixes.get(id, NO_WORDS)[1],
+            progress=progress.get(id),
+        )
         for id in ids
     }
 
@@ -62,8 +68,9 @@ def failed(row: Mapping[str, Any]) -> Failed:
     )
 
 
-def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """The words of a person's fix or answer, by task, where they are the last and nothing is open.
+def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, tuple[str, str]]:
+    """A person's words, by task, where they are the last and nothing is open; with the question
+    of the agent that they answer, if it asked.
 
     A question that was withdrawn changes nothing; any other one ends what was answered before.
     """
@@ -75,21 +82,10 @@ def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
         .values("task_id", "state", "action", "fix", "question")
     )
     return {
-        row["task_id"]: words_of(row)
+        row["task_id"]: (row["fix"], row["question"] if row["action"] == Answer.ANSWER else "")
         for row in latest
         if row["state"] == EscalationState.RESOLVED and row["action"] in WORDED
     }
-
-
-def words_of(row: Mapping[str, Any]) -> str:
-    """The person's words; an answer stands behind its question, which nobody may remember."""
-    if row["action"] == Answer.ANSWER:
-        return answered(row["question"], row["fix"])
-    return str(row["fix"])
-
-
-def answered(question: str, words: str) -> str:
-    return f"You asked: {question}\nThe answer: {words}"
 
 
 def next_attempt(row: Row, *, fix: str | None = None) -> tuple[int, int]:

@@ -106,7 +106,7 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, wid
         page.wait_for_load_state("networkidle")
         assert overflow(page) == 0 and axe_findings(page) == []
     page.fill("#fix", "yes")
-    expect(page.locator("#told")).to_contain_text("The answer: yes")
+    expect(page.locator("#told")).to_contain_text("User provided fix: yes")
     page.click("button:has-text('Try again')")
     expect(page.locator("[data-undo]")).to_contain_text("Another round for coder")
     assert overflow(page) == 0 and axe_findings(page) == []

@@ -310,9 +310,8 @@ def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: dat
     assert "asks: Drop the table?" in told  # in the list
     assert 'data-suggest="Drop it"' in html(page) and "high" in told
     shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Drop it"}, headers=PART))
-    assert (
-        "User provided fix: You asked: Drop the table?" in shown and "The answer: Drop it" in shown
-    )
+    assert "User provided fix: Drop it</instruction>" in shown
+    assert '<question trust="agent">Drop the table?</question>' in shown
     assert 'attempt="2" max_attempts="4"' in shown
     done = post(browser, question, "answer", fix="Drop it", headers=PART)
     assert "Its agent goes on with your answer." in words(done)

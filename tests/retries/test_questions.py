@@ -13,6 +13,7 @@ from ledger.refusals import Invalid, InvalidTransition
 from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import escalations, expiry, questions, reports, sweeps
+from retries.context import retry_context
 from retries.escalation_story import told
 from retries.escalations import AlreadyResolved, EscalationExpired, HumanRequired, Question
 from retries.models import Escalation
@@ -71,8 +72,13 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
     row = claim(agent, now=NOW + MINUTE).rows[0]
     assert row["attempt_number"] == 2
-    fix = pasts([row["id"]])[row["id"]].fix
-    assert fix == "You asked: Drop the table?\nThe answer: Yes, but keep a copy"
+    past = pasts([row["id"]])[row["id"]]
+    assert (past.fix, past.question) == ("Yes, but keep a copy", "Drop the table?")
+    block = retry_context(past, attempt=2, max_attempts=2)
+    person, _, rest = block.partition("</user_intervention>")
+    assert "User provided fix: Yes, but keep a copy</instruction>" in person
+    assert "Drop the table?" not in person  # an agent's words are no person's
+    assert '<question trust="agent">Drop the table?</question>' in rest
     assert list(audit()) == []
 
 
