@@ -22,6 +22,7 @@ from ledger.api import agents, instructions, platform, tasks
 from ledger.refusals import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from retries.api import breakers as breakers
 from retries.api import deadletters, escalations, plans, renderings
+from retries.api import questions as questions
 from retries.api import work as work
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ api = HeedAPI(
 )
 # Addresses are tried in this order: what agents ask for all the time comes first.
 api.add_router("", instructions.router)
-api.add_router("", tasks.router)  # with what `retries.api.work` adds to it
+api.add_router("", tasks.router)  # with what `work` and `questions` add to it
 api.add_router("", plans.router)
 api.add_router("", platform.router)
 api.add_router("", agents.router)  # with what `retries.api.breakers` adds to it

@@ -20,6 +20,7 @@ CLOCK: dict[str, float] = {
     "expire_leases": settings.HEED["EXPIRE_LEASES_SECONDS"],
     "breakers": settings.HEED["BREAKERS_SECONDS"],
     "plans": settings.HEED["PLANS_SECONDS"],
+    "escalations": settings.HEED["ESCALATIONS_SECONDS"],
 }
 
 app.conf.beat_schedule = {

@@ -102,7 +102,27 @@ ALSO: dict[str, set[str]] = {
     "escalations_resolve": {
         "human_required",
         "already_resolved",
+        "escalation_expired",
+        "invalid_transition",
         "version_mismatch",
+        "idempotency_key_reused",
+        "idempotency_in_progress",
+    },
+    "escalations_withdraw": {
+        "human_required",
+        "already_resolved",
+        "escalation_expired",
+        "invalid_transition",
+    },
+    "escalations_assign": {"human_required", "already_resolved", "escalation_expired"},
+    "escalations_comment": {
+        "human_required",
+        "idempotency_key_reused",
+        "idempotency_in_progress",
+    },
+    "attempts_escalate": {
+        "lease_lost",
+        "invalid_transition",
         "idempotency_key_reused",
         "idempotency_in_progress",
     },

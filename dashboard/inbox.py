@@ -11,7 +11,8 @@ from django.db.models.functions import Coalesce, Left
 
 from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project, title_of
 from ledger import journal, sql
-from ledger.models import Agent, Instruction, Project
+from ledger.journal import Kind
+from ledger.models import Agent, Event, Instruction, Project
 from retries.models import Escalation
 from retries.states import EscalationState
 
@@ -31,6 +32,11 @@ HEAVY = (
     *(f"resent_as__{name}" for name in HEAVY_OF_INSTRUCTION),
     "task__payload",
     "task__result",
+    "task__error",
+    "question",
+    "choices",
+    "response_schema",
+    "client_state",
 )
 
 
@@ -86,8 +92,14 @@ def lines(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
     return (
         rows.select_related("agent", "project", "instruction", "resent_as", "task")
         .defer(*HEAVY)
-        .annotate(start=start())
+        .annotate(start=start(), asks=Left("question", SNIPPET), asked_again=asked_again())
     )
+
+
+def asked_again() -> Subquery:
+    """After which attempt the same task needed a person again."""
+    later = Escalation.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk"))
+    return Subquery(later.order_by("id").values("attempts")[:1])
 
 
 def start() -> Coalesce:
@@ -179,14 +191,26 @@ def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     following = Escalation.objects.filter(instruction=OuterRef("resent_as"))
     return (
         Escalation.objects.filter(pk=escalation_id)
-        .select_related("agent", "project", "instruction__agent", "resent_as", "task__agent")
+        .select_related(
+            "agent", "assignee", "project", "instruction__agent", "resent_as", "task__plan"
+        )
         .annotate(
+            asked_again=asked_again(),
             waiting=CountOf(waiting.order_by().values("pk")),
             silent=Exists(silent),
             following=Subquery(following.order_by("-id").values("pk")[:1]),
         )
         .first()
     )
+
+
+REMARKS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)
+
+
+def remarks(escalation_id: UUID) -> list[Event]:
+    """What people said beside an answer, and whom they gave it to, oldest first."""
+    rows = Event.objects.filter(subject_id=escalation_id, kind__in=REMARKS)
+    return list(rows.order_by("id")[:FORMER])
 
 
 def about(instruction_id: UUID) -> Escalation | None:

@@ -33,10 +33,9 @@ def oldest_open(project: Project | None) -> list[Any]:
     rows: QuerySet[Any] = of_project(Escalation.objects.open(), project)
     return list(
         rows.select_related("agent", "project")
-        .defer("fix", "note")
+        .defer("fix", "note", "question", "choices", "response_schema", "client_state")
         .annotate(
             start=start(),
-            attempts=F("task__attempts"),
             ref=F("task__ref"),
             deliveries=F("instruction__deliveries"),
             sender=F("instruction__sent_by_name"),

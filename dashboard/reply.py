@@ -1,16 +1,18 @@
 """An answer that a person gives on the page: read from the form, given, and what came of it."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.http import HttpRequest
 
 from ledger.journal import person
-from ledger.refusals import Invalid, VersionMismatch
+from ledger.refusals import Invalid, InvalidTransition, VersionMismatch
 from retries import escalations
-from retries.escalations import AlreadyResolved, Choice, Option
+from retries.escalations import WORDED, AlreadyResolved, Choice, UndoTooLate
 from retries.models import Escalation
-from retries.states import Answer
+from retries.options import Option, options
+from retries.states import Answer, Dependents
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     """Give the answer that was posted; what came of that."""
     words = words_in(request)
     if request.POST.get("action") not in Answer.values:
-        return Reply(422, words, warning="Choose one of the four answers. Nothing was done.")
+        return Reply(422, words, warning="Choose one of the answers. Nothing was done.")
     action, actor = Answer(request.POST["action"]), person(request.user)
     question = asked_first(escalation, action)
     if question and "confirmed" not in request.POST:
@@ -47,11 +49,12 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     try:
         escalations.answer(
             escalation.pk,
-            Choice(action, fix=words if action == Answer.FIX else ""),
+            choice(request, action, words),
             among=Escalation.objects.all(),
             actor=actor,
             channel="page",
             version=version_of(request),
+            undo_for=timedelta(seconds=settings.HEED["UNDO_SECONDS"]),
             now=now,
             request_id=request.id,  # type: ignore[attr-defined]
         )
@@ -61,9 +64,34 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
         return Reply(409, words, is_late=True, is_own=is_own)
     except VersionMismatch:
         return Reply(412, words, warning="It has changed since you opened it. Nothing was done.")
+    except InvalidTransition as refusal:
+        return Reply(409, words, warning=f"{refusal.detail} Nothing was done.")
     except Invalid as refusal:
         return Reply(422, words, mistake=refusal.detail)
-    return Reply(words="" if action == Answer.FIX else words, is_done=True)
+    return Reply(words="" if action in WORDED else words, is_done=True)
+
+
+def choice(request: HttpRequest, action: Answer, words: str) -> Choice:
+    """The answer as it was posted; the dependents of a task that is skipped go on by default."""
+    wanted = request.POST.get("dependents", "") if action == Answer.SKIP else ""
+    return Choice(
+        action, fix=words if action in WORDED else "", dependents=wanted or Dependents.CONTINUE
+    )
+
+
+def take_back(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
+    """Undo the answer; its words stand in the form again."""
+    try:
+        escalations.undo(
+            escalation.pk,
+            among=Escalation.objects.all(),
+            actor=person(request.user),
+            now=now,
+            request_id=request.id,  # type: ignore[attr-defined]
+        )
+    except UndoTooLate:
+        return Reply(409, warning="Too late: it has gone on. The answer stands.")
+    return Reply(words=escalation.fix, warning="Taken back. It waits for your answer again.")
 
 
 def words_in(request: HttpRequest) -> str:
@@ -75,8 +103,8 @@ def asked_first(escalation: Escalation, action: Answer) -> Option | None:
     """The option, where a person is asked again before it is done."""
     if not escalation.is_open:
         return None
-    options = {option.name: option for option in escalations.options(escalation)}
-    return options[action] if options[action].confirm else None
+    found = {option.name: option for option in options(escalation)}
+    return found[action] if action in found and found[action].confirm else None
 
 
 def version_of(request: HttpRequest) -> int:

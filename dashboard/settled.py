@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from dashboard.words import counted
-from ledger.models import Instruction
+from ledger.models import Instruction, Task
 from ledger.states import InstructionState, TaskState
 from retries.models import Escalation
-from retries.states import Answer
+from retries.states import Answer, EscalationState, OnExpiry
 
 State = InstructionState
 
@@ -22,12 +22,13 @@ class Verdict:
     tone: str = ""
 
 
-SENT_AGAIN = (Answer.FIX, Answer.RETRY)
+GOES_ON = (Answer.FIX, Answer.RETRY, Answer.ANSWER)
 ICONS = {
     Answer.FIX: "pen",
     Answer.RETRY: "s-retry",
     Answer.SKIP: "s-skipped",
     Answer.ABORT: "s-aborted",
+    Answer.ANSWER: "pen",
 }
 CAME = {
     State.QUEUED: "It waits to be delivered",
@@ -38,38 +39,41 @@ CAME = {
 }
 TONES = {State.ACKNOWLEDGED: "green", State.FAILED: "red"}
 DID_TO_TASK = {
+    Answer.ANSWER: "answered",
     Answer.FIX: "sent a fix",
     Answer.RETRY: "granted another round",
     Answer.SKIP: "skipped it",
     Answer.ABORT: "aborted it",
 }
+# what the next attempt did, by the state of its task; told for what goes on alone
 CAME_OF_TASK = {
     TaskState.QUEUED: "It waits for its agent",
-    TaskState.RETRY: "It waits for its agent",
-    TaskState.RUNNING: "It runs",
-    TaskState.BLOCKED: "Blocked again",
-    TaskState.ESCALATED: "Needs a person again",
-    TaskState.DONE: "Done",
-    TaskState.FAILED: "Failed",
+    TaskState.RETRY: "It waits for attempt {next} of {limit}",
+    TaskState.RUNNING: "It runs, attempt {number} of {limit}",
+    TaskState.BLOCKED: "It is blocked",
+    TaskState.DONE: "Done on attempt {number}",
+    TaskState.FAILED: "Failed for good on attempt {number}",
+    TaskState.SKIPPED: "Skipped since",
+    TaskState.ABORTED: "Aborted since",
 }
-TONES_OF_TASK = {TaskState.DONE: "green", TaskState.ESCALATED: "red", TaskState.FAILED: "red"}
+TONES_OF_TASK = {TaskState.DONE: "green", TaskState.FAILED: "red"}
 DONE_TO_TASK = {
-    Answer.FIX: "It is queued for one more attempt, with your words.",
-    Answer.RETRY: "It is queued for another round of attempts.",
-    Answer.SKIP: "Skipped. What depends on it goes on.",
+    Answer.FIX: "It gets one more attempt, with your words.",
+    Answer.RETRY: "It gets another round of attempts.",
+    Answer.SKIP: "Skipped.",
     Answer.ABORT: "Aborted. It does not run again.",
+    Answer.ANSWER: "Its agent goes on with your answer.",
 }
 
 
 def verdict(escalation: Escalation) -> Verdict:
     """The answer to a closed one."""
     if escalation.action is None:
-        return Verdict("Nobody", f"answered: it is {escalation.state}", "info")
+        return unanswered(escalation)
     action, sent = Answer(escalation.action), escalation.resent_as
     who = escalation.answered_by_name or escalation.answered_by_type
     if escalation.task:
-        state = TaskState(escalation.task.state)
-        said, tone = CAME_OF_TASK.get(state, ""), TONES_OF_TASK.get(state, "")
+        said, tone = came_of_task(escalation, escalation.task, action)
         return Verdict(who, DID_TO_TASK[action], ICONS[action], said, tone)
     return Verdict(
         who=who,
@@ -78,6 +82,41 @@ def verdict(escalation: Escalation) -> Verdict:
         came=came(sent) if sent else "",
         tone=TONES.get(State(sent.state), "") if sent else "",
     )
+
+
+def unanswered(escalation: Escalation) -> Verdict:
+    """One that was closed without an answer."""
+    match escalation.state:
+        case EscalationState.EXPIRED:
+            then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
+            return Verdict("Nobody", f"answered in time{then}", "clock", tone="red")
+        case EscalationState.WITHDRAWN if escalation.question:
+            return Verdict(escalation.agent.name, "needs no answer any more", "s-aborted")
+    return Verdict("Nobody", "had to answer: its task ended otherwise", "s-aborted")
+
+
+EXPIRED = {
+    OnExpiry.RETRY: ", so it went on",
+    OnExpiry.SKIP: ", so it was skipped",
+    OnExpiry.ABORT: ", so it was stopped",
+    OnExpiry.FAIL: ", so it was given up",
+}
+
+
+def came_of_task(escalation: Escalation, task: Task, action: Answer) -> tuple[str, str]:
+    """What the attempts after the answer did, and its tone; nothing where none was to come.
+
+    `asked_again` is the number of the attempt after which it needed a person again.
+    """
+    if action not in GOES_ON:
+        return "", ""
+    again = getattr(escalation, "asked_again", None)
+    if again is not None:
+        return f"Needed a person again after attempt {again}", "red"
+    state = TaskState(task.state)
+    said = CAME_OF_TASK.get(state, "")
+    numbers = {"number": task.attempts, "next": task.attempts + 1, "limit": task.attempt_limit}
+    return said.format(**numbers), TONES_OF_TASK.get(state, "")
 
 
 def did(action: Answer, cancelled: int | None) -> str:
@@ -90,6 +129,8 @@ def did(action: Answer, cancelled: int | None) -> str:
             return "left it"
         case Answer.ABORT:
             return f"withdrew {counted(cancelled or 0, 'instruction')}"
+        case Answer.ANSWER:
+            return "answered"
 
 
 def came(sent: Instruction) -> str:

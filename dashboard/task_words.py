@@ -22,10 +22,14 @@ REASONS = {
     "impossible": "its agent says that it is impossible",
     "needs_confirmation": "nobody knows whether it was done",
     "releases_exhausted": "it was put back too often",
+    "agent_question": "its agent asks a question",
+    "expired": "nobody answered in time",
 }
 ANSWERS = {
     "retry": "answered: try again",
     "fix": "answered with other words",
+    "answer": "answered its question",
+    "fail": "had it given up, because nobody answered in time",
     "skip": "answered: go on without it",
     "abort": "answered: stop it",
 }
@@ -66,6 +70,8 @@ def why(event: Event, *, agent: str) -> str:
             return f"{who} hurried its retry" if data.get("by_hand") else "Its retry has come due"
         case Kind.TASK_RELEASED:
             return f"{agent} put it back{attempt}"
+        case Kind.TASK_UNBLOCKED if data.get("without"):
+            return "It goes on without what it needs, which may fail"
         case Kind.TASK_UNBLOCKED:
             return "Nothing stands in its way any more"
         case Kind.TASK_BLOCKED | Kind.TASK_ESCALATED:
@@ -77,6 +83,10 @@ def why(event: Event, *, agent: str) -> str:
         case Kind.TASK_FAILED:
             reason = reason_of(data)
             return f"{what_failed(data)}; given up{f', {reason}' if reason else ''}"
+        case Kind.TASK_ANSWER_UNDONE:
+            return f"{who} took the answer back"
+        case Kind.TASK_SKIPPED if data.get("because"):
+            return f"{who} goes on without it and what it needs"
         case Kind.TASK_SKIPPED:
             return f"{who} goes on without it"
         case Kind.TASK_ABORTED:

@@ -117,6 +117,7 @@ TASKS = {
 }
 BY_ACTOR = {
     Kind.TASK_REQUEUED: ("s-queued", "queued", " again"),
+    Kind.TASK_ANSWER_UNDONE: ("undo", "took back an answer about", ""),
     Kind.TASK_CHANGED: ("pen", "changed", ""),
     Kind.TASK_SKIPPED: ("s-skipped", "skipped", ""),
     Kind.TASK_ABORTED: ("s-aborted", "stopped", ""),
@@ -216,6 +217,15 @@ def of(agent: str, data: dict[str, Any]) -> str:
     return f"{owner}, {data['prefix']}…" if data.get("prefix") else owner
 
 
+# what became of a task whose question nobody answered in time
+EXPIRED = {
+    "retry": "it is queued again",
+    "skip": "it was skipped",
+    "abort": "it was stopped",
+    "fail": "it was given up",
+}
+
+
 def told_of_question(event: Event, about: About) -> Told:
     actor, agent, data = who_of(event), about.agent, event.data
     match event.kind:
@@ -226,6 +236,25 @@ def told_of_question(event: Event, about: About) -> Told:
             tail = f": {reason}" if reason else ""
             note = f" · needs a person{tail}"
             return Told("s-escalated", agent, "needs a person for", "red", about.quote, tail, note)
+        case Kind.ESCALATION_REOPENED:
+            note = " · answer taken back, needs a person again"
+            return Told("undo", actor, "took back the answer about", "", about.quote, "", note)
+        case Kind.ESCALATION_EXPIRED:
+            then = f": {EXPIRED.get(str(data.get('on_expiry')), '')}"
+            note = f" · nobody answered in time{then}"
+            return Told(
+                "clock", agent, "got no answer in time about", "red", about.quote, then, note
+            )
+        case Kind.ESCALATION_REMINDED:
+            note = " · still needs a person"
+            return Told("clock", agent, "still needs a person for", "amber", about.quote, "", note)
+        case Kind.ESCALATION_ASSIGNED:
+            to = str(data.get("user") or "nobody")
+            note = f" · {to} takes care of it"
+            return Told("person", actor, f"gave {to} the care of", "", about.quote, "", note)
+        case Kind.ESCALATION_COMMENTED:
+            said = " ".join(str(data.get("text") or "").split())[:QUOTE]
+            return Told("pen", actor, "remarked on", "", about.quote, f": {said}", f" · {said}")
         case Kind.ESCALATION_WITHDRAWN:
             note = " · needs no answer any more"
             return Told(

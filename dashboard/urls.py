@@ -61,6 +61,14 @@ urlpatterns = [
     path("escalations/", escalations.index, name="escalations"),
     path("escalations/<uuid:escalation_id>/", escalations.detail, name="escalation"),
     path("escalations/<uuid:escalation_id>/answer/", escalations.answer, name="escalation_answer"),
+    path("escalations/<uuid:escalation_id>/undo/", escalations.undo, name="escalation_undo"),
+    path("escalations/<uuid:escalation_id>/remark/", escalations.remark, name="escalation_remark"),
+    path("escalations/<uuid:escalation_id>/care/", escalations.care, name="escalation_care"),
+    path(
+        "escalations/<uuid:escalation_id>/preview/",
+        escalations.preview,
+        name="escalation_preview",
+    ),
     # behind every page of a plan, whatever that is called
     path("plans/<uuid:plan_id>/<slug:verb>/", plan_verbs.act, name="plan_act"),
 ]

@@ -75,7 +75,8 @@ CHECKS: dict[str, tuple[str, str]] = {
             where d.task_id = t.id and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
                 and not exists (select from ledger_deadletter l
                     where l.task_id = n.id and l.closed_as = 'dismissed')
-        ) n where t.state not in ({OVER}) and t.unmet > n.counted""",
+        ) n where t.state not in ({OVER}) and t.unmet > n.counted
+            and t.blocked_reason is distinct from 'dependency_skipped'""",
     ),
     "needed": (
         "needed_by is {needed_by}, {counted} tasks need it",

@@ -25,14 +25,18 @@ class UnknownDependency(Refusal):
     hint = "Enqueue what is needed first, in the same project."
 
 
-def freeing(source: str) -> str:
-    """The CTEs by which what depends on the tasks `m` of a CTE goes on, `freed` among them."""
+def freeing(source: str, *, data: str = "'{}'::jsonb") -> str:
+    """The CTEs by which what depends on the tasks `m` of a CTE goes on, `freed` among them.
+
+    `data` is SQL: what the journal tells of each `m` that is freed, beside the need that was met.
+    """
     told = journal.insert(
         "freed",
         kind=f"'{Kind.TASK_UNBLOCKED}'",
         subject="task",
         data="jsonb_strip_nulls(jsonb_build_object("
-        f"'reason', '{BlockedReason.DEPENDENCY}', 'need', m.need))",
+        f"'reason', '{BlockedReason.DEPENDENCY}', 'need', m.need)) "
+        f"|| {data}",
     )
     return f"""met as ({needs_met(source)}),
     freed as (select * from met

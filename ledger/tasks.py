@@ -395,16 +395,17 @@ def row_of(task_id: UUID) -> Row:
     return rows[0]
 
 
-LINEAGE = """with recursive line as (
-    select id, carries_id from ledger_task where id = %(id)s
+LINEAGES = """with recursive line as (
+    select id as task_id, id, carries_id from ledger_task where id = any(%(ids)s)
     union all
-    select t.id, t.carries_id from line join ledger_task t on t.id = line.carries_id
-) select id from line"""
+    select line.task_id, t.id, t.carries_id from line join ledger_task t on t.id = line.carries_id
+) select id, task_id from line"""
 
 
-def lineage(task_id: UUID) -> list[UUID]:
-    """The task, and the rows of earlier runs whose attempts and failures go on in it."""
-    return [row["id"] for row in sql.run(LINEAGE, id=task_id)]
+def lineages(task_ids: Iterable[UUID]) -> dict[UUID, UUID]:
+    """These tasks, and the rows of earlier runs whose attempts and failures go on in them: each
+    with the task that it belongs to now."""
+    return {row["id"]: row["task_id"] for row in sql.run(LINEAGES, ids=list(task_ids))}
 
 
 def refused(row: Row, to: TaskState, who: Who) -> InvalidTransition:

@@ -13,15 +13,29 @@ from ledger.journal import person
 from ledger.models import Breaker, DeadLetter, Plan, Task
 from ledger.refusals import Refusal
 from retries import breaker, deadletters, escalations, patterns, plans, tasks
+from retries.escalation_story import told
 from retries.escalations import FIX_LENGTH, Choice
 from retries.models import Escalation, FailurePattern
-from retries.states import Answer
+from retries.states import Answer, Dependents
 
 
-class AnswerForm(ActionForm):
+class DependentsForm(ActionForm):
+    """What becomes of what depends on a task that one goes on without."""
+
+    dependents = forms.ChoiceField(
+        required=False, choices=Dependents.choices, label="What depends on skipped ones"
+    )
+
+
+class AnswerForm(DependentsForm):
     """The words of a fix, beside the list of actions."""
 
     fix = forms.CharField(required=False, max_length=FIX_LENGTH, label="Words for 'fix'")
+
+
+def dependents_in(request: HttpRequest) -> str:
+    wanted = request.POST.get("dependents", "")
+    return wanted if wanted in Dependents.values else Dependents.CONTINUE
 
 
 @admin.register(Escalation)
@@ -37,10 +51,15 @@ class EscalationAdmin(ReadOnly):
     )
     list_filter = ("state", "reason", "action", "project")
     list_select_related = ("agent",)
+    readonly_fields = ("message",)
     search_fields = ("agent__name", "answered_by_name")
     ordering = ("-id",)
     action_form = AnswerForm
     actions = ("fix", "retry", "skip", "abort")
+
+    @admin.display(description="Message")
+    def message(self, escalation: Escalation) -> str:
+        return told(escalation)
 
     @admin.action(description="Fix: send the words beside instead")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
@@ -52,7 +71,7 @@ class EscalationAdmin(ReadOnly):
 
     @admin.action(description="Skip: leave it given up")
     def skip(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(request, chosen, Choice(Answer.SKIP))
+        self.answer(request, chosen, Choice(Answer.SKIP, dependents=dependents_in(request)))
 
     @admin.action(description="Abort: withdraw all that waits for the agent")
     def abort(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
@@ -83,6 +102,7 @@ class TaskAdmin(ReadOnly):
     list_select_related = ("agent",)
     search_fields = ("agent__name", "title", "type")
     ordering = ("-id",)
+    action_form = DependentsForm
     actions = ("retry_now", "skip", "abort")
 
     @admin.action(description="Retry now: wait no longer")
@@ -92,7 +112,11 @@ class TaskAdmin(ReadOnly):
 
     @admin.action(description="Skip: go on without")
     def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = tasks.skip(chosen.values_list("pk", flat=True), actor=person(request.user))
+        changed = tasks.skip(
+            chosen.values_list("pk", flat=True),
+            dependents=dependents_in(request),
+            actor=person(request.user),
+        )
         self.told(request, len(changed), "skipped")
 
     @admin.action(description="Abort")
@@ -137,6 +161,7 @@ class DeadLetterAdmin(ReadOnly):
     list_select_related = ("agent",)
     search_fields = ("agent__name", "type", "error")
     ordering = ("-id",)
+    action_form = DependentsForm
     actions = ("replay", "dismiss")
 
     @admin.action(description="Replay: a new task in its place")
@@ -145,10 +170,15 @@ class DeadLetterAdmin(ReadOnly):
         done = deadletters.replay(ids, among=DeadLetter.objects.all(), actor=person(request.user))
         self.told(request, len(done), "replayed")
 
-    @admin.action(description="Dismiss: what depends on it goes on")
+    @admin.action(description="Dismiss: do not try again")
     def dismiss(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
-        done = deadletters.dismiss(ids, among=DeadLetter.objects.all(), actor=person(request.user))
+        done = deadletters.dismiss(
+            ids,
+            among=DeadLetter.objects.all(),
+            dependents=dependents_in(request),
+            actor=person(request.user),
+        )
         self.told(request, len(done), "dismissed")
 
 

@@ -46,7 +46,19 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
     asked = []
     for row in rows:
         escalations.open_for_task(
-            row, Reason.AGENT_QUESTION, actor=actor, now=now, request_id=request_id
+            row,
+            Reason.AGENT_QUESTION,
+            question=question_of(row),
+            actor=actor,
+            now=now,
+            request_id=request_id,
         )
         asked.append(row["id"])
     return asked
+
+
+def question_of(task: Row) -> escalations.Question:
+    """What a checkpoint asks: its question or its action, and the answers that its plan offers."""
+    payload = task["payload"] if isinstance(task["payload"], dict) else {}
+    text = payload.get("question") or payload.get("action") or task["title"]
+    return escalations.Question(text=str(text), choices=payload.get("options", []))

@@ -63,10 +63,12 @@ class Failed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What is known of a task's attempts: every failure, the oldest first; the words of a person
-    where a fix of theirs stands; and what the attempt before said last of its progress."""
+    where a fix of theirs stands, and the agent's question that they answer; and what the attempt
+    before said last of its progress."""
 
     failures: Sequence[Failed] = ()
     fix: str = ""
+    question: str = ""
     progress: Any = None
 
 
@@ -78,7 +80,7 @@ def retry_context(past: Past, *, attempt: int, max_attempts: int, budget: int = 
     """
     if attempt < 2:
         return ""
-    before, after = frame(past.fix, attempt=attempt, max_attempts=max_attempts)
+    before, after = frame(past.fix, past.question, attempt=attempt, max_attempts=max_attempts)
     room = budget - len(before) - len(after) - len(listed(""))
     lines = learnings(past.failures)
     for progress, share in ((progressed(past.progress), 0.5), ("", 0.5), ("", 0.0)):
@@ -90,7 +92,7 @@ def retry_context(past: Past, *, attempt: int, max_attempts: int, budget: int = 
     return before + listed(omitted(len(past.failures))) + learned(lines, 0) + after
 
 
-def frame(fix: str, *, attempt: int, max_attempts: int) -> tuple[str, str]:
+def frame(fix: str, question: str, *, attempt: int, max_attempts: int) -> tuple[str, str]:
     """What stands before the failures and at the end, whatever there is to tell."""
     before = f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n'
     if said := words(fix):
@@ -101,6 +103,8 @@ def frame(fix: str, *, attempt: int, max_attempts: int) -> tuple[str, str]:
             f"    <context>{AUTHORITY}</context>\n"
             "  </user_intervention>\n"
         )
+        if asked := words(question):  # the agent's own words: output of programs can steer them
+            before += element("question", asked, GUESS, trust="agent")[4:]
     advice = ADVICE.format(attempt=attempt, max_attempts=max_attempts)
     after = f"  <instruction>{advice}</instruction>\n</retry_context>"
     return before + f"  <reading_rules>{RULES}</reading_rules>\n", after

@@ -7,14 +7,14 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, needs
+from ledger import journal
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
-from ledger.states import BlockedReason
 from ledger.tasks import Backoff, Spec, enqueue_many
-from ledger.tokens import Known
-from retries import checkpoints
+from retries import checkpoints, escalations
+from retries.dependents import settle
+from retries.states import Dependents
 
 NOTE_LENGTH = 2000
 
@@ -87,7 +87,7 @@ def dismiss(
     ids: Iterable[UUID],
     *,
     among: DeadLetterQuerySet,
-    dependents: str = "continue",
+    dependents: str = Dependents.CONTINUE,
     note: str = "",
     actor: Actor,
     now: datetime | None = None,
@@ -95,7 +95,8 @@ def dismiss(
 ) -> list[DeadLetter]:
     """Close these without trying again; those that were still open.
 
-    What depends on their tasks goes on as if they were done, or stays blocked (`block`).
+    What depends on their tasks goes on as if they were done (`continue`), stays blocked (`block`)
+    or is skipped (`skip`).
     """
     now = now or timezone.now()
     found = locked(ids, among)
@@ -103,12 +104,9 @@ def dismiss(
         shut(letter, "dismissed", actor=actor, now=now, note=note[:NOTE_LENGTH])
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
     tasks = [letter.task_id for letter in found]
-    if dependents == "continue":
-        needs.meet(tasks, caller=Known(actor, request_id=request_id), now=now)
-        checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
-    else:
-        waiting = Task.objects.filter(needs__need__in=tasks, blocked_reason="dependency")
-        waiting.update(blocked_reason=BlockedReason.DEPENDENCY_SKIPPED, updated_at=now)
+    gone = settle(tasks, dependents, actor=actor, now=now, request_id=request_id)
+    escalations.withdraw(gone, actor=actor, now=now)
+    checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     return found
 
 

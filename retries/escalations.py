@@ -1,31 +1,43 @@
 """Questions to people: opened where machines give up, answered once, in the browser or by token."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
-from psycopg.types.json import Jsonb
 
-from ledger import instructions, journal, sql
-from ledger.instructions import Expect, check_content
+from ledger import instructions, journal, needs
+from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
-from ledger.models import Instruction
-from ledger.moves import needs_met, task_to
-from ledger.refusals import Invalid, NotFound, Refusal, VersionMismatch
+from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
-from ledger.states import TaskState
 from ledger.tokens import Known
+from retries import task_answers
 from retries.models import Escalation, EscalationQuerySet
-from retries.states import Answer, EscalationState, Reason
+from retries.states import Answer, Dependents, EscalationState, Reason
 
 State = EscalationState
 
 FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
+# the answers that are words, as they begin a sentence
+WORDED = {Answer.FIX: "A fix", Answer.ANSWER: "An answer"}
+SAY = "say what the agent should do"
+UNANSWERED: dict[str, Any] = {
+    "action": None,
+    "fix": "",
+    "note": "",
+    "answered_by_type": "",
+    "answered_by_id": "",
+    "answered_by_name": "",
+    "channel": "",
+}
 LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)", re.S)
 
 
@@ -43,24 +55,53 @@ class HumanRequired(Refusal):
     hint = "An operator answers in the browser, or with an operator's token."
 
 
+class EscalationExpired(Refusal):
+    """Nobody answered in time"""
+
+    code = "escalation_expired"
+    hint = "What its asker wanted then was done; the task's history has it."
+
+
+class UndoTooLate(InvalidTransition):
+    """It cannot move there from where it is"""
+
+    hint = "Only a retry or a fix given on the page can be taken back, for a few seconds."
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer as it is given: what to do, and the words that go with it."""
+    """An answer as it is given: what to do, the words that go with it, and what becomes of the
+    dependents of a task that is skipped."""
 
     action: Answer
     fix: str = ""
     note: str = ""
+    dependents: str = Dependents.CONTINUE
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An answer as it is offered."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What an agent wants to know of a person."""
 
-    name: Answer
-    title: str
-    description: str
-    requires_text: bool = False
-    confirm: bool = False
+    text: str
+    choices: list[dict[str, str]]
+    response_schema: dict[str, Any] | None = None
+    severity: str = "normal"
+    client_state: Any = None
+    expires_at: datetime | None = None
+    on_expiry: str | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {
+            "question": self.text,
+            "choices": self.choices,
+            "response_schema": self.response_schema,
+            "severity": self.severity,
+            "client_state": self.client_state,
+            "expires_at": self.expires_at,
+            "on_expiry": self.on_expiry,
+        }
 
 
 def opened_from(source: str) -> str:
@@ -68,10 +109,12 @@ def opened_from(source: str) -> str:
 
     Only for those sent with on_failed 'escalate'; the caller is the CTE `caller`.
     """
+    wait = settings.HEED["ESCALATION_REMIND_SECONDS"]
+    notify = f"%(now)s + interval '{wait} seconds'" if wait else "null"
     return f"""insert into retries_escalation (project_id, agent_id, instruction_id, state, reason,
-        raised_by_type, raised_by_name, opened_at, updated_at)
+        raised_by_type, raised_by_name, opened_at, updated_at, notify_again_at)
     select m.project_id, m.agent_id, m.id, '{State.OPEN}', '{Reason.INSTRUCTION_IGNORED}',
-        c.actor_type, c.actor_name, %(now)s, %(now)s
+        c.actor_type, c.actor_name, %(now)s, %(now)s, {notify}
     from {source} m, caller c where m.on_failed = 'escalate'
     returning id, project_id, agent_id, instruction_id, reason, state"""
 
@@ -86,8 +129,19 @@ def opening_journalled(source: str) -> str:
     )
 
 
+def first_reminder(now: datetime) -> datetime | None:
+    wait: int = settings.HEED["ESCALATION_REMIND_SECONDS"]
+    return now + timedelta(seconds=wait) if wait else None
+
+
 def open_for_task(
-    task: Row, reason: str, *, actor: Actor, now: datetime, request_id: str
+    task: Row,
+    reason: str,
+    *,
+    question: Question | None = None,
+    actor: Actor,
+    now: datetime,
+    request_id: str,
 ) -> Escalation:
     """Ask a person about a task that was just escalated or reported blocked."""
     opened = Escalation.objects.create(
@@ -98,8 +152,13 @@ def open_for_task(
         reason=reason,
         raised_by_type=actor.type,
         raised_by_name=actor.name,
+        attempts=task["attempts"],
+        attempt_limit=task["attempt_limit"],
+        retry_count=task["retry_count"],
+        notify_again_at=first_reminder(now),
         opened_at=now,
         updated_at=now,
+        **(question.columns if question else {}),
     )
     journal.record(
         Kind.ESCALATION_OPENED,
@@ -116,87 +175,72 @@ def open_for_task(
     return opened
 
 
-def withdraw(task_ids: list[UUID], *, actor: Actor, now: datetime) -> None:
+def withdraw(task_ids: Iterable[UUID], *, actor: Actor, now: datetime) -> None:
     """Close the questions about tasks that need no answer any more."""
-    found = Escalation.objects.open().filter(task_id__in=task_ids).select_for_update()
+    found = Escalation.objects.open().filter(task_id__in=list(task_ids)).select_for_update()
     for escalation in found.order_by("id"):
-        Escalation.objects.filter(pk=escalation.pk).update(
-            state=State.WITHDRAWN, closed_at=now, updated_at=now, version=escalation.version + 1
-        )
-        journal.record(
-            Kind.ESCALATION_WITHDRAWN,
-            subject_type="escalation",
-            subject_id=escalation.id,
-            project_id=escalation.project_id,
-            agent_id=escalation.agent_id,
-            from_state=State.OPEN,
-            to_state=State.WITHDRAWN,
-            actor=actor,
-            now=now,
-            data={"task": str(escalation.task_id)},
-        )
+        close(escalation, State.WITHDRAWN, actor=actor, now=now)
 
 
-def options(escalation: Escalation) -> list[Option]:
-    """What a person can answer, in the order of the buttons."""
-    if escalation.task:
-        return task_options(escalation)
-    agent = escalation.agent.name
-    waiting = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
-    one = waiting == 1
-    withdraws = f"{waiting} instruction{'' if one else 's'} for {agent}"
-    return [
-        Option(
-            Answer.FIX,
-            "Send with other words",
-            f"{agent} gets your words first of all, and is chased until it answers.",
-            requires_text=True,
-        ),
-        Option(
-            Answer.RETRY, "Send again", "The same words once more, first of all, from the start."
-        ),
-        Option(Answer.SKIP, "Leave it", "It stays given up; nothing is sent.", confirm=True),
-        Option(
-            Answer.ABORT,
-            "Withdraw all that waits",
-            f"Cancels the {withdraws} that wait{'s' if one else ''} for an answer."
-            if waiting
-            else "Nothing waits now.",
-            confirm=True,
-        ),
-    ]
+CLOSED = {
+    State.WITHDRAWN: Kind.ESCALATION_WITHDRAWN,
+    State.EXPIRED: Kind.ESCALATION_EXPIRED,
+    State.RESOLVED: Kind.ESCALATION_RESOLVED,
+}
 
 
-def task_options(escalation: Escalation) -> list[Option]:
-    task, agent = escalation.task, escalation.agent.name
-    assert task is not None
-    more = task.max_attempts
-    waiting = task.dependents.count()
-    one = waiting == 1
-    depends = f"{waiting} task{'' if one else 's'} depend{'s' if one else ''} on it and"
-    return [
-        Option(
-            Answer.FIX,
-            "Fix with an instruction",
-            f"{agent} gets one more attempt and is told your words first.",
-            requires_text=True,
-        ),
-        Option(
-            Answer.RETRY, "Try again", f"{more} more attempt{'' if more == 1 else 's'}, from now."
-        ),
-        Option(
-            Answer.SKIP,
-            "Skip",
-            f"{depends} may fail without it." if waiting else "Nothing depends on it.",
-            confirm=True,
-        ),
-        Option(
-            Answer.ABORT,
-            "Abort",
-            f"{depends} will never run." if waiting else "It ends here.",
-            confirm=True,
-        ),
-    ]
+def close(
+    escalation: Escalation,
+    to: EscalationState,
+    *,
+    actor: Actor,
+    now: datetime,
+    request_id: str = "",
+    data: dict[str, Any] | None = None,
+    **columns: Any,
+) -> None:
+    """Close an open one, which the caller has locked, and journal it."""
+    Escalation.objects.filter(pk=escalation.pk).update(
+        state=to, closed_at=now, updated_at=now, version=escalation.version + 1, **columns
+    )
+    tell(
+        escalation,
+        CLOSED[to],
+        from_state=State.OPEN,
+        to_state=to,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data=data,
+    )
+
+
+def tell(
+    escalation: Escalation,
+    kind: Kind,
+    *,
+    from_state: str | None = None,
+    to_state: str | None = None,
+    actor: Actor,
+    now: datetime,
+    request_id: str = "",
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Journal what happened to an escalation, with the task it is about."""
+    about = {"task": str(escalation.task_id)} if escalation.task_id else {}
+    journal.record(
+        kind,
+        subject_type="escalation",
+        subject_id=escalation.id,
+        project_id=escalation.project_id,
+        agent_id=escalation.agent_id,
+        from_state=from_state,
+        to_state=to_state,
+        actor=actor,
+        now=now,
+        data=about | (data or {}),
+        request_id=request_id,
+    )
 
 
 def parse(text: str) -> Choice:
@@ -211,17 +255,34 @@ def parse(text: str) -> Choice:
 
 def check(choice: Choice) -> Choice:
     """The choice itself; raises Invalid where its words are missing, too long or unfit."""
-    if choice.action == Answer.FIX:
+    if choice.action in WORDED:
         if not choice.fix.strip():
-            raise Invalid("/instruction", "A fix needs words: say what the agent should do.")
-        if len(choice.fix) > FIX_LENGTH:
-            raise Invalid("/instruction", f"A fix has at most {FIX_LENGTH} characters.")
-        check_content(choice.fix)
+            raise Invalid("/instruction", f"{WORDED[choice.action]} needs words: {SAY}.")
+        if len(choice.fix.strip()) > FIX_LENGTH:
+            raise Invalid(
+                "/instruction", f"{WORDED[choice.action]} has at most {FIX_LENGTH} characters."
+            )
+        check_words(choice.fix, "/instruction")
     elif choice.fix.strip():
         raise Invalid("/instruction", f"Only 'fix' takes an instruction, not '{choice.action}'.")
     if len(choice.note) > NOTE_LENGTH:
         raise Invalid("/note", f"A note has at most {NOTE_LENGTH} characters.")
+    if choice.dependents not in Dependents.values:
+        raise Invalid("/dependents", "dependents is 'continue', 'block' or 'skip'.")
+    if choice.action != Answer.SKIP and choice.dependents != Dependents.CONTINUE:
+        raise Invalid(
+            "/dependents", f"Only 'skip' says what becomes of them, not '{choice.action}'."
+        )
     return choice
+
+
+def check_words(text: str, pointer: str) -> None:
+    if found := CONTROL.search(text):
+        raise Invalid(
+            pointer,
+            f"It has the control character U+{ord(found[0]):04X} at {found.start()}; "
+            "only tab and newline are allowed.",
+        )
 
 
 @transaction.atomic
@@ -233,71 +294,87 @@ def answer(
     actor: Actor,
     channel: str,
     version: int | None = None,
+    undo_for: timedelta = timedelta(),
     now: datetime | None = None,
     request_id: str = "",
 ) -> Escalation:
     """Settle an escalation: the one verb behind page, API and admin.
 
-    `among` are the escalations that the actor may see. Raises NotFound, AlreadyResolved with the
-    first answer, VersionMismatch where the actor has read another version, and Invalid.
+    `among` are the escalations that the actor may see. A retry or fix of a task waits `undo_for`
+    before it is queued, and can be taken back so long. Raises NotFound, AlreadyResolved with the
+    first answer, EscalationExpired, VersionMismatch where the actor has read another version, and
+    Invalid.
     """
     now, choice = now or timezone.now(), check(choice)
+    escalation = locked(escalation_id, among)
+    must_be_open(escalation)
+    if version is not None and version != escalation.version:
+        raise VersionMismatch(
+            f"You have read version {version}; it is at {escalation.version} now.",
+            current=escalation.version,
+        )
+    if choice.action == Answer.ANSWER and escalation.reason != Reason.AGENT_QUESTION:
+        raise Invalid("/action", "Nothing was asked: answer 'retry', 'fix', 'skip' or 'abort'.")
+    done = act(escalation, choice, undo_for=undo_for, actor=actor, now=now, request_id=request_id)
+    words = choice.fix.strip()
+    close(
+        escalation,
+        State.RESOLVED,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data={"action": choice.action, "channel": channel}
+        | ({"words": words} if words else {})
+        | ({"dependents": choice.dependents} if choice.action == Answer.SKIP else {})
+        | {name: str(value) for name, value in done.items()},
+        action=choice.action,
+        fix=words,
+        note=choice.note.strip(),
+        answered_by_type=actor.type,
+        answered_by_id=actor.id,
+        answered_by_name=actor.name,
+        channel=channel,
+        **done,
+    )
+    escalation.refresh_from_db()
+    return escalation
+
+
+def locked(escalation_id: UUID, among: EscalationQuerySet) -> Escalation:
+    """The row, so that nobody else answers meanwhile; raises NotFound."""
     found = among.select_for_update(of=("self",)).select_related(
         "agent", "instruction", "project", "task"
     )
     escalation = found.filter(pk=escalation_id).first()
     if escalation is None:
         raise NotFound(f"There is no escalation {escalation_id} here.")
-    if not escalation.is_open:
-        raise AlreadyResolved(already(escalation), resolution=resolution(escalation))
-    if version is not None and version != escalation.version:
-        raise VersionMismatch(
-            f"You have read version {version}; it is at {escalation.version} now.",
-            current=escalation.version,
-        )
-    done = act(escalation, choice, actor=actor, now=now, request_id=request_id)
-    Escalation.objects.filter(pk=escalation.pk).update(
-        state=State.RESOLVED,
-        action=choice.action,
-        fix=choice.fix.strip(),
-        note=choice.note.strip(),
-        answered_by_type=actor.type,
-        answered_by_id=actor.id,
-        answered_by_name=actor.name,
-        channel=channel,
-        closed_at=now,
-        updated_at=now,
-        version=escalation.version + 1,
-        **done,
-    )
-    journal.record(
-        Kind.ESCALATION_RESOLVED,
-        subject_type="escalation",
-        subject_id=escalation.id,
-        project_id=escalation.project_id,
-        agent_id=escalation.agent_id,
-        from_state=State.OPEN,
-        to_state=State.RESOLVED,
-        actor=actor,
-        now=now,
-        data={"action": choice.action, "channel": channel}
-        | {name: str(value) for name, value in done.items()},
-        request_id=request_id,
-    )
-    escalation.refresh_from_db()
     return escalation
 
 
+def must_be_open(escalation: Escalation) -> None:
+    if escalation.state == State.EXPIRED:
+        raise EscalationExpired(already(escalation))
+    if not escalation.is_open:
+        raise AlreadyResolved(already(escalation), resolution=resolution(escalation))
+
+
 def act(
-    escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
+    escalation: Escalation,
+    choice: Choice,
+    *,
+    undo_for: timedelta,
+    actor: Actor,
+    now: datetime,
+    request_id: str,
 ) -> dict[str, Any]:
     """Do what was answered; the columns that say what came of it."""
     if escalation.task:
         from retries import plans  # which asks and withdraws by this module
 
-        answer_task(escalation, choice, actor=actor, now=now, request_id=request_id)
+        due_at = now + undo_for if undo_for and choice.action in task_answers.UNDOABLE else None
+        act_on_task(escalation, choice, due_at=due_at, actor=actor, now=now, request_id=request_id)
         plans.answered(escalation.task, choice.action, actor=actor, now=now, request_id=request_id)
-        return {}
+        return {"undo_until": due_at} if due_at else {}
     match choice.action:
         case Answer.RETRY | Answer.FIX:
             row = resend(escalation, choice, actor=actor, now=now, request_id=request_id)
@@ -305,52 +382,151 @@ def act(
         case Answer.ABORT:
             caller = Known(actor, agent=escalation.agent, request_id=request_id)
             return {"cancelled": len(instructions.cancel_all(caller, now=now))}
-        case Answer.SKIP:
-            return {}
+    return {}
 
 
-ANSWERED = "t.id = %(id)s and t.state in ('escalated', 'blocked')"
-
-
-def requeue_statement(sets: str) -> str:
-    moved = task_to(TaskState.QUEUED, where=ANSWERED, sets=f"releases = 0, {sets}")
-    told = journal.insert("moved", kind=f"'{Kind.TASK_REQUEUED}'", subject="task", data="%(data)s")
-    return f"with {Known.cte}, moved as ({moved}), told as ({told}) select id from moved"
-
-
-def end_statement(to: TaskState, kind: Kind) -> str:
-    moved = task_to(to, where=ANSWERED)
-    told = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
-    met = "moved" if to == TaskState.SKIPPED else "nobody"
-    freed = journal.insert("freed", kind=f"'{Kind.TASK_UNBLOCKED}'", subject="task")
-    return f"""with {Known.cte}, moved as ({moved}), told as ({told}),
-    nobody as (select null::uuid as id where false), met as ({needs_met(met)}),
-    freed as (select * from met where state = 'queued' and from_state = 'blocked'),
-    told_freed as ({freed}) select id from moved"""
-
-
-ANSWERS = {
-    Answer.RETRY: requeue_statement("retry_count = 0, attempt_limit = t.attempts + t.max_attempts"),
-    Answer.FIX: requeue_statement("attempt_limit = t.attempts + 1"),
-    Answer.SKIP: end_statement(TaskState.SKIPPED, Kind.TASK_SKIPPED),
-    Answer.ABORT: end_statement(TaskState.ABORTED, Kind.TASK_ABORTED),
-}
-
-
-def answer_task(
-    escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
+def act_on_task(
+    escalation: Escalation,
+    choice: Choice,
+    *,
+    due_at: datetime | None,
+    actor: Actor,
+    now: datetime,
+    request_id: str,
 ) -> None:
     """Move the task as it was answered.
 
     A retry grants a new round of attempts; a fix keeps the count and grants one guided attempt.
     """
-    sql.run(
-        ANSWERS[choice.action],
-        id=escalation.task_id,
-        data=Jsonb({"answer": choice.action, "escalation": str(escalation.pk)}),
+    assert escalation.task_id is not None
+    needs.hold([escalation.task_id])
+    if choice.action in task_answers.GRANTS:
+        task_answers.go_on(
+            escalation, choice.action, due_at=due_at, actor=actor, now=now, request_id=request_id
+        )
+        return
+    gone = task_answers.end(
+        escalation,
+        choice.action,
+        choice=choice.dependents,
+        actor=actor,
         now=now,
-        **Known(actor, request_id=request_id).params,
+        request_id=request_id,
     )
+    withdraw(gone, actor=actor, now=now)
+
+
+@transaction.atomic
+def undo(
+    escalation_id: UUID,
+    *,
+    among: EscalationQuerySet,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Escalation:
+    """Take the answer back: the same escalation is open again, its task where it was.
+
+    Raises NotFound, and UndoTooLate where the time is over or the task has gone on; answer and undo
+    both stay in the journal.
+    """
+    now = now or timezone.now()
+    escalation = locked(escalation_id, among)
+    undone = escalation.state == State.RESOLVED and escalation.undo_until is not None
+    if not undone or not task_answers.undo(escalation, actor=actor, now=now, request_id=request_id):
+        state = escalation.state
+        if escalation.task:
+            escalation.task.refresh_from_db(fields=["state"])
+            state = escalation.task.state
+        raise UndoTooLate(
+            f"The answer can't be taken back any more: the task is {state}.",
+            current=state,
+            allowed=[],
+        )
+    Escalation.objects.filter(pk=escalation.pk).update(
+        state=State.OPEN,
+        closed_at=None,
+        updated_at=now,
+        version=escalation.version + 1,
+        undo_until=None,
+        **UNANSWERED,
+    )
+    tell(
+        escalation,
+        Kind.ESCALATION_REOPENED,
+        from_state=State.RESOLVED,
+        to_state=State.OPEN,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data={"action": escalation.action},
+    )
+    escalation.refresh_from_db()
+    return escalation
+
+
+# ---- beside the answer
+
+
+@transaction.atomic
+def assign(
+    escalation_id: UUID,
+    user: str | None,
+    *,
+    among: EscalationQuerySet,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Escalation:
+    """Say who takes care of it, by the name one signs in with; None: nobody in particular."""
+    now = now or timezone.now()
+    escalation = locked(escalation_id, among)
+    must_be_open(escalation)
+    found = User.objects.filter(username=user, is_active=True, is_staff=True).first()
+    if user and found is None:
+        raise Invalid("/user", f"Nobody who may answer signs in as '{user}'.")
+    Escalation.objects.filter(pk=escalation.pk).update(
+        assignee=found, updated_at=now, version=escalation.version + 1
+    )
+    tell(
+        escalation,
+        Kind.ESCALATION_ASSIGNED,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data={"user": user},
+    )
+    escalation.refresh_from_db()
+    return escalation
+
+
+@transaction.atomic
+def comment(
+    escalation_id: UUID,
+    text: str,
+    *,
+    among: EscalationQuerySet,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Escalation:
+    """Keep a remark for whoever else looks; it changes nothing."""
+    text = text.strip()
+    if not 1 <= len(text) <= NOTE_LENGTH:
+        raise Invalid("/text", f"A comment has 1 to {NOTE_LENGTH} characters.")
+    check_words(text, "/text")
+    escalation = locked(escalation_id, among)
+    now = now or timezone.now()
+    Escalation.objects.filter(pk=escalation.pk).update(updated_at=now)
+    tell(
+        escalation,
+        Kind.ESCALATION_COMMENTED,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data={"text": text},
+    )
+    return escalation
 
 
 def resend(
@@ -394,6 +570,7 @@ def resolution(escalation: Escalation) -> dict[str, Any] | None:
         "by": {"type": escalation.answered_by_type, "name": escalation.answered_by_name},
         "at": escalation.closed_at,
         "channel": escalation.channel,
+        "undo_until": escalation.undo_until,
         "resent_as": escalation.resent_as_id,
         "cancelled": escalation.cancelled,
     }

@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from ledger.models import Agent, Failure, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import Answer, EscalationState, PatternState
+from retries.states import Answer, EscalationState, OnExpiry, PatternState
 
 State = EscalationState
 
@@ -44,6 +44,19 @@ class Escalation(models.Model):
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False
     )
+    # where its task stood when it was asked: what the message tells and an undo brings back
+    attempts = models.IntegerField(null=True)
+    attempt_limit = models.IntegerField(null=True)
+    retry_count = models.IntegerField(null=True)
+    question = models.TextField(db_default="", help_text="in its agent's words")
+    choices = models.JSONField(db_default=[], help_text="answers that its agent offers")
+    response_schema = models.JSONField(null=True)
+    client_state = models.JSONField(null=True, help_text="its asker's own, given back as it is")
+    expires_at = models.DateTimeField(null=True)
+    on_expiry = models.CharField(  # noqa: DJ001 - null: it waits for ever
+        max_length=8, null=True, choices=OnExpiry.choices
+    )
+    notify_again_at = models.DateTimeField(null=True)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField()
@@ -55,6 +68,7 @@ class Escalation(models.Model):
     answered_by_id = models.CharField(max_length=64, db_default="")
     answered_by_name = models.CharField(max_length=64, db_default="")
     channel = models.CharField(max_length=8, db_default="")
+    undo_until = models.DateTimeField(null=True, help_text="its task waits so long for an undo")
     resent_as = models.ForeignKey(
         Instruction, models.SET_NULL, null=True, db_index=False, related_name="+"
     )
@@ -82,6 +96,15 @@ class Escalation(models.Model):
                 | Q(instruction__isnull=False, task__isnull=True),
                 name="escalation_of_one_subject",
             ),
+            models.CheckConstraint(
+                condition=Q(expires_at__isnull=True, on_expiry__isnull=True)
+                | Q(
+                    expires_at__isnull=False,
+                    on_expiry__isnull=False,
+                    on_expiry__in=OnExpiry.values,
+                ),
+                name="escalation_expires_somehow",
+            ),
             models.UniqueConstraint(
                 fields=["instruction"], condition=Q(state=State.OPEN), name="escalation_open_once"
             ),
@@ -91,6 +114,14 @@ class Escalation(models.Model):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(state=State.OPEN), name="escalation_inbox"),
+            models.Index(
+                fields=["notify_again_at"], condition=Q(state=State.OPEN), name="escalation_remind"
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(state=State.OPEN, expires_at__isnull=False),
+                name="escalation_expiry",
+            ),
             models.Index(fields=["project", "id"], name="escalation_project"),
             models.Index(fields=["agent", "id"], name="escalation_agent"),
             models.Index(

@@ -6,13 +6,16 @@ from uuid import UUID
 
 from ledger.models import Failure
 from ledger.sql import Row
+from ledger.tasks import lineages
 from retries import claims
 from retries.context import BUDGET, Failed, Past, retry_context
+from retries.escalations import WORDED
 from retries.models import Escalation
 from retries.prompts import prompt, task_xml
 from retries.states import Answer, EscalationState
 
 NOTHING = Past()
+NO_WORDS = ("", "")
 FAILURE = (
     "task_id",
     "attempt__number",
@@ -30,17 +33,23 @@ FAILURE = (
 
 
 def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
-    """What is known of each of these tasks: three queries, however many they are."""
+    """What is known of each of these tasks: four queries, however many they are."""
     ids = list(task_ids)
     if not ids:
         return {}
     failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
-    rows = Failure.objects.filter(task_id__in=ids).order_by("attempt__number").values(*FAILURE)
+    belongs = lineages(ids)
+    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number").values(*FAILURE)
     for row in rows:
-        failures[row["task_id"]].append(failed(row))
+        failures[belongs[row["task_id"]]].append(failed(row))
     fixes, progress = standing_fixes(ids), claims.last_progress(ids)
     return {
-        id: Past(failures=failures[id], fix=fixes.get(id, ""), progress=progress.get(id))
+        id: Past(
+            failures=failures[id],
+            fix=fixes.get(id, NO_WORDS)[0],
+            question=fixes.get(id, NO_WORDS)[1],
+            progress=progress.get(id),
+        )
         for id in ids
     }
 
@@ -61,8 +70,9 @@ def failed(row: Mapping[str, Any]) -> Failed:
     )
 
 
-def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """The words of a person's fix, by task, where that is the last answer and nothing is open.
+def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, tuple[str, str]]:
+    """A person's words, by task, where they are the last and nothing is open; with the question
+    of the agent that they answer, if it asked.
 
     A question that was withdrawn changes nothing; any other one ends what was answered before.
     """
@@ -71,12 +81,12 @@ def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
         .exclude(state=EscalationState.WITHDRAWN)
         .order_by("task_id", "-id")
         .distinct("task_id")
-        .values("task_id", "state", "action", "fix")
+        .values("task_id", "state", "action", "fix", "question")
     )
     return {
-        row["task_id"]: row["fix"]
+        row["task_id"]: (row["fix"], row["question"] if row["action"] == Answer.ANSWER else "")
         for row in latest
-        if row["state"] == EscalationState.RESOLVED and row["action"] == Answer.FIX
+        if row["state"] == EscalationState.RESOLVED and row["action"] in WORDED
     }
 
 

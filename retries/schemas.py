@@ -23,9 +23,12 @@ from retries.context import (
     Past,
     retry_context,
 )
-from retries.escalations import FIX_LENGTH, NOTE_LENGTH, Option, options, resolution
+from retries.escalation_story import told
+from retries.escalations import FIX_LENGTH, NOTE_LENGTH, resolution
 from retries.models import Escalation
+from retries.options import Option, options
 from retries.prompts import task_xml
+from retries.questions import MOST_ASKED
 from retries.recall import NOTHING, prompt_of
 from retries.reports import MOST_RETRY_AFTER_S
 from retries.states import EscalationState, Reason
@@ -34,16 +37,25 @@ from retries.states import EscalationState, Reason
 class EscalationQuery(PageQuery):
     state: Literal["", "open", "resolved", "expired", "withdrawn"] = ""
     reason: str = ""
+    plan: UUID | None = None
+    assignee: str = Field("", description="the name that somebody signs in with")
 
 
 class ResolveIn(In):
-    action: Literal["retry", "fix", "skip", "abort"] | None = None
-    instruction: str = Field("", max_length=FIX_LENGTH, description="the words of a fix")
+    action: Literal["retry", "fix", "skip", "abort", "answer"] | None = None
+    instruction: str = Field(
+        "", max_length=FIX_LENGTH, description="the words of a fix, or of an answer to a question"
+    )
     note: str = Field("", max_length=NOTE_LENGTH)
+    dependents: Literal["continue", "block", "skip"] = Field(
+        "continue", description="with 'skip': what becomes of the tasks that depend on it"
+    )
     text: str = Field(
         "", max_length=FIX_LENGTH + 10, description="instead: one line, such as 'fix: trim first'"
     )
-    version: StrictInt | None = Field(None, description="the version that was read")
+    version: StrictInt | None = Field(
+        None, description="the version that was read; If-Match says the same"
+    )
 
     model_config = ConfigDict(
         extra="forbid",
@@ -59,6 +71,7 @@ OPTION = {
     "description": "coder gets your words first of all, and is chased until it answers.",
     "requires_text": True,
     "confirm": False,
+    "dependents": [],
 }
 ESCALATION: dict[str, Any] = {
     "id": ID,
@@ -73,7 +86,15 @@ ESCALATION: dict[str, Any] = {
     "agent": AGENT_ID,
     "agent_name": "coder",
     "raised_by": {"type": "system", "name": "idle_check"},
+    "question": None,
+    "choices": [],
+    "response_schema": None,
+    "client_state": None,
     "options": [OPTION],
+    "assignee": None,
+    "notify_again_at": AT,
+    "expires_at": None,
+    "on_expiry": None,
     "opened_at": AT,
     "closed_at": None,
     "url": f"https://heed.example.org/escalations/{ID}/",
@@ -82,12 +103,20 @@ ESCALATION: dict[str, Any] = {
 }
 
 
+class WayOut(Schema):
+    name: str
+    title: str
+
+
 class OptionOut(Schema):
     name: str
     title: str
     description: str
     requires_text: bool
     confirm: bool
+    dependents: list[WayOut] = Field(
+        description="with 'skip', where tasks depend on it: what can become of them"
+    )
 
 
 class EscalationOut(Schema):
@@ -96,14 +125,22 @@ class EscalationOut(Schema):
     reason: str
     severity: str
     title: str
-    message: str
+    message: str = Field(description="the whole story, as Markdown for a task")
     task: UUID | None
     plan: UUID | None
     instruction: UUID | None
     agent: UUID
     agent_name: str
     raised_by: dict[str, str]
+    question: str | None = Field(description="what its agent asks, where it asks")
+    choices: list[dict[str, str]] = Field(description="answers that its agent offers")
+    response_schema: dict[str, Any] | None
+    client_state: Any = Field(description="its asker's own, as it was given")
     options: list[OptionOut] = Field(description="what can be answered; none once it is closed")
+    assignee: str | None
+    notify_again_at: datetime | None
+    expires_at: datetime | None
+    on_expiry: str | None
     opened_at: datetime
     closed_at: datetime | None
     url: str
@@ -125,12 +162,14 @@ class EscalationList(Listed):
 
 class ResolveOut(Schema):
     escalation: EscalationOut
+    task: dict[str, Any] | None = Field(description="where its task stands now")
     decision: dict[str, Any] = Field(description="what was done")
 
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
                 "escalation": ESCALATION | {"state": "resolved", "options": [], "version": 2},
+                "task": None,
                 "decision": {"action": "fix", "resent_as": ID},
             }
         }
@@ -141,7 +180,7 @@ def title(escalation: Escalation) -> str:
     """One line that says what happened."""
     if task := escalation.task:
         if escalation.reason == Reason.MAX_RETRIES_EXCEEDED:
-            return f"{task} failed {task.attempts} of {task.attempt_limit} attempts"
+            return f"{task} failed {escalation.attempts} of {escalation.attempt_limit} attempts"
         return f"{task}: {escalation.reason.replace('_', ' ')}"
     row = escalation.instruction
     times = row.deliveries if row else 0
@@ -151,34 +190,36 @@ def title(escalation: Escalation) -> str:
 
 
 def escalation_out(escalation: Escalation) -> dict[str, Any]:
-    """The JSON object of an escalation, with its agent and instruction loaded."""
+    """The JSON object of an escalation, with its agent and what it is about loaded."""
+    is_open = escalation.is_open
     return {
         "id": escalation.id,
         "state": escalation.state,
         "reason": escalation.reason,
         "severity": escalation.severity,
         "title": title(escalation),
-        "message": message(escalation),
+        "message": told(escalation),
         "task": escalation.task_id,
-        "plan": None,
+        "plan": escalation.task.plan_id if escalation.task else None,
         "instruction": escalation.instruction_id,
         "agent": escalation.agent_id,
         "agent_name": escalation.agent.name,
         "raised_by": {"type": escalation.raised_by_type, "name": escalation.raised_by_name},
-        "options": [option_out(each) for each in options(escalation)] if escalation.is_open else [],
+        "question": escalation.question or None,
+        "choices": escalation.choices,
+        "response_schema": escalation.response_schema,
+        "client_state": escalation.client_state,
+        "options": [option_out(each) for each in options(escalation)] if is_open else [],
+        "assignee": escalation.assignee.get_username() if escalation.assignee else None,
+        "notify_again_at": escalation.notify_again_at if is_open else None,
+        "expires_at": escalation.expires_at,
+        "on_expiry": escalation.on_expiry,
         "opened_at": escalation.opened_at,
         "closed_at": escalation.closed_at,
         "url": f"{settings.HEED_URL}/escalations/{escalation.id}/",
         "resolution": resolution(escalation),
         "version": escalation.version,
     }
-
-
-def message(escalation: Escalation) -> str:
-    """What it is about: the instruction's words, or what the task's last attempt said."""
-    if escalation.instruction:
-        return escalation.instruction.content
-    return (escalation.task.error or "") if escalation.task else ""
 
 
 def option_out(option: Option) -> dict[str, Any]:
@@ -188,7 +229,55 @@ def option_out(option: Option) -> dict[str, Any]:
         "description": option.description,
         "requires_text": option.requires_text,
         "confirm": option.confirm,
+        "dependents": [{"name": way.name, "title": way.title} for way in option.dependents],
     }
+
+
+class AssignIn(In):
+    user: str | None = Field(max_length=150, description="who signs in so; null: nobody")
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"user": "mara"}})
+
+
+class CommentIn(In):
+    text: str = Field(max_length=NOTE_LENGTH)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"text": "The archive is down since noon"}}
+    )
+
+
+class ChoiceIn(In):
+    name: str = Field(min_length=1, max_length=64)
+    title: str = Field("", max_length=200)
+    description: str = Field("", max_length=500)
+
+
+class AskIn(In):
+    question: str = Field(min_length=1, max_length=MOST_ASKED)
+    options: list[ChoiceIn] = Field(
+        default_factory=list, max_length=10, description="answers that a person can pick"
+    )
+    response_schema: dict[str, Any] | None = Field(
+        None, description="the form of the answer that you hope for, shown to people"
+    )
+    severity: Literal["low", "normal", "high"] = "normal"
+    client_state: Any = Field(None, description="kept and given back as it is, at most 8 KiB")
+    expires_at: datetime | None = Field(None, description="with 'on_expiry'")
+    on_expiry: Literal["retry", "skip", "abort", "fail"] | None = Field(
+        None, description="what becomes of the task where nobody answers by then"
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "question": "Drop the table old_invoices? It holds 2 million rows.",
+                "options": [{"name": "yes", "title": "Drop it"}, {"name": "no"}],
+                "severity": "high",
+            }
+        },
+    )
 
 
 # ---- claims and attempts
@@ -529,7 +618,7 @@ class DeadLetterList(Listed):
 
 class DismissIn(In):
     note: str = Field("", max_length=2000)
-    dependents: Literal["continue", "block"] = "continue"
+    dependents: Literal["continue", "block", "skip"] = "continue"
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"note": "not needed any more"}}
@@ -542,7 +631,7 @@ class BulkIn(In):
     agent: str = Field("", description="without ids: everything open of this agent")
     type: str = Field("", description="without ids: everything open of this type")
     note: str = Field("", max_length=2000)
-    dependents: Literal["continue", "block"] = "continue"
+    dependents: Literal["continue", "block", "skip"] = "continue"
     dry_run: StrictBool = Field(False, description="only say how many there are")
 
     model_config = ConfigDict(

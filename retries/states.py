@@ -39,6 +39,8 @@ class Answer(TextChoices):
     FIX = "fix"
     SKIP = "skip"
     ABORT = "abort"
+    # to a question that an agent asked, and to nothing else
+    ANSWER = "answer"
 
 
 class PatternState(TextChoices):
@@ -61,3 +63,23 @@ PATTERN_MOVES: dict[PatternState, set[PatternState]] = {
     PatternState.RESOLVED: {PatternState.OPEN},
     PatternState.REGRESSED: {PatternState.IGNORED, PatternState.RESOLVED},
 }
+
+
+class Dependents(TextChoices):
+    """What becomes of what depends on a task that a person goes on without."""
+
+    # it counts as met, and whoever looks is told that it is missing
+    CONTINUE = "continue"
+    # they stay blocked, or become it, until a person decides about them
+    BLOCK = "block"
+    # they are skipped too, and what depends on them
+    SKIP = "skip"
+
+
+class OnExpiry(TextChoices):
+    """What becomes of a task whose question nobody answered in time; its asker says."""
+
+    RETRY = "retry"
+    SKIP = "skip"
+    ABORT = "abort"
+    FAIL = "fail"

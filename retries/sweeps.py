@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger.models import ClockRun, Project
 from ledger.refusals import Refusal
-from retries import leases, plans, reminders
+from retries import expiry, leases, plans, reminders
 
 
 class UnknownEntry(Refusal):
@@ -30,6 +30,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "expire_leases": leases.expire_leases,
     "breakers": leases.breakers,
     "plans": plans.complete,
+    "escalations": expiry.due,
 }
 
 

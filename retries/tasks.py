@@ -7,13 +7,14 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, needs, sql, tasks
+from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
 from ledger.moves import task_to
-from ledger.states import BlockedReason, TaskState
+from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import checkpoints, escalations
-from retries.models import Escalation
+from retries.dependents import hold, settle
+from retries.states import Dependents
 
 State = TaskState
 
@@ -40,52 +41,28 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
     return [row["id"] for row in rows]
 
 
-def skip_statement(dependents: str) -> str:
-    moved = task_to(State.SKIPPED, where="t.id = any(%(ids)s)")
-    told = journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")
-    held = journal.insert(
-        "held",
-        kind=f"'{Kind.TASK_BLOCKED}'",
-        subject="task",
-        data=f"jsonb_build_object('reason', '{BlockedReason.DEPENDENCY_SKIPPED}')",
-    )
-    head = f"with {Known.cte}, moved as ({moved}), told as ({told})"
-    if dependents == "continue":
-        return f"{head}, {needs.freeing('moved')} select id from moved"
-    return f"""{head}, held as (
-        update ledger_task t set blocked_reason = '{BlockedReason.DEPENDENCY_SKIPPED}',
-            updated_at = %(now)s, version = t.version + 1
-        where t.state = 'blocked' and t.blocked_reason = 'dependency' and t.id = any(array(
-            select d.task_id from ledger_need d join moved m on m.id = d.need_id))
-        returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
-    ), told_held as ({held}) select id from moved"""
-
-
-def hold(ids: Iterable[UUID]) -> list[UUID]:
-    """Lock the questions about these tasks, then the tasks, as an answer does; their ids."""
-    asked, found = list(ids), Escalation.objects.open()
-    list(found.filter(task_id__in=asked).order_by("id").select_for_update())
-    return list(needs.hold(asked))
-
-
-SKIP = {choice: skip_statement(choice) for choice in ("continue", "block")}
+SKIP = f"""with {Known.cte}, moved as ({task_to(State.SKIPPED, where="t.id = any(%(ids)s)")}),
+told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
+select id from moved"""
 
 
 @transaction.atomic
 def skip(
     ids: Iterable[UUID],
     *,
-    dependents: str = "continue",
+    dependents: str = Dependents.CONTINUE,
     actor: Actor,
     now: datetime | None = None,
 ) -> list[UUID]:
-    """Go on without these tasks; the ids of those that could be skipped.
+    """Go on without these tasks; the ids of those that could be skipped, and with `skip` of what
+    was skipped with them.
 
-    What depends on them goes on as if they were done, or stays blocked (`block`).
+    What depends on them goes on as if they were done (`continue`), stays blocked (`block`), or is
+    skipped too (`skip`).
     """
     now = now or timezone.now()
-    rows = sql.run(SKIP[dependents], ids=hold(ids), now=now, **Known(actor).params)
-    gone = [row["id"] for row in rows]
+    gone = [row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **Known(actor).params)]
+    gone += settle(gone, dependents, actor=actor, now=now)
     escalations.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(gone, actor=actor, now=now)
     return gone

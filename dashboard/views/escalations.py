@@ -1,7 +1,9 @@
 """The inbox: what needs a person, the longest waiting first, and its answer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,18 +13,21 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboard import inbox, rendering, selectors, settled, story, trail
+from dashboard import case, inbox, rendering, selectors, settled, trail
 from dashboard.access import operators_only
 from dashboard.listing import Listing, lined_up, listed
+from dashboard.painted import painted
 from dashboard.rendering import HtmxRequest
-from dashboard.reply import NOTHING_SAID, Reply, settle, words_in
+from dashboard.reply import NOTHING_SAID, Reply, settle, take_back, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
-from ledger.models import Task
-from retries import escalations
-from retries.escalations import FIX_LENGTH, Option
+from ledger.journal import person
+from ledger.refusals import Refusal
+from retries import escalation_story, escalations
+from retries.escalations import FIX_LENGTH
 from retries.models import Escalation
+from retries.options import Option, options
 from retries.states import Answer
 
 # the letter and the symbol of each answer
@@ -31,6 +36,7 @@ LOOKS = {
     Answer.RETRY: ("r", "s-retry"),
     Answer.SKIP: ("s", "s-skipped"),
     Answer.ABORT: ("a", "s-aborted"),
+    Answer.ANSWER: ("f", "person"),
 }
 
 
@@ -69,12 +75,62 @@ def detail(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 @operators_only
 def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
     """Settle one. Answers a script with the panel alone, else with a redirect or the page."""
+    return replied(request, escalation_id, settle)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
+    """Take an answer back while its task still waits for that."""
+    return replied(request, escalation_id, take_back)
+
+
+@require_POST
+@operators_only
+def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """What the next attempt is told, with the words that are being typed."""
+    escalation = inbox.one(escalation_id, now=timezone.now())
+    if escalation is None or escalation.task is None or not escalation.is_open:
+        return HttpResponse(status=204)
+    context = {"escalation": escalation, **told_next(escalation, words_in(request))}
+    return render(request, "escalations/_preview.html", context)
+
+
+@require_POST
+@operators_only
+def remark(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Keep a remark for whoever else looks."""
+    text = request.POST.get("text", "").replace("\0", "")
+    return beside(request, escalation_id, partial(escalations.comment, escalation_id, text))
+
+
+@require_POST
+@operators_only
+def care(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Say that the one who looks takes care of it."""
+    name = request.user.get_username()
+    return beside(request, escalation_id, partial(escalations.assign, escalation_id, name))
+
+
+def beside(request: HtmxRequest, escalation_id: UUID, keep: Callable[..., object]) -> HttpResponse:
+    """Do what is no answer, and go back to the page."""
+    try:
+        keep(among=Escalation.objects.all(), actor=person(request.user), now=timezone.now())
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    return redirect(address(escalation_id, scope_of(request).query))
+
+
+def replied(
+    request: HtmxRequest, escalation_id: UUID, give: Callable[..., Reply]
+) -> HttpResponseBase:
+    """The panel or the page after what was posted was done."""
     scope = scope_of(request)
     if request.method != "POST":  # who had to sign in first comes back here
         return redirect(address(escalation_id, scope.query))
     now = timezone.now()
     before = inbox.one(escalation_id, now=now)
-    reply = settle(request, before, now=now) if before else Reply(404, words_in(request))
+    reply = give(request, before, now=now) if before else Reply(404, words_in(request))
     escalation = inbox.one(escalation_id, now=now)
     if rendering.wants_part(request):
         return panel(request, scope, escalation, reply, now=now)
@@ -108,7 +164,7 @@ def panel(
     """The panel alone; the rest of the page hears that something has changed."""
     context = {"scope": scope, "now": now, "reply": reply}
     if escalation:
-        context |= chosen(escalation, reply)
+        context |= chosen(escalation, reply, now=now)
         context["next_open"] = inbox.next_open(scope.project, but=escalation.pk)
     template = "escalations/_panel.html" if escalation else "escalations/_vanished.html"
     response = render(request, template, context, status=reply.status)
@@ -147,7 +203,7 @@ def page(
         "reply": reply,
     }
     if escalation:
-        context |= chosen(escalation, reply) | evidence(escalation)
+        context |= chosen(escalation, reply, now=now) | evidence(escalation, reply)
         if not escalation.is_open:
             context["next_open"] = listing.next_open(but=escalation)
     response = rendering.respond(
@@ -191,25 +247,39 @@ class Offer:
     icon: str
 
 
-def chosen(escalation: Escalation, reply: Reply) -> dict[str, Any]:
+def chosen(escalation: Escalation, reply: Reply, *, now: datetime) -> dict[str, Any]:
     """What the panel shows: the options of an open one, the answer to a closed one."""
     common = {"escalation": escalation, "row": escalation.instruction, "task": escalation.task}
     if not escalation.is_open:
         said = settled.done(escalation) if reply.is_done else ""
-        return common | {"verdict": settled.verdict(escalation), "done": said}
-    options = escalations.options(escalation)
-    offers = [Offer(option, *LOOKS[option.name]) for option in options]
+        until = escalation.undo_until
+        left = (until - now).total_seconds() if until else 0
+        return common | {
+            "verdict": settled.verdict(escalation),
+            "done": said,
+            "undo_left": round(left, 1) if left > 0 else None,
+        }
+    offers = [Offer(option, *LOOKS[option.name]) for option in options(escalation)]
+    fix, *other_words = [offer for offer in offers if offer.option.requires_text]
     return common | {
-        "fix": next(offer for offer in offers if offer.option.requires_text),
+        "fix": fix,
+        "other_words": other_words,
         "offers": [offer for offer in offers if not offer.option.requires_text],
+        "suggestions": case.suggestions(escalation) if escalation.task_id else [],
         "fix_length": FIX_LENGTH,
     }
 
 
-def evidence(escalation: Escalation) -> dict[str, Any]:
+def evidence(escalation: Escalation, reply: Reply) -> dict[str, Any]:
     """What happened to the instruction or the task that an escalation is about."""
     if escalation.task:
-        return evidence_of_task(escalation.task)
+        told = told_next(escalation, reply.words) if escalation.is_open else {}
+        return {
+            "case": case.case(escalation),
+            "remarks": inbox.remarks(escalation.pk),
+            "message": escalation_story.told(escalation),
+            **told,
+        }
     row = escalation.instruction
     if row is None:
         return {}
@@ -222,10 +292,7 @@ def evidence(escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def evidence_of_task(task: Task) -> dict[str, Any]:
-    attempts = story.attempts(task.pk)
-    return {
-        "attempts": attempts,
-        "failures": story.failures(attempts),
-        "dependents": story.neighbours(task.pk).dependents,
-    }
+def told_next(escalation: Escalation, words: str) -> dict[str, Any]:
+    """What the next attempt would be told with these words."""
+    block = case.preview(escalation, words[:FIX_LENGTH])
+    return {"next_told": painted(block), "next_size": len(block), "typed": bool(words.strip())}

@@ -17,8 +17,9 @@ from dashboard.views.tasks import offer_of
 from dashboard.words import counted
 from ledger.journal import person
 from retries import tasks
+from retries.states import Dependents
 
-DEPENDENTS = ("continue", "block")
+DEPENDENTS = tuple(Dependents.values)
 
 
 @require_POST

@@ -9,9 +9,10 @@ from ninja import Query, Router
 from ledger import paging
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.tasks import version_asked
 from ledger.principal import Principal
 from ledger.refusals import Invalid, NotFound
-from retries import escalations, schemas
+from retries import escalations, questions, schemas
 from retries.escalations import Choice, HumanRequired
 from retries.models import Escalation, EscalationQuerySet
 from retries.schemas import escalation_out
@@ -27,15 +28,19 @@ class Person(Known):
 
 
 def visible(principal: Principal) -> EscalationQuerySet:
-    return Escalation.objects.visible_to(principal).select_related("agent", "instruction", "task")
+    rows = Escalation.objects.visible_to(principal)
+    return rows.select_related("agent", "assignee", "instruction", "task__plan")
 
 
 @router.get("/escalations", auth=Known("escalations:read"), response=schemas.EscalationList)
 def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery]) -> HttpResponse:
     """List escalations, newest first."""
     query = visible(request.auth)
-    filters = {"state": asked.state, "reason": asked.reason}
-    query = query.filter(**{name: value for name, value in filters.items() if value})
+    filters = asked.dict(exclude={"limit", "cursor"})
+    columns = {"plan": "task__plan", "assignee": "assignee__username"}
+    query = query.filter(
+        **{columns.get(name, name): value for name, value in filters.items() if value}
+    )
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
     return answer(listed(page, map(escalation_out, page.rows)))
 
@@ -43,10 +48,17 @@ def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery
 @router.get("/escalations/{id}", auth=Known("escalations:read"), response=schemas.EscalationOut)
 def escalations_get(request: KnownRequest, id: UUID) -> HttpResponse:
     """Read one escalation, with what can be answered."""
+    escalation = one(request, id)
+    response = answer(escalation_out(escalation))
+    response["ETag"] = f'"v{escalation.version}"'
+    return response
+
+
+def one(request: KnownRequest, id: UUID) -> Escalation:
     escalation = visible(request.auth).filter(pk=id).first()
     if escalation is None:
         raise NotFound(f"There is no escalation {id} that this token may see.")
-    return answer(escalation_out(escalation))
+    return escalation
 
 
 @router.post(
@@ -58,8 +70,10 @@ def escalations_get(request: KnownRequest, id: UUID) -> HttpResponse:
 def escalations_resolve(request: KnownRequest, id: UUID, body: schemas.ResolveIn) -> HttpResponse:
     """Answer an escalation, once and for good.
 
-    As fields, or as one line of text: `retry`, `skip`, `abort` or `fix: <instruction>`.
+    As fields, or as one line of text: `retry`, `skip`, `abort` or `fix: <instruction>`. With the
+    version that was read, here or in `If-Match`, what has changed since is not answered.
     """
+    version = version_read(request, body)
 
     def work() -> tuple[int, Any]:
         escalation = escalations.answer(
@@ -68,22 +82,99 @@ def escalations_resolve(request: KnownRequest, id: UUID, body: schemas.ResolveIn
             among=Escalation.objects.visible_to(request.auth),
             actor=actor(request.auth),
             channel="api",
-            version=body.version,
+            version=version,
             request_id=request.id,
         )
         return 200, {
             "escalation": escalation_out(escalation),
+            "task": task_of(escalation),
             "decision": escalations.resolution(escalation),
         }
 
     return idempotent(request, work)
 
 
+def version_read(request: KnownRequest, body: schemas.ResolveIn) -> int | None:
+    if request.headers.get("If-Match"):
+        return version_asked(request)
+    return body.version
+
+
+def task_of(escalation: Escalation) -> dict[str, Any] | None:
+    """Where the task stands after the answer."""
+    task = escalation.task
+    if task is None:
+        return None
+    task.refresh_from_db(fields=["state", "version"])
+    return {"id": task.pk, "state": task.state, "version": task.version}
+
+
 def choice(body: schemas.ResolveIn) -> Choice:
     """The answer in either form; the line of text has the one parser."""
     if body.action and not body.text:
-        return Choice(Answer(body.action), fix=body.instruction, note=body.note)
+        return Choice(
+            Answer(body.action),
+            fix=body.instruction,
+            note=body.note,
+            dependents=body.dependents,
+        )
     if body.text and not body.action:
         said = escalations.parse(body.text)
-        return Choice(said.action, fix=said.fix, note=body.note)
+        return Choice(said.action, fix=said.fix, note=body.note, dependents=body.dependents)
     raise Invalid("/action", "Give either an action or a line of text: retry, fix, skip or abort.")
+
+
+@router.post("/escalations/{id}/withdraw", auth=Known("tasks:work"), response=schemas.EscalationOut)
+def escalations_withdraw(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Take a question back, which its agent has answered itself: the task is queued again."""
+    who = request.auth
+    by_person = "escalations:resolve" in who.scopes
+    if not by_person and not who.is_agent:
+        raise HumanRequired("Only the agent that asked, or a person, takes a question back.")
+    questions.withdraw(
+        id,
+        among=Escalation.objects.visible_to(who),
+        actor=actor(who),
+        by_person=by_person,
+        request_id=request.id,
+    )
+    return answer(escalation_out(one(request, id)))
+
+
+@router.post(
+    "/escalations/{id}/assign",
+    auth=Person("escalations:resolve"),
+    response=schemas.EscalationOut,
+)
+def escalations_assign(request: KnownRequest, id: UUID, body: schemas.AssignIn) -> HttpResponse:
+    """Say who takes care of it."""
+    escalations.assign(
+        id,
+        body.user,
+        among=Escalation.objects.visible_to(request.auth),
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    return answer(escalation_out(one(request, id)))
+
+
+@router.post(
+    "/escalations/{id}/comment",
+    auth=Person("escalations:resolve"),
+    response=schemas.EscalationOut,
+    openapi_extra={"x-idempotent": True},
+)
+def escalations_comment(request: KnownRequest, id: UUID, body: schemas.CommentIn) -> HttpResponse:
+    """Keep a remark for whoever else looks at it."""
+
+    def work() -> tuple[int, Any]:
+        escalations.comment(
+            id,
+            body.text,
+            among=Escalation.objects.visible_to(request.auth),
+            actor=actor(request.auth),
+            request_id=request.id,
+        )
+        return 200, escalation_out(one(request, id))
+
+    return idempotent(request, work)

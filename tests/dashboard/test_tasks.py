@@ -428,15 +428,15 @@ def test_a_question_about_a_task_is_answered_in_the_inbox(
     question = Escalation.objects.get()
     page = browser.get("/escalations/")
     text = words(page)
-    assert "Mend the build" in text and "Attempt 1 of 1: no attempt is left." in text
+    assert "Mend the build" in text and "Failed 1 of 1." in text
     assert "it broke" in text and "Fix with an instruction" in text and "Try again" in text
     assert f'href="{address(task)}"' in html(page)
     form = {"action": "retry", "version": str(question.version)}
     answered = browser.post(f"/escalations/{question.pk}/answer/", form, follow=True)
-    assert "It is queued for another round of attempts." in words(answered)
+    assert "It gets another round of attempts." in words(answered)
     assert "mara granted another round" in words(answered)
     task.refresh_from_db()
-    assert (task.state, task.attempt_limit) == (State.QUEUED, 2)
+    assert (task.state, task.attempt_limit) == (State.RETRY, 2)
     assert "mara answered: try again" in words(browser.get(address(task)))
     assert "mara granted another round" in words(browser.get("/escalations/"))
 

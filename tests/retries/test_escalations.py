@@ -14,8 +14,9 @@ from ledger.models import Agent, Event, Instruction
 from ledger.refusals import Invalid, NotFound, VersionMismatch
 from ledger.states import InstructionState as State
 from retries import escalations
-from retries.escalations import AlreadyResolved, Choice, options, parse
+from retries.escalations import WORDED, AlreadyResolved, Choice, parse
 from retries.models import Escalation
+from retries.options import options
 from retries.states import Answer, EscalationState
 from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick
 
@@ -107,7 +108,7 @@ def test_an_answer_is_final(agent: Agent, action: str) -> None:
     answer(escalation, "skip")
     events, rows = Event.objects.count(), Instruction.objects.count()
     with pytest.raises(AlreadyResolved) as refused:
-        answer(escalation, action, "x" if action == Answer.FIX else "")
+        answer(escalation, action, "x" if action in WORDED else "")
     assert refused.value.more["resolution"]["action"] == "skip"
     assert refused.value.more["resolution"]["by"] == {"type": "user", "name": "mara"}
     assert (Event.objects.count(), Instruction.objects.count()) == (events, rows)

@@ -126,7 +126,7 @@ def test_the_journal_says_what_freed_a_task(agent: Agent) -> None:
     freed = Event.objects.filter(kind="task.unblocked").values_list("subject_id", "data")
     assert dict(freed) == {
         waits: {"reason": "dependency", "need": str(one)},
-        makes_do: {"reason": "dependency", "need": str(two)},
+        makes_do: {"reason": "dependency", "need": str(two), "without": [str(two)]},
     }
 
 

@@ -10,8 +10,9 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
 from ledger.refusals import InvalidTransition
 from ledger.states import TaskState
+from ledger.tasks import lineages
 from ledger.tokens import Known
-from retries import deadletters, escalations, plans, reports, tasks
+from retries import deadletters, escalations, plans, recall, reports, tasks
 from retries.escalations import Choice
 from retries.models import Escalation
 from retries.reports import Report
@@ -133,9 +134,8 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     assert (one.attempts, one.retry_count, three.attempts) == (0, 0, 0)
     assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
     assert two.carries == old and old.failures.count() == 3
-    from ledger.tasks import lineage
-
-    assert lineage(two.pk) == [two.pk, old.pk] and lineage(one.pk) == [one.pk]
+    assert lineages([two.pk, one.pk]) == {two.pk: two.pk, old.pk: two.pk, one.pk: one.pk}
+    assert [each.attempt for each in recall.pasts([two.pk])[two.pk].failures] == [1, 2, 3]
     found = claim(agent, task=two.pk, now=later)
     assert found.rows[0]["attempt_number"] == 4
     assert list(audit()) == []

@@ -1,15 +1,21 @@
 """Escalations over HTTP: read by whom it concerns, answered by people alone."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from ledger.models import Agent, Event
+from retries import expiry
 from retries.models import Escalation
 from tests.conftest import Api
-from tests.factories import make_agent, make_project, pull
+from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
 from tests.retries.test_escalations import ignored
+from tests.retries.test_task_answers import escalated
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -111,3 +117,155 @@ def test_the_same_key_replays_the_answer(operator: Api, agent: Agent) -> None:
     again = operator("POST", path, body, Idempotency_Key="k")
     assert (again.status_code, again.body) == (200, first.body)
     assert again["Idempotency-Replayed"] == "true"
+
+
+# ---- tasks
+
+
+def test_a_task_is_told_and_skipped_with_what_depends_on_it(operator: Api, agent: Agent) -> None:
+    """S1.38, S1.45, S1.51"""
+    asked = escalated(agent, attempts=1, title="Backfill")
+    make_task(agent, title="Reconcile", needs=[asked.task_id])
+    path = f"/escalations/{asked.pk}"
+    read = operator("GET", path)
+    assert read["ETag"] == '"v1"'
+    assert read.body["message"].startswith("## Task Escalation Required\n\n**Task:** Backfill\n")
+    skip = next(option for option in read.body["options"] if option["name"] == "skip")
+    assert skip["description"] == "1 task depends on it and may fail without it."
+    assert [way["name"] for way in skip["dependents"]] == ["continue", "block", "skip"]
+    stale = operator("POST", f"{path}/resolve", {"text": "skip"}, If_Match='"v7"')
+    assert problem(stale, 412, "version_mismatch")["current"] == 1
+    bad = operator("POST", f"{path}/resolve", {"text": "skip"}, If_Match="7")
+    problem(bad, 422, "validation_error")
+    body = {"text": "skip", "dependents": "skip"}
+    done = operator("POST", f"{path}/resolve", body, If_Match='"v1"')
+    assert done.status_code == 200 and done.body["task"]["state"] == "skipped"
+    states = operator("GET", "/tasks?state=skipped").body["data"]
+    assert {row["title"] for row in states} == {"Backfill", "Reconcile"}
+
+
+def test_over_the_api_nothing_waits_for_an_undo(operator: Api, agent: Agent) -> None:
+    asked = escalated(agent, attempts=1)
+    done = operator("POST", f"/escalations/{asked.pk}/resolve", {"text": "fix: Trim first"})
+    assert done.body["task"]["state"] == "queued"
+    assert done.body["decision"]["undo_until"] is None
+
+
+def test_a_dead_letter_takes_its_dependents_along(operator: Api, agent: Agent) -> None:
+    root = make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    make_task(agent, title="Reconcile", needs=[root])
+    (letter,) = operator("GET", "/dead-letters").body["data"]
+    operator("POST", f"/dead-letters/{letter['id']}/dismiss", {"dependents": "skip"})
+    (row,) = operator("GET", "/tasks?state=skipped").body["data"]
+    assert row["title"] == "Reconcile"
+    bad = operator("POST", f"/dead-letters/{letter['id']}/dismiss", {"dependents": "explode"})
+    problem(bad, 422, "validation_error")
+
+
+# ---- questions
+
+
+def begun(caller: Api) -> str:
+    claimed = caller("POST", "/claims", {"worker_id": "w1"}).body["data"][0]
+    id: str = claimed["attempt"]["id"]
+    return id
+
+
+ASK = {
+    "question": "Drop the table?",
+    "options": [{"name": "yes", "title": "Drop it"}],
+    "client_state": {"thread": [1, None]},
+}
+
+
+def test_an_agent_asks_and_a_person_answers(operator: Api, coder: Api, agent: Agent) -> None:
+    make_task(agent)
+    attempt = begun(coder)
+    asked = coder("POST", f"/attempts/{attempt}/escalate", ASK, Idempotency_Key="k")
+    assert asked.status_code == 201
+    again = coder("POST", f"/attempts/{attempt}/escalate", ASK, Idempotency_Key="k")
+    assert (again.status_code, again.body) == (201, asked.body)
+    late = coder("POST", f"/attempts/{attempt}/escalate", ASK)
+    problem(late, 409, "lease_lost")
+    path = f"/escalations/{asked.body['id']}"
+    read = operator("GET", path).body
+    assert (read["question"], read["client_state"]) == ("Drop the table?", {"thread": [1, None]})
+    assert read["choices"][0]["title"] == "Drop it"
+    for caller, status, code in ((coder, 403, "human_required"),):
+        body = {"action": "answer", "instruction": "yes"}
+        problem(caller("POST", f"{path}/resolve", body), status, code)
+    told = operator("POST", f"{path}/resolve", {"action": "answer", "instruction": "Keep a copy"})
+    assert told.body["decision"]["instruction"] == "Keep a copy"
+    assert begun(coder) != attempt
+    assert coder("GET", path).body["resolution"]["action"] == "answer"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/question"),
+        ({"question": "x" * 4001}, "/question"),
+        ({"question": "x", "severity": "loud"}, "/severity"),
+        ({"question": "x", "on_expiry": "explode"}, "/on_expiry"),
+        ({"question": "x", "client_state": "y" * 8193}, "/client_state"),
+        ({"question": "x", "options": [{"name": str(n)} for n in range(11)]}, "/options"),
+    ],
+)
+def test_a_bad_question_is_told(coder: Api, agent: Agent, body: object, pointer: str) -> None:
+    make_task(agent)
+    attempt = begun(coder)
+    told = problem(coder("POST", f"/attempts/{attempt}/escalate", body), 422, "validation_error")
+    assert told["errors"][0]["pointer"] == pointer
+    assert not Escalation.objects.exists()
+
+
+def test_nobody_asks_for_another(
+    api: Callable[..., Api], operator: Api, coder: Api, agent: Agent
+) -> None:
+    make_task(agent)
+    attempt = begun(coder)
+    for caller in (api("agent", agent=make_agent("codex")), operator):
+        problem(caller("POST", f"/attempts/{attempt}/escalate", ASK), 404, "not_found")
+    problem(api("reader")("POST", f"/attempts/{attempt}/escalate", ASK), 403, "scope_missing")
+
+
+def test_a_question_is_withdrawn_by_its_agent_alone(
+    api: Callable[..., Api], operator: Api, coder: Api, agent: Agent
+) -> None:
+    make_task(agent)
+    asked = coder("POST", f"/attempts/{begun(coder)}/escalate", ASK).body
+    path = f"/escalations/{asked['id']}/withdraw"
+    problem(api("orchestrator")("POST", path), 403, "human_required")
+    problem(api("agent", agent=make_agent("codex"))("POST", path), 404, "not_found")
+    assert coder("POST", path).body["state"] == "withdrawn"
+    problem(coder("POST", path), 409, "already_resolved")
+    theirs = escalated(agent, attempts=1)
+    problem(coder("POST", f"/escalations/{theirs.pk}/withdraw"), 403, "human_required")
+    problem(operator("POST", f"/escalations/{theirs.pk}/withdraw"), 409, "invalid_transition")
+
+
+def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None:
+    make_task(agent)
+    until = timezone.now() + timedelta(hours=1)
+    body = ASK | {"expires_at": until.isoformat(), "on_expiry": "retry"}
+    asked = coder("POST", f"/attempts/{begun(coder)}/escalate", body).body
+    assert expiry.due(now=until)["expired"] == 1
+    told = operator("POST", f"/escalations/{asked['id']}/resolve", {"text": "retry"})
+    problem(told, 410, "escalation_expired")
+
+
+def test_it_is_assigned_and_commented(
+    operator: Api, coder: Api, agent: Agent, django_user_model: Any
+) -> None:
+    django_user_model.objects.create_user("jonas", is_staff=True)
+    escalation = ignored(agent)
+    path = f"/escalations/{escalation.id}"
+    assert operator("POST", f"{path}/assign", {"user": "jonas"}).body["assignee"] == "jonas"
+    (row,) = operator("GET", "/escalations?assignee=jonas").body["data"]
+    assert row["id"] == str(escalation.id)
+    problem(operator("POST", f"{path}/assign", {"user": "x"}), 422, "validation_error")
+    assert operator("POST", f"{path}/comment", {"text": "On it"}).status_code == 200
+    problem(operator("POST", f"{path}/comment", {"text": " "}), 422, "validation_error")
+    for verb, body in (("assign", {"user": None}), ("comment", {"text": "x"})):
+        problem(coder("POST", f"{path}/{verb}", body), 403, "human_required")

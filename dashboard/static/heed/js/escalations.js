@@ -19,16 +19,20 @@
     var box = field(), words = null;
     if (!box || box.value) return;
     try { words = sessionStorage.getItem(KEY + box.dataset.draft); } catch (e) { /* not kept */ }
-    if (words) box.value = words;
+    if (!words) return;
+    box.value = words;
+    typed(box);   // the preview follows
   }
+  function typed(box) { box.dispatchEvent(new Event("input", { bubbles: true })); }
   document.addEventListener("input", function (event) {
     if (event.target.matches("[data-draft]")) keep(event.target.dataset.draft, event.target.value);
   });
   document.addEventListener("click", function (event) {
-    var source = event.target.closest("[data-words]"), box = field();
+    var source = event.target.closest("[data-words], [data-suggest]"), box = field();
     if (!source || !box) return;
-    box.value = source.dataset.words;
-    box.dispatchEvent(new Event("input", { bubbles: true }));
+    var more = source.dataset.suggest, before = box.value.trim();
+    box.value = more ? (before ? before + "\n" : "") + more : source.dataset.words;
+    typed(box);
     box.focus();
   });
 
@@ -42,7 +46,8 @@
     box.form.requestSubmit($("#send-fix"));
   });
 
-  function isAnswer(ctx) { return ctx && ctx.request && ctx.request.method === "POST" && ctx.sourceElement.closest(".answer"); }
+  function isPreview(ctx) { return ctx.sourceElement.matches("[data-draft]"); }
+  function isAnswer(ctx) { return isPost(ctx) && !isPreview(ctx) && ctx.sourceElement.closest(".answer"); }
 
   /* what never came back, or came back as a page of its own */
   function unsent(words) {
@@ -71,18 +76,72 @@
     var text = field();
     var isTouched = box.hasAttribute("data-keep") || (text && (text.value || text === document.activeElement));
     box.toggleAttribute("hx-morph-skip", Boolean(isTouched));
+    var told = $("#preview");   // goes with the words that are typed
+    if (told) told.toggleAttribute("hx-morph-skip", Boolean(text && text.value));
   });
   document.addEventListener("htmx:after:swap", function (event) {
-    if (!isPost(event.detail.ctx)) return recall();
+    var ctx = event.detail.ctx;
+    showTab();
+    runOut();
+    if (!isPost(ctx)) return recall();
+    if (isPreview(ctx)) return;
     var box = panel();
     if (box && !field()) keep(box.id.replace("answer-", ""), "");
     attend();
+  });
+  /* words that came with an answer, or were there when news came: the preview follows them */
+  document.addEventListener("htmx:finally:request", function (event) {
+    var box = field(), told = $("#preview"), ctx = event.detail.ctx;
+    if (box && told && box.value.trim() && !("typed" in told.dataset) && !isPreview(ctx)) typed(box);
   });
   function attend() {
     var target = $("[data-focus]");
     if (target) target.focus({ preventScroll: true });
   }
   function isPost(ctx) { return ctx && ctx.request && ctx.request.method === "POST"; }
+
+  /* ---- an undo runs out: its bar drains, then it is gone and the panel is like any other */
+
+  function runOut() {
+    var box = $("[data-undo]:not([data-running])");
+    if (!box) return;
+    var left = Number(box.dataset.undo) * 1000;
+    box.setAttribute("data-running", "");
+    box.querySelector(".toast__bar").style.animationDuration = left + "ms";
+    setTimeout(function () {
+      var kept = box.closest("[data-keep]");
+      box.remove();
+      if (kept && !kept.querySelector("#unsent")) kept.removeAttribute("data-keep");
+    }, left);
+  }
+
+  /* ---- which two errors are compared */
+
+  var chosen = "";
+  function showTab() {
+    if (!chosen || !$('[data-tab="' + chosen + '"]')) return;
+    document.querySelectorAll("[data-tab]").forEach(function (tab) {
+      var isIt = tab.dataset.tab === chosen;
+      tab.setAttribute("aria-selected", String(isIt));
+      tab.tabIndex = isIt ? 0 : -1;
+    });
+    document.querySelectorAll("[data-panel]").forEach(function (part) { part.hidden = part.dataset.panel !== chosen; });
+  }
+  document.addEventListener("click", function (event) {
+    var tab = event.target.closest("[data-tab]");
+    if (!tab) return;
+    chosen = tab.dataset.tab;
+    showTab();
+  });
+  document.addEventListener("keydown", function (event) {
+    var tab = event.target.closest("[data-tab]");
+    var by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!tab || !by) return;
+    var all = Array.from(document.querySelectorAll("[data-tab]"));
+    var next = all[(all.indexOf(tab) + by + all.length) % all.length];
+    next.click();
+    next.focus();
+  });
 
   /* ---- the list */
 
@@ -92,6 +151,7 @@
   }
 
   recall();
+  runOut();
   attend();   // an answer that came as a page: it was sent before htmx was there
   show();
 })();

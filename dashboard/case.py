@@ -1,0 +1,169 @@
+"""What a person reads before answering for a task: its attempts, what changed, the likely cause."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from dashboard import story
+from dashboard.changed import Diff, diff
+from dashboard.pips import MARKS, PUT_BACK
+from ledger.models import Attempt, Failure, Task
+from ledger.sql import Row
+from ledger.tasks import row_of
+from retries import recall
+from retries.context import Past
+from retries.models import Escalation
+from retries.states import Reason
+
+COMPARED = 4  # the last pairs of failures
+MOST_PIPS = 12
+FILES_SHOWN = 50
+SUGGESTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """An attempt, its failure, and how long nothing ran before it."""
+
+    attempt: Attempt
+    failure: Failure | None
+    waited: timedelta | None
+
+    @property
+    def ended(self) -> str:
+        """How it ended where it did not fail."""
+        return ENDED.get(self.attempt.outcome or "", "")
+
+
+ENDED = {
+    "released": "put back",
+    "blocked": "reported blocked",
+    "escalated": "asked a person",
+    "aborted": "stopped",
+    "success": "done",
+}
+LEAST_WAIT = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What changed from the error of one attempt to that of another."""
+
+    before: int
+    after: int
+    diff: Diff
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The story of a task up to the question about it; failures are newest first."""
+
+    rungs: list[Rung]
+    changes: list[Change]
+    failures: list[Failure]
+    dependents: list[Task]
+
+    @property
+    def last(self) -> Failure | None:
+        return self.failures[0] if self.failures else None
+
+    @property
+    def printed(self) -> str:
+        return printed(self.last) if self.last else ""
+
+    @property
+    def cause(self) -> Failure | None:
+        """The newest failure that says why, or what would help."""
+        told = (each for each in self.failures if each.root_cause_guess or each.suggested_fix)
+        return next(told, None)
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Every file that was touched, as the last attempt left it."""
+        found: dict[str, dict[str, Any]] = {}
+        for failure in reversed(self.failures):
+            for each in failure.files_modified:
+                found.pop(str(each.get("path")), None)
+                found[str(each.get("path"))] = each | {"attempt": failure.attempt.number}
+        return list(found.values())[::-1][:FILES_SHOWN]
+
+    @property
+    def worked(self) -> timedelta:
+        spans = (rung.attempt for rung in self.rungs)
+        return sum(((a.ended_at or a.started_at) - a.started_at for a in spans), timedelta())
+
+    @property
+    def pips(self) -> list[str]:
+        outcomes: list[Any] = [rung.attempt.outcome for rung in self.rungs]
+        return [MARKS.get(outcome, PUT_BACK) for outcome in outcomes[-MOST_PIPS:]]
+
+
+def case(escalation: Escalation) -> Case:
+    """What happened until it was asked; what came of the answer is no part of it."""
+    task_id, asked_after = escalation.task_id, escalation.attempts or 0
+    assert task_id is not None
+    attempts = [each for each in story.attempts(task_id) if each.number <= asked_after]
+    failures = story.failures(attempts)
+    return Case(
+        rungs=rungs(attempts),
+        changes=changes(failures[::-1]),
+        failures=failures,
+        dependents=story.neighbours(task_id).dependents,
+    )
+
+
+def suggestions(escalation: Escalation) -> list[str]:
+    """What its agent says would help, the newest first, each once."""
+    rows = Failure.objects.filter(task=escalation.task_id).exclude(suggested_fix="")
+    texts = rows.order_by("-at").values_list("suggested_fix", flat=True)[:SUGGESTED]
+    return list(dict.fromkeys(" ".join(text.split()) for text in texts))
+
+
+def rungs(attempts: list[Attempt]) -> list[Rung]:
+    made = []
+    before: Attempt | None = None
+    for each in attempts:
+        waited = each.started_at - before.ended_at if before and before.ended_at else None
+        waited = waited if waited and waited >= LEAST_WAIT else None
+        made.append(Rung(each, getattr(each, "failure", None), waited))
+        before = each
+    return made
+
+
+def changes(failures: list[Failure]) -> list[Change]:
+    """Of neighbours, oldest first."""
+    return [
+        Change(a.attempt.number, b.attempt.number, diff(printed(a), printed(b)))
+        for a, b in list(pairwise(failures))[-COMPARED:]
+    ]
+
+
+def printed(failure: Failure) -> str:
+    """What it printed: its details, else the output of its verification, else its message."""
+    output = (failure.verification or {}).get("output")
+    return failure.details or output or failure.message
+
+
+# ---- what the next attempt is told
+
+
+def preview(escalation: Escalation, words: str) -> str:
+    """The block that the next attempt would get with these words, by the renderer that makes it;
+    without words what it gets after a retry."""
+    assert escalation.task_id is not None
+    words, row = words.strip(), row_of(escalation.task_id)
+    past = recall.pasts([row["id"]])[row["id"]]
+    if words and escalation.reason == Reason.AGENT_QUESTION:
+        asked = escalation.question
+        past = Past(failures=past.failures, fix=words, question=asked, progress=past.progress)
+        return block(row, past, more=1)
+    if words:
+        return recall.next_context(row, past=past, fix=words)
+    past = Past(failures=past.failures, progress=past.progress)
+    limit = row["attempts"] + row["max_attempts"]
+    return recall.next_context(row | {"attempt_limit": limit}, past=past)
+
+
+def block(row: Row, past: Past, *, more: int) -> str:
+    return recall.next_context(row | {"attempt_limit": row["attempt_limit"] + more}, past=past)

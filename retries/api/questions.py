@@ -1,0 +1,59 @@
+"""What agents ask of people over HTTP.
+
+On the router of `ledger.api.tasks`: an address has one router, whoever offers its methods.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+
+from ledger.api.answers import idempotent
+from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.tasks import router
+from ledger.models import Agent
+from ledger.refusals import NotFound
+from ledger.tokens import Known as KnownCaller
+from retries import questions, schemas
+from retries.escalations import Question
+from retries.schemas import escalation_out
+
+
+@router.post(
+    "/attempts/{id}/escalate",
+    auth=Known("tasks:work"),
+    response={201: schemas.EscalationOut},
+    tags=["attempts"],
+    openapi_extra={"x-idempotent": True},
+)
+def attempts_escalate(request: KnownRequest, id: UUID, body: schemas.AskIn) -> HttpResponse:
+    """Ask a person: the attempt ends and does not count, and the task waits for the answer.
+
+    The answer stands first in what the next attempt is told.
+    """
+
+    def work() -> tuple[int, Any]:
+        asked = questions.ask(id, question_of(body), caller=own(request, id))
+        return 201, escalation_out(asked)
+
+    return idempotent(request, work)
+
+
+def own(request: KnownRequest, attempt_id: UUID) -> KnownCaller:
+    """The agent as the caller of statements; raises NotFound where the attempt is another's."""
+    agent = Agent.objects.filter(attempt__pk=attempt_id).first()
+    if agent is None or agent.pk != request.auth.agent_id:
+        raise NotFound(f"There is no attempt {attempt_id} of this agent.")
+    return KnownCaller(actor(request.auth), agent=agent, request_id=request.id)
+
+
+def question_of(body: schemas.AskIn) -> Question:
+    return Question(
+        text=body.question,
+        choices=[choice.dict() for choice in body.options],
+        response_schema=body.response_schema,
+        severity=body.severity,
+        client_state=body.client_state,
+        expires_at=body.expires_at,
+        on_expiry=body.on_expiry,
+    )

@@ -1,0 +1,98 @@
+"""The clock's entry for questions to people: those whose time is over, and reminders."""
+
+import logging
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from ledger import journal, sql
+from ledger.journal import Kind, clock
+from ledger.models import Project
+from ledger.tokens import Known
+from retries import escalations, plans, reports, task_answers
+from retries.models import Escalation
+from retries.states import Answer, Dependents, EscalationState, OnExpiry
+
+logger = logging.getLogger(__name__)
+
+State = EscalationState
+AT_ONCE = 500
+ENTRY = clock("escalations")
+
+# again after it has waited as long once more, and at least once a day
+REMIND = f"""with {Known.cte}, ripe as materialized (
+    select id from retries_escalation
+    where state = '{State.OPEN}' and notify_again_at <= %(now)s
+        and (%(of)s::uuid is null or project_id = %(of)s)
+    order by id limit {AT_ONCE} for update skip locked
+), reminded as (
+    update retries_escalation e set notify_again_at = %(now)s + least(interval '1 day',
+        greatest(%(wait)s * interval '1 second', %(now)s - e.opened_at))
+    where e.id = any(array(select id from ripe))
+    returning e.id, e.project_id, e.agent_id, e.reason
+), told as ({
+    journal.insert(
+        "reminded",
+        kind=f"'{Kind.ESCALATION_REMINDED}'",
+        subject="escalation",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('reason', m.reason)",
+    )
+}) select id from reminded"""
+
+
+def due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
+    """Close what has expired, and remind of what still waits."""
+    of = project.id if project else None
+    expired = expire(now=now, of=of)
+    wait = max(1, settings.HEED["ESCALATION_REMIND_SECONDS"])
+    reminded = sql.run(REMIND, now=now, of=of, wait=wait, **Known(ENTRY).params)
+    return {"expired": expired, "reminded": len(reminded)}
+
+
+def expire(*, now: datetime, of: UUID | None) -> int:
+    """Close every question whose time is over, as its asker wanted; returns how many."""
+    rows = Escalation.objects.open().filter(expires_at__lte=now)
+    rows = rows.filter(project=of) if of else rows
+    return sum(expire_one(id, now=now) for id in rows.values_list("pk", flat=True)[:AT_ONCE])
+
+
+def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
+    """Whether it was this call that closed it; what goes wrong here holds nobody else up."""
+    try:
+        with transaction.atomic():
+            rows = Escalation.objects.open().filter(pk=escalation_id, expires_at__lte=now)
+            escalation = rows.select_for_update(skip_locked=True).first()
+            if escalation is None:
+                return False
+            act(escalation, OnExpiry(escalation.on_expiry or ""), now=now)
+            escalations.close(
+                escalation,
+                State.EXPIRED,
+                actor=ENTRY,
+                now=now,
+                data={"on_expiry": escalation.on_expiry},
+            )
+            return True
+    except Exception:
+        logger.exception("escalation %s could not be expired", escalation_id)
+        return False
+
+
+def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
+    match then:
+        case OnExpiry.RETRY:
+            task_answers.go_on(escalation, Answer.ANSWER, actor=ENTRY, now=now)
+        case OnExpiry.FAIL:
+            row = task_answers.fail(escalation, actor=ENTRY, now=now)
+            asked = f"Nobody answered in time: {escalation.question}"
+            reports.bury(row, "expired", error=asked[: reports.MESSAGE_LENGTH], now=now)
+        case OnExpiry.SKIP | OnExpiry.ABORT:
+            answer = Answer(then.value)
+            task_answers.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)
+            assert escalation.task
+            plans.answered(escalation.task, answer, actor=ENTRY, now=now)

@@ -1,0 +1,120 @@
+"""What a person can answer to an escalation, in the order of the buttons."""
+
+from dataclasses import dataclass
+
+from ledger.models import Instruction
+from retries import dependents
+from retries.models import Escalation
+from retries.states import Answer, Dependents, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One of the things that can become of the dependents."""
+
+    name: Dependents
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An answer as it is offered."""
+
+    name: Answer
+    title: str
+    description: str
+    requires_text: bool = False
+    confirm: bool = False
+    dependents: tuple[Way, ...] = ()
+
+
+def options(escalation: Escalation) -> list[Option]:
+    """What can be answered to an open one."""
+    return of_task(escalation) if escalation.task_id else of_instruction(escalation)
+
+
+def of_instruction(escalation: Escalation) -> list[Option]:
+    agent = escalation.agent.name
+    waiting = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
+    one = waiting == 1
+    withdraws = f"{waiting} instruction{'' if one else 's'} for {agent}"
+    return [
+        Option(
+            Answer.FIX,
+            "Send with other words",
+            f"{agent} gets your words first of all, and is chased until it answers.",
+            requires_text=True,
+        ),
+        Option(
+            Answer.RETRY, "Send again", "The same words once more, first of all, from the start."
+        ),
+        Option(Answer.SKIP, "Leave it", "It stays given up; nothing is sent.", confirm=True),
+        Option(
+            Answer.ABORT,
+            "Withdraw all that waits",
+            f"Cancels the {withdraws} that wait{'s' if one else ''} for an answer."
+            if waiting
+            else "Nothing waits now.",
+            confirm=True,
+        ),
+    ]
+
+
+def of_task(escalation: Escalation) -> list[Option]:
+    task, agent = escalation.task, escalation.agent.name
+    assert task is not None
+    waiting = len(dependents.waiting(task.pk))
+    depends = f"{tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
+    return [
+        *([answer(agent)] if escalation.reason == Reason.AGENT_QUESTION else []),
+        Option(
+            Answer.FIX,
+            "Fix with an instruction",
+            f"{agent} gets one more attempt and is told your words first.",
+            requires_text=True,
+        ),
+        Option(Answer.RETRY, "Try again", f"{attempts(task.max_attempts)}, from now."),
+        Option(
+            Answer.SKIP,
+            "Skip",
+            f"{depends} may fail without it." if waiting else "Nothing depends on it.",
+            confirm=True,
+            dependents=ways(waiting, dependents.downstream(task.pk)) if waiting else (),
+        ),
+        Option(
+            Answer.ABORT,
+            "Abort",
+            f"{depends} will never run." if waiting else "It ends here.",
+            confirm=True,
+        ),
+    ]
+
+
+def answer(agent: str) -> Option:
+    return Option(
+        Answer.ANSWER,
+        "Answer the question",
+        f"{agent} goes on and is told your words first. It costs no attempt.",
+        requires_text=True,
+    )
+
+
+def ways(waiting: int, downstream: int) -> tuple[Way, ...]:
+    """What can become of so many dependents, and of all that follows from them."""
+    one = waiting == 1
+    all_of_them = f"Skip {'it' if one else 'them'} too"
+    if downstream > waiting:
+        all_of_them += f", and what follows: {tasks(downstream)} in all"
+    return (
+        Way(Dependents.CONTINUE, f"{'It goes' if one else f'All {waiting} go'} on without it"),
+        Way(Dependents.BLOCK, f"{'It stays' if one else 'They stay'} blocked until you decide"),
+        Way(Dependents.SKIP, all_of_them),
+    )
+
+
+def tasks(count: int) -> str:
+    return f"{count} task{'' if count == 1 else 's'}"
+
+
+def attempts(count: int) -> str:
+    return f"{count} more attempt{'' if count == 1 else 's'}"

@@ -1,0 +1,153 @@
+"""What agents ask of people: the attempt ends uncounted, and the task waits for the answer."""
+
+import json
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from ledger import journal, sql
+from ledger.journal import Actor, Kind
+from ledger.moves import task_to
+from ledger.redaction import clean, redacted
+from ledger.refusals import Invalid, InvalidTransition
+from ledger.sql import Row
+from ledger.states import Outcome, TaskState
+from ledger.tokens import Known
+from retries import escalations, task_answers
+from retries.escalations import HumanRequired, Question
+from retries.models import Escalation, EscalationQuerySet
+from retries.reports import TRIES, LeaseLost, close, live_row, lost
+from retries.states import Answer, EscalationState, Reason
+
+MOST_ASKED = 4000
+CLIENT_STATE_BYTES = 8192
+SCHEMA_BYTES = 8192
+
+ASK = f"""with {Known.cte}, moved as ({
+    task_to(
+        TaskState.ESCALATED,
+        where="t.id = %(id)s and t.version = %(version)s and t.current_attempt = %(attempt)s",
+    )
+}), told as ({
+    journal.insert("moved", kind=f"'{Kind.TASK_ESCALATED}'", subject="task", data="%(data)s")
+}) select * from moved"""
+
+
+def ask(
+    attempt_id: UUID, question: Question, *, caller: Known, now: datetime | None = None
+) -> Escalation:
+    """Ask a person about the task of a live attempt, which ends and does not count.
+
+    Raises LeaseLost where the attempt is over, InvalidTransition where it was told to stop.
+    """
+    now = now or timezone.now()
+    question = tidied(check(question, now=now))
+    for _ in range(TRIES):
+        row = live_row(attempt_id, caller=caller, now=now)
+        if row["outcome"] is not None:
+            raise lost(row)
+        if row["abort_requested_at"]:
+            raise InvalidTransition(
+                "A person has asked it to stop: report the attempt, and it ends.",
+                current=row["state"],
+                allowed=[],
+            )
+        if opened := put(row, question, caller=caller, now=now):
+            return opened
+    raise LeaseLost("The task changed again and again while this was asked.")
+
+
+@transaction.atomic
+def put(row: Row, question: Question, *, caller: Known, now: datetime) -> Escalation | None:
+    """Move the task and open the question; None where it has changed since it was read."""
+    request_id = caller.request_id
+    moved = sql.run(
+        ASK,
+        id=row["id"],
+        version=row["version"],
+        attempt=row["attempt_id"],
+        data=Jsonb({"attempt": row["number"], "reason": Reason.AGENT_QUESTION}),
+        now=now,
+        **caller.params,
+    )
+    if not moved:
+        return None
+    close(row["attempt_id"], Outcome.ESCALATED, digest=None, decision=None, now=now)
+    return escalations.open_for_task(
+        moved[0],
+        Reason.AGENT_QUESTION,
+        question=question,
+        actor=caller.actor,
+        now=now,
+        request_id=request_id,
+    )
+
+
+def check(question: Question, *, now: datetime) -> Question:
+    """The question itself; raises Invalid where a part of it does not fit."""
+    if not question.text.strip():
+        raise Invalid("/question", "A question needs words: say what a person should decide.")
+    size = len(json.dumps(question.client_state).encode())
+    if size > CLIENT_STATE_BYTES:
+        raise Invalid(
+            "/client_state", f"client_state has {size} of at most {CLIENT_STATE_BYTES} bytes."
+        )
+    if len(json.dumps(question.response_schema).encode()) > SCHEMA_BYTES:
+        raise Invalid("/response_schema", f"response_schema has at most {SCHEMA_BYTES} bytes.")
+    if (question.expires_at is None) != (question.on_expiry is None):
+        missing = "on_expiry" if question.on_expiry is None else "expires_at"
+        raise Invalid(f"/{missing}", "expires_at and on_expiry go together: when, and what then.")
+    if question.expires_at is not None and question.expires_at.tzinfo is None:
+        raise Invalid("/expires_at", "expires_at needs its zone, such as 2026-11-21T14:05:58Z.")
+    if question.expires_at is not None and question.expires_at <= now:
+        raise Invalid("/expires_at", "expires_at lies in the past.")
+    return question
+
+
+def tidied(question: Question) -> Question:
+    """Without secrets and control characters; what is the asker's own stays as it is."""
+    return Question(
+        text=clean(redacted(question.text), limit_bytes=4 * MOST_ASKED),
+        choices=redacted(question.choices),
+        response_schema=question.response_schema,
+        severity=question.severity,
+        client_state=question.client_state,
+        expires_at=question.expires_at,
+        on_expiry=question.on_expiry,
+    )
+
+
+@transaction.atomic
+def withdraw(
+    escalation_id: UUID,
+    *,
+    among: EscalationQuerySet,
+    actor: Actor,
+    by_person: bool,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Escalation:
+    """Close a question that needs no answer any more: its task is queued again.
+
+    An agent may withdraw what it asked itself, and nothing else (HumanRequired).
+    """
+    now = now or timezone.now()
+    escalation = escalations.locked(escalation_id, among)
+    if escalation.reason != Reason.AGENT_QUESTION:
+        if not by_person:
+            raise HumanRequired("Heed asked this, not the agent: a person answers it.")
+        raise InvalidTransition(
+            "No agent asked this: answer it with retry, fix, skip or abort.",
+            current=escalation.state,
+            allowed=[],
+        )
+    escalations.must_be_open(escalation)
+    task_answers.go_on(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
+    escalations.close(
+        escalation, EscalationState.WITHDRAWN, actor=actor, now=now, request_id=request_id
+    )
+    escalation.refresh_from_db()
+    return escalation

@@ -1,0 +1,173 @@
+"""What an answer does to its task: the moves, and the one that takes an answer back."""
+
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from ledger import journal, sql
+from ledger.journal import Actor, Kind
+from ledger.moves import task_to
+from ledger.refusals import InvalidTransition
+from ledger.sql import Row
+from ledger.states import BlockedReason, TaskState
+from ledger.tasks import row_of
+from ledger.tokens import Known
+from retries import dependents
+from retries.models import Escalation
+from retries.states import Answer, Reason
+
+State = TaskState
+
+ASKED = f"""t.id = %(id)s
+    and (t.state = '{State.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
+
+# what goes on is granted attempts: a round, one that is guided, or the one that the question cost
+GRANTS = {
+    Answer.RETRY: "retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
+    Answer.FIX: "attempt_limit = t.attempts + 1",
+    Answer.ANSWER: "attempt_limit = t.attempt_limit + 1",
+}
+UNDOABLE = (Answer.RETRY, Answer.FIX)
+ENDS = {
+    Answer.SKIP: (State.SKIPPED, Kind.TASK_SKIPPED),
+    Answer.ABORT: (State.ABORTED, Kind.TASK_ABORTED),
+}
+
+
+def statement(
+    to: State, kind: Kind, *, where: str = ASKED, sets: str = "", reason: str = ""
+) -> str:
+    moved = task_to(to, where=where, sets=sets, reason=reason or "null")
+    told = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
+    return f"with {Known.cte}, moved as ({moved}), told as ({told}) select * from moved"
+
+
+def granted(grant: str) -> str:
+    return f"releases = 0, {grant}"
+
+
+AT_ONCE = {
+    action: statement(State.QUEUED, Kind.TASK_REQUEUED, sets=granted(grant))
+    for action, grant in GRANTS.items()
+}
+LATER = {
+    action: statement(
+        State.RETRY,
+        Kind.TASK_REQUEUED,
+        sets=f"due_at = %(due_at)s, due_noted_at = null, {granted(grant)}",
+    )
+    for action, grant in GRANTS.items()
+    if action in UNDOABLE
+}
+ENDED = {action: statement(to, kind) for action, (to, kind) in ENDS.items()}
+FAILED = statement(State.FAILED, Kind.TASK_FAILED)
+
+
+def go_on(
+    escalation: Escalation,
+    action: Answer,
+    *,
+    due_at: datetime | None = None,
+    actor: Actor,
+    now: datetime,
+    request_id: str = "",
+) -> Row:
+    """Queue the task again with what was granted; with `due_at` it waits so long for an undo."""
+    table = AT_ONCE if due_at is None else LATER
+    return move(
+        escalation,
+        table[action],
+        action,
+        due_at=due_at,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
+
+
+def end(
+    escalation: Escalation,
+    action: Answer,
+    *,
+    choice: str,
+    actor: Actor,
+    now: datetime,
+    request_id: str = "",
+) -> list[UUID]:
+    """Skip or abort the task; the ids of the dependents that were skipped with it."""
+    row = move(escalation, ENDED[action], action, actor=actor, now=now, request_id=request_id)
+    if action != Answer.SKIP:
+        return []
+    return dependents.settle([row["id"]], choice, actor=actor, now=now, request_id=request_id)
+
+
+def fail(escalation: Escalation, *, actor: Actor, now: datetime) -> Row:
+    """Give the task up; the caller writes its dead letter."""
+    return move(escalation, FAILED, "fail", actor=actor, now=now, request_id="")
+
+
+def move(
+    escalation: Escalation,
+    text: str,
+    answer: str,
+    *,
+    due_at: datetime | None = None,
+    actor: Actor,
+    now: datetime,
+    request_id: str,
+) -> Row:
+    assert escalation.task_id is not None
+    rows = sql.run(
+        text,
+        id=escalation.task_id,
+        due_at=due_at,
+        data=Jsonb({"answer": answer, "escalation": str(escalation.pk)}),
+        now=now,
+        **Known(actor, request_id=request_id).params,
+    )
+    if not rows:
+        row = row_of(escalation.task_id)
+        raise InvalidTransition(
+            f"The task is {row['state']}: it waits for no answer.",
+            current=row["state"],
+            allowed=[],
+        )
+    return rows[0]
+
+
+# ---- taken back
+
+# no attempt was made since, and nobody has hurried it: it is the very wait that the answer began
+STILL_WAITS = f"""t.id = %(id)s and t.state = '{State.RETRY}' and t.attempts = %(attempts)s
+    and t.due_at = %(due_at)s and t.due_at > %(now)s"""
+RESTORED = "retry_count = %(retry_count)s, attempt_limit = %(attempt_limit)s, due_at = null"
+UNDO = {
+    State.ESCALATED: statement(
+        State.ESCALATED, Kind.TASK_ANSWER_UNDONE, where=STILL_WAITS, sets=RESTORED
+    ),
+    State.BLOCKED: statement(
+        State.BLOCKED,
+        Kind.TASK_ANSWER_UNDONE,
+        where=STILL_WAITS,
+        sets=RESTORED,
+        reason=f"'{BlockedReason.REPORTED}'",
+    ),
+}
+
+
+def undo(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str) -> bool:
+    """Bring the task back to where it was asked about; False where it has gone on."""
+    was = State.BLOCKED if escalation.reason == Reason.BLOCKED else State.ESCALATED
+    rows = sql.run(
+        UNDO[was],
+        id=escalation.task_id,
+        attempts=escalation.attempts,
+        retry_count=escalation.retry_count,
+        attempt_limit=escalation.attempt_limit,
+        due_at=escalation.undo_until,
+        data=Jsonb({"escalation": str(escalation.pk)}),
+        now=now,
+        **Known(actor, request_id=request_id).params,
+    )
+    return bool(rows)

@@ -1,0 +1,127 @@
+"""A task that needs a person, in a browser: words are previewed, sent and taken back."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from playwright.sync_api import expect
+
+from ledger.models import Agent, Task
+from ledger.states import TaskState
+from retries.models import Escalation
+from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.dashboard.test_escalations import HOSTILE, MINUTE, address
+from tests.dashboard.test_task_escalations import asked, exhausted
+from tests.dashboard.worked import enqueued, failed
+
+Visit = Callable[..., Visitor]
+FIX = "Round each line <first>"
+
+
+def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    """S1.47, S1.48"""
+    question = exhausted(coder, now=now)
+    visitor = visit(reduced_motion="no-preference")
+    page = visitor.sign_in(address(question))
+    told = page.locator("#told")
+    expect(told).to_contain_text('max_attempts="6"')
+    page.keyboard.press("f")
+    page.keyboard.type(FIX)
+    expect(told).to_contain_text("User provided fix: Round each line &lt;first&gt;")
+    expect(told).to_contain_text('attempt="4" max_attempts="4"')
+    page.wait_for_timeout(2500)  # a poll leaves it alone
+    expect(told).to_contain_text("Round each line")
+    page.keyboard.press("Control+Enter")
+    toast = page.locator("[data-undo]")
+    expect(toast).to_contain_text("Fix sent to coder")
+    assert (
+        float(
+            toast.evaluate(
+                "(el) => getComputedStyle(el.querySelector('.toast__bar'), null).animationDuration.slice(0, -1)"
+            )
+        )
+        <= 5
+    )
+    page.keyboard.press("Escape")
+    page.keyboard.press("z")
+    expect(page.locator(".answer")).to_contain_text("Taken back.")
+    expect(page.locator("#fix")).to_have_value(FIX)
+    expect(told).to_contain_text("Round each line")
+    assert Task.objects.get().state == TaskState.ESCALATED
+    page.click("#send-fix")
+    expect(toast).to_be_visible()
+    expect(toast).to_have_count(0, timeout=8000)  # it runs out
+    assert Task.objects.get().attempt_limit == 4
+    assert Escalation.objects.get().action == "fix" and visitor.complaints == []
+
+
+def test_skip_asks_about_the_dependents_and_the_safe_choice_has_the_focus(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    """S1.51"""
+    question = exhausted(coder, now=now)
+    waits = enqueued(coder, "Reconcile", now=now, needs=[question.task_id])
+    page = visit().sign_in(address(question))
+    page.keyboard.press("s")
+    expect(page.locator("#skip-dialog button", has_text="Keep waiting")).to_be_focused()
+    page.check("#skip-dialog >> text=Skip it too")
+    page.click("#skip-dialog button >> text=/^Skip$/")
+    expect(page.locator(".answer")).to_contain_text("Skipped.")
+    assert Task.objects.get(pk=waits).state == TaskState.SKIPPED
+
+
+def test_the_compared_errors_stay_chosen(visit: Visit, coder: Agent, now: datetime) -> None:
+    question = exhausted(coder, now=now)
+    page = visit().sign_in(address(question))
+    expect(page.locator("#diff-3")).to_be_visible()
+    page.click("[data-tab='2']")
+    expect(page.locator("#diff-2")).to_contain_text("NotNullViolation")
+    exhausted(coder, "Another", now=now)
+    expect(page).to_have_title("2 need you · Escalations · Heed")
+    expect(page.locator("#diff-2")).to_be_visible()
+    expect(page.locator("#diff-3")).to_be_hidden()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#diff-3")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 1100, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, width: int) -> None:
+    text = HOSTILE[1]
+    why = {"details": text, "root_cause_guess": text, "suggested_fix": text, "message": text}
+    files = [{"path": text, "status": text[:64]}]
+    start = now - 5 * MINUTE
+    id = enqueued(coder, "v" * 200, now=start, max_attempts=2, on_exhausted="escalate")
+    failed(coder, id, now=start, retry_after_s=0, files_modified=files, **why)
+    failed(coder, id, now=start + MINUTE, message="other", details="other\n" * 50)
+    long = Escalation.objects.get()
+    choices = [{"name": "yes", "title": "w" * 200, "description": ""}]
+    question = asked(coder, now=now, choices=choices, response_schema={"type": "object"})
+    visitor = visit(width=width, color_scheme=scheme)
+    page = visitor.sign_in(address(long))
+    for one in (long, question):
+        page.goto(visitor.url + address(one))
+        page.wait_for_load_state("networkidle")
+        assert overflow(page) == 0 and axe_findings(page) == []
+    page.fill("#fix", "yes")
+    expect(page.locator("#told")).to_contain_text("User provided fix: yes")
+    page.click("button:has-text('Try again')")
+    expect(page.locator("[data-undo]")).to_contain_text("Another round for coder")
+    assert overflow(page) == 0 and axe_findings(page) == []
+    assert visitor.complaints == []
+
+
+def test_without_script_it_is_answered_and_taken_back(
+    visit: Visit, coder: Agent, now: datetime
+) -> None:
+    question = exhausted(coder, now=now)
+    page = visit(java_script_enabled=False).sign_in(address(question))
+    page.fill("#fix", FIX)
+    page.click("#send-fix")
+    page.click("[data-undo] button")
+    assert "Taken back." in page.inner_text(".answer") and page.input_value("#fix") == FIX
+    page.click("button:has-text('Skip')")
+    page.click(".answer button:has-text('Skip')")
+    assert Task.objects.get().state == TaskState.SKIPPED

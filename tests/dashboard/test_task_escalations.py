@@ -1,0 +1,354 @@
+"""The inbox where a task needs a person: its story, what the next attempt is told, the undo."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from html import unescape
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import settings as django_settings
+from django.http import HttpResponse
+from django.test import Client
+from pytest_django import Settings
+
+from dashboard.changed import diff
+from dashboard.painted import painted
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, DeadLetter, Event, Task
+from ledger.states import TaskState
+from ledger.tasks import Backoff
+from ledger.tokens import Known
+from retries import claims, escalations, questions, recall, reports
+from retries.context import retry_context
+from retries.escalations import Question
+from retries.models import Escalation
+from retries.reports import Report
+from tests.dashboard.conftest import PART
+from tests.dashboard.test_escalations import HOSTILE, address, html, jonas_answers, post, words
+from tests.dashboard.worked import claimed, enqueued, failed
+
+Part = Callable[..., HttpResponse]
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+ERRORS = (
+    "Traceback\nNotNullViolation: null value in column currency",
+    "FAILED test_totals\n41 of 9318 invoices differ\nINV-1\nINV-2",
+    "FAILED test_totals\n3 of 9318 invoices differ\nINV-2",
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def exhausted(agent: Agent, title: str = "Backfill", *, now: datetime, **more: Any) -> Escalation:
+    """A task that has failed three times in three ways."""
+    start = now - 30 * MINUTE
+    id = enqueued(
+        agent,
+        title,
+        now=start,
+        max_attempts=3,
+        on_exhausted="escalate",
+        backoff=Backoff(base_delay_ms=0, jitter=False),
+        **more,
+    )
+    for number, output in enumerate(ERRORS):
+        failed(
+            agent,
+            id,
+            now=start + number * MINUTE,
+            type="verification_failed",
+            message=output.splitlines()[1],
+            verification={"command": "make test", "exit_code": 1, "output": output},
+            root_cause_guess="It rounds too early" if number == 1 else "",
+            suggested_fix="Round per line" if number == 1 else "",
+            files_modified=[{"path": "ledger/money.py", "status": "partially_modified"}],
+        )
+    return about(id)
+
+
+def about(id: UUID) -> Escalation:
+    return Escalation.objects.get(task=id, state="open")
+
+
+def asked(agent: Agent, *, now: datetime, **more: Any) -> Escalation:
+    id = enqueued(agent, "Clean up", now=now)
+    question = Question(text="Drop the table?", choices=more.pop("choices", []), **more)
+    found = claims.claim(Known(SYSTEM, agent=agent), task=id, now=now)
+    caller = Known(SYSTEM, agent=agent)
+    return questions.ask(found.rows[0]["attempt_id"], question, caller=caller, now=now)
+
+
+# ---- what is told
+
+
+def test_the_story_of_a_task(browser: Client, agent: Agent, now: datetime) -> None:
+    question = exhausted(agent, now=now)
+    enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
+    told = words(browser.get(address(question)))
+    assert "Failed 3 of 3. From attempt 2 to 3: 2 lines gone, 1 new." in told
+    assert "Worked for 30 s" in told
+    assert told.count("waited 50 s") == 2 and "3/3" in told
+    assert "Likely cause a guess after attempt 2 It rounds too early Suggested fix:" in told
+    assert "$ make test exit 1" in told and "3 of 9318 invoices differ INV-2" in told
+    assert "ledger/money.py Modified but incomplete , attempt 3" in told
+    assert "Waiting for this task 1 Reconcile" in told
+    assert "## Task Escalation Required" in told  # the message
+    page = html(browser.get(address(question)))
+    assert 'data-tab="3">2 and 3</button>' in page and 'data-suggest="Round per line"' in page
+
+
+def test_what_changed_is_a_diff_of_lines() -> None:
+    found = diff(ERRORS[1], ERRORS[2])
+    assert [(line.sign, line.text) for line in found.lines] == [
+        (" ", "FAILED test_totals"),
+        ("−", "41 of 9318 invoices differ"),
+        ("−", "INV-1"),
+        ("+", "3 of 9318 invoices differ"),
+        (" ", "INV-2"),
+    ]
+    assert (found.gone, found.new, found.said) == (2, 1, "2 lines gone, 1 new")
+    assert diff("a\nb", "a\nb").said == "the same error again"
+    long = "\n".join(str(n) for n in range(100))
+    shown = diff(long + "\nx", long + "\ny").lines
+    assert [line.text for line in shown] == ["97 same lines", "97", "98", "99", "x", "y"]
+    hostile = diff("<script>\n" * 5000, "x" * 100_000).lines
+    assert len(hostile) <= 401 and max(len(line.text) for line in hostile) <= 300
+
+
+def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: datetime) -> None:
+    """Decisions and their outcome are kept: what was answered, what the next attempt did."""
+    question = exhausted(agent, now=now)
+    jonas_answers(question, "fix", now - 10 * MINUTE, "Round per line")
+    page = lambda: words(browser.get(address(question)))  # noqa: E731
+    assert "jonas sent a fix It waits for its agent" in page()
+    attempt = claimed(agent, question.task_id or agent.pk, now=now - 9 * MINUTE)
+    assert "It runs, attempt 4 of 4" in page()
+    said = Report(status="failure", message="1 differs")
+    reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now - 8 * MINUTE)
+    assert "jonas sent a fix Needed a person again after attempt 4" in page()
+    assert "1 differs" not in page() and "3/3" in page()
+    second = about(question.task_id or agent.pk)
+    jonas_answers(second, "retry", now - 7 * MINUTE)
+    again = claimed(agent, question.task_id or agent.pk, now=now - 6 * MINUTE)
+    reports.succeeded(again, now=now - 5 * MINUTE)
+    listed = words(browser.get("/escalations/?state=answered"))
+    assert "jonas granted another round. Done on attempt 5" in listed
+    assert "jonas sent a fix. Needed a person again after attempt 4" in listed
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime, text: str) -> None:
+    id = enqueued(agent, text[:200], now=now, max_attempts=1, on_exhausted="escalate")
+    failed(
+        agent,
+        id,
+        now=now,
+        message=text,
+        details=text * 2,
+        root_cause_guess=text,
+        suggested_fix=text,
+        files_modified=[{"path": text, "status": text}],
+        learnings=[text],
+    )
+    question = about(id)
+    page = browser.get(address(question)).content.decode()
+    shown = browser.post(f"{address(question)}preview/", {"fix": text}).content.decode()
+    for found in (page, shown):
+        assert "<script>alert" not in found and "<img src=x" not in found
+    assert 'onmouseover="alert' not in page + shown
+
+
+# ---- what the next attempt is told
+
+
+def test_what_is_typed_is_shown_as_the_next_attempt_gets_it(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """By the server's own renderer: word for word what a claim hands out then."""
+    question = exhausted(agent, now=now)
+    fix = "Round <each> line & sum"
+    before = facts(question)
+    shown = browser.post(f"{address(question)}preview/", {"fix": f"{fix}\r\n"}, headers=PART)
+    assert shown.status_code == 200 and facts(question) == before
+    jonas_answers(question, "fix", now, fix)
+    row = claims.claim(Known(SYSTEM, agent=agent), now=now).rows[0]
+    past = recall.pasts([row["id"]])[row["id"]]
+    told = retry_context(past, attempt=4, max_attempts=4)
+    assert "User provided fix: Round &lt;each&gt; line &amp; sum" in told
+    assert plain(shown) == told
+    assert f"{len(told):,} characters" in words(shown)
+
+
+def facts(question: Escalation) -> tuple[int, int]:
+    return Event.objects.count(), Escalation.objects.get(pk=question.pk).version
+
+
+def plain(response: HttpResponse) -> str:
+    """The text of the preview without its colours."""
+    inner = response.content.decode().split('id="told"')[1].partition(">")[2].partition("</div>")[0]
+    return unescape(re.sub(r"</?span[^>]*>", "", inner)).strip("\n")
+
+
+def test_without_words_it_is_what_a_retry_gets(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    question = exhausted(agent, now=now)
+    page = browser.get(address(question))
+    told = plain(page)
+    assert told.startswith('<retry_context attempt="4" max_attempts="6">')
+    assert "As it would after trying again" in words(page)
+
+
+def test_the_preview_of_what_is_over_is_left_alone(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    question = exhausted(agent, now=now)
+    jonas_answers(question, "skip", now)
+    assert browser.post(f"{address(question)}preview/", {"fix": "x"}).status_code == 204
+    assert browser.get(f"{address(question)}preview/").status_code == 405
+    assert Client().post(f"{address(question)}preview/", {"fix": "x"}).status_code == 302
+
+
+def test_colours_change_nothing() -> None:
+    text = '<a b="1">\n  <user_intervention>\n  x &lt; y\n  </user_intervention>\n<omitted n="2"/>'
+    lines = painted(text)
+    assert "\n".join("".join(part.text for part in line.parts) for line in lines) == text
+    assert [line.is_fix for line in lines] == [False, True, True, True, False]
+
+
+# ---- the answer
+
+
+def undo(client: Client, question: Escalation, **more: Any) -> Any:
+    return client.post(f"{address(question)}undo/", {}, **more)
+
+
+@pytest.mark.parametrize("headers", [{}, PART])
+def test_a_fix_can_be_taken_back(
+    browser: Client, agent: Agent, now: datetime, headers: dict[str, str]
+) -> None:
+    question = exhausted(agent, now=now)
+    told = (
+        words(post(browser, question, "fix", fix="Round per line", headers=headers), 200)
+        if (headers)
+        else words(browser.post(f"{address(question)}answer/", fields(question), follow=True))
+    )
+    assert "Fix sent to coder It starts in" in told and "Undo" in told
+    task = Task.objects.get()
+    assert (task.state, task.attempt_limit) == (TaskState.RETRY, 4)
+    back = undo(browser, question, headers=headers)
+    assert "Taken back. It waits for your answer again." in words(back)
+    assert "Round per line</textarea>" in html(back)
+    task.refresh_from_db()
+    assert (task.state, task.attempt_limit, task.retry_count) == (TaskState.ESCALATED, 3, 3)
+    late = undo(browser, question, headers=headers)
+    assert "Too late: it has gone on." in words(late, 409)
+
+
+def fields(question: Escalation) -> dict[str, str]:
+    return {"action": "fix", "fix": "Round per line", "version": str(question.version)}
+
+
+def test_without_time_for_an_undo_it_is_queued(
+    browser: Client, agent: Agent, now: datetime, settings: Settings
+) -> None:
+    settings.HEED = django_settings.HEED | {"UNDO_SECONDS": 0}
+    question = exhausted(agent, now=now)
+    told = words(post(browser, question, "retry", headers=PART))
+    assert "It gets another round of attempts." in told and "Undo" not in told
+    assert Task.objects.get().state == TaskState.QUEUED
+
+
+def test_what_was_answered_over_the_api_offers_no_undo(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    question = exhausted(agent, now=now)
+    jonas_answers(question, "retry", now)
+    assert "Undo" not in words(browser.get(address(question)))
+
+
+@pytest.mark.parametrize(
+    ("choice", "state"), [("continue", "queued"), ("block", "blocked"), ("skip", "skipped")]
+)
+def test_skip_asks_what_becomes_of_the_dependents(
+    browser: Client, agent: Agent, now: datetime, choice: str, state: str
+) -> None:
+    question = exhausted(agent, now=now)
+    waits = enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
+    form = {"action": "skip", "version": str(question.version)}
+    sure = words(browser.post(f"{address(question)}answer/", form))
+    assert "1 task depends on it and may fail without it. This cannot be taken back." in sure
+    assert "It goes on without it It stays blocked until you decide Skip it too" in sure
+    post(browser, question, "skip", dependents=choice)
+    assert Task.objects.get(pk=waits).state == state
+
+
+def test_a_dead_letter_is_dismissed_with_what_depends_on_it(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    root = enqueued(agent, "Root", now=now, max_attempts=1)
+    waits = enqueued(agent, "Reconcile", now=now, needs=[root])
+    failed(agent, root, now=now)
+    letter = DeadLetter.objects.get()
+    assert "is skipped too" in words(browser.get(f"/dead-letters/{letter.pk}/?ask=dismiss"))
+    form = {"confirmed": "yes", "dependents": "skip"}
+    browser.post(f"/dead-letters/{letter.pk}/dismiss/", form)
+    assert Task.objects.get(pk=waits).state == TaskState.SKIPPED
+    assert "goes on without it and what it needs" in words(browser.get(f"/tasks/{waits}/"))
+
+
+# ---- questions
+
+
+def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: datetime) -> None:
+    choices = [{"name": "yes", "title": "Drop it", "description": "2 million rows"}]
+    question = asked(agent, now=now, choices=choices, severity="high")
+    page = browser.get(address(question))
+    told = words(page)
+    assert "Drop the table?" in told and "its agent asks a question" in told
+    assert "asks: Drop the table?" in told  # in the list
+    assert 'data-suggest="Drop it"' in html(page) and "high" in told
+    shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Drop it"}, headers=PART))
+    assert "User provided fix: Drop it</instruction>" in shown
+    assert '<question trust="agent">Drop the table?</question>' in shown
+    assert 'attempt="2" max_attempts="4"' in shown
+    done = post(browser, question, "answer", fix="Drop it", headers=PART)
+    assert "Its agent goes on with your answer." in words(done)
+    assert Task.objects.get().state == TaskState.QUEUED
+    assert "mara answered" in words(browser.get(address(question)))
+
+
+def test_remarks_and_whose_it_is_are_shown(
+    browser: Client, agent: Agent, now: datetime, mara: Any
+) -> None:
+    question = exhausted(agent, now=now)
+    who, every = Actor("user", "7", "jonas"), Escalation.objects.all()
+    escalations.assign(question.pk, "mara", among=every, actor=who, now=now)
+    escalations.comment(question.pk, "The archive is down", among=every, actor=who, now=now)
+    told = words(browser.get(address(question)))
+    assert "mara takes care of it" in told and "jonas gave it to mara" in told
+    assert "The archive is down" in told
+    browser.post(f"{address(question)}remark/", {"text": "Finance wants it back"})
+    assert "mara" in words(browser.get(address(question)))
+    assert "Finance wants it back" in words(browser.get(address(question)))
+    empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
+    assert "A comment has 1 to 2000 characters." in words(empty)
+    assert "I take care of it" not in words(browser.get(address(question)))
+    escalations.assign(question.pk, None, among=every, actor=who, now=now)
+    browser.post(f"{address(question)}care/")
+    assert "mara takes care of it" in words(browser.get(address(question)))
+    log = words(browser.get("/activity/"))
+    assert "gave mara the care of" in log or "mara takes care of it" in log
+
+
+def test_the_admin_shows_the_message_and_skips_with_dependents(
+    admin_client: Client, agent: Agent, now: datetime
+) -> None:
+    question = exhausted(agent, now=now)
+    waits = enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
+    page = words(admin_client.get(f"/admin/retries/escalation/{question.pk}/change/"))
+    assert "## Task Escalation Required" in page
+    form = {"action": "skip", "_selected_action": str(question.pk), "dependents": "skip"}
+    admin_client.post("/admin/retries/escalation/", form)
+    assert Task.objects.get(pk=waits).state == TaskState.SKIPPED

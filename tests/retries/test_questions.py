@@ -1,0 +1,218 @@
+"""Agents ask people; questions expire, are withdrawn, and people are reminded of them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ledger import tasks as facts
+from ledger.audit import audit
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, Attempt, DeadLetter, Event, Task
+from ledger.refusals import Invalid, InvalidTransition
+from ledger.states import TaskState
+from ledger.tokens import Known
+from retries import escalations, expiry, questions, reports, sweeps
+from retries.context import retry_context
+from retries.escalation_story import told
+from retries.escalations import AlreadyResolved, EscalationExpired, HumanRequired, Question
+from retries.models import Escalation
+from retries.options import options
+from retries.recall import pasts
+from retries.reports import LeaseLost, Report
+from retries.states import Answer
+from tests.factories import MINUTE, NOW
+from tests.retries.test_escalations import ignored
+from tests.retries.test_task_answers import answer, escalated, stands
+from tests.retries.test_tasks_flow import attempt_of, claim, make_task
+
+pytestmark = pytest.mark.django_db
+S = TaskState
+SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
+YES = [{"name": "yes", "title": "Drop it", "description": ""}]
+
+
+def asked(agent: Agent, text: str = "Drop the table?", **more: Any) -> Escalation:
+    """A question of the agent about a task that it has just begun."""
+    make_task(agent, title="Clean up", max_attempts=1)
+    return ask(agent, attempt_of(claim(agent)), text, **more)
+
+
+def ask(agent: Agent, attempt: Any, text: str = "Drop the table?", **more: Any) -> Escalation:
+    question = Question(text=text, choices=more.pop("choices", []), **more)
+    return questions.ask(attempt, question, caller=Known(SYSTEM, agent=agent), now=NOW)
+
+
+def withdraw(escalation: Escalation, *, by_person: bool = False) -> Escalation:
+    return questions.withdraw(
+        escalation.pk,
+        among=Escalation.objects.all(),
+        actor=Actor("token", "1", "coder"),
+        by_person=by_person,
+        now=NOW + MINUTE,
+    )
+
+
+def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
+    found = asked(agent, choices=YES, severity="high", client_state={"thread": 1})
+    assert stands(found.task_id) == (S.ESCALATED, None, 0, 1)
+    assert (found.reason, found.severity, found.client_state) == (
+        "agent_question",
+        "high",
+        {"thread": 1},
+    )
+    attempt = Attempt.objects.get()
+    assert attempt.outcome == "escalated" and not hasattr(attempt, "failure")
+    offered = [option.name for option in options(found)]
+    assert offered == [Answer.ANSWER, Answer.FIX, Answer.RETRY, Answer.SKIP, Answer.ABORT]
+    assert "Its agent asks a question.\n\n> Drop the table?\n" in told(found)
+    done = answer(found, "answer", "Yes, but keep a copy")
+    assert done.fix == "Yes, but keep a copy"
+    assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
+    row = claim(agent, now=NOW + MINUTE).rows[0]
+    assert row["attempt_number"] == 2
+    past = pasts([row["id"]])[row["id"]]
+    assert (past.fix, past.question) == ("Yes, but keep a copy", "Drop the table?")
+    block = retry_context(past, attempt=2, max_attempts=2)
+    person, _, rest = block.partition("</user_intervention>")
+    assert "User provided fix: Yes, but keep a copy</instruction>" in person
+    assert "Drop the table?" not in person  # an agent's words are no person's
+    assert '<question trust="agent">Drop the table?</question>' in rest
+    assert list(audit()) == []
+
+
+def test_who_asks_again_or_too_late_has_lost_it(agent: Agent) -> None:
+    found = asked(agent)
+    attempt = Attempt.objects.get().pk
+    with pytest.raises(LeaseLost, match="it was escalated"):
+        ask(agent, attempt)
+    with pytest.raises(LeaseLost):
+        said = Report(result={})
+        reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=NOW)
+    assert Escalation.objects.get() == found
+
+
+def test_who_was_told_to_stop_asks_nothing(agent: Agent) -> None:
+    id = make_task(agent)
+    attempt = attempt_of(claim(agent))
+    facts.abort([id], actor=SYSTEM, now=NOW)
+    with pytest.raises(InvalidTransition, match="asked it to stop"):
+        ask(agent, attempt)
+    assert not Escalation.objects.exists() and stands(id)[0] == S.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer"),
+    [
+        ({"text": " \n"}, "/question"),
+        ({"client_state": "x" * 8191}, "/client_state"),
+        ({"response_schema": {"x": "y" * 9000}}, "/response_schema"),
+        ({"expires_at": NOW + HOUR}, "/on_expiry"),
+        ({"on_expiry": "skip"}, "/expires_at"),
+        ({"expires_at": NOW, "on_expiry": "skip"}, "/expires_at"),
+        ({"expires_at": (NOW + HOUR).replace(tzinfo=None), "on_expiry": "skip"}, "/expires_at"),
+    ],
+)
+def test_a_question_that_does_not_fit_ends_nothing(agent: Agent, more: Any, pointer: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        asked(agent, **more)
+    assert refused.value.more["errors"][0]["pointer"] == pointer
+    assert Attempt.objects.get().outcome is None
+
+
+def test_secrets_in_a_question_are_masked(agent: Agent) -> None:
+    """S3.47"""
+    found = asked(agent, "Is password=hunter2hunter2 right?\x1b[31m")
+    assert "hunter2" not in found.question and "\x1b" not in found.question
+
+
+def test_its_agent_may_take_it_back(agent: Agent) -> None:
+    found = withdraw(asked(agent))
+    assert (found.state, found.action) == ("withdrawn", None)
+    assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
+    with pytest.raises(AlreadyResolved):
+        withdraw(found)
+    with pytest.raises(AlreadyResolved):
+        answer(found, "answer", "Yes")
+    assert list(audit()) == []
+
+
+def test_what_heed_asked_no_agent_takes_back(agent: Agent) -> None:
+    found = escalated(agent, attempts=1)
+    with pytest.raises(HumanRequired):
+        withdraw(found)
+    with pytest.raises(InvalidTransition, match="answer it"):
+        withdraw(found, by_person=True)
+    assert Escalation.objects.get().is_open
+
+
+# ---- the clock
+
+
+@pytest.mark.parametrize(
+    ("then", "state"),
+    [("retry", S.QUEUED), ("skip", S.SKIPPED), ("abort", S.ABORTED), ("fail", S.FAILED)],
+)
+def test_a_question_expires_as_its_asker_wanted(agent: Agent, then: str, state: str) -> None:
+    found = asked(agent, expires_at=NOW + HOUR, on_expiry=then)
+    waits = make_task(agent, needs=[found.task_id])
+    assert expiry.due(now=NOW + HOUR - SECOND)["expired"] == 0
+    for expired in (1, 0):  # safe to run twice
+        assert expiry.due(now=NOW + HOUR)["expired"] == expired
+    found.refresh_from_db()
+    assert (found.state, found.action) == ("expired", None)
+    assert stands(found.task_id)[0] == state
+    assert stands(waits)[0] == (S.QUEUED if then == "skip" else S.BLOCKED)
+    assert DeadLetter.objects.count() == (1 if then == "fail" else 0)
+    assert Event.objects.get(kind="escalation.expired").actor_name == "escalations"
+    with pytest.raises(EscalationExpired):
+        answer(found, "answer", "Yes")
+    assert list(audit()) == []
+
+
+def test_one_that_cannot_expire_holds_up_no_other(agent: Agent) -> None:
+    bad = asked(agent, expires_at=NOW + HOUR, on_expiry="skip")
+    good = asked(agent, expires_at=NOW + HOUR, on_expiry="retry")
+    Task.objects.filter(pk=bad.task_id).update(state=S.QUEUED)
+    assert expiry.due(now=NOW + HOUR)["expired"] == 1
+    assert Escalation.objects.open().get() == bad and good.state == "open"
+
+
+def test_people_are_reminded_and_ever_less_often(agent: Agent) -> None:
+    found = ignored(agent)
+    asked(agent)
+    at = NOW
+    for hours in (1, 1, 2, 4, 8, 16, 24, 24):
+        at += hours * HOUR
+        assert sweeps.run("escalations", now=at - SECOND)["reminded"] == 0
+        assert sweeps.run("escalations", now=at)["reminded"] == 2
+        assert sweeps.run("escalations", now=at)["reminded"] == 0
+    answer(found, "skip")
+    assert sweeps.run("escalations", now=at + 24 * HOUR)["reminded"] == 1
+    assert Event.objects.filter(kind="escalation.reminded", subject_id=found.pk).count() == 8
+    found.refresh_from_db()
+    assert found.state == "resolved"
+
+
+# ---- beside the answer
+
+
+def test_it_is_assigned_and_commented(agent: Agent, django_user_model: Any) -> None:
+    django_user_model.objects.create_user("jonas", is_staff=True)
+    django_user_model.objects.create_user("visitor")
+    found, every = asked(agent), Escalation.objects.all()
+    who = Actor("user", "1", "mara")
+    done = escalations.assign(found.pk, "jonas", among=every, actor=who, now=NOW)
+    assert done.assignee is not None and done.assignee.get_username() == "jonas"
+    assert done.version == 2
+    for name in ("visitor", "nobody"):
+        with pytest.raises(Invalid, match=name):
+            escalations.assign(found.pk, name, among=every, actor=who, now=NOW)
+    assert escalations.assign(found.pk, None, among=every, actor=who, now=NOW).assignee is None
+    escalations.comment(found.pk, " The archive is down ", among=every, actor=who, now=NOW)
+    for text in ("", " ", "x" * 2001, "a\x00"):
+        with pytest.raises(Invalid):
+            escalations.comment(found.pk, text, among=every, actor=who, now=NOW)
+    event = Event.objects.get(kind="escalation.commented")
+    assert event.data["text"] == "The archive is down" and event.actor_name == "mara"

@@ -1,0 +1,355 @@
+"""Answers to questions about tasks: what they grant, how they are taken back, who else is meant."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection, transaction
+
+from ledger.audit import audit
+from ledger.journal import SYSTEM, Actor
+from ledger.models import Agent, DeadLetter, Event, Need, Task
+from ledger.refusals import Invalid, InvalidTransition
+from ledger.states import TaskState
+from ledger.tasks import Backoff
+from ledger.tokens import Known
+from retries import deadletters, escalations, reports, tasks
+from retries.escalation_story import told
+from retries.escalations import AlreadyResolved, Choice, UndoTooLate
+from retries.models import Escalation
+from retries.options import options
+from retries.reports import Report
+from retries.states import Answer
+from tests.factories import MINUTE, NOW, make_agent
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
+
+S = TaskState
+MARA = Actor("user", "1", "mara")
+SECOND = timedelta(seconds=1)
+UNDO = 5 * SECOND
+LATER = NOW + MINUTE
+
+
+def escalated(agent: Agent, *, attempts: int = 3, **more: Any) -> Escalation:
+    """The question about a task that has failed so often as it may."""
+    more = {"backoff": Backoff(base_delay_ms=0, jitter=False)} | more
+    id = make_task(agent, max_attempts=attempts, on_exhausted="escalate", **more)
+    for number in range(attempts):
+        fail(agent, attempt_of(claim(agent, task=id)), now=NOW, message=f"it broke, {number + 1}")
+    return about(id)
+
+
+def reported(agent: Agent) -> Escalation:
+    """The question about a task whose agent says that it is blocked."""
+    id = make_task(agent)
+    said = Report(status="blocked", message="no access")
+    reports.report(attempt_of(claim(agent)), said, caller=Known(SYSTEM, agent=agent), now=NOW)
+    return about(id)
+
+
+def about(id: UUID) -> Escalation:
+    return Escalation.objects.select_related("agent", "task").get(task=id, state="open")
+
+
+def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> Escalation:
+    choice = Choice(Answer(action), fix=fix, dependents=more.pop("dependents", "continue"))
+    more = {"actor": MARA, "channel": "page", "now": LATER} | more
+    return escalations.answer(escalation.pk, choice, among=Escalation.objects.all(), **more)
+
+
+def undo(escalation: Escalation, *, now: Any = LATER + SECOND) -> Escalation:
+    return escalations.undo(
+        escalation.pk, among=Escalation.objects.all(), actor=MARA, now=now, request_id="r"
+    )
+
+
+def stands(id: UUID | None) -> tuple[str, str | None, int, int]:
+    task = Task.objects.get(pk=id)
+    return task.state, task.blocked_reason, task.retry_count, task.attempt_limit
+
+
+pytestmark = pytest.mark.django_db
+
+
+# ---- what is told
+
+
+def test_the_message_tells_how_it_stood(agent: Agent) -> None:
+    """S1.38 to S1.41, also after the answer has granted more."""
+    asked = escalated(agent, title="Backfill")
+    said = told(asked)
+    assert "**Task:** Backfill\n**Plan:** none\n**Attempts:** 3 of 3\n" in said
+    assert said.count("| execution_error | it broke, ") == 3
+    assert "\n```\nit broke, 3\n```\n" in said
+    done = answer(asked, "retry")
+    fail(agent, attempt_of(claim(agent, now=LATER)), now=LATER, message="it broke, 4")
+    assert Task.objects.get().attempt_limit == 6
+    assert told(Escalation.objects.select_related("task").get(pk=done.pk)) == said
+
+
+# ---- what is granted
+
+
+@pytest.mark.parametrize(("action", "expected"), [("retry", (0, 6)), ("fix", (3, 4))])
+def test_over_the_api_it_is_queued_at_once(
+    agent: Agent, action: str, expected: tuple[int, int]
+) -> None:
+    """S1.44, S1.47, S1.49"""
+    asked = escalated(agent)
+    done = answer(asked, action, "Trim first" if action == "fix" else "", channel="api")
+    assert stands(asked.task_id) == (S.QUEUED, None, *expected) and done.undo_until is None
+    assert claim(agent, now=LATER).rows[0]["attempt_number"] == 4
+    assert list(audit()) == []
+
+
+def test_an_answer_needs_a_task_that_waits_for_it(agent: Agent) -> None:
+    """What moved its task without closing it is told, not passed over."""
+    asked = escalated(agent)
+    Task.objects.filter(pk=asked.task_id).update(state=S.QUEUED)
+    with pytest.raises(InvalidTransition, match="it waits for no answer"):
+        answer(asked, "retry")
+    assert about(asked.task_id or asked.pk).is_open
+
+
+# ---- taken back
+
+
+@pytest.mark.parametrize("action", ["retry", "fix"])
+@pytest.mark.parametrize("make", [escalated, reported])
+def test_an_answer_from_the_page_can_be_undone(agent: Agent, make: Any, action: str) -> None:
+    asked = make(agent)
+    before = stands(asked.task_id)
+    done = answer(asked, action, "Trim first" if action == "fix" else "", undo_for=UNDO)
+    assert stands(asked.task_id)[0] == S.RETRY and done.undo_until == LATER + UNDO
+    assert claim(agent, now=LATER + 4 * SECOND).reason == "no_task"
+    again = undo(done)
+    assert stands(asked.task_id) == before and again.is_open
+    assert (again.pk, again.version, again.action, again.fix) == (asked.pk, 3, None, "")
+    assert kinds(asked.task_id or asked.pk)[-2:] == ["task.requeued", "task.answer_undone"]
+    assert kinds(asked.pk) == ["escalation.opened", "escalation.resolved", "escalation.reopened"]
+    assert list(audit()) == []
+    assert answer(again, "skip", now=LATER + MINUTE).action == "skip"
+
+
+def test_without_an_undo_it_starts_by_itself(agent: Agent) -> None:
+    asked = escalated(agent)
+    answer(asked, "fix", "Trim first", undo_for=UNDO)
+    assert claim(agent, now=LATER + UNDO).rows[0]["attempt_number"] == 4
+    with pytest.raises(UndoTooLate, match="the task is running"):
+        undo(asked)
+    assert list(audit()) == []
+
+
+def test_too_late_is_too_late(agent: Agent) -> None:
+    """The time is over, somebody has hurried it, it was an answer over the API, or no answer."""
+    asked = escalated(agent)
+    with pytest.raises(UndoTooLate):
+        undo(asked)
+    answer(asked, "retry", undo_for=UNDO)
+    with pytest.raises(UndoTooLate):
+        undo(asked, now=LATER + UNDO)
+    tasks.retry_now([asked.task_id or asked.pk], actor=MARA, now=LATER + SECOND)
+    with pytest.raises(UndoTooLate):
+        undo(asked, now=LATER + SECOND)
+    other = escalated(make_agent("codex"))
+    answer(other, "skip", undo_for=UNDO)
+    with pytest.raises(UndoTooLate):
+        undo(other)
+
+
+def test_a_later_wait_of_the_same_task_is_not_undone(agent: Agent) -> None:
+    """A backoff of the round that was granted is none of the answer's."""
+    asked = escalated(agent)
+    answer(asked, "retry", undo_for=UNDO)
+    fail(agent, attempt_of(claim(agent, now=LATER + UNDO)), now=LATER + UNDO, retry_after_s=60)
+    assert stands(asked.task_id)[0] == S.RETRY
+    with pytest.raises(UndoTooLate):
+        undo(asked, now=LATER + 2 * SECOND)
+
+
+def racing(work: Any) -> tuple[ThreadPoolExecutor, Any]:
+    """`work` on a connection of its own, after it has begun."""
+    pool, entered = ThreadPoolExecutor(1), threading.Event()
+
+    def run() -> Any:
+        try:
+            connection.ensure_connection()
+            entered.set()
+            return work()
+        finally:
+            connection.close()
+
+    future = pool.submit(run)
+    assert entered.wait(10)
+    return pool, future
+
+
+def until_it_waits(future: Any) -> None:
+    """Until the other connection waits for a lock."""
+    pause = threading.Event()
+    for _ in range(500):
+        with connection.cursor() as cursor:
+            cursor.execute("select count(*) from pg_stat_activity where wait_event_type = 'Lock'")
+            if cursor.fetchone()[0]:
+                return
+        assert not future.done()
+        pause.wait(0.01)
+    raise AssertionError("nobody waits")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_undo_waits_for_the_claim_that_has_just_taken_it() -> None:
+    """The agent's clock is ahead: it has taken the task before the time for the undo is over."""
+    agent = make_agent()
+    asked = answer(escalated(agent), "fix", "Trim first", undo_for=UNDO)
+    with transaction.atomic():
+        assert claim(agent, now=LATER + UNDO).rows
+        pool, future = racing(lambda: undo(asked))
+        until_it_waits(future)
+    with pool, pytest.raises(UndoTooLate, match="the task is running"):
+        future.result(10)
+    assert stands(asked.task_id) == (S.RUNNING, None, 3, 4)
+    assert Escalation.objects.get().state == "resolved" and list(audit()) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_passes_over_what_is_being_undone() -> None:
+    agent = make_agent()
+    asked = answer(escalated(agent), "fix", "Trim first", undo_for=UNDO)
+    with transaction.atomic():
+        undo(asked)
+        pool, future = racing(lambda: claim(agent, now=LATER + UNDO))
+        with pool:
+            assert future.result(10).reason == "no_task"
+    assert stands(asked.task_id)[0] == S.ESCALATED and list(audit()) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_undos_one_wins() -> None:
+    asked = answer(escalated(make_agent()), "retry", undo_for=UNDO)
+    with transaction.atomic():
+        undo(asked)
+        pool, future = racing(lambda: undo(asked))
+        until_it_waits(future)
+    with pool, pytest.raises(UndoTooLate):
+        future.result(10)
+    assert Event.objects.filter(kind="task.answer_undone").count() == 1
+
+
+# ---- what depends on it
+
+
+def family(agent: Agent, root: UUID) -> dict[str, UUID]:
+    """Two that wait for the root, one of them also for another task, and one behind each."""
+    other = make_task(agent, title="other")
+    first = make_task(agent, title="first", needs=[root])
+    second = make_task(agent, title="second", needs=[root, other])
+    last = make_task(agent, title="last", needs=[first])
+    return {"other": other, "first": first, "second": second, "last": last}
+
+
+def states(made: dict[str, UUID]) -> dict[str, str]:
+    rows = Task.objects.in_bulk(made.values())
+    return {
+        name: f"{rows[id].state} {rows[id].blocked_reason or ''}".strip()
+        for name, id in made.items()
+    }
+
+
+AFTER = {
+    "continue": {"first": "queued", "second": "blocked dependency", "last": "blocked dependency"},
+    "block": {
+        "first": "blocked dependency_skipped",
+        "second": "blocked dependency_skipped",
+        "last": "blocked dependency",
+    },
+    "skip": {"first": "skipped", "second": "skipped", "last": "skipped"},
+}
+
+
+@pytest.mark.parametrize("choice", list(AFTER))
+@pytest.mark.parametrize("how", ["answer", "skip", "dismiss"])
+def test_one_says_what_becomes_of_them(agent: Agent, choice: str, how: str) -> None:
+    """S1.51: the same three choices for an answer, a task's page and a dead letter."""
+    if how == "dismiss":
+        root = make_task(agent, max_attempts=1)
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+    else:
+        root = escalated(agent, attempts=1).task_id or agent.pk
+    made = family(agent, root)
+    match how:
+        case "answer":
+            answer(about(root), "skip", dependents=choice)
+        case "skip":
+            done = tasks.skip([root], dependents=choice, actor=MARA, now=LATER)
+            assert len(done) == (4 if choice == "skip" else 1)
+        case "dismiss":
+            letters = DeadLetter.objects.all()
+            ids = list(letters.values_list("pk", flat=True))
+            deadletters.dismiss(ids, among=letters, dependents=choice, actor=MARA, now=LATER)
+    assert states(made) == AFTER[choice] | {"other": "queued"}
+    assert not Escalation.objects.open().exists()
+    assert list(audit()) == []
+    last = Event.objects.filter(subject_id=made["first"]).latest("id")
+    key = "because" if choice == "skip" else "without"
+    assert last.data[key] == [str(root)]  # the warning
+
+
+def test_what_was_asked_about_the_skipped_is_closed(agent: Agent) -> None:
+    """A dependent can be escalated: its need was added later, as a plan's import does."""
+    asked, other = escalated(agent, attempts=1), escalated(agent, attempts=1)
+    Need.objects.create(task_id=other.task_id, need_id=asked.task_id)
+    answer(asked, "skip", dependents="skip")
+    other.refresh_from_db()
+    assert (other.state, other.action) == ("withdrawn", None)
+    assert stands(other.task_id)[0] == S.SKIPPED
+
+
+def test_one_that_waits_in_the_queue_becomes_blocked(agent: Agent) -> None:
+    asked = escalated(agent, attempts=1)
+    late = make_task(agent)
+    Need.objects.create(task_id=late, need_id=asked.task_id)
+    answer(asked, "skip", dependents="block")
+    assert stands(late)[:2] == (S.BLOCKED, "dependency_skipped")
+    assert kinds(late)[-1] == "task.blocked"
+
+
+def test_the_option_says_how_many(agent: Agent) -> None:
+    asked = escalated(agent, attempts=1)
+    offered = {option.name: option for option in options(asked)}
+    assert offered[Answer.SKIP].description == "Nothing depends on it."
+    assert offered[Answer.SKIP].dependents == ()
+    family(agent, asked.task_id or agent.pk)
+    offered = {option.name: option for option in options(asked)}
+    assert offered[Answer.SKIP].description == "2 tasks depend on it and may fail without it."
+    assert [way.title for way in offered[Answer.SKIP].dependents] == [
+        "All 2 go on without it",
+        "They stay blocked until you decide",
+        "Skip them too, and what follows: 3 tasks in all",
+    ]
+    assert "(2 tasks depend on it: first, second)" in told(asked)
+
+
+@pytest.mark.parametrize(
+    ("action", "more"),
+    [
+        ("skip", {"dependents": "explode"}),
+        ("retry", {"dependents": "skip"}),
+        ("answer", {"fix": "yes"}),
+    ],
+)
+def test_a_choice_that_does_not_fit_a_task(agent: Agent, action: str, more: Any) -> None:
+    asked = escalated(agent, attempts=1)
+    with pytest.raises(Invalid):
+        answer(asked, action, **more)
+    assert about(asked.task_id or agent.pk).is_open
+
+
+def test_a_fix_of_a_task_may_have_4000_characters_of_any_kind(agent: Agent) -> None:
+    asked = escalated(agent, attempts=1)
+    assert len(answer(asked, "fix", "🙂" * 4000).fix) == 4000
+    with pytest.raises(AlreadyResolved):
+        answer(asked, "fix", "x")
