@@ -171,7 +171,7 @@ def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> Ht
     """Change a task that is not over; `If-Match` names the version that was read."""
     visible(request, id)
     project = Project.objects.get(pk=request.auth.project_id)
-    row = tasks.change(
+    tasks.change(
         id,
         Change(
             priority=body.priority,
@@ -184,7 +184,7 @@ def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> Ht
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(row, request)
+    return tagged(visible(request, id), request)
 
 
 ETAG = re.compile(r'"v([1-9][0-9]{0,8})"')

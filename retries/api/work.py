@@ -16,7 +16,7 @@ from ledger import schemas as facts
 from ledger.api.answers import answer, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.api.tasks import enqueued, router, visible, who_of
-from ledger.models import Agent
+from ledger.models import Agent, Attempt
 from ledger.refusals import InvalidTransition
 from ledger.schemas import task_out
 from ledger.sql import Row
@@ -253,9 +253,14 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
 
 
 def next_of(task_id: UUID, caller: Caller) -> Row | None:
-    """The task's next attempt, or None where it can't be had: the report stands all the same."""
+    """The task's next attempt for the worker of the last, or None where it can't be had.
+
+    The report stands all the same.
+    """
+    attempts = Attempt.objects.filter(task_id=task_id).order_by("-number")
+    worker = attempts.values_list("worker_id", flat=True)[:1].get()
     try:
-        found = claims.claim(caller, task=task_id)
+        found = claims.claim(caller, task=task_id, worker_id=worker)
     except InvalidTransition:  # another worker was faster
         return None
     return found.rows[0] if found.rows else None

@@ -55,6 +55,7 @@ def test_the_loop(coder: Any, operator: Any) -> None:
     assert (task["state"], task["attempts"], task["retry_count"]) == ("done", 2, 1)
     attempts = operator("GET", f"/tasks/{id}/attempts").body["data"]
     assert [each["outcome"] for each in attempts] == ["success", "failure"]
+    assert [each["worker_id"] for each in attempts] == ["ci-7", "ci-7"]
     assert attempts[1]["failure"]["message"] == "1 failed"
     assert attempts[1]["progress"] == {"message": "half", "percent": 50}
     events = operator("GET", f"/tasks/{id}/events").body["data"]
