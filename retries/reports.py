@@ -101,6 +101,7 @@ class Told:
 
     decision: dict[str, Any]
     replayed: bool = False
+    worker_id: str = ""
 
 
 # ---- the fast path: it is done, in one statement
@@ -257,7 +258,8 @@ def settle(
             decision=answer | after,
             now=now,
         )
-    return Told(whole(answer | after, row["id"], moved["state"], moved["version"]))
+    decision = whole(answer | after, row["id"], moved["state"], moved["version"])
+    return Told(decision, worker_id=row["worker_id"])
 
 
 def verify_of(row: Row) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ledger import schemas as facts
 from ledger.api.answers import answer, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.api.tasks import enqueued, router, visible, who_of
-from ledger.models import Agent, Attempt
+from ledger.models import Agent
 from ledger.refusals import InvalidTransition
 from ledger.schemas import task_out
 from ledger.sql import Row
@@ -238,7 +238,7 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
         base = settings.HEED_URL
         said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
     goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
-    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller)):
+    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller, worker_id=told.worker_id)):
         said["decision"] = "retry"
         said["retry"] = {
             "attempt": row["attempt_id"],
@@ -252,15 +252,10 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
     return said
 
 
-def next_of(task_id: UUID, caller: Caller) -> Row | None:
-    """The task's next attempt for the worker of the last, or None where it can't be had.
-
-    The report stands all the same.
-    """
-    attempts = Attempt.objects.filter(task_id=task_id).order_by("-number")
-    worker = attempts.values_list("worker_id", flat=True)[:1].get()
+def next_of(task_id: UUID, caller: Caller, *, worker_id: str) -> Row | None:
+    """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
-        found = claims.claim(caller, task=task_id, worker_id=worker)
+        found = claims.claim(caller, task=task_id, worker_id=worker_id)
     except InvalidTransition:  # another worker was faster
         return None
     return found.rows[0] if found.rows else None
