@@ -16,7 +16,7 @@ up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
 	@$(some-python) -m config.install requirements.lock
 	@exec $(python) -m config.up --with-parent
 
-demo: ## show instructions climbing the ladder on the running Heed, with three agents
+demo: ## show on the running Heed what becomes of instructions and of a plan with unreliable agents
 	@$(some-python) -m config.install requirements.lock
 	@$(python) manage.py demo
 

@@ -14,6 +14,7 @@ import argparse
 import os
 import platform
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -166,11 +167,16 @@ def work(heed: Client, name: str, *, every_s: float | None) -> None:
 
 
 def leave_with_parent() -> None:
-    """Ends this process when stdin closes: whoever holds its other end, has ended or let go."""
+    """Ends this process when stdin closes: whoever holds its other end, has ended or let go.
+
+    What it runs ends with it, where it is the first of its process group.
+    """
 
     def watch() -> None:
         while os.read(0, 1024):
             pass
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -1,6 +1,7 @@
 """The second act: a plan of a dozen real tasks, and four agents, each with a weakness."""
 
 import shutil
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 
-from config.demo.stage import EXAMPLES, Player, Stage
+from config.demo.stage import EXAMPLES, Player, Stage, end
 from ledger.models import Attempt, Plan, Task
 from ledger.states import FINAL
 
@@ -55,7 +56,7 @@ class Building:
         """Kill the mortal one in the middle of its task, and install the tool once it is time."""
         if not self.killed and self.mortal and (pid := self.mortal.pid) in self.at_work():
             self.tell("demo   | mortal is killed with -9 in the middle of its task")
-            self.mortal.kill()
+            end(self.mortal, signal.SIGKILL)
             self.killed.append(pid)
             self.mortal = self.play("mortal")
         if not self.repaired and elapsed > REPAIR_S:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,7 @@ class Stage:
             env=mine | {"HEED_URL": self.url, "HEED_TOKEN": secret, "PYTHONPATH": str(CLIENT_DIR)},
             # Held open by us alone: it closes with us, however we end, and the agent ends with it.
             stdin=subprocess.PIPE,
+            start_new_session=True,  # so that what it runs can be ended with it
         )
         self.players.append(player)
         return player
@@ -67,14 +69,20 @@ def staged(url: str) -> Iterator[Stage]:
             revoke_all(project)
 
 
+def end(player: Player, how: signal.Signals) -> None:
+    """Send a signal to an agent and to all that it runs, where it has not ended yet."""
+    if player.poll() is None:
+        os.killpg(player.pid, how)
+
+
 def stop(players: list[Player]) -> None:
     for player in players:
-        player.terminate()
+        end(player, signal.SIGTERM)
     for player in players:
         try:
             player.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            player.kill()
+            end(player, signal.SIGKILL)
             player.wait()
         if player.stdin:
             player.stdin.close()
