@@ -9,11 +9,12 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, needs, plans, sql
+from ledger import journal, needs, plan_imports, sql
 from ledger.journal import SYSTEM, Actor, Kind, clock
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Project, Task
+from ledger.plan_imports import CREATE, Imported
 from ledger.planfile import PlanFile
-from ledger.plans import Imported, locked, put, tell, why
+from ledger.plans import locked, put, tell, why
 from ledger.refusals import InvalidTransition, NotFound
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
@@ -32,7 +33,7 @@ def import_plan(
     project: Project,
     planfile: PlanFile,
     *,
-    mode: str = plans.CREATE,
+    mode: str = CREATE,
     dry_run: bool = False,
     register: bool = False,
     allow_missing_needs: bool = False,
@@ -41,10 +42,10 @@ def import_plan(
     now: datetime | None = None,
     request_id: str = "",
 ) -> Imported:
-    """Import a plan as `ledger.plans.import_plan` does, and ask what its checkpoints ask."""
+    """Import a plan as `ledger.plan_imports.import_plan` does, and ask what its checkpoints ask."""
     now = now or timezone.now()
     with transaction.atomic():
-        done = plans.import_plan(
+        done = plan_imports.import_plan(
             project,
             planfile,
             mode=mode,

@@ -21,9 +21,9 @@ from ledger import planfile
 from ledger import plans as ledger_plans
 from ledger.journal import person
 from ledger.models import Project
+from ledger.plan_imports import CREATE, MERGE, REPLACE, Imported
 from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES
-from ledger.plans import CREATE, MERGE, REPLACE, Imported
 from ledger.refusals import Refusal
 from retries import plans
 

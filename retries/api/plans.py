@@ -13,8 +13,8 @@ from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.api.tasks import version_asked
 from ledger.models import Plan, PlanState, Project
+from ledger.plan_imports import Imported
 from ledger.planfile.model import BYTES
-from ledger.plans import Imported
 from ledger.refusals import Invalid, InvalidTransition, NotFound
 from ledger.schemas import plan_out, plan_task_out
 from ledger.states import TaskState

@@ -8,7 +8,7 @@ from ledger import planfile, plans
 from ledger.audit import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
-from ledger.plans import Imported, PlanChanged
+from ledger.plan_imports import Imported, PlanChanged
 from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import plans as decided

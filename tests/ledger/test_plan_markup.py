@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger import planfile, plans
+from ledger import plan_imports, planfile, plans
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Task
 from ledger.planfile.model import BadRef
@@ -267,7 +267,7 @@ def test_hostile_text_costs_no_more_time(text: str) -> None:
 
 @pytest.mark.django_db
 def test_a_person_confirms_what_was_proposed(agent: Agent) -> None:
-    done = plans.import_plan(
+    done = plan_imports.import_plan(
         agent.project, read(WILD.replace("depends_on", "after"), agent="coder").plan
     )
     ids = [row["id"] for row in done.tasks]

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger import plans as facts
+from ledger import plan_imports as facts
 from ledger.audit import audit
 from ledger.models import Agent, Attempt, Event, Plan, Task
+from ledger.plan_imports import Imported, PlanChanged
 from ledger.planfile.model import DependencyCycle
-from ledger.plans import Imported, PlanChanged
 from ledger.states import TaskState
 from retries import plans, reports
 from tests.elsewhere import blocked

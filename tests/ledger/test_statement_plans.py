@@ -5,17 +5,16 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
-from django.db import connection
 from psycopg.types.json import Jsonb
 
-from ledger import correlation, instructions, sql
+from ledger import correlation, instructions
 from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tokens import Bearer, Known
 from retries import reminders
 from tests.factories import NOW, send
+from tests.statement_plans import Cursor, generic_plans, prepared, read_whole
 
 BEARER = {"digest": b"", "scope": "instructions:ack", "request_id": ""}
 SENT: dict[str, Any] = {
@@ -60,39 +59,18 @@ from ledger_instruction, generate_series(1, 3000) g
 
 
 @pytest.fixture
-def prepared(agent: Agent) -> Iterator[psycopg.Cursor[Any]]:
-    """A cursor of the test's own connection, which forgets what it prepared."""
+def cursor(agent: Agent) -> Iterator[Cursor]:
     send(agent)
-    connection.ensure_connection()
-    with psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(MANY)
-        cursor.execute("analyze ledger_instruction")
-        cursor.execute("deallocate all")
+    with prepared("ledger_instruction", fill=MANY) as cursor:
         yield cursor
-        cursor.execute("deallocate all")
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_one_plan_serves_for_all_values(
-    name: str, agent: Agent, prepared: psycopg.Cursor[Any]
-) -> None:
-    statement, params = hot(agent)[name]
-    for _ in range(7):  # PostgreSQL makes five plans before it compares
-        sql.run(statement, **params, now=NOW)
-    kept = prepared.execute(
-        "select generic_plans from pg_prepared_statements where from_sql = false"
-    )
-    assert max(row[0] for row in kept) >= 2
+def test_one_plan_serves_for_all_values(name: str, agent: Agent, cursor: Cursor) -> None:
+    assert generic_plans(cursor, *hot(agent)[name]) >= 2
 
 
 @pytest.mark.parametrize("name", [*STATEMENTS, "cancel all"])
-def test_no_plan_reads_a_whole_table(
-    name: str, agent: Agent, prepared: psycopg.Cursor[Any]
-) -> None:
-    statement, params = hot(agent)[name]
-    prepared.execute("set local plan_cache_mode = force_generic_plan")
-    prepared.execute("set local enable_seqscan = off")  # these tables are so small
-    plan = prepared.execute(f"explain {statement}", {**params, "now": NOW})
-    lines = [row[0] for row in plan]
-    for table in ("ledger_instruction", "ledger_event"):
-        assert not [line for line in lines if f"Seq Scan on {table}" in line]
+def test_no_plan_reads_a_whole_table(name: str, agent: Agent, cursor: Cursor) -> None:
+    tables = ("ledger_instruction", "ledger_event")
+    assert read_whole(cursor, *hot(agent)[name], tables=tables) == []
