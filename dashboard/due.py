@@ -83,8 +83,9 @@ def blocked(row: Any) -> Answer:
             return Answer("waits for you", "red", "person")
         case BlockedReason.DEPENDENCY_SKIPPED:
             return Answer("what it needs was skipped", "amber", "dep")
-    if row.need_failed:
-        return Answer("what it needs failed", "red", "dep")
+    if row.need_ended:
+        verb = "failed" if row.need_ended == TaskState.FAILED else "was aborted"
+        return Answer(f"what it needs {verb}", "red", "dep")
     if row.unmet > 1:
         return Answer(f"waits for {counted(row.unmet, 'task')}", "calm", "dep")
     title = row.waits_for or "another task"

@@ -79,7 +79,11 @@ def failed_with(text: str) -> Q:
 
 LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
 NEED_NAME = Coalesce("need__ref", "need__title")
-UNMET = Need.objects.filter(task=OuterRef("pk")).exclude(need__state__in=MET)
+UNMET = (
+    Need.objects.filter(task=OuterRef("pk"))
+    .exclude(need__state__in=MET)
+    .exclude(need__dead_letter__closed_as="dismissed")
+)
 
 
 def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
@@ -98,7 +102,11 @@ def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
             output_field=IntegerField(),
         ),
         waits_for=Subquery(UNMET.order_by("need_id").values(said=NEED_NAME)[:1]),
-        need_failed=Exists(UNMET.filter(need__state=State.FAILED)),
+        need_ended=Subquery(
+            UNMET.filter(need__state__in=(State.FAILED, State.ABORTED))
+            .order_by("need__state", "need_id")
+            .values("need__state")[:1]
+        ),
     )
 
 

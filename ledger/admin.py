@@ -99,7 +99,7 @@ class AgentAdmin(ReadOnly):
     list_select_related = ("project",)
     search_fields = ("name",)
     action_form = LimitForm
-    actions = ("pause", "go_on", "limit", "reset")
+    actions: tuple[str, ...] = ("pause", "go_on", "limit", "reset")
 
     @admin.action(description="Pause: hand out no tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:

@@ -75,7 +75,7 @@ CHECKS: dict[str, tuple[str, str]] = {
             where d.task_id = t.id and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
                 and not exists (select from ledger_deadletter l
                     where l.task_id = n.id and l.closed_as = 'dismissed')
-        ) n where t.state not in ({OVER}) and t.unmet > n.counted
+        ) n where t.state not in ({OVER}) and t.unmet <> n.counted
             and t.blocked_reason is distinct from 'dependency_skipped'""",
     ),
     "needed": (
@@ -138,6 +138,15 @@ CHECKS: dict[str, tuple[str, str]] = {
         f"""select t.id, t.state from ledger_task t join ledger_plan p on p.id = t.plan_id
             where p.aborted_at is not null and t.state not in ('{TaskState.RUNNING}', {OVER})
                 and t.created_at <= p.aborted_at""",
+    ),
+    "breaker of": (
+        "has a breaker that is {state}, the journal says {told}",
+        """select b.agent_id as id, b.state, coalesce(l.to_state, 'closed') as told
+            from ledger_breaker b left join lateral (
+                select e.to_state from ledger_event e
+                where e.subject_id = b.agent_id and e.kind like 'agent.breaker_%%'
+                order by e.id desc limit 1
+            ) l on true where coalesce(l.to_state, 'closed') <> b.state""",
     ),
     "breaker": (
         "blocks tasks of an agent whose breaker is {state}",

@@ -1,4 +1,6 @@
-"""The triage window on questions to people, with the four answers as actions."""
+"""The triage window on what is decided: tasks, plans, dead letters, questions, breakers."""
+
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -7,10 +9,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from ledger import admin as ledger_admin
 from ledger import plans as ledger_plans
 from ledger.admin import ReadOnly
 from ledger.journal import person
-from ledger.models import Breaker, DeadLetter, Plan, Task
+from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
 from ledger.refusals import Refusal
 from retries import breaker, deadletters, escalations, patterns, plans, tasks
 from retries.escalation_story import told
@@ -132,7 +135,7 @@ class PlanAdmin(ReadOnly):
     list_select_related = ("project",)
     search_fields = ("ref", "title")
     ordering = ("-id",)
-    actions = ("pause", "resume", "abort")
+    actions = ("pause", "resume", "abort", "restart")
 
     @admin.display(description="state")
     def stands(self, row: Plan) -> str:
@@ -152,6 +155,17 @@ class PlanAdmin(ReadOnly):
     def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
         self.told(request, len(plans.abort(ids, actor=person(request.user))), "aborted")
+
+    @admin.action(description="Restart: what is not done begins anew, as the next run")
+    def restart(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
+        done = 0
+        for plan in chosen:
+            try:
+                plans.restart(plan.pk, actor=person(request.user))
+                done += 1
+            except Refusal as refusal:
+                self.message_user(request, refusal.detail, messages.ERROR)
+        self.told(request, done, "restarted")
 
 
 @admin.register(DeadLetter)
@@ -213,22 +227,41 @@ class FailurePatternAdmin(ReadOnly):
         self.told(request, len(again), "tried again")
 
 
+class Switches(ReadOnly):
+    """Breakers by hand, for rows that are an agent or belong to one."""
+
+    actions: tuple[str, ...] = ("trip_breaker", "reset_breaker")
+
+    @admin.action(description="Trip the breaker: hand out no tasks until it is half open")
+    def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        who, agents = person(request.user), [agent_of(row) for row in chosen]
+        changed = breaker.trip(agents, reason="by hand", actor=who, now=timezone.now())
+        self.told(request, len(changed), "tripped")
+
+    @admin.action(description="Reset the breaker: close it and forget the failures")
+    def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        who, agents = person(request.user), [agent_of(row) for row in chosen]
+        changed = breaker.reset(agents, actor=who, now=timezone.now())
+        self.told(request, len(changed), "reset")
+
+
+def agent_of(row: Agent | Breaker) -> Agent:
+    return row if isinstance(row, Agent) else row.agent
+
+
 @admin.register(Breaker)
-class BreakerAdmin(ReadOnly):
+class BreakerAdmin(Switches):
     list_display = ("agent", "state", "failures", "opened_at", "trips", "updated_at")
     list_filter = ("state", "agent__project")
     list_select_related = ("agent",)
     search_fields = ("agent__name",)
-    actions = ("trip", "reset")
 
-    @admin.action(description="Trip: hand out no tasks until it is half open")
-    def trip(self, request: HttpRequest, chosen: QuerySet[Breaker]) -> None:
-        who, agents = person(request.user), [row.agent for row in chosen]
-        changed = breaker.trip(agents, reason="by hand", actor=who, now=timezone.now())
-        self.told(request, len(changed), "tripped")
 
-    @admin.action(description="Reset: close it and forget the failures")
-    def reset(self, request: HttpRequest, chosen: QuerySet[Breaker]) -> None:
-        who, agents = person(request.user), [row.agent for row in chosen]
-        changed = breaker.reset(agents, actor=who, now=timezone.now())
-        self.told(request, len(changed), "reset")
+admin.site.unregister(Agent)
+
+
+@admin.register(Agent)
+class AgentAdmin(Switches, ledger_admin.AgentAdmin):
+    """As the ledger knows agents, with their breakers: a breaker has no row until it is needed."""
+
+    actions = (*ledger_admin.AgentAdmin.actions, *Switches.actions)

@@ -34,6 +34,7 @@ OUTPUT_BYTES = 65_536
 OUTPUT_TAIL = 0.75
 READ_BYTES = LONGEST - 1  # of an output: its start and its end, with a newline between
 SUMMARY_LENGTH = 500
+CODE_LENGTH = 64
 MESSAGE_LENGTH = 2000
 ADVICE_LENGTH = 1000
 LEARNING_LENGTH = 300
@@ -501,7 +502,7 @@ def tidied(said: Report) -> Report:
         exit_code=said.exit_code,
         verification=worded(said.verification) if said.verification else None,
         type=said.type,
-        code=said.code,
+        code=text(said.code, CODE_LENGTH),
         message=text(said.message, MESSAGE_LENGTH),
         details=printed(said.details),
         root_cause_guess=text(said.root_cause_guess, ADVICE_LENGTH),

@@ -201,12 +201,11 @@ def test_patterns_are_settled_and_tried_again(mara: Client, agent: Agent) -> Non
 
 
 def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
-    make_task(agent, max_attempts=1)
-    fail(agent, attempt_of(claim(agent)), now=NOW)
+    assert "1 tripped" in act(mara, Agent, "trip_breaker", agent)
     row = Breaker.objects.get()
-    assert "1 tripped" in act(mara, Breaker, "trip", row)
+    assert "None tripped" in act(mara, Breaker, "trip_breaker", row)
     assert claim(agent, now=timezone.now()).reason == "breaker_open"
-    assert "1 reset" in act(mara, Breaker, "reset", row)
+    assert "1 reset" in act(mara, Breaker, "reset_breaker", row)
     assert claim(agent, now=timezone.now()).reason == "no_task"
     assert Event.objects.filter(actor_name="mara", kind__startswith="agent.breaker").count() == 2
 

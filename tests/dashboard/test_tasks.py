@@ -16,11 +16,12 @@ from dashboard.task_filters import TaskQuery, parse
 from dashboard.timeline import timeline
 from dashboard.tree import DEEPEST, MOST, tree
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Attempt, Event, Task
+from ledger.models import Agent, Attempt, DeadLetter, Event, Task
 from ledger.states import TaskState as State
 from ledger.states import Who, allowed_moves
 from ledger.tokens import Known
-from retries import breaker, reports
+from retries import breaker, deadletters, reports
+from retries import tasks as work
 from retries.models import Escalation
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
@@ -260,6 +261,24 @@ def test_its_neighbours_both_ways(browser: Client, agent: Agent, now: datetime) 
     assert "It needs Lay the ground Queued" in text and "Needs it Paint Blocked" in text
     assert "It waits for another task. 1 need is not met yet." in text
     assert "Dependencies" not in words(browser.get(address(enqueued(agent, now=now))))
+
+
+def test_trouble_upstream_is_told_until_somebody_has_dealt_with_it(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    failed_one = make_task(State.FAILED, "Lay the ground", agent=agent, now=now)
+    other = enqueued(agent, "Fetch stones", now=now)
+    enqueued(agent, "Build", now=now, needs=[failed_one.pk, other])
+    assert "what it needs failed" in words(browser.get("/tasks/"))
+    deadletters.dismiss(
+        DeadLetter.objects.values_list("pk", flat=True),
+        among=DeadLetter.objects.all(),
+        actor=SYSTEM,
+        now=now,
+    )
+    assert "waits for Fetch stones" in words(browser.get("/tasks/"))
+    work.abort([other], actor=SYSTEM, now=now)
+    assert "what it needs was aborted" in words(browser.get("/tasks/"))
 
 
 def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -> None:

@@ -7,8 +7,9 @@ import pytest
 from django.core.management import call_command
 
 from ledger import audit
-from ledger.models import Agent, Attempt, DeadLetter, Plan, Task
-from retries import leases, reports
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Attempt, Breaker, DeadLetter, Plan, Task
+from retries import breaker, leases, reports
 from tests.factories import MINUTE, NOW, make_instruction
 from tests.ledger.test_plan_import import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
@@ -60,6 +61,23 @@ def test_what_does_not_add_up_is_named(agent: Agent) -> None:
             f"running {ids['runs']}: runs without a live attempt",
         ]
     )
+
+
+def test_what_was_freed_too_early_is_named(agent: Agent) -> None:
+    ids = story(agent)
+    Task.objects.filter(pk=ids["waits"]).update(unmet=0)
+    assert [str(each) for each in audit.audit()] == [
+        f"needs {ids['waits']}: unmet is 0, 1 needs are not met"
+    ]
+
+
+def test_a_breaker_that_the_journal_knows_otherwise_is_named(agent: Agent) -> None:
+    breaker.trip([agent], reason="by hand", actor=SYSTEM, now=NOW)
+    assert list(audit.audit()) == []
+    Breaker.objects.update(state="half_open")
+    assert [str(each) for each in audit.audit()] == [
+        f"breaker of {agent.pk}: has a breaker that is half_open, the journal says open"
+    ]
 
 
 def test_plans_that_do_not_add_up_are_named(agent: Agent) -> None:

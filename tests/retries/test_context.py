@@ -437,6 +437,7 @@ def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
             said = tidied(
                 Report(
                     status="failure",
+                    code=secret[:64],
                     message=secret,
                     details=text,
                     verification={"command": f"run {secret}", "exit_code": 1, "output": text},
@@ -447,6 +448,7 @@ def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
                 )
             )
             one = failed(
+                code=said.code,
                 message=said.message,
                 details=said.details,
                 verification=said.verification,
