@@ -1,6 +1,7 @@
 """People and keys that tests share."""
 
 import json
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,9 @@ from tests.serving import gunicorn as gunicorn
 from tests.serving import heed_server as heed_server
 from tests.serving import producer as producer
 
+# A shell that starts the tests in the background has them ignore Ctrl-C, and with them all that they
+# start; some of that is interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
 
 
