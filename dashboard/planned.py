@@ -30,6 +30,7 @@ from django.db.models.functions import Coalesce, JSONObject, Left, Now
 from django.urls import reverse
 
 from dashboard import feed
+from dashboard.filters import as_id
 from dashboard.keyset import Page, page
 from dashboard.progress import Failed, Tally
 from dashboard.selectors import CountOf, hash_of, of_project, title_of
@@ -155,6 +156,13 @@ def by_id(plan_id: UUID) -> bool:
 def one(plan_id: UUID) -> Plan | None:
     rows = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
     return rows.first()
+
+
+def known_as(name: str, project: Project | None) -> Plan | None:
+    """The plan of that id, or the newest of that ref, in a project or in all."""
+    plans = of_project(Plan.objects.select_related("project"), project).order_by("-id")
+    id = as_id(name)
+    return plans.filter(pk=id).first() if id else plans.filter(ref=name).first()
 
 
 def marks(plan: Plan) -> list[Mark]:

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
-from django.urls import reverse_lazy
+from django.shortcuts import redirect
+from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
@@ -51,6 +52,17 @@ def index(request: HtmxRequest) -> HttpResponse:
     return rendering.respond(
         request, "plans/index.html", "plans/_plans.html", context, scope=scope, current="plans"
     )
+
+
+@require_GET
+@operators_only
+def by_ref(request: HtmxRequest, ref: str) -> HttpResponse:
+    """The way to a plan by what people call it."""
+    scope = scope_of(request)
+    plan = planned.known_as(ref, scope.project)
+    if plan is None:
+        raise Http404(f"There is no plan {ref[:129]}.")
+    return redirect(reverse("dashboard:plan", args=[plan.pk]) + scope.query)
 
 
 @require_GET

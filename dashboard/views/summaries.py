@@ -7,12 +7,12 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import filters, rendering, selectors
+from dashboard import planned, rendering, selectors
 from dashboard.access import operators_only
 from dashboard.badges import Badge, task_badge
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import Scope, scope_of
-from ledger.models import Plan, Task
+from dashboard.shell import scope_of
+from ledger.models import Task
 from retries.renderings import facts, plan_summary
 from retries.renderings.plan_summary import Line, Summary
 
@@ -33,7 +33,9 @@ class Metric:
 def detail(request: HtmxRequest, plan: str) -> HttpResponse:
     """The summary of the plan of that id or ref."""
     now, scope = timezone.now(), scope_of(request)
-    row = found(plan, scope)
+    row = planned.known_as(plan, scope.project)
+    if row is None:
+        raise Http404(f"There is no plan {plan[:129]}.")
     key = selectors.live_key(now=now, project=row.project, of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
@@ -53,18 +55,6 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
     return rendering.respond(
         request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="plans"
     )
-
-
-def found(plan: str, scope: Scope) -> Plan:
-    """The newest such plan of the project that is looked at, or of all; raises Http404."""
-    plans = Plan.objects.select_related("project").order_by("-id")
-    if scope.project:
-        plans = plans.filter(project=scope.project)
-    id = filters.as_id(plan)
-    row = plans.filter(pk=id).first() if id else plans.filter(ref=plan).first()
-    if row is None:
-        raise Http404(f"There is no plan {plan[:129]}.")
-    return row
 
 
 def metrics(summary: Summary) -> list[Metric]:

@@ -92,6 +92,12 @@ def test_states_are_told_apart_and_counted(browser: Client, now: datetime) -> No
     assert len(rows(paused, "plan")) == 1 and ">01-02</bdi>" in html(paused)
 
 
+def test_a_plan_has_an_address_that_people_can_say(browser: Client, now: datetime) -> None:
+    plan, _ = make_plan("01-01", [("Lay the ground", ())], now=now)
+    assert browser.get("/plans/01-01/?project=default")["Location"].startswith(f"/plans/{plan.pk}/")
+    assert browser.get("/plans/01-02/").status_code == 404
+
+
 def test_a_plan_is_found_by_ref_and_title(browser: Client, now: datetime) -> None:
     make_plan("03-01", title="Ledger <b>schema</b>", now=now)
     make_plan("04-01", title="Search", now=now)
