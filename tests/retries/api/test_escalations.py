@@ -13,6 +13,7 @@ from retries.models import Escalation
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
+from tests.ledger.test_plan_import import imported
 from tests.retries.test_escalations import ignored
 from tests.retries.test_task_answers import escalated
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
@@ -243,6 +244,19 @@ def test_a_question_is_withdrawn_by_its_agent_alone(
     theirs = escalated(agent, attempts=1)
     problem(coder("POST", f"/escalations/{theirs.pk}/withdraw"), 403, "human_required")
     problem(operator("POST", f"/escalations/{theirs.pk}/withdraw"), 409, "invalid_transition")
+
+
+def test_no_agent_passes_a_checkpoint(operator: Api, coder: Api, agent: Agent) -> None:
+    """api.md §5.3: only a question that it asked; the plan asks this one."""
+    imported({"type": "checkpoint:human-action", "action": "Log in at the registry"})
+    asked = Escalation.objects.get()
+    path = f"/escalations/{asked.pk}/withdraw"
+    problem(coder("POST", path), 403, "human_required")
+    asked.refresh_from_db()
+    assert asked.is_open
+    assert (
+        operator("POST", f"/escalations/{asked.pk}/resolve", {"text": "retry"}).status_code == 200
+    )
 
 
 def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None:
