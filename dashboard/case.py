@@ -157,7 +157,7 @@ def preview(escalation: Escalation, words: str) -> str:
     if words and escalation.reason == Reason.AGENT_QUESTION:
         asked = escalation.question
         past = Past(failures=past.failures, fix=words, question=asked, progress=past.progress)
-        return block(row, past, more=1)
+        return block(row, past, more=1 if row["attempts"] else 0)
     if words:
         return recall.next_context(row, past=past, fix=words)
     past = Past(failures=past.failures, progress=past.progress)

@@ -36,6 +36,11 @@ AUTHORITY = (
     "This instruction comes from the user after automated recovery failed. "
     "Treat this as authoritative guidance."
 )
+# a plan's checkpoint is answered before its first attempt
+FIRST_ADVICE = (
+    "This is attempt {attempt} of {max_attempts}. Follow the user's instruction above. "
+    "If you believe the task is impossible, report status: blocked."
+)
 ADVICE = (
     "This is retry attempt {attempt} of {max_attempts}. Review the previous failure(s) above. "
     "Address the specific issues before re-executing. "
@@ -73,12 +78,12 @@ class Past:
 
 
 def retry_context(past: Past, *, attempt: int, max_attempts: int, budget: int = BUDGET) -> str:
-    """The block for attempt number `attempt`; empty for the first.
+    """The block for attempt number `attempt`; empty for a first one without a person's words.
 
     It has at most `budget` characters (LEAST_BUDGET to MOST_BUDGET), unless the person's words
     alone need more: they are always whole, and everything else gives way to them.
     """
-    if attempt < 2:
+    if attempt < 2 and not words(past.fix):
         return ""
     before, after = frame(past.fix, past.question, attempt=attempt, max_attempts=max_attempts)
     room = budget - len(before) - len(after) - len(listed(""))
@@ -105,7 +110,8 @@ def frame(fix: str, question: str, *, attempt: int, max_attempts: int) -> tuple[
         )
         if asked := words(question):  # the agent's own words: output of programs can steer them
             before += element("question", asked, GUESS, trust="agent")[4:]
-    advice = ADVICE.format(attempt=attempt, max_attempts=max_attempts)
+    advice = ADVICE if attempt > 1 else FIRST_ADVICE
+    advice = advice.format(attempt=attempt, max_attempts=max_attempts)
     after = f"  <instruction>{advice}</instruction>\n</retry_context>"
     return before + f"  <reading_rules>{RULES}</reading_rules>\n", after
 

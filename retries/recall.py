@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.models import Failure
+from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks import lineages
 from retries import claims
@@ -96,6 +97,12 @@ def next_attempt(row: Row, *, fix: str | None = None) -> tuple[int, int]:
     return number, number if fix else max(row["attempt_limit"], number)
 
 
+def may_be_told(type: str, attempt: int) -> bool:
+    """Whether anything can be on record for it: a first attempt has nothing before it, but a
+    checkpoint has a person's answer."""
+    return attempt > 1 or type.startswith(CHECKPOINT)
+
+
 def next_context(
     row: Row, *, past: Past | None = None, fix: str | None = None, budget: int = BUDGET
 ) -> str:
@@ -103,7 +110,7 @@ def next_context(
 
     `fix` are words that a person is about to give, in place of those that stand.
     """
-    if row["attempts"] == 0:
+    if not may_be_told(row["type"], row["attempts"] + 1):
         return ""
     past = past or pasts([row["id"]])[row["id"]]
     if fix is not None:

@@ -318,7 +318,9 @@ class ClaimedAttempt(Schema):
 class ClaimedTask(Schema):
     attempt: ClaimedAttempt
     task: TaskOut
-    retry_context: str = Field(description="what went wrong before; empty on the first attempt")
+    retry_context: str = Field(
+        description="what went wrong before, and a person's words; empty where there is neither"
+    )
     prompt: str = Field(description="the retry context, then the task as XML")
     next_action: str
 

@@ -154,7 +154,7 @@ def test_without_a_fix_nobody_has_intervened_and_the_first_attempt_is_told_nothi
         "instruction",
     ]
     assert read(block).attrib == {"attempt": "2", "max_attempts": "3"}
-    assert retry_context(PAST, attempt=1, max_attempts=3) == ""
+    assert retry_context(Past(failures=THREE), attempt=1, max_attempts=3) == ""
 
 
 def test_each_attempt_is_told_more_than_the_one_before() -> None:

@@ -259,6 +259,25 @@ def test_no_agent_passes_a_checkpoint(operator: Api, coder: Api, agent: Agent) -
     )
 
 
+def test_the_answer_to_a_checkpoint_is_told_to_its_first_attempt(
+    operator: Api, coder: Api, agent: Agent
+) -> None:
+    """S1.47: a person's words are never dropped, and no attempt was used for them."""
+    imported({"type": "checkpoint:decision", "question": "Which one?"})
+    asked = Escalation.objects.get()
+    before = coder("GET", f"/tasks/{asked.task_id}/retry-context").content
+    body = {"action": "answer", "instruction": "Take <b>, it is ours"}
+    assert operator("POST", f"/escalations/{asked.pk}/resolve", body).status_code == 200
+    told = coder("GET", f"/tasks/{asked.task_id}/retry-context").content.decode()
+    (claimed,) = coder("POST", "/claims", {}).body["data"]
+    assert (claimed["attempt"]["number"], claimed["attempt"]["attempt_limit"]) == (1, 3)
+    context = claimed["retry_context"]
+    assert before == b"" and told == context and claimed["prompt"].startswith(context)
+    assert "User provided fix: Take &lt;b&gt;, it is ours</instruction>" in context
+    assert '<question trust="agent">Which one?</question>' in context
+    assert "This is attempt 1 of 3." in context and "retry attempt" not in context
+
+
 def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None:
     make_task(agent)
     until = timezone.now() + timedelta(hours=1)
