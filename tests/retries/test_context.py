@@ -323,6 +323,7 @@ PASTS = st.builds(
     Past,
     failures=FAILURES,
     fix=NASTY.map(lambda text: text[:4000]),
+    question=LONG,
     progress=st.none()
     | st.builds(lambda text: {"message": text, "percent": 3, "details": [text]}, LONG),
 )
@@ -344,7 +345,7 @@ def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budg
     root = read(block)
     tags = [each.tag for each in root]
     has_fix = "user_intervention" in tags
-    optional = {"user_intervention", "last_progress"}
+    optional = {"user_intervention", "question", "last_progress"}
     assert set(tags) - optional == PRINTED and len(tags) == len(set(tags))
 
     # the person's words: all that can be printed of them, nobody else's, and first
