@@ -28,6 +28,9 @@ from retries.reports import Report
 from tests.dashboard.conftest import PART
 from tests.dashboard.test_escalations import HOSTILE, address, html, jonas_answers, post, words
 from tests.dashboard.worked import claimed, enqueued, failed
+from tests.factories import NOW
+from tests.ledger.test_plan_import import do, imported, task
+from tests.retries.test_tasks_flow import attempt_of, claim, fail
 
 Part = Callable[..., HttpResponse]
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -317,6 +320,23 @@ def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: dat
     assert "Its agent goes on with your answer." in words(done)
     assert Task.objects.get().state == TaskState.QUEUED
     assert "mara answered" in words(browser.get(address(question)))
+
+
+def test_abort_says_that_it_stops_the_whole_plan(browser: Client, agent: Agent) -> None:
+    """S1.46; api.md §4.5: with what runs and what waits; what is done counts for nothing."""
+    imported({"max_attempts": 1, "on_exhausted": "escalate"}, {}, {}, {"needs": "task-3"})
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
+    do(agent, "03-01:task-2")
+    claim(agent, task=task("03-01:task-3").pk)
+    question = Escalation.objects.get()
+    asked = words(post(browser, question, "abort", confirmed=None, headers=PART))
+    assert "Abort the plan?" in asked and "This cannot be taken back." in asked
+    stops = "1 task that runs is told to stop, 1 task that waits will never run."
+    assert f"Stops all of 03-01: {stops}" in asked
+    done = words(post(browser, question, "abort", headers=PART))
+    assert "Its whole plan is aborted. What still runs is told to stop." in done
+    assert "mara aborted its plan" in words(browser.get(address(question)))
+    assert task("03-01:task-4").state == TaskState.ABORTED
 
 
 def test_remarks_and_whose_it_is_are_shown(
