@@ -20,7 +20,7 @@ from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import Known
-from retries import claims, escalations, questions, recall, reports
+from retries import claims, escalations, expiry, questions, recall, reports
 from retries.context import retry_context
 from retries.escalations import Question
 from retries.models import Escalation
@@ -337,6 +337,31 @@ def test_abort_says_that_it_stops_the_whole_plan(browser: Client, agent: Agent) 
     assert "Its whole plan is aborted. What still runs is told to stop." in done
     assert "mara aborted its plan" in words(browser.get(address(question)))
     assert task("03-01:task-4").state == TaskState.ABORTED
+
+
+@pytest.mark.parametrize("headers", [{}, PART])
+@pytest.mark.parametrize(
+    ("closed", "says"),
+    [
+        ("expired", "before your answer Nobody answered in time, so it was skipped."),
+        ("withdrawn", "before your answer coder needs no answer any more."),
+    ],
+)
+def test_an_answer_after_it_was_closed_is_told_so(
+    browser: Client, agent: Agent, now: datetime, headers: dict[str, str], closed: str, says: str
+) -> None:
+    """S1.48: the words that were typed are kept, and nothing is done."""
+    id = enqueued(agent, "Clean up", now=now)
+    live, caller = claimed(agent, id, now=now), Known(SYSTEM, agent=agent)
+    asks = Question(text="Drop it?", choices=[], expires_at=now + MINUTE, on_expiry="skip")
+    question = questions.ask(live, asks, caller=caller, now=now)
+    if closed == "expired":
+        assert expiry.due(now=now + MINUTE)["expired"] == 1
+    else:
+        every = Escalation.objects.all()
+        questions.withdraw(question.pk, among=every, actor=SYSTEM, by_person=False, now=now)
+    told = words(post(browser, question, "answer", fix="Drop it", headers=headers), 409)
+    assert f"{says} Your words were not sent." in told and "Drop it" in told
 
 
 def test_remarks_and_whose_it_is_are_shown(
