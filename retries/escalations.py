@@ -38,7 +38,7 @@ UNANSWERED: dict[str, Any] = {
     "answered_by_name": "",
     "channel": "",
 }
-LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)", re.S)
+LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)")
 
 
 class AlreadyResolved(Refusal):
@@ -245,10 +245,12 @@ def tell(
 
 def parse(text: str) -> Choice:
     """An answer written as one line: `retry`, `skip`, `abort` or `fix: <instruction>`."""
-    match = LINE.fullmatch(text.strip())
+    lines = text.splitlines()
+    match = LINE.fullmatch(lines[0].strip()) if len(lines) == 1 else None
     if match is None:
         raise Invalid(
-            "/text", "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>'."
+            "/text",
+            "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line.",
         )
     return Choice(Answer(match[1])) if match[1] else Choice(Answer.FIX, fix=match[2].strip())
 

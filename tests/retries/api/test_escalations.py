@@ -57,6 +57,9 @@ def test_one_line_of_text_does_as_well(operator: Api, agent: Agent) -> None:
         ({"action": "fix", "instruction": "x" * 4001}, "/instruction"),
         ({"action": "skip", "instruction": "x"}, "/instruction"),
         ({"text": "maybe"}, "/text"),
+        ({"text": "fix: trim\nskip"}, "/text"),
+        ({"text": "retry", "instruction": "Trim first"}, "/instruction"),
+        ({"text": "fix: trim", "instruction": "Trim first"}, "/instruction"),
         ({"action": "skip", "version": "1"}, "/version"),
     ],
 )
