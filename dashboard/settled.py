@@ -94,7 +94,7 @@ def unanswered(escalation: Escalation) -> Verdict:
         case EscalationState.EXPIRED:
             then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
             return Verdict("Nobody", f"answered in time{then}", "clock", tone="red")
-        case EscalationState.WITHDRAWN if escalation.question:
+        case EscalationState.WITHDRAWN if escalation.question and not escalation.is_of_checkpoint:
             return Verdict(escalation.agent.name, "needs no answer any more", "s-aborted")
     return Verdict("Nobody", "had to answer: its task ended otherwise", "s-aborted")
 

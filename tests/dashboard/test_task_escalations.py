@@ -364,6 +364,27 @@ def test_an_answer_after_it_was_closed_is_told_so(
     assert f"{says} Your words were not sent." in told and "Drop it" in told
 
 
+def test_a_checkpoint_shows_all_that_its_plan_says(browser: Client, agent: Agent) -> None:
+    """api.md §8.2: what was built, how to verify it, what to answer then, and each option's text."""
+    option = {"name": "approved", "title": "Approve", "description": "Goes live at once"}
+    imported(
+        {
+            "type": "checkpoint:human-verify",
+            "question": "A page of invoices",
+            "action": "Open /invoices and count",
+            "resume_signal": "Type approved",
+            "options": [option],
+        }
+    )
+    question = Escalation.objects.get()
+    page = words(browser.get(address(question)))
+    assert "A page of invoices Open /invoices and count Type approved" in page
+    assert "Approve Goes live at once" in page
+    assert "Its plan asks a question." in page and "its agent asks" not in page.lower()
+    assert "its plan asks a question" in words(browser.get("/"))
+    assert "its plan asks a question" in words(browser.get(f"/tasks/{question.task_id}/"))
+
+
 def test_remarks_and_whose_it_is_are_shown(
     browser: Client, agent: Agent, now: datetime, mara: Any
 ) -> None:
