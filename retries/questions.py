@@ -159,7 +159,7 @@ def was_asked_by_agent(escalation: Escalation) -> bool:
     asked = Attempt.objects.filter(
         task=escalation.task_id,
         agent=escalation.agent_id,
-        number=escalation.attempts,
+        number=escalation.attempts or 0,
         outcome=Outcome.ESCALATED,
     )
     return escalation.reason == Reason.AGENT_QUESTION and asked.exists()

@@ -36,7 +36,7 @@ class _Live:
         self.id = claim.attempt.id
         self.number = claim.attempt.number
         self.payload = claim.task.payload
-        # What the model reads: what went wrong before (mostly empty on the first attempt), and the task.
+        # What the model reads: what went wrong before (empty on the first attempt), and the task.
         self.prompt = claim.prompt
         self.retry_context = claim.retry_context
         # What a clean end reports.
