@@ -336,6 +336,15 @@ PRINTED = {
 }
 
 
+def test_a_question_gives_way_to_the_words_and_the_newest_failure() -> None:
+    """Nobody but the person who answers may take the block over its budget."""
+    past = Past(failures=THREE, fix="x" * 1500, question="<" * 4000)
+    block = retry_context(past, attempt=4, max_attempts=4, budget=LEAST_BUDGET)
+    assert len(block) <= LEAST_BUDGET
+    assert "x" * 1500 in block and '<failure attempt="3">' in block
+    assert block.count("&lt;") >= 199 and '<question trust="agent" truncated_chars=' in block
+
+
 @settings(max_examples=150, deadline=None, database=None)
 @given(past=PASTS, budget=BUDGETS)
 def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budget: int) -> None:
