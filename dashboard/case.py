@@ -1,6 +1,6 @@
 """What a person reads before answering for a task: its attempts, what changed, the likely cause."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -155,9 +155,8 @@ def preview(escalation: Escalation, words: str) -> str:
     words, row = words.strip(), row_of(escalation.task_id)
     past = recall.pasts([row["id"]])[row["id"]]
     if words and escalation.reason == Reason.AGENT_QUESTION:
-        asked = escalation.question
-        past = Past(failures=past.failures, fix=words, question=asked, progress=past.progress)
-        return block(row, past, more=1)
+        past = replace(past, fix=words, question=escalation.question, earlier=past.said)
+        return block(row, past, more=1 if row["attempts"] else 0)
     if words:
         return recall.next_context(row, past=past, fix=words)
     past = Past(failures=past.failures, progress=past.progress)

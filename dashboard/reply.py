@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ledger.journal import person
 from ledger.refusals import Invalid, InvalidTransition, VersionMismatch
 from retries import escalations
-from retries.escalations import WORDED, AlreadyResolved, Choice, UndoTooLate
+from retries.escalations import WORDED, AlreadyResolved, Choice, EscalationExpired, UndoTooLate
 from retries.models import Escalation
 from retries.options import Option, options
 from retries.states import Answer, Dependents
@@ -25,7 +25,7 @@ class Reply:
     warning: str = ""  # why nothing was done
     question: Option | None = None  # what is asked before it is done
     is_done: bool = False
-    is_late: bool = False  # it was answered before
+    is_late: bool = False  # it was answered, withdrawn or over before
     is_own: bool = False  # by the very same person
 
     @property
@@ -62,6 +62,8 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
         first = refusal.more["resolution"] or {}
         is_own = first.get("by", {}).get("name") == actor.name
         return Reply(409, words, is_late=True, is_own=is_own)
+    except EscalationExpired:
+        return Reply(409, words, is_late=True)
     except VersionMismatch:
         return Reply(412, words, warning="It has changed since you opened it. Nothing was done.")
     except InvalidTransition as refusal:

@@ -38,6 +38,7 @@ CAME = {
     State.CANCELLED: "Withdrawn since",
 }
 TONES = {State.ACKNOWLEDGED: "green", State.FAILED: "red"}
+ABORTED_PLAN = "aborted its plan"
 DID_TO_TASK = {
     Answer.ANSWER: "answered",
     Answer.FIX: "sent a fix",
@@ -64,6 +65,7 @@ DONE_TO_TASK = {
     Answer.ABORT: "Aborted. It does not run again.",
     Answer.ANSWER: "Its agent goes on with your answer.",
 }
+PLAN_ABORTED = "Its whole plan is aborted. What still runs is told to stop."
 
 
 def verdict(escalation: Escalation) -> Verdict:
@@ -74,7 +76,9 @@ def verdict(escalation: Escalation) -> Verdict:
     who = escalation.answered_by_name or escalation.answered_by_type
     if escalation.task:
         said, tone = came_of_task(escalation, escalation.task, action)
-        return Verdict(who, DID_TO_TASK[action], ICONS[action], said, tone)
+        is_of_plan = action == Answer.ABORT and escalation.task.plan_id
+        did_so = ABORTED_PLAN if is_of_plan else DID_TO_TASK[action]
+        return Verdict(who, did_so, ICONS[action], said, tone)
     return Verdict(
         who=who,
         did=did(action, escalation.cancelled),
@@ -90,7 +94,7 @@ def unanswered(escalation: Escalation) -> Verdict:
         case EscalationState.EXPIRED:
             then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
             return Verdict("Nobody", f"answered in time{then}", "clock", tone="red")
-        case EscalationState.WITHDRAWN if escalation.question:
+        case EscalationState.WITHDRAWN if escalation.question and not escalation.is_of_checkpoint:
             return Verdict(escalation.agent.name, "needs no answer any more", "s-aborted")
     return Verdict("Nobody", "had to answer: its task ended otherwise", "s-aborted")
 
@@ -142,6 +146,8 @@ def came(sent: Instruction) -> str:
 
 def done(escalation: Escalation) -> str:
     """The sentence for whoever has just answered."""
+    if escalation.task and escalation.task.plan_id and escalation.action == Answer.ABORT:
+        return PLAN_ABORTED
     if escalation.task_id and escalation.action:
         return DONE_TO_TASK[Answer(escalation.action)]
     match escalation.action:

@@ -75,7 +75,8 @@ def why(event: Event, *, agent: str) -> str:
         case Kind.TASK_UNBLOCKED:
             return "Nothing stands in its way any more"
         case Kind.TASK_BLOCKED | Kind.TASK_ESCALATED:
-            said = reason_of(data) or "something else comes first"
+            first = "its plan asks a person" if event.kind == Kind.TASK_ESCALATED else ""
+            said = reason_of(data) or first or "something else comes first"
             failed = f"{what_failed(data)}; " if data.get("failure_type") else ""
             return f"{failed}{said}"[:1].upper() + f"{failed}{said}"[1:]
         case Kind.TASK_REQUEUED:

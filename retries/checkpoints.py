@@ -14,6 +14,7 @@ from retries import escalations
 from retries.states import Reason
 
 State = TaskState
+ASKED = ("question", "action", "resume_signal")
 
 READY = f"""with {Known.cte}, ready as (
     select {task_columns("t")} from ledger_task t
@@ -58,7 +59,9 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
 
 
 def question_of(task: Row) -> escalations.Question:
-    """What a checkpoint asks: its question or its action, and the answers that its plan offers."""
+    """What a checkpoint asks: its question, what to do for it and what to answer then, as its plan
+    has them; and the answers that it offers."""
     payload = task["payload"] if isinstance(task["payload"], dict) else {}
-    text = payload.get("question") or payload.get("action") or task["title"]
-    return escalations.Question(text=str(text), choices=payload.get("options", []))
+    parts = [str(payload.get(name) or "").strip() for name in ASKED]
+    text = "\n\n".join(dict.fromkeys(filter(None, parts))) or task["title"]
+    return escalations.Question(text=text, choices=payload.get("options", []))

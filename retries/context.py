@@ -19,6 +19,7 @@ BUDGET, LEAST_BUDGET, MOST_BUDGET = 16_000, 6_000, 60_000
 # Characters of single texts, before they are escaped.
 SUMMARY, DETAILS, OLDER_DETAILS = 500, 4_000, 800
 FIX, GUESS, PROGRESS, LEARNING = 1_000, 1_000, 1_000, 300
+QUESTION, SHORT_QUESTION = 1_000, 200
 WORD, COMMAND, PATH = 64, 200, 300
 MOST_FILES = 50
 TAIL = 0.75
@@ -35,6 +36,11 @@ RULES = (
 AUTHORITY = (
     "This instruction comes from the user after automated recovery failed. "
     "Treat this as authoritative guidance."
+)
+# a plan's checkpoint is answered before its first attempt
+FIRST_ADVICE = (
+    "This is attempt {attempt} of {max_attempts}. Follow the user's instruction above. "
+    "If you believe the task is impossible, report status: blocked."
 )
 ADVICE = (
     "This is retry attempt {attempt} of {max_attempts}. Review the previous failure(s) above. "
@@ -60,54 +66,94 @@ class Failed:
     learnings: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A person's words, and the question that they answer, if one was asked."""
+
+    words: str
+    question: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What is known of a task's attempts: every failure, the oldest first; the words of a person
-    where a fix of theirs stands, and the agent's question that they answer; and what the attempt
-    before said last of its progress."""
+    where a fix of theirs stands, and the question that they answer; the words before those that
+    stand too, the oldest first; and what the attempt before said last of its progress."""
 
     failures: Sequence[Failed] = ()
     fix: str = ""
     question: str = ""
+    earlier: Sequence[Said] = ()
     progress: Any = None
+
+    @property
+    def said(self) -> list[Said]:
+        """All that a person said that can be printed."""
+        every = (*self.earlier, Said(self.fix, self.question))
+        return [Said(said, words(each.question)) for each in every if (said := words(each.words))]
 
 
 def retry_context(past: Past, *, attempt: int, max_attempts: int, budget: int = BUDGET) -> str:
-    """The block for attempt number `attempt`; empty for the first.
+    """The block for attempt number `attempt`; empty for a first one without a person's words.
 
     It has at most `budget` characters (LEAST_BUDGET to MOST_BUDGET), unless the person's words
     alone need more: they are always whole, and everything else gives way to them.
     """
-    if attempt < 2:
+    said = past.said
+    if attempt < 2 and not said:
         return ""
-    before, after = frame(past.fix, past.question, attempt=attempt, max_attempts=max_attempts)
-    room = budget - len(before) - len(after) - len(listed(""))
-    lines = learnings(past.failures)
-    for progress, share in ((progressed(past.progress), 0.5), ("", 0.5), ("", 0.0)):
-        left = room - len(progress)
+    before = (
+        f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n{intervened(said)}'
+    )
+    advice = (ADVICE if attempt > 1 else FIRST_ADVICE).format(
+        attempt=attempt, max_attempts=max_attempts
+    )
+    rules = f"  <reading_rules>{RULES}</reading_rules>\n"
+    after = f"  <instruction>{advice}</instruction>\n</retry_context>"
+    room = budget - len(before) - len(rules) - len(after) - len(listed(""))
+    lines, whole_progress = learnings(past.failures), progressed(past.progress)
+    for most, progress, share in (
+        (QUESTION, whole_progress, 0.5),
+        (QUESTION, "", 0.5),
+        (SHORT_QUESTION, "", 0.5),
+        (SHORT_QUESTION, "", 0.0),
+        (0, "", 0.0),
+    ):
+        asked = questions(said, most)
+        left = room - len(asked) - len(progress)
         learnt = learned(lines, left * share)
         failures = fitted(past.failures, left - len(learnt))
         if failures is not None:
-            return before + listed(failures) + learnt + progress + after
-    return before + listed(omitted(len(past.failures))) + learned(lines, 0) + after
+            return before + asked + rules + listed(failures) + learnt + progress + after
+    return before + rules + listed(omitted(len(past.failures))) + learned(lines, 0) + after
 
 
-def frame(fix: str, question: str, *, attempt: int, max_attempts: int) -> tuple[str, str]:
-    """What stands before the failures and at the end, whatever there is to tell."""
-    before = f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n'
-    if said := words(fix):
-        before += (
-            "  <user_intervention>\n"
-            f'    <instruction priority="high">User provided fix: {escaped(said)}'
-            "</instruction>\n"
-            f"    <context>{AUTHORITY}</context>\n"
-            "  </user_intervention>\n"
-        )
-        if asked := words(question):  # the agent's own words: output of programs can steer them
-            before += element("question", asked, GUESS, trust="agent")[4:]
-    advice = ADVICE.format(attempt=attempt, max_attempts=max_attempts)
-    after = f"  <instruction>{advice}</instruction>\n</retry_context>"
-    return before + f"  <reading_rules>{RULES}</reading_rules>\n", after
+def intervened(said: Sequence[Said]) -> str:
+    """A person's words; where they are several, each has the number of its question."""
+    if not said:
+        return ""
+    lines = (
+        f'    <instruction priority="high"{numbered(n, said)}>'
+        f"User provided fix: {escaped(each.words)}</instruction>\n"
+        for n, each in enumerate(said, 1)
+    )
+    context = f"    <context>{AUTHORITY}</context>\n"
+    return f"  <user_intervention>\n{''.join(lines)}{context}  </user_intervention>\n"
+
+
+def questions(said: Sequence[Said], most: int) -> str:
+    """What was asked, outside of the person's words: output of programs can steer an agent's."""
+    if not most:
+        return ""
+    return "".join(
+        element("question", each.question, most, trust="agent", more=numbered(n, said))[4:]
+        for n, each in enumerate(said, 1)
+        if each.question
+    )
+
+
+def numbered(n: int, said: Sequence[Said]) -> str:
+    return f' number="{n}"' if len(said) > 1 else ""
 
 
 # ---- failures
@@ -275,10 +321,15 @@ def as_json(value: Any) -> str:
 # ---- texts
 
 
-def element(name: str, text: str, most: int | None, *, tail: float = 0.0, trust: str = "") -> str:
-    """An element of a failure on its own line; says how many characters of its text were cut."""
+def element(
+    name: str, text: str, most: int | None, *, tail: float = 0.0, trust: str = "", more: str = ""
+) -> str:
+    """An element of a failure on its own line; says how many characters of its text were cut.
+
+    `more` are attributes, as they are printed.
+    """
     kept, cut = (text, 0) if most is None else clipped(text, most, tail=tail)
-    mark = f' trust="{trust}"' if trust else ""
+    mark = more + (f' trust="{trust}"' if trust else "")
     if cut:
         mark += f' truncated_chars="{cut}"'
     shown = escaped(stripped(kept).strip("\n").rstrip())

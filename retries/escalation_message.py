@@ -22,6 +22,7 @@ SENTENCES = {
     "non_retryable": "Its agent reports that another attempt would not help.",
     "releases_exhausted": "It was given back too often.",
     "agent_question": "Its agent asks a question.",
+    "checkpoint": "Its plan asks a question.",
 }
 # what is said of a file where the agent's word for its state is no sentence
 NOTES = {"partially_modified": "Modified but incomplete"}

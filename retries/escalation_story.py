@@ -30,7 +30,7 @@ def story(escalation: Escalation) -> Story:
         attempts=escalation.attempts or 0,
         limit=escalation.attempt_limit or 0,
         failed=len(failures),
-        reason=escalation.reason,
+        reason="checkpoint" if escalation.is_of_checkpoint else escalation.reason,
         rows=[row_of(attempt) for attempt in attempts],
         details=details_of(failures, task),
         files=files_of(failures),

@@ -38,7 +38,7 @@ UNANSWERED: dict[str, Any] = {
     "answered_by_name": "",
     "channel": "",
 }
-LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)", re.S)
+LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)")
 
 
 class AlreadyResolved(Refusal):
@@ -245,10 +245,12 @@ def tell(
 
 def parse(text: str) -> Choice:
     """An answer written as one line: `retry`, `skip`, `abort` or `fix: <instruction>`."""
-    match = LINE.fullmatch(text.strip())
+    lines = text.splitlines()
+    match = LINE.fullmatch(lines[0].strip()) if len(lines) == 1 else None
     if match is None:
         raise Invalid(
-            "/text", "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>'."
+            "/text",
+            "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line.",
         )
     return Choice(Answer(match[1])) if match[1] else Choice(Answer.FIX, fix=match[2].strip())
 
@@ -306,6 +308,8 @@ def answer(
     Invalid.
     """
     now, choice = now or timezone.now(), check(choice)
+    if choice.action == Answer.ABORT:
+        hold_plan_of(escalation_id, among)
     escalation = locked(escalation_id, among)
     must_be_open(escalation)
     if version is not None and version != escalation.version:
@@ -349,6 +353,16 @@ def locked(escalation_id: UUID, among: EscalationQuerySet) -> Escalation:
     if escalation is None:
         raise NotFound(f"There is no escalation {escalation_id} here.")
     return escalation
+
+
+def hold_plan_of(escalation_id: UUID, among: EscalationQuerySet) -> None:
+    """Lock all open questions of the plan that an abort stops, in the order of their ids.
+
+    Two aborts of one plan would else each hold their own question and wait for the other's.
+    """
+    plan = among.filter(pk=escalation_id).values("task__plan")[:1]
+    rows = Escalation.objects.open().filter(task__plan=plan).order_by("id")
+    list(rows.select_for_update(of=("self",)).values_list("pk"))
 
 
 def must_be_open(escalation: Escalation) -> None:

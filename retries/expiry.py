@@ -94,5 +94,6 @@ def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
             task_answers.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)
-            assert escalation.task
-            plans.answered(escalation.task, answer, actor=ENTRY, now=now)
+            # an agent ends its own task so, and no plan: that takes a person
+            if answer == Answer.SKIP and escalation.task:
+                plans.answered(escalation.task, answer, actor=ENTRY, now=now)

@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from ledger.models import Agent, Failure, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import Answer, EscalationState, OnExpiry, PatternState
+from retries.states import Answer, EscalationState, OnExpiry, PatternState, Reason
 
 State = EscalationState
 
@@ -144,6 +144,11 @@ class Escalation(models.Model):
     @property
     def is_open(self) -> bool:
         return self.state == State.OPEN
+
+    @property
+    def is_of_checkpoint(self) -> bool:
+        """Whether a plan asks it, before any attempt; an agent asks in one."""
+        return self.reason == Reason.AGENT_QUESTION and not self.attempts
 
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):

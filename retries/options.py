@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-from ledger.models import Instruction
+from django.db.models import Count, Q
+
+from ledger.models import Instruction, Task
+from ledger.states import FINAL, TaskState
 from retries import dependents
 from retries.models import Escalation
 from retries.states import Answer, Dependents, Reason
@@ -81,13 +84,33 @@ def of_task(escalation: Escalation) -> list[Option]:
             confirm=True,
             dependents=ways(waiting, dependents.downstream(task.pk)) if waiting else (),
         ),
-        Option(
+        abort_plan(task)
+        if task.plan
+        else Option(
             Answer.ABORT,
             "Abort",
             f"{depends} will never run." if waiting else "It ends here.",
             confirm=True,
         ),
     ]
+
+
+def abort_plan(task: Task) -> Option:
+    """The answer that stops the whole plan of a task, with what else of it runs and waits."""
+    others = Task.objects.filter(plan=task.plan_id).exclude(pk=task.pk).exclude(state__in=FINAL)
+    counts = others.aggregate(
+        running=Count("pk", filter=Q(state=TaskState.RUNNING)),
+        waiting=Count("pk", filter=~Q(state=TaskState.RUNNING)),
+    )
+    running, waiting = counts["running"], counts["waiting"]
+    so = []
+    if running:
+        so.append(f"{tasks(running)} that {'runs is' if running == 1 else 'run are'} told to stop")
+    if waiting:
+        so.append(f"{tasks(waiting)} that wait{'s' if waiting == 1 else ''} will never run")
+    ref = task.plan.ref if task.plan else ""
+    also = ", ".join(so) or "nothing else of it is under way"
+    return Option(Answer.ABORT, "Abort the plan", f"Stops all of {ref}: {also}.", confirm=True)
 
 
 def answer(agent: str) -> Option:

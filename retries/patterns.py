@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from ledger import journal, sql
@@ -19,9 +19,9 @@ from ledger.refusals import Invalid
 from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import deadletters, escalations, tasks, templates
-from retries.escalations import AlreadyResolved, Choice
-from retries.models import Escalation, Grouped
-from retries.states import PATTERN_MOVES, Answer, PatternState
+from retries.escalations import AlreadyResolved, Choice, EscalationExpired
+from retries.models import Escalation, EscalationQuerySet, Grouped
+from retries.states import PATTERN_MOVES, Answer, PatternState, Reason
 
 State = PatternState
 
@@ -230,14 +230,28 @@ class Again:
         return len(self.replayed) + len(self.hurried) + len(self.answered)
 
 
+def questions() -> EscalationQuerySet:
+    """The open questions that another attempt is an answer to.
+
+    What an agent or a plan asks is none, nor whether something took effect: a person reads those.
+    """
+    others = (Reason.AGENT_QUESTION, Reason.NEEDS_CONFIRMATION)
+    return Escalation.objects.open().exclude(reason__in=others)
+
+
 def stuck(ids: Iterable[UUID]) -> QuerySet[Task]:
     """The tasks that stand still or wait because of these patterns: by their last failure."""
     ids = list(ids)
     last = Failure.objects.filter(task=OuterRef("pk")).order_by("-id")
     return (
         Task.objects.filter(
+            Q(state=TaskState.RETRY)
+            | Q(
+                Exists(DeadLetter.objects.open().filter(task=OuterRef("pk"))),
+                state=TaskState.FAILED,
+            )
+            | Q(Exists(questions().filter(task=OuterRef("pk"))), state=TaskState.ESCALATED),
             pk__in=Grouped.objects.filter(pattern__in=ids).values("failure__task"),
-            state__in=(TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED),
             replaced_by=None,
         )
         .annotate(pattern=Subquery(last.values("grouped__pattern")[:1]))
@@ -258,13 +272,13 @@ def retry(
 ) -> Again:
     """Try everything that stands still because of these patterns again, at most AT_ONCE tasks.
 
-    Dead letters are replayed, retries wait no longer, and questions about them are answered with
-    `choice`, a retry or a fix.
+    Open dead letters are replayed, retries wait no longer, and `questions` about them are answered
+    with `choice`, a retry or a fix.
     """
     now, choice = now or timezone.now(), choice or Choice(Answer.RETRY)
     found = list(stuck(ids).values_list("pk", "state")[:AT_ONCE])
     of = {state: [id for id, each in found if each == state] for state in TaskState}
-    letters = DeadLetter.objects.filter(task__in=of[TaskState.FAILED])
+    letters = DeadLetter.objects.open().filter(task__in=of[TaskState.FAILED])
     replayed = deadletters.replay(
         letters.values_list("pk", flat=True),
         among=DeadLetter.objects.all(),
@@ -274,8 +288,7 @@ def retry(
     )
     hurried = tasks.retry_now(of[TaskState.RETRY], actor=actor, now=now)
     answered = []
-    questions = Escalation.objects.open().filter(task__in=of[TaskState.ESCALATED]).order_by("id")
-    for question in questions:
+    for question in questions().filter(task__in=of[TaskState.ESCALATED]).order_by("id"):
         try:
             answered.append(
                 escalations.answer(
@@ -288,6 +301,6 @@ def retry(
                     request_id=request_id,
                 )
             )
-        except AlreadyResolved:
-            continue  # somebody was quicker: it is answered
+        except (AlreadyResolved, EscalationExpired):
+            continue  # somebody or the clock was quicker: it is settled
     return Again(replayed, hurried, answered)

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
 from ledger.journal import Actor, Kind
+from ledger.models import Attempt
 from ledger.moves import task_to
 from ledger.redaction import clean, redacted
 from ledger.refusals import Invalid, InvalidTransition
@@ -136,9 +137,9 @@ def withdraw(
     """
     now = now or timezone.now()
     escalation = escalations.locked(escalation_id, among)
+    if not by_person and not was_asked_by_agent(escalation):
+        raise HumanRequired("The agent has not asked this: a person answers it.")
     if escalation.reason != Reason.AGENT_QUESTION:
-        if not by_person:
-            raise HumanRequired("Heed asked this, not the agent: a person answers it.")
         raise InvalidTransition(
             "No agent asked this: answer it with retry, fix, skip or abort.",
             current=escalation.state,
@@ -151,3 +152,14 @@ def withdraw(
     )
     escalation.refresh_from_db()
     return escalation
+
+
+def was_asked_by_agent(escalation: Escalation) -> bool:
+    """Whether an attempt of its agent ended with it; a plan's checkpoint asks without one."""
+    asked = Attempt.objects.filter(
+        task=escalation.task_id,
+        agent=escalation.agent_id,
+        number=escalation.attempts or 0,
+        outcome=Outcome.ESCALATED,
+    )
+    return escalation.reason == Reason.AGENT_QUESTION and asked.exists()

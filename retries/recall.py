@@ -5,17 +5,18 @@ from typing import Any
 from uuid import UUID
 
 from ledger.models import Failure
+from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks import lineages
 from retries import claims
-from retries.context import BUDGET, Failed, Past, retry_context
+from retries.context import BUDGET, Failed, Past, Said, retry_context
 from retries.escalations import WORDED
 from retries.models import Escalation
 from retries.prompts import prompt, task_xml
-from retries.states import Answer, EscalationState
+from retries.states import Answer, EscalationState, Reason
 
 NOTHING = Past()
-NO_WORDS = ("", "")
+NO_WORDS = Said("")
 FAILURE = (
     "task_id",
     "attempt__number",
@@ -42,16 +43,18 @@ def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
     rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number").values(*FAILURE)
     for row in rows:
         failures[belongs[row["task_id"]]].append(failed(row))
-    fixes, progress = standing_fixes(ids), claims.last_progress(ids)
-    return {
-        id: Past(
+    said, progress = standing(ids), claims.last_progress(ids)
+    made = {}
+    for id in ids:
+        *earlier, last = said.get(id) or [NO_WORDS]
+        made[id] = Past(
             failures=failures[id],
-            fix=fixes.get(id, NO_WORDS)[0],
-            question=fixes.get(id, NO_WORDS)[1],
+            fix=last.words,
+            question=last.question,
+            earlier=earlier,
             progress=progress.get(id),
         )
-        for id in ids
-    }
+    return made
 
 
 def failed(row: Mapping[str, Any]) -> Failed:
@@ -70,30 +73,38 @@ def failed(row: Mapping[str, Any]) -> Failed:
     )
 
 
-def standing_fixes(task_ids: Iterable[UUID]) -> dict[UUID, tuple[str, str]]:
-    """A person's words, by task, where they are the last and nothing is open; with the question
-    of the agent that they answer, if it asked.
+def standing(task_ids: Iterable[UUID]) -> dict[UUID, list[Said]]:
+    """The words of people that stand, by task, the oldest first.
 
-    A question that was withdrawn changes nothing; any other one ends what was answered before.
+    A fix or a retry ends what was said before, and so does a question that Heed asks: those words
+    were tried. What is asked by an agent or a plan adds its answer; where that never came, nothing.
     """
-    latest = (
-        Escalation.objects.filter(task_id__in=list(task_ids))
-        .exclude(state=EscalationState.WITHDRAWN)
-        .order_by("task_id", "-id")
-        .distinct("task_id")
-        .values("task_id", "state", "action", "fix", "question")
-    )
-    return {
-        row["task_id"]: (row["fix"], row["question"] if row["action"] == Answer.ANSWER else "")
-        for row in latest
-        if row["state"] == EscalationState.RESOLVED and row["action"] in WORDED
-    }
+    rows = Escalation.objects.filter(task_id__in=list(task_ids)).order_by("task_id", "id")
+    found: dict[UUID, list[Said]] = {}
+    for row in rows.values("task_id", "state", "reason", "action", "fix", "question"):
+        said = found.setdefault(row["task_id"], [])
+        if row["action"] is None and (
+            row["state"] != EscalationState.OPEN or row["reason"] == Reason.AGENT_QUESTION
+        ):
+            continue
+        if row["action"] != Answer.ANSWER:
+            said.clear()
+        if row["action"] in WORDED:
+            asked = row["question"] if row["action"] == Answer.ANSWER else ""
+            said.append(Said(row["fix"], asked))
+    return found
 
 
 def next_attempt(row: Row, *, fix: str | None = None) -> tuple[int, int]:
     """Number and limit of the attempt that follows the last one; a fix grants one more."""
     number: int = row["attempts"] + 1
     return number, number if fix else max(row["attempt_limit"], number)
+
+
+def may_be_told(type: str, attempt: int) -> bool:
+    """Whether anything can be on record for it: a first attempt has nothing before it, but a
+    checkpoint has a person's answer."""
+    return attempt > 1 or type.startswith(CHECKPOINT)
 
 
 def next_context(
@@ -103,7 +114,7 @@ def next_context(
 
     `fix` are words that a person is about to give, in place of those that stand.
     """
-    if row["attempts"] == 0:
+    if not may_be_told(row["type"], row["attempts"] + 1):
         return ""
     past = past or pasts([row["id"]])[row["id"]]
     if fix is not None:

@@ -132,7 +132,7 @@ class EscalationOut(Schema):
     agent: UUID
     agent_name: str
     raised_by: dict[str, str]
-    question: str | None = Field(description="what its agent asks, where it asks")
+    question: str | None = Field(description="what its agent or its plan asks, where one asks")
     choices: list[dict[str, str]] = Field(description="answers that its agent offers")
     response_schema: dict[str, Any] | None
     client_state: Any = Field(description="its asker's own, as it was given")
@@ -318,7 +318,9 @@ class ClaimedAttempt(Schema):
 class ClaimedTask(Schema):
     attempt: ClaimedAttempt
     task: TaskOut
-    retry_context: str = Field(description="what went wrong before; empty on the first attempt")
+    retry_context: str = Field(
+        description="what went wrong before, and a person's words; empty where there is neither"
+    )
     prompt: str = Field(description="the retry context, then the task as XML")
     next_action: str
 

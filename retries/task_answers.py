@@ -22,11 +22,12 @@ State = TaskState
 ASKED = f"""t.id = %(id)s
     and (t.state = '{State.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
 
-# what goes on is granted attempts: a round, one that is guided, or the one that the question cost
+# what goes on is granted attempts: a round, one that is guided, or the one that the question cost,
+# which is none where a checkpoint asked it
 GRANTS = {
     Answer.RETRY: "retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
     Answer.FIX: "attempt_limit = t.attempts + 1",
-    Answer.ANSWER: "attempt_limit = t.attempt_limit + 1",
+    Answer.ANSWER: "attempt_limit = t.attempt_limit + (t.attempts > 0)::int",
 }
 UNDOABLE = (Answer.RETRY, Answer.FIX)
 ENDS = {

@@ -35,7 +35,7 @@ def said_as(*types: str) -> dict[str, Any]:
 def tasks_retry_context(request: KnownRequest, id: UUID, asked: Query[BudgetQuery]) -> HttpResponse:
     """Read what the next attempt of a task will be told of those before it.
 
-    XML; empty before the first attempt. A person's fix is in it where one stands.
+    XML; empty before a first attempt, unless a person's words stand: they are always in it.
     """
     context = next_context(visible(request, id), budget=asked.budget)
     return written(context, preferred(request, "text/xml", XML, TEXT))

@@ -118,6 +118,8 @@ def choice(body: schemas.ResolveIn) -> Choice:
             note=body.note,
             dependents=body.dependents,
         )
+    if body.text and body.instruction:
+        raise Invalid("/instruction", "A line of text has its words in it: leave the instruction.")
     if body.text and not body.action:
         said = escalations.parse(body.text)
         return Choice(said.action, fix=said.fix, note=body.note, dependents=body.dependents)

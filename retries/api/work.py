@@ -27,7 +27,7 @@ from ledger.tokens import Known as KnownCaller
 from retries import claims, reports, schemas, tasks
 from retries.api.contexts import TEXT, XML, of_claim, of_decision, said_as
 from retries.claims import Claimed
-from retries.recall import pasts
+from retries.recall import may_be_told, pasts
 from retries.reports import Report, Told
 from retries.schemas import claim_out, claimed_out
 
@@ -90,8 +90,8 @@ def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = Non
 
 
 def shown(found: Claimed) -> dict[str, Any]:
-    again = [row["id"] for row in found.rows if row["attempt_number"] > 1]
-    return claim_out(found, pasts=pasts(again), now=timezone.now())
+    told = [row["id"] for row in found.rows if may_be_told(row["type"], row["attempt_number"])]
+    return claim_out(found, pasts=pasts(told), now=timezone.now())
 
 
 @router.post(

@@ -20,7 +20,7 @@ from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import Known
-from retries import claims, escalations, questions, recall, reports
+from retries import claims, escalations, expiry, questions, recall, reports
 from retries.context import retry_context
 from retries.escalations import Question
 from retries.models import Escalation
@@ -28,6 +28,9 @@ from retries.reports import Report
 from tests.dashboard.conftest import PART
 from tests.dashboard.test_escalations import HOSTILE, address, html, jonas_answers, post, words
 from tests.dashboard.worked import claimed, enqueued, failed
+from tests.factories import NOW
+from tests.ledger.test_plan_import import do, imported, task
+from tests.retries.test_tasks_flow import attempt_of, claim, fail
 
 Part = Callable[..., HttpResponse]
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -317,6 +320,69 @@ def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: dat
     assert "Its agent goes on with your answer." in words(done)
     assert Task.objects.get().state == TaskState.QUEUED
     assert "mara answered" in words(browser.get(address(question)))
+
+
+def test_abort_says_that_it_stops_the_whole_plan(browser: Client, agent: Agent) -> None:
+    """S1.46; api.md §4.5: with what runs and what waits; what is done counts for nothing."""
+    imported({"max_attempts": 1, "on_exhausted": "escalate"}, {}, {}, {"needs": "task-3"})
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
+    do(agent, "03-01:task-2")
+    claim(agent, task=task("03-01:task-3").pk)
+    question = Escalation.objects.get()
+    asked = words(post(browser, question, "abort", confirmed=None, headers=PART))
+    assert "Abort the plan?" in asked and "This cannot be taken back." in asked
+    stops = "1 task that runs is told to stop, 1 task that waits will never run."
+    assert f"Stops all of 03-01: {stops}" in asked
+    done = words(post(browser, question, "abort", headers=PART))
+    assert "Its whole plan is aborted. What still runs is told to stop." in done
+    assert "mara aborted its plan" in words(browser.get(address(question)))
+    assert task("03-01:task-4").state == TaskState.ABORTED
+
+
+@pytest.mark.parametrize("headers", [{}, PART])
+@pytest.mark.parametrize(
+    ("closed", "says"),
+    [
+        ("expired", "before your answer Nobody answered in time, so it was skipped."),
+        ("withdrawn", "before your answer coder needs no answer any more."),
+    ],
+)
+def test_an_answer_after_it_was_closed_is_told_so(
+    browser: Client, agent: Agent, now: datetime, headers: dict[str, str], closed: str, says: str
+) -> None:
+    """S1.48: the words that were typed are kept, and nothing is done."""
+    id = enqueued(agent, "Clean up", now=now)
+    live, caller = claimed(agent, id, now=now), Known(SYSTEM, agent=agent)
+    asks = Question(text="Drop it?", choices=[], expires_at=now + MINUTE, on_expiry="skip")
+    question = questions.ask(live, asks, caller=caller, now=now)
+    if closed == "expired":
+        assert expiry.due(now=now + MINUTE)["expired"] == 1
+    else:
+        every = Escalation.objects.all()
+        questions.withdraw(question.pk, among=every, actor=SYSTEM, by_person=False, now=now)
+    told = words(post(browser, question, "answer", fix="Drop it", headers=headers), 409)
+    assert f"{says} Your words were not sent." in told and "Drop it" in told
+
+
+def test_a_checkpoint_shows_all_that_its_plan_says(browser: Client, agent: Agent) -> None:
+    """api.md §8.2: what was built, how to verify it, what to answer then, and each option's text."""
+    option = {"name": "approved", "title": "Approve", "description": "Goes live at once"}
+    imported(
+        {
+            "type": "checkpoint:human-verify",
+            "question": "A page of invoices",
+            "action": "Open /invoices and count",
+            "resume_signal": "Type approved",
+            "options": [option],
+        }
+    )
+    question = Escalation.objects.get()
+    page = words(browser.get(address(question)))
+    assert "A page of invoices Open /invoices and count Type approved" in page
+    assert "Approve Goes live at once" in page
+    assert "Its plan asks a question." in page and "its agent asks" not in page.lower()
+    assert "its plan asks a question" in words(browser.get("/"))
+    assert "its plan asks a question" in words(browser.get(f"/tasks/{question.task_id}/"))
 
 
 def test_remarks_and_whose_it_is_are_shown(

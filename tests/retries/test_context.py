@@ -154,7 +154,7 @@ def test_without_a_fix_nobody_has_intervened_and_the_first_attempt_is_told_nothi
         "instruction",
     ]
     assert read(block).attrib == {"attempt": "2", "max_attempts": "3"}
-    assert retry_context(PAST, attempt=1, max_attempts=3) == ""
+    assert retry_context(Past(failures=THREE), attempt=1, max_attempts=3) == ""
 
 
 def test_each_attempt_is_told_more_than_the_one_before() -> None:
@@ -323,6 +323,7 @@ PASTS = st.builds(
     Past,
     failures=FAILURES,
     fix=NASTY.map(lambda text: text[:4000]),
+    question=LONG,
     progress=st.none()
     | st.builds(lambda text: {"message": text, "percent": 3, "details": [text]}, LONG),
 )
@@ -335,6 +336,15 @@ PRINTED = {
 }
 
 
+def test_a_question_gives_way_to_the_words_and_the_newest_failure() -> None:
+    """Nobody but the person who answers may take the block over its budget."""
+    past = Past(failures=THREE, fix="x" * 1500, question="<" * 4000)
+    block = retry_context(past, attempt=4, max_attempts=4, budget=LEAST_BUDGET)
+    assert len(block) <= LEAST_BUDGET
+    assert "x" * 1500 in block and '<failure attempt="3">' in block
+    assert block.count("&lt;") >= 199 and '<question trust="agent" truncated_chars=' in block
+
+
 @settings(max_examples=150, deadline=None, database=None)
 @given(past=PASTS, budget=BUDGETS)
 def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budget: int) -> None:
@@ -344,7 +354,7 @@ def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budg
     root = read(block)
     tags = [each.tag for each in root]
     has_fix = "user_intervention" in tags
-    optional = {"user_intervention", "last_progress"}
+    optional = {"user_intervention", "question", "last_progress"}
     assert set(tags) - optional == PRINTED and len(tags) == len(set(tags))
 
     # the person's words: all that can be printed of them, nobody else's, and first

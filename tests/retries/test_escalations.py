@@ -164,7 +164,7 @@ def test_a_choice_that_does_not_fit_changes_nothing(agent: Agent, choice: Choice
         (" skip\n", Choice(Answer.SKIP)),
         ("abort", Choice(Answer.ABORT)),
         ("fix: trim first", Choice(Answer.FIX, fix="trim first")),
-        ("fix:trim\nand test", Choice(Answer.FIX, fix="trim\nand test")),
+        ("fix:trim and test ", Choice(Answer.FIX, fix="trim and test")),
     ],
 )
 def test_a_line_of_text_is_read_strictly(line: str, choice: Choice) -> None:
@@ -173,7 +173,11 @@ def test_a_line_of_text_is_read_strictly(line: str, choice: Choice) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "Retry", "retry please", "fix", "fix:", "fix: \n", "ok", "yes"]
+    "line",
+    [
+        *("", "Retry", "retry please", "fix", "fix:", "fix: \n", "ok", "yes"),
+        *("\nretry", "skip\n\n", "fix:\ntrim", "fix: trim\nand test", "fix: trim\r\nskip"),
+    ],
 )
 def test_anything_else_is_never_guessed(line: str) -> None:
     with pytest.raises(Invalid, match="retry"):

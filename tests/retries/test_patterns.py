@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,9 +12,13 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Project, Task
 from ledger.refusals import Invalid
 from ledger.states import TaskState
-from retries import patterns
+from ledger.tasks import Backoff
+from ledger.tokens import Known
+from retries import deadletters, patterns, questions
+from retries.escalations import Question
 from retries.models import Escalation, FailurePattern, Grouped
 from retries.states import PATTERN_MOVES, Answer, PatternState
+from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
@@ -156,6 +161,39 @@ def test_the_last_failure_of_a_task_says_what_it_stands_still_for(agent: Agent) 
     first, last = FailurePattern.objects.order_by("first_seen")
     assert not patterns.stuck([first.pk])
     assert [task.pk for task in patterns.stuck([last.pk])] == [id]
+
+
+def test_what_another_attempt_is_no_answer_to_is_left_to_a_person(agent: Agent) -> None:
+    """Neither a question of an agent, nor whether something took effect, nor what was dismissed."""
+    caller = Known(SYSTEM, agent=agent)
+    asks = make_task(agent, max_attempts=3, backoff=Backoff(base_delay_ms=0, jitter=False))
+    fail(agent, attempt_of(claim(agent)), now=NOW, message="disk full")
+    question = Question(text="Drop the table?", choices=[])
+    questions.ask(attempt_of(claim(agent, task=asks)), question, caller=caller, now=NOW)
+    unsure = broken(agent, "disk full", on_exhausted="escalate")
+    Escalation.objects.filter(task=unsure).update(reason="needs_confirmation")
+    letters = DeadLetter.objects.filter(task=broken(agent, "disk full"))
+    deadletters.dismiss(
+        letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), actor=MARA, now=NOW
+    )
+    assert not patterns.stuck([only().pk])
+    assert not patterns.retry([only().pk], actor=MARA, channel="page", now=NOW)
+    assert Escalation.objects.open().count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_question_that_is_closed_meanwhile_holds_up_no_other(
+    agent: Agent, elsewhere: Any
+) -> None:
+    ids = [broken(agent, "disk full", on_exhausted="escalate") for _ in range(2)]
+    first, second = (Escalation.objects.get(task=id) for id in ids)
+    pattern = only().pk
+    with transaction.atomic():
+        Escalation.objects.filter(pk=first.pk).update(state="expired", closed_at=NOW)
+        future = elsewhere(lambda: patterns.retry([pattern], actor=MARA, channel="page", now=NOW))
+        with blocked(future):
+            pass
+    assert [each.pk for each in future.result(10).answered] == [second.pk]
 
 
 @pytest.mark.django_db(transaction=True)

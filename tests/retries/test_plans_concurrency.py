@@ -7,11 +7,15 @@ from django.db import transaction
 
 from ledger import plan_imports as facts
 from ledger.audit import audit
+from ledger.journal import Actor
 from ledger.models import Agent, Attempt, Event, Plan, Task
 from ledger.plan_imports import Imported, PlanChanged
 from ledger.planfile.model import DependencyCycle
 from ledger.states import TaskState
-from retries import plans, reports
+from retries import escalations, plans, reports
+from retries.escalations import AlreadyResolved, Choice
+from retries.models import Escalation
+from retries.states import Answer
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_project
 from tests.ledger.test_plan_import import imported, plan_file, states, task
@@ -76,6 +80,31 @@ def test_aborts_and_claims_at_once(agent: Agent) -> None:
         assert all(row.state == S.RUNNING and row.abort_requested_at for row in left)
         for attempt in Attempt.objects.filter(outcome=None):
             reports.succeeded(attempt.pk, now=NOW)
+    assert list(audit()) == []
+
+
+def test_two_answers_that_abort_one_plan_do_not_lock_each_other_out(
+    agent: Agent, elsewhere: Any
+) -> None:
+    """Each waits for the first question of the plan before it holds its own."""
+    imported(*[{"type": "checkpoint:decision"}] * 2)
+    first, second = Escalation.objects.order_by("id")
+
+    def abort(asked: Escalation) -> Escalation:
+        every, who = Escalation.objects.all(), Actor("user", "1", "mara")
+        choice = Choice(Answer.ABORT)
+        return escalations.answer(asked.pk, choice, among=every, actor=who, channel="api", now=NOW)
+
+    with transaction.atomic():
+        list(Escalation.objects.filter(pk=first.pk).select_for_update())
+        future = elsewhere(lambda: abort(second))
+        with blocked(future):
+            list(Escalation.objects.filter(pk=second.pk).select_for_update(nowait=True))
+        abort(first)
+    with pytest.raises(AlreadyResolved):
+        future.result(10)
+    second.refresh_from_db()
+    assert second.state == "withdrawn" and set(states().values()) == {S.ABORTED}
     assert list(audit()) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from ledger import tasks as facts
 from ledger.audit import audit
 from ledger.journal import SYSTEM, Actor
-from ledger.models import Agent, Attempt, DeadLetter, Event, Task
+from ledger.models import Agent, Attempt, DeadLetter, Event, Plan, Task
 from ledger.refusals import Invalid, InvalidTransition
 from ledger.states import TaskState
 from ledger.tokens import Known
@@ -22,6 +22,7 @@ from retries.recall import pasts
 from retries.reports import LeaseLost, Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
+from tests.ledger.test_plan_import import imported, states
 from tests.retries.test_escalations import ignored
 from tests.retries.test_task_answers import answer, escalated, stands
 from tests.retries.test_tasks_flow import attempt_of, claim, make_task
@@ -169,6 +170,16 @@ def test_a_question_expires_as_its_asker_wanted(agent: Agent, then: str, state: 
     with pytest.raises(EscalationExpired):
         answer(found, "answer", "Yes")
     assert list(audit()) == []
+
+
+def test_a_question_that_expires_stops_no_plan(agent: Agent) -> None:
+    """What an agent asked for ends its own task alone; a plan is stopped by a person."""
+    imported({}, {})
+    found = ask(agent, attempt_of(claim(agent)), expires_at=NOW + HOUR, on_expiry="abort")
+    assert expiry.due(now=NOW + HOUR)["expired"] == 1
+    assert states() == {"task-1": S.ABORTED, "task-2": S.QUEUED}
+    assert stands(found.task_id)[0] == S.ABORTED
+    assert Plan.objects.get().state == "active" and list(audit()) == []
 
 
 def test_one_that_cannot_expire_holds_up_no_other(agent: Agent) -> None:

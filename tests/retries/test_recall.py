@@ -11,9 +11,9 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Task
 from ledger.states import FailureType
 from ledger.tokens import Known
-from retries import claims, escalations, recall, reports
+from retries import claims, escalations, questions, recall, reports
 from retries.context import retry_context
-from retries.escalations import Choice
+from retries.escalations import Choice, Question
 from retries.models import Escalation
 from retries.reports import Report
 from retries.states import Answer
@@ -89,10 +89,44 @@ def test_a_question_that_was_withdrawn_changes_nothing(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     row = Task.objects.filter(pk=id).values().get()
-    escalations.open_for_task(row, "agent_question", actor=SYSTEM, now=NOW, request_id="")
+    escalations.open_for_task(row, "impossible", actor=SYSTEM, now=NOW, request_id="")
     assert "Trim" not in told(id)
     escalations.withdraw([id], actor=SYSTEM, now=NOW)
     assert "Trim" in told(id)
+
+
+def ask(agent: Agent, text: str) -> UUID:
+    """The agent's next task asks a person this; the task's id."""
+    caller = Known(SYSTEM, agent=agent)
+    row = claims.claim(caller, now=NOW + MINUTE).rows[0]
+    question = Question(text=text, choices=[])
+    questions.ask(row["attempt_id"], question, caller=caller, now=NOW + MINUTE)
+    id: UUID = row["id"]
+    return id
+
+
+def test_a_second_answer_does_not_erase_the_first(agent: Agent) -> None:
+    """S1.47: what a person said stands until they say otherwise; each answer has its question."""
+    id = exhausted(agent)
+    settle(id, Answer.FIX, "Trim the id first.")
+    for n in (1, 2):
+        ask(agent, f"Which {n}?")
+        settle(id, Answer.ANSWER, f"Take {n}.")
+    block = told(id)
+    said = [f"fix: {words}</instruction>" for words in ("Trim the id first.", "Take 1.", "Take 2.")]
+    places = [block.index(each) for each in said]
+    assert places == sorted(places)
+    assert '<question number="2" trust="agent">Which 1?</question>' in block
+    assert '<question number="3" trust="agent">Which 2?</question>' in block
+    # an answer that never came takes nothing back
+    ask(agent, "Sure?")
+    Escalation.objects.open().update(state="expired", closed_at=NOW)
+    assert all(each in told(id) for each in said)
+    Task.objects.filter(pk=id).update(state="queued", attempt_limit=9)
+    ask(agent, "Still?")
+    assert all(each in told(id) for each in said)
+    settle(id, Answer.RETRY)
+    assert "user_intervention" not in told(id)
 
 
 def test_what_a_person_is_about_to_say_can_be_shown_before(agent: Agent) -> None:

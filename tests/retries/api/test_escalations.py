@@ -13,6 +13,7 @@ from retries.models import Escalation
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
+from tests.ledger.test_plan_import import imported
 from tests.retries.test_escalations import ignored
 from tests.retries.test_task_answers import escalated
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
@@ -56,6 +57,9 @@ def test_one_line_of_text_does_as_well(operator: Api, agent: Agent) -> None:
         ({"action": "fix", "instruction": "x" * 4001}, "/instruction"),
         ({"action": "skip", "instruction": "x"}, "/instruction"),
         ({"text": "maybe"}, "/text"),
+        ({"text": "fix: trim\nskip"}, "/text"),
+        ({"text": "retry", "instruction": "Trim first"}, "/instruction"),
+        ({"text": "fix: trim", "instruction": "Trim first"}, "/instruction"),
         ({"action": "skip", "version": "1"}, "/version"),
     ],
 )
@@ -243,6 +247,38 @@ def test_a_question_is_withdrawn_by_its_agent_alone(
     theirs = escalated(agent, attempts=1)
     problem(coder("POST", f"/escalations/{theirs.pk}/withdraw"), 403, "human_required")
     problem(operator("POST", f"/escalations/{theirs.pk}/withdraw"), 409, "invalid_transition")
+
+
+def test_no_agent_passes_a_checkpoint(operator: Api, coder: Api, agent: Agent) -> None:
+    """api.md §5.3: only a question that it asked; the plan asks this one."""
+    imported({"type": "checkpoint:human-action", "action": "Log in at the registry"})
+    asked = Escalation.objects.get()
+    path = f"/escalations/{asked.pk}/withdraw"
+    problem(coder("POST", path), 403, "human_required")
+    asked.refresh_from_db()
+    assert asked.is_open
+    assert (
+        operator("POST", f"/escalations/{asked.pk}/resolve", {"text": "retry"}).status_code == 200
+    )
+
+
+def test_the_answer_to_a_checkpoint_is_told_to_its_first_attempt(
+    operator: Api, coder: Api, agent: Agent
+) -> None:
+    """S1.47: a person's words are never dropped, and no attempt was used for them."""
+    imported({"type": "checkpoint:decision", "question": "Which one?"})
+    asked = Escalation.objects.get()
+    before = coder("GET", f"/tasks/{asked.task_id}/retry-context").content
+    body = {"action": "answer", "instruction": "Take <b>, it is ours"}
+    assert operator("POST", f"/escalations/{asked.pk}/resolve", body).status_code == 200
+    told = coder("GET", f"/tasks/{asked.task_id}/retry-context").content.decode()
+    (claimed,) = coder("POST", "/claims", {}).body["data"]
+    assert (claimed["attempt"]["number"], claimed["attempt"]["attempt_limit"]) == (1, 3)
+    context = claimed["retry_context"]
+    assert before == b"" and told == context and claimed["prompt"].startswith(context)
+    assert "User provided fix: Take &lt;b&gt;, it is ours</instruction>" in context
+    assert '<question trust="agent">Which one?</question>' in context
+    assert "This is attempt 1 of 3." in context and "retry attempt" not in context
 
 
 def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None:
