@@ -5,18 +5,23 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
+from ledger.models import Task
 from ledger.moves import task_to
-from ledger.states import TaskState
+from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
 from retries import checkpoints, escalations
 from retries.dependents import hold, settle
 from retries.states import Dependents
 
 State = TaskState
+
+# about which a person is asked
+ASKED = Q(state=State.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 
 RETRY_NOW = f"""with {Known.cte}, hurried as (
     update ledger_task t set due_at = %(now)s, updated_at = %(now)s, version = t.version + 1
@@ -70,10 +75,22 @@ def skip(
 
 @transaction.atomic
 def abort(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+    ids: Iterable[UUID],
+    *,
+    spare_asked: bool = False,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
 ) -> dict[UUID, bool]:
-    """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`."""
+    """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`.
+
+    With `spare_asked` those stay about which a person is asked.
+    """
     now = now or timezone.now()
-    stopped = tasks.abort(hold(ids), actor=actor, now=now, request_id=request_id)
+    held = hold(ids)
+    if spare_asked:
+        asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
+        held = sorted(set(held) - set(asked))
+    stopped = tasks.abort(held, actor=actor, now=now, request_id=request_id)
     escalations.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped
