@@ -146,11 +146,10 @@ def check_payload(payload: Any, *, at: str) -> None:
     if not isinstance(verify, dict):
         raise Invalid(f"{at}/verify", "verify is an object, such as {'command': 'make test'}.")
     for name in (name for name in VERIFY if name in verify):
-        value = verify[name]
-        if type(value) is not VERIFY[name]:
+        if type(verify[name]) is not VERIFY[name]:
             raise Invalid(f"{at}/verify/{name}", f"{name} is {WORDS[VERIFY[name]]}.")
         if name in VERIFY_LIMITS:
-            between(value, VERIFY_LIMITS[name], at, f"verify/{name}")
+            between(verify[name], VERIFY_LIMITS[name], at, f"verify/{name}")
 
 
 # what is asked for of a task's row, and its type
