@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
-from ledger.models import Task
-from ledger.moves import task_to
+from ledger.models import Need, Task
+from ledger.moves import let_go, task_to
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
 from retries import checkpoints, escalations
@@ -46,12 +45,46 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
     return [row["id"] for row in rows]
 
 
+UNBLOCK = f"""with {Known.cte}, freed as ({let_go()}), told as ({
+    journal.insert(
+        "freed",
+        kind=f"case m.state when '{State.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "
+        f"when '{State.ESCALATED}' then '{Kind.TASK_ESCALATED}' else '{Kind.TASK_BLOCKED}' end",
+        subject="task",
+        from_state="case when m.state <> m.from_state then m.from_state end",
+        to_state="case when m.state <> m.from_state then m.state end",
+        data="jsonb_build_object('reason', "
+        f"coalesce(m.blocked_reason, '{BlockedReason.DEPENDENCY_SKIPPED}'))",
+    )
+}) select * from freed"""
+
+
+@sql.atomic
+def unblock(
+    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+) -> list[UUID]:
+    """Let these tasks go on that stayed blocked without what was skipped; those that were.
+
+    One that needs something else waits for that, a checkpoint asks what it asks, and the rest are
+    queued.
+    """
+    now, asked = now or timezone.now(), list(ids)
+    held = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
+    needed = Need.objects.filter(task__in=held).values_list("need_id", flat=True)
+    hold({*held.values_list("pk", flat=True), *needed})
+    known = Known(actor, request_id=request_id)
+    rows = sql.run(UNBLOCK, ids=asked, now=now, **known.params)
+    ready = [row for row in rows if row["state"] == State.ESCALATED]
+    checkpoints.ask(ready, actor=actor, now=now, request_id=request_id)
+    return [row["id"] for row in rows]
+
+
 SKIP = f"""with {Known.cte}, moved as ({task_to(State.SKIPPED, where="t.id = any(%(ids)s)")}),
 told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
 select id from moved"""
 
 
-@transaction.atomic
+@sql.atomic
 def skip(
     ids: Iterable[UUID],
     *,
@@ -73,7 +106,7 @@ def skip(
     return gone
 
 
-@transaction.atomic
+@sql.atomic
 def abort(
     ids: Iterable[UUID],
     *,
