@@ -74,7 +74,7 @@ ABORT = Offer(
     consequence="What depends on it stays blocked. One that runs is told to stop and ends when its "
     "agent reports or its lease runs out. This can’t be taken back.",
 )
-UNBLOCK = Offer("unblock", "Let it go on", key="u", icon="play")
+UNBLOCK = Offer("unblock", "Unblock", key="u", icon="play")
 TASK_OFFERS = {offer.verb: offer for offer in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}
 
 

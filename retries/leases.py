@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 
 from ledger import journal, needs, sql
 from ledger.journal import Kind, clock
@@ -62,16 +61,20 @@ def expire(*, now: datetime, project: Project | None = None) -> int:
 def expire_one(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
     """Whether it was this call that ended it; what goes wrong here holds nobody else up."""
     try:
-        with transaction.atomic():
-            needs.hold([task_id])  # the task, then its attempt: the order of a report
-            found = sql.run(STILL, id=attempt_id, now=now)
-            return bool(found) and timed_out(attempt_id, is_late=found[0]["is_late"], now=now)
+        return timed_out(attempt_id, task_id=task_id, now=now)
     except Exception:
         logger.exception("attempt %s could not be ended", attempt_id)
         return False
 
 
-def timed_out(attempt_id: UUID, *, is_late: bool, now: datetime) -> bool:
+@sql.atomic
+def timed_out(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
+    """Whether it is still over, and was ended for that."""
+    needs.hold([task_id])  # the task, then its attempt: the order of a report
+    found = sql.run(STILL, id=attempt_id, now=now)
+    if not found:
+        return False
+    is_late = found[0]["is_late"]
     said = Report(
         status="failure",
         type=FailureType.TIMEOUT,
