@@ -100,7 +100,8 @@ def counts(query: TaskQuery, project: Project | None) -> dict[str, int]:
 
 def one(letter_id: UUID) -> Any:
     """One with all its columns, or None."""
-    found = with_extras(DeadLetter.objects.filter(pk=letter_id)).first()
+    rows = with_extras(DeadLetter.objects.filter(pk=letter_id))
+    found = rows.select_related("task__plan").defer("task__plan__source").first()
     if found:
         found.task.outcomes = found.last_outcomes[::-1]
     return found

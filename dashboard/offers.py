@@ -6,6 +6,7 @@ from datetime import datetime
 from ledger.models import DeadLetter, Instruction, Task
 from ledger.states import (
     INSTRUCTION_MOVES,
+    BlockedReason,
     BreakerState,
     InstructionState,
     TaskState,
@@ -73,15 +74,18 @@ ABORT = Offer(
     consequence="What depends on it stays blocked. One that runs is told to stop and ends when its "
     "agent reports or its lease runs out. This can’t be taken back.",
 )
-TASK_OFFERS = {offer.verb: offer for offer in (RETRY_NOW, SKIP, ABORT)}
+UNBLOCK = Offer("unblock", "Unblock", key="u", icon="play")
+TASK_OFFERS = {offer.verb: offer for offer in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}
 
 
 def task_offers(row: Task, now: datetime) -> list[Offer]:
-    """The buttons for this task: the moves that a person may make, and two that are none."""
+    """The buttons for this task: the moves that a person may make, and what is none."""
     may = allowed_moves(row.state, Who.PERSON)
     found = []
     if row.state == TaskState.RETRY and row.due_at and row.due_at > now:
         found.append(RETRY_NOW)
+    if row.blocked_reason == BlockedReason.DEPENDENCY_SKIPPED:
+        found.append(UNBLOCK)
     if TaskState.SKIPPED in may:
         found.append(SKIP)
     asked = row.state == TaskState.RUNNING and row.abort_requested_at is None
@@ -113,7 +117,11 @@ LETTER_OFFERS = {offer.verb: offer for offer in (REPLAY, DISMISS)}
 
 
 def letter_offers(letter: DeadLetter) -> list[Offer]:
-    return [] if letter.closed_at else [REPLAY, DISMISS]
+    """The buttons for it; what an aborted plan gave up is run again by restarting the plan."""
+    if letter.closed_at:
+        return []
+    plan = letter.task.plan
+    return [DISMISS] if plan and plan.aborted_at else [REPLAY, DISMISS]
 
 
 # ---- patterns

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import psycopg
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection
 
 from ledger import sql
 from ledger.refusals import Invalid, Refusal
@@ -58,16 +58,20 @@ def once(
     """
     if not key.isprintable() or len(key) > KEY_LENGTH:
         raise Invalid("/Idempotency-Key", f"A key has 1 to {KEY_LENGTH} printable characters.")
+
+    @sql.atomic
+    def done() -> Answer:
+        with connection.cursor() as cursor:
+            cursor.execute("set local lock_timeout = '5s'")
+        earlier = claim(key, token_id=token_id, mark=mark, now=now)
+        if earlier is not None:
+            return earlier
+        answer = work()
+        keep(key, token_id=token_id, answer=answer)
+        return answer
+
     try:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute("set local lock_timeout = '5s'")
-            earlier = claim(key, token_id=token_id, mark=mark, now=now)
-            if earlier is not None:
-                return earlier
-            answer = work()
-            keep(key, token_id=token_id, answer=answer)
-            return answer
+        return done()
     except OperationalError as error:
         if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
             raise InProgress("The first request with this key has not finished.") from error

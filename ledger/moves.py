@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from ledger.states import FINAL, INSTRUCTION_MOVES, TASK_MOVES, InstructionState, TaskState
+from ledger.states import (
+    FINAL,
+    INSTRUCTION_MOVES,
+    TASK_MOVES,
+    BlockedReason,
+    InstructionState,
+    TaskState,
+)
 
 State = InstructionState
 
@@ -214,4 +221,20 @@ def needs_counted() -> str:
         unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
     from (select w.id, {UNMET.format("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
     where t.id = n.id and t.state in ('{TaskState.QUEUED}', '{TaskState.BLOCKED}')
+    returning {task_columns("t")}, old.state as from_state"""
+
+
+def let_go() -> str:
+    """The UPDATE by which tasks `t` of %(ids)s wait no more for a person, only for what they need.
+
+    For those held since what they needed was skipped; what they need is locked. One that waits for
+    nothing else is queued, a checkpoint asks. Returns the new rows with `from_state`.
+    """
+    return f"""update ledger_task t
+    set state = case when n.unmet = 0 then {READY.format("t")} else t.state end,
+        blocked_reason = case when n.unmet > 0 then '{BlockedReason.DEPENDENCY}' end,
+        unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
+    from (select w.id, {UNMET.format("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
+    where t.id = n.id and t.state = '{TaskState.BLOCKED}'
+        and t.blocked_reason = '{BlockedReason.DEPENDENCY_SKIPPED}'
     returning {task_columns("t")}, old.state as from_state"""

@@ -129,7 +129,8 @@ class Import:
     rewired: set[UUID] = field(default_factory=set)
 
     def run(self, mode: str) -> Imported:
-        found = Plan.objects.select_for_update().filter(project=self.project, ref=self.file.ref)
+        plans = Plan.objects.select_for_update(no_key=True)
+        found = plans.filter(project=self.project, ref=self.file.ref)
         plan = found.first()
         refs = [task.ref for task in self.file.tasks]
         if plan and plan.content_hash == self.file.content_hash:

@@ -130,8 +130,9 @@ def turn(
 
 
 def locked(plan_ids: Iterable[UUID]) -> Any:
-    """These plans, locked in the order of their ids."""
-    return Plan.objects.filter(pk__in=list(plan_ids)).order_by("pk").select_for_update()
+    """These plans, locked in the order of their ids; tasks that name one may still be made."""
+    rows = Plan.objects.filter(pk__in=list(plan_ids)).order_by("pk")
+    return rows.select_for_update(no_key=True)
 
 
 def put(plan: Plan, *, now: datetime, **columns: Any) -> None:

@@ -1,18 +1,21 @@
 """The one place that runs hand-written SQL: prepared, errors translated, deadlocks retried."""
 
 import re
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.rows import RowMaker, dict_row
 
 Row = dict[str, Any]
 PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
 PREPARE = settings.HEED["PREPARE"]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Cursor(psycopg.RawCursor[Row]):
@@ -42,10 +45,41 @@ def run(sql: str, /, **params: Any) -> list[Row]:
     try:
         return _execute(sql, params)
     except OperationalError as error:
-        deadlock = isinstance(error.__cause__, psycopg.errors.DeadlockDetected)
-        if not deadlock or connection.in_atomic_block:
+        if not is_deadlock(error) or connection.in_atomic_block:
             raise
         return _execute(sql, params)
+
+
+def is_deadlock(error: OperationalError) -> bool:
+    return isinstance(error.__cause__, psycopg.errors.DeadlockDetected)
+
+
+def atomic(verb: Callable[P, T]) -> Callable[P, T]:
+    """`transaction.atomic` for a verb that is run once more where a deadlock undid it.
+
+    Only the outermost: inside another transaction that one is lost, and whoever began it sees it.
+    """
+    within = transaction.atomic(verb)
+
+    @wraps(verb)
+    def twice(*args: P.args, **kwargs: P.kwargs) -> T:
+        if connection.in_atomic_block:
+            return within(*args, **kwargs)
+        # what can be read only once is kept for the second time
+        asked: Any = [kept(each) for each in args]
+        named: Any = {name: kept(each) for name, each in kwargs.items()}
+        try:
+            return within(*asked, **named)
+        except OperationalError as error:
+            if not is_deadlock(error):
+                raise
+            return within(*asked, **named)
+
+    return twice
+
+
+def kept(value: object) -> object:
+    return list(value) if isinstance(value, Iterator) else value
 
 
 def _execute(sql: str, params: dict[str, Any]) -> list[Row]:

@@ -37,7 +37,7 @@ State = TaskState
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
 PAYLOAD_BYTES = 262_144
-PRIORITIES = (-(2**31), 2**31 - 1)
+PRIORITIES = INT4 = (-(2**31), 2**31 - 1)
 MAX_ATTEMPTS = 100
 LEASE_S = (5, 86_400)
 TIMEOUT_S = (1, 604_800)
@@ -113,7 +113,16 @@ def between(value: float | None, limits: tuple[float, float], at: str, name: str
 
 
 LISTS = {"files", "context", "done"}
-VERIFY = {"command": str, "cwd": str, "timeout_s": int, "expect_exit": int, "text": str}
+VERIFY = {
+    "command": str,
+    "cwd": str,
+    "timeout_s": int,
+    "expect_exit": int,
+    "text": str,
+    "required": bool,
+}
+VERIFY_LIMITS = {"timeout_s": TIMEOUT_S, "expect_exit": INT4}
+WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
 def check_payload(payload: Any, *, at: str) -> None:
@@ -136,11 +145,11 @@ def check_payload(payload: Any, *, at: str) -> None:
     verify = payload["verify"]
     if not isinstance(verify, dict):
         raise Invalid(f"{at}/verify", "verify is an object, such as {'command': 'make test'}.")
-    for name, kind in VERIFY.items():
-        value = verify.get(name, kind())
-        if not isinstance(value, kind) or isinstance(value, bool):
-            word = "a text" if kind is str else "a whole number"
-            raise Invalid(f"{at}/verify/{name}", f"{name} is {word}.")
+    for name in (name for name in VERIFY if name in verify):
+        if type(verify[name]) is not VERIFY[name]:
+            raise Invalid(f"{at}/verify/{name}", f"{name} is {WORDS[VERIFY[name]]}.")
+        if name in VERIFY_LIMITS:
+            between(verify[name], VERIFY_LIMITS[name], at, f"verify/{name}")
 
 
 # what is asked for of a task's row, and its type

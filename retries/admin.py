@@ -106,12 +106,17 @@ class TaskAdmin(ReadOnly):
     search_fields = ("agent__name", "title", "type")
     ordering = ("-id",)
     action_form = DependentsForm
-    actions = ("retry_now", "skip", "abort")
+    actions = ("retry_now", "unblock", "skip", "abort")
 
     @admin.action(description="Retry now: wait no longer")
     def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = tasks.retry_now(chosen.values_list("pk", flat=True), actor=person(request.user))
         self.told(request, len(changed), "retried now")
+
+    @admin.action(description="Unblock: go on without what was skipped")
+    def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        changed = tasks.unblock(chosen.values_list("pk", flat=True), actor=person(request.user))
+        self.told(request, len(changed), "unblocked")
 
     @admin.action(description="Skip: go on without")
     def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:

@@ -18,7 +18,7 @@ from ledger.models import Agent, Attempt
 from ledger.moves import task_to
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.sql import Row
-from ledger.states import BlockedReason, TaskState, Who
+from ledger.states import BlockedReason, TaskState, Who, allowed_moves
 from ledger.tasks import LEASE_S, refused, row_of
 from ledger.tokens import Bearer, Caller, Known, Statements
 from retries import breaker
@@ -28,6 +28,7 @@ State = TaskState
 
 MOST = 50
 WORKER_LENGTH = 128
+AGENT_PAUSED = "agent_paused"
 
 
 class ConcurrencyLimit(Refusal):
@@ -151,7 +152,7 @@ def why_statement(caller: type[Caller]) -> str:
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{State.RETRY}') as next_due_at,
+            where t.agent_id = c.agent_id and t.state = '{State.RETRY}' and {GOES}) as next_due_at,
         {WAITS if caller is Bearer else "0 as pending_instructions"}
     from caller c where c.agent_id is not null"""
 
@@ -284,7 +285,7 @@ def none(seen: Row, reason: str, *, retry_after_s: int) -> Claimed:
 
 def why_none(row: Row) -> str:
     if row["paused"]:
-        return "agent_paused"
+        return AGENT_PAUSED
     return "plan_paused" if row["plan_paused"] else "no_task"
 
 
@@ -381,10 +382,10 @@ def start(
     if agent is None:
         raise NotFound(f"There is no task {task_id}.")
     found = claim(Known(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
-    return started(found, agent.name)
+    return started(found, agent.name, task_id)
 
 
-def started(found: Claimed, agent_name: str) -> UUID:
+def started(found: Claimed, agent_name: str, task_id: UUID) -> UUID:
     """The attempt of a claim by name that must not come back empty."""
     if found.reason == "breaker_open":
         raise CircuitBreakerOpen(agent_name, retry_after_s=found.retry_after_s)
@@ -394,9 +395,19 @@ def started(found: Claimed, agent_name: str) -> UUID:
             retry_after_s=found.retry_after_s,
         )
     if not found.rows:
-        raise InvalidTransition(f"The agent {agent_name} is paused: it gets no tasks.")
+        raise paused(task_id, found.reason)
     attempt_id: UUID = found.rows[0]["attempt_id"]
     return attempt_id
+
+
+def paused(task_id: UUID, reason: str | None) -> InvalidTransition:
+    row = row_of(task_id)
+    what = f"The agent {row['agent_name']}" if reason == AGENT_PAUSED else "The task's plan"
+    return InvalidTransition(
+        f"{what} is paused: the task can't be started until it is resumed.",
+        current=row["state"],
+        allowed=allowed_moves(row["state"], Who.AGENT),
+    )
 
 
 def last_progress(task_ids: Iterable[UUID]) -> dict[UUID, Any]:

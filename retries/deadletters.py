@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal
+from ledger import journal, sql
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
+from ledger.plans import locked as locked_plans
+from ledger.states import TaskState
 from ledger.tasks import Backoff, Spec, enqueue_many
 from retries import checkpoints, escalations
 from retries.dependents import settle
@@ -20,15 +21,15 @@ NOTE_LENGTH = 2000
 
 
 def locked(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
-    """The open ones of these, in the order of their ids, with their tasks.
+    """These, in the order of their ids, with their tasks.
 
     Whoever comes to wait for such a task waits until it is settled what becomes of it.
     """
-    rows = among.open().filter(pk__in=list(ids)).select_related("task", "agent__project")
+    rows = among.filter(pk__in=list(ids)).select_related("task", "agent__project")
     return list(rows.order_by("id").select_for_update(of=("self", "task")))
 
 
-@transaction.atomic
+@sql.atomic
 def replay(
     ids: Iterable[UUID],
     *,
@@ -39,10 +40,13 @@ def replay(
 ) -> list[DeadLetter]:
     """Enqueue what failed anew; the dead letters that were still open, with `replayed_as`.
 
-    Whatever waited for the old task waits for the new one.
+    Whatever waited for the old task waits for the new one; a checkpoint asks again. Those of an
+    aborted plan are left out: none of its tasks may begin before it is restarted.
     """
-    now = now or timezone.now()
-    found = locked(ids, among)
+    now, ids = now or timezone.now(), list(ids)
+    hold_plans(ids, among)
+    begun = []
+    found = locked(ids, among.replayable())
     for letter in found:
         old = letter.task
         # its ref is the new one's: it stands for itself until that has an id
@@ -59,7 +63,15 @@ def replay(
         Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], needed_by=0, updated_at=now)
         shut(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
         tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
+        begun += [row] if row["state"] == TaskState.ESCALATED else []
+    checkpoints.ask(begun, actor=actor, now=now, request_id=request_id)
     return found
+
+
+def hold_plans(ids: list[UUID], among: DeadLetterQuerySet) -> None:
+    """Lock the plans of these, so that none is aborted or restarted meanwhile."""
+    letters = among.filter(pk__in=ids).exclude(task__plan=None)
+    list(locked_plans(letters.values_list("task__plan", flat=True)))
 
 
 def spec_of(task: Task) -> Spec:
@@ -82,7 +94,7 @@ def spec_of(task: Task) -> Spec:
     )
 
 
-@transaction.atomic
+@sql.atomic
 def dismiss(
     ids: Iterable[UUID],
     *,
@@ -99,7 +111,7 @@ def dismiss(
     or is skipped (`skip`).
     """
     now = now or timezone.now()
-    found = locked(ids, among)
+    found = locked(ids, among.open())
     for letter in found:
         shut(letter, "dismissed", actor=actor, now=now, note=note[:NOTE_LENGTH])
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import instructions, journal, needs
+from ledger import instructions, journal, needs, sql
 from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
@@ -287,7 +287,7 @@ def check_words(text: str, pointer: str) -> None:
         )
 
 
-@transaction.atomic
+@sql.atomic
 def answer(
     escalation_id: UUID,
     choice: Choice,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ledger import journal, sql
+from ledger import journal, needs, sql
 from ledger.journal import Kind, clock
 from ledger.models import ClockRun, Project
 from ledger.states import FailureType
@@ -20,14 +20,20 @@ logger = logging.getLogger(__name__)
 AWAY_S = 30
 AT_ONCE = 500
 
-EXPIRED = """select a.id, a.deadline_at <= %(now)s as is_late
+EXPIRED = """select a.id, a.task_id
 from ledger_task t join ledger_attempt a on a.id = t.current_attempt
 where t.state = 'running' and least(a.lease_expires_at, a.deadline_at) <= %(now)s
     and (%(project)s::uuid is null or t.project_id = %(project)s)
 order by t.id limit %(most)s"""
 
+# Looked at anew when its turn comes: it may have beaten since, and heartbeats leave the task alone.
+STILL = """select a.deadline_at <= %(now)s as is_late from ledger_attempt a
+where a.id = %(id)s and a.outcome is null
+    and least(a.lease_expires_at, a.deadline_at) <= %(now)s for update"""
+
 EXTEND = """update ledger_attempt a
-set lease_expires_at = greatest(a.lease_expires_at, %(now)s + a.lease_s * interval '1 second')
+set lease_expires_at = greatest(a.lease_expires_at, %(now)s + a.lease_s * interval '1 second'),
+    deadline_at = greatest(a.deadline_at, %(now)s + a.lease_s * interval '1 second')
 where a.outcome is null returning a.id"""
 
 
@@ -49,11 +55,26 @@ def expire_leases(*, now: datetime, project: Project | None = None) -> dict[str,
 def expire(*, now: datetime, project: Project | None = None) -> int:
     """Close every attempt whose lease or deadline is over, as a timeout; returns how many."""
     rows = sql.run(EXPIRED, now=now, project=project.id if project else None, most=AT_ONCE)
-    return sum(expire_one(row["id"], is_late=row["is_late"], now=now) for row in rows)
+    return sum(expire_one(row["id"], task_id=row["task_id"], now=now) for row in rows)
 
 
-def expire_one(attempt_id: UUID, *, is_late: bool, now: datetime) -> bool:
+def expire_one(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
     """Whether it was this call that ended it; what goes wrong here holds nobody else up."""
+    try:
+        return timed_out(attempt_id, task_id=task_id, now=now)
+    except Exception:
+        logger.exception("attempt %s could not be ended", attempt_id)
+        return False
+
+
+@sql.atomic
+def timed_out(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
+    """Whether it is still over, and was ended for that."""
+    needs.hold([task_id])  # the task, then its attempt: the order of a report
+    found = sql.run(STILL, id=attempt_id, now=now)
+    if not found:
+        return False
+    is_late = found[0]["is_late"]
     said = Report(
         status="failure",
         type=FailureType.TIMEOUT,
@@ -61,14 +82,8 @@ def expire_one(attempt_id: UUID, *, is_late: bool, now: datetime) -> bool:
         message="It ran longer than its timeout." if is_late else "Nobody renewed its lease.",
     )
     caller = Known(clock("expire_leases"))
-    try:
-        row = reports.live_row(attempt_id, caller=caller, now=now)
-        if row["outcome"] is not None:
-            return False
-        return reports.settle(row, said, digest=None, caller=caller, now=now) is not None
-    except Exception:
-        logger.exception("attempt %s could not be ended", attempt_id)
-        return False
+    row = reports.live_row(attempt_id, caller=caller, now=now)
+    return reports.settle(row, said, digest=None, caller=caller, now=now) is not None
 
 
 DUE = f"""with {Known.cte}, ripe as materialized (

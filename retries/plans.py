@@ -28,7 +28,7 @@ State = TaskState
 OVER = ", ".join(f"'{state}'" for state in FINAL)
 
 
-@transaction.atomic
+@sql.atomic
 def import_plan(
     project: Project,
     planfile: PlanFile,
@@ -71,7 +71,7 @@ def waits_for_answer(row: Row) -> bool:
 # ---- stopped
 
 
-@transaction.atomic
+@sql.atomic
 def abort(
     plan_ids: Iterable[UUID],
     *,
@@ -128,7 +128,7 @@ def answered(task: Task, action: str, *, actor: Actor, now: datetime, request_id
 # ---- started anew
 
 
-@transaction.atomic
+@sql.atomic
 def restart(
     plan_id: UUID,
     *,
@@ -148,6 +148,9 @@ def restart(
     if plan is None:
         raise NotFound(f"There is no plan {plan_id}.")
     stood = plan.state
+    # before their tasks, as who dismisses one does
+    letters = DeadLetter.objects.open().filter(task__plan=plan).order_by("pk")
+    list(letters.select_for_update(of=("self",)).values_list("pk"))
     current = Task.objects.current().filter(plan=plan).order_by("pk")
     rows = list(current.select_for_update(of=("self",), no_key=True).select_related("agent"))
     old = [task for task in rows if task.state != State.DONE]
@@ -253,8 +256,7 @@ def take_over(
     pairs = [(task.pk, new[task.pk]["id"]) for task in old]
     sql.run(TAKE_PLACE, old=[pair[0] for pair in pairs], new=[pair[1] for pair in pairs], now=now)
     needs.count_dependents(id for pair in pairs for id in pair)
-    letters = DeadLetter.objects.open().filter(task__in=old).order_by("pk").select_for_update()
-    for letter in letters:
+    for letter in DeadLetter.objects.open().filter(task__in=old).order_by("pk"):
         id = new[letter.task_id]["id"]
         deadletters.shut(letter, "replayed", actor=actor, now=now, replayed_as_id=id)
         deadletters.tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)

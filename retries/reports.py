@@ -234,6 +234,7 @@ def lost(row: Row) -> LeaseLost:
     )
 
 
+@sql.atomic
 def settle(
     row: Row, said: Report, *, digest: bytes | None, caller: Caller, now: datetime
 ) -> Told | None:

@@ -4,19 +4,23 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
-from ledger.moves import task_to
-from ledger.states import TaskState
+from ledger.models import Need, Task
+from ledger.moves import let_go, task_to
+from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
 from retries import checkpoints, escalations
 from retries.dependents import hold, settle
 from retries.states import Dependents
 
 State = TaskState
+
+# about which a person is asked
+ASKED = Q(state=State.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 
 RETRY_NOW = f"""with {Known.cte}, hurried as (
     update ledger_task t set due_at = %(now)s, updated_at = %(now)s, version = t.version + 1
@@ -41,12 +45,46 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
     return [row["id"] for row in rows]
 
 
+UNBLOCK = f"""with {Known.cte}, freed as ({let_go()}), told as ({
+    journal.insert(
+        "freed",
+        kind=f"case m.state when '{State.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "
+        f"when '{State.ESCALATED}' then '{Kind.TASK_ESCALATED}' else '{Kind.TASK_BLOCKED}' end",
+        subject="task",
+        from_state="case when m.state <> m.from_state then m.from_state end",
+        to_state="case when m.state <> m.from_state then m.state end",
+        data="jsonb_build_object('reason', "
+        f"coalesce(m.blocked_reason, '{BlockedReason.DEPENDENCY_SKIPPED}'))",
+    )
+}) select * from freed"""
+
+
+@sql.atomic
+def unblock(
+    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+) -> list[UUID]:
+    """Let these tasks go on that stayed blocked without what was skipped; those that were.
+
+    One that needs something else waits for that, a checkpoint asks what it asks, and the rest are
+    queued.
+    """
+    now, asked = now or timezone.now(), list(ids)
+    held = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
+    needed = Need.objects.filter(task__in=held).values_list("need_id", flat=True)
+    hold({*held.values_list("pk", flat=True), *needed})
+    known = Known(actor, request_id=request_id)
+    rows = sql.run(UNBLOCK, ids=asked, now=now, **known.params)
+    ready = [row for row in rows if row["state"] == State.ESCALATED]
+    checkpoints.ask(ready, actor=actor, now=now, request_id=request_id)
+    return [row["id"] for row in rows]
+
+
 SKIP = f"""with {Known.cte}, moved as ({task_to(State.SKIPPED, where="t.id = any(%(ids)s)")}),
 told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
 select id from moved"""
 
 
-@transaction.atomic
+@sql.atomic
 def skip(
     ids: Iterable[UUID],
     *,
@@ -68,12 +106,24 @@ def skip(
     return gone
 
 
-@transaction.atomic
+@sql.atomic
 def abort(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+    ids: Iterable[UUID],
+    *,
+    spare_asked: bool = False,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
 ) -> dict[UUID, bool]:
-    """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`."""
+    """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`.
+
+    With `spare_asked` those stay about which a person is asked.
+    """
     now = now or timezone.now()
-    stopped = tasks.abort(hold(ids), actor=actor, now=now, request_id=request_id)
+    held = hold(ids)
+    if spare_asked:
+        asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
+        held = sorted(set(held) - set(asked))
+    stopped = tasks.abort(held, actor=actor, now=now, request_id=request_id)
     escalations.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped

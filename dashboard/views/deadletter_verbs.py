@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from dashboard import buried, task_filters
@@ -21,6 +20,8 @@ from dashboard.words import counted
 from ledger.journal import person
 from ledger.models import DeadLetter
 from retries import deadletters
+
+AT_ONCE = 500
 
 
 @require_POST
@@ -62,24 +63,38 @@ def ids_of(rows: Chosen, page: str, scope: Scope) -> list[UUID]:
 
 
 def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = deadletters.replay(
-        ids, among=DeadLetter.objects.all(), actor=person(request.user), now=timezone.now()
-    )
-    new = "as a new task" if len(done) == 1 else "as new tasks"
-    return len(done), f"{counted(len(done), 'dead letter')} replayed {new}."
+    who, letters = person(request.user), DeadLetter.objects.all()
+    done = sum(len(deadletters.replay(some, among=letters, actor=who)) for some in batches(ids))
+    if held := sum(aborted(some) for some in batches(ids)):
+        messages.warning(
+            request,
+            f"{counted(held, 'dead letter')} of aborted plans can’t be replayed: restart the plan.",
+        )
+    new = "as a new task" if done == 1 else "as new tasks"
+    return done, f"{counted(done, 'dead letter')} replayed {new}."
 
 
 def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
-    done = deadletters.dismiss(
-        ids,
-        among=DeadLetter.objects.all(),
-        dependents=wanted if wanted in DEPENDENTS else DEPENDENTS[0],
-        note=request.POST.get("note", "").replace("\r\n", "\n").replace("\0", "").strip(),
-        actor=person(request.user),
-        now=timezone.now(),
+    dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
+    note = request.POST.get("note", "").replace("\r\n", "\n").replace("\0", "").strip()
+    who, letters = person(request.user), DeadLetter.objects.all()
+    done = sum(
+        len(deadletters.dismiss(some, among=letters, dependents=dependents, note=note, actor=who))
+        for some in batches(ids)
     )
-    return len(done), f"{counted(len(done), 'dead letter')} dismissed."
+    return done, f"{counted(done, 'dead letter')} dismissed."
+
+
+def batches(ids: list[UUID]) -> list[list[UUID]]:
+    """As many as one transaction takes, one after the other."""
+    return [ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE)]
+
+
+def aborted(ids: list[UUID]) -> int:
+    """How many of these are open and stay it, since their plan is aborted."""
+    rows = DeadLetter.objects.open().filter(pk__in=ids)
+    return rows.exclude(task__plan__aborted_at=None).count()
 
 
 VERBS = {"replay": replay, "dismiss": dismiss}

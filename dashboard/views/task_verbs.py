@@ -20,6 +20,7 @@ from retries import tasks
 from retries.states import Dependents
 
 DEPENDENTS = tuple(Dependents.values)
+THEM = ("it", "them")
 
 
 @require_POST
@@ -69,11 +70,19 @@ def retry_now(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     return changed, f"{counted(changed, 'retry waits', 'retries wait')} no longer."
 
 
+def unblock(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
+    changed = len(tasks.unblock(ids, actor=person(request.user)))
+    return changed, f"{counted(changed, 'task')} told to go on without what was skipped."
+
+
 def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
-    changed = len(tasks.skip(ids, dependents=dependents, actor=person(request.user)))
-    return changed, f"{counted(changed, 'task')} skipped."
+    gone = set(tasks.skip(ids, dependents=dependents, actor=person(request.user)))
+    changed = len(gone & set(ids))
+    more = len(gone) - changed
+    also = f", and {counted(more, 'task')} that depended on {THEM[changed > 1]}" if more else ""
+    return changed, f"{counted(changed, 'task')} skipped{also}."
 
 
 def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
@@ -84,4 +93,4 @@ def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     return len(stopped), " ".join(said)
 
 
-VERBS = {"retry-now": retry_now, "skip": skip, "abort": abort}
+VERBS = {"retry-now": retry_now, "unblock": unblock, "skip": skip, "abort": abort}

@@ -309,6 +309,10 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
     def open(self) -> Self:
         return self.filter(closed_at=None)
 
+    def replayable(self) -> Self:
+        """The open ones, but for those of aborted plans: what is to run of these is restarted."""
+        return self.open().filter(task__plan__aborted_at=None)
+
 
 class DeadLetter(models.Model):
     """The record of a task that failed for good: exactly one for each."""

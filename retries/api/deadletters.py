@@ -138,6 +138,12 @@ def closed(done: list[DeadLetter], request: KnownRequest, id: UUID) -> DeadLette
     if done:
         return done[0]
     letter = one(request, id)
+    if letter.closed_as is None:
+        raise InvalidTransition(
+            "Its plan is aborted. Restart the plan: that runs what is not done of it anew.",
+            current="open",
+            allowed=["dismissed"],
+        )
     raise InvalidTransition(
         f"The dead letter was {letter.closed_as} already.", current=letter.closed_as, allowed=[]
     )

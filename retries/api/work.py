@@ -110,7 +110,7 @@ def tasks_start(
     worker = body.worker_id if body else ""
     found = claims.claim(request.auth, task=id, worker_id=worker)
     if not found.rows:
-        claims.started(found, "of this agent")
+        claims.started(found, "of this agent", id)
     return of_claim(request, shown(found))
 
 
@@ -119,16 +119,18 @@ def tasks_abort(
     request: KnownRequest, id: UUID, body: Body[schemas.AbortIn | None] = None
 ) -> HttpResponse:
     """Stop a task; one that runs is told at its next heartbeat and ends when it reports."""
-    who, row = who_of(request.auth), visible(request, id)
-    asks = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == "reported"
-    if who == Who.PRODUCER and asks:
-        raise InvalidTransition(
-            "A person is asked about this task: a person ends it.",
-            current=row["state"],
-            allowed=[],
-        )
-    if not tasks.abort([id], actor=actor(request.auth), request_id=request.id):
+    who = who_of(request.auth)
+    visible(request, id)
+    spare = who == Who.PRODUCER
+    if not tasks.abort([id], spare_asked=spare, actor=actor(request.auth), request_id=request.id):
         row = visible(request, id)
+        asks = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == "reported"
+        if spare and asks:
+            raise InvalidTransition(
+                "A person is asked about this task: a person ends it.",
+                current=row["state"],
+                allowed=[],
+            )
         if row["state"] in FINAL:
             raise refused(row, TaskState.ABORTED, who)
     return answer(task_out(visible(request, id), who=who))

@@ -11,13 +11,14 @@ from django.test import Client
 
 from dashboard import selectors
 from dashboard.causes import cause, grouped
+from dashboard.views import deadletter_verbs
 from dashboard.views import deadletters as page_of
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState as State
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, said, words
-from tests.dashboard.worked import buried, enqueued
+from tests.dashboard.worked import buried, enqueued, make_plan
 from tests.factories import make_agent, make_project
 
 pytestmark = pytest.mark.django_db
@@ -214,14 +215,29 @@ def test_everything_that_matches(
     form = {"every": str(made[-1].pk), "next": query}
     asked = browser.post(f"{URL}dismiss/all/", form)
     assert "Dismiss 42 dead letters?" in words(browser.get(asked["Location"]))
+    monkeypatch.setattr(deadletter_verbs, "AT_ONCE", 10)
     late = buried(agent=agent, now=now)  # nobody has seen it yet
     told = said(browser, f"{URL}dismiss/all/", form | {"confirmed": "yes", "note": "old"})
     assert told == "42 dead letters dismissed."
     assert set(DeadLetter.objects.open()) == {other, late}
-    monkeypatch.setattr(page_of, "AT_ONCE", 1)
+    monkeypatch.setattr(page_of, "MOST", 1)
     form = {"every": str(late.pk), "next": URL, "confirmed": "yes"}
     assert said(browser, f"{URL}replay/all/", form) == "1 dead letter replayed as a new task."
     assert DeadLetter.objects.open().count() == 1
+
+
+def test_those_of_an_aborted_plan_are_not_replayed(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    letter, other = (buried(agent=agent, now=now) for _ in range(2))
+    plan, _ = make_plan("03-01", now=now, agent=agent, aborted_at=now)
+    Task.objects.filter(pk=letter.task_id).update(plan=plan, ref="03-01:task-1", run=1)
+    page = html(browser.get(address(letter)))
+    assert f"{address(letter)}dismiss/" in page and f"{address(letter)}replay/" not in page
+    form = {"id": [str(letter.pk), str(other.pk)], "next": URL, "confirmed": "yes"}
+    told = said(browser, f"{URL}replay/all/", form)
+    assert "1 dead letter of aborted plans can’t be replayed: restart the plan." in told
+    assert list(DeadLetter.objects.open()) == [letter]
 
 
 @pytest.mark.parametrize("verb", ["replay", "dismiss", "explode"])

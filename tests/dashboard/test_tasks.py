@@ -345,6 +345,23 @@ def test_skip_can_leave_what_depends_on_it_blocked(
     said(browser, f"{address(task)}skip/", {"confirmed": "yes", "dependents": "block"})
     assert Task.objects.get(pk=waiting).blocked_reason == "dependency_skipped"
     assert "What it needs was skipped." in words(browser.get(address(waiting)))
+    assert "1 task told to go on" in said(browser, f"{address(waiting)}unblock/", {})
+    assert Task.objects.get(pk=waiting).state == State.QUEUED
+    assert "/unblock/" not in html(browser.get(address(waiting)))
+
+
+def test_what_is_skipped_along_makes_up_for_none_that_could_not(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    task, over = enqueued(agent, now=now), make_task(State.DONE, agent=agent, now=now).pk
+    for _ in range(2):
+        enqueued(agent, now=now, needs=[task])
+    form = {"id": [str(task), str(over)], "confirmed": "yes", "dependents": "skip"}
+    told = said(browser, f"{URL}skip/all/", form)
+    assert told == (
+        "1 task skipped, and 2 tasks that depended on it. "
+        "1 could not: it was in another state by then."
+    )
 
 
 def test_one_that_runs_is_told_to_stop(browser: Client, agent: Agent, now: datetime) -> None:

@@ -4,17 +4,18 @@ from typing import Any
 
 import pytest
 
-from ledger import planfile, plans
+from ledger import agents, planfile, plans
 from ledger.audit import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
 from ledger.plan_imports import Imported, PlanChanged
+from ledger.refusals import InvalidTransition
 from ledger.states import TaskState
 from ledger.tokens import Known
+from retries import claims, reports
 from retries import plans as decided
-from retries import reports
 from tests.factories import NOW
-from tests.retries.test_tasks_flow import attempt_of, claim, kinds, make_task
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db
 S = TaskState
@@ -229,3 +230,27 @@ def test_a_paused_plan_hands_nothing_out(agent: Agent) -> None:
     assert plans.resume([done.plan.pk], now=NOW)[0].state == "active"
     assert claim(agent).rows[0]["ref"] == "03-01:task-2"
     assert kinds(done.plan.pk) == ["plan.imported", "plan.paused", "plan.resumed"]
+
+
+def test_what_a_paused_plan_holds_is_not_said_to_be_due(agent: Agent) -> None:
+    plan = imported({}).plan
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    assert task("03-01:task-1").state == S.RETRY
+    plans.pause([plan.pk], now=NOW)
+    empty = claim(agent, now=NOW)
+    assert (empty.reason, empty.next_due_at) == ("plan_paused", None)
+    plans.resume([plan.pk], now=NOW)
+    assert claim(agent, now=NOW).rows
+
+
+def test_a_start_says_that_it_is_the_plan_that_is_paused(agent: Agent) -> None:
+    plan = imported({}).plan
+    plans.pause([plan.pk], now=NOW)
+    with pytest.raises(InvalidTransition, match="The task's plan is paused") as refused:
+        claims.start(task("03-01:task-1").pk, now=NOW)
+    assert refused.value.more["current"] == S.QUEUED
+    assert refused.value.more["allowed"] == ["running", "blocked"]
+    plans.resume([plan.pk], now=NOW)
+    agents.pause([agent], actor=SYSTEM, now=NOW)
+    with pytest.raises(InvalidTransition, match="The agent coder is paused"):
+        claims.start(task("03-01:task-1").pk, now=NOW)

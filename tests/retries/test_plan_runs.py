@@ -12,14 +12,14 @@ from ledger.refusals import InvalidTransition
 from ledger.states import TaskState
 from ledger.tasks import lineages
 from ledger.tokens import Known
-from retries import deadletters, escalations, plans, recall, reports, tasks
+from retries import deadletters, escalations, expiry, plans, recall, reports, tasks
 from retries.escalations import Choice
 from retries.models import Escalation
 from retries.reports import Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 from tests.ledger.test_plan_import import do, imported, states, task
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds
+from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db
 S = TaskState
@@ -247,6 +247,48 @@ def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> 
     assert list(audit()) == []
 
 
+def test_a_checkpoint_that_is_replayed_asks_again(agent: Agent) -> None:
+    imported(CHECKPOINT)
+    Escalation.objects.update(expires_at=NOW, on_expiry="fail")
+    expiry.due(now=NOW)
+    letters = DeadLetter.objects.all()
+    replayed = deadletters.replay([letters.get().pk], among=letters, actor=MARA, now=NOW)
+    new = Task.objects.get(pk=replayed[0].replayed_as_id)
+    assert new.state == S.ESCALATED
+    asked = Escalation.objects.open().get()
+    assert (asked.task_id, asked.question) == (new.pk, "Which one?")
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_that_is_let_go_on_asks(agent: Agent) -> None:
+    imported({}, {**CHECKPOINT, "needs": "task-1"})
+    tasks.skip([task("03-01:task-1").pk], dependents="block", actor=MARA, now=NOW)
+    check = task("03-01:task-2")
+    assert check.blocked_reason == "dependency_skipped" and not Escalation.objects.exists()
+    assert tasks.unblock([check.pk], actor=MARA, now=NOW) == [check.pk]
+    assert Escalation.objects.open().get().task_id == check.pk
+    assert kinds(check.pk) == ["task.created", "task.blocked", "task.escalated"]
+    assert list(audit()) == []
+
+
+def test_what_an_aborted_plan_gave_up_is_not_replayed(agent: Agent) -> None:
+    """None of its tasks may begin before it is restarted; the others of a list are."""
+    imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {})
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    other = make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent, task=other)), now=NOW)
+    plans.abort([plan().pk], actor=MARA, now=NOW)
+    letters = DeadLetter.objects.all()
+    ids = list(letters.values_list("pk", flat=True))
+    done = deadletters.replay(ids, among=letters, actor=MARA, now=NOW)
+    assert [letter.task_id for letter in done] == [other]
+    assert DeadLetter.objects.open().get().task == task("03-01:task-1")
+    assert states() == {"task-1": S.FAILED, "task-2": S.ABORTED}
+    plans.restart(plan().pk, now=NOW)
+    assert not DeadLetter.objects.open().exists()
+    assert list(audit()) == []
+
+
 def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
     imported({}, {**CHECKPOINT, "needs": "task-1"})
     imported({}, CHECKPOINT, mode="merge")
@@ -257,7 +299,5 @@ def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
 
 
 def test_a_type_of_a_task_on_its_own_is_only_a_word(agent: Agent) -> None:
-    from tests.retries.test_tasks_flow import make_task
-
     id = make_task(agent, type="checkpoint:decision")
     assert Task.objects.get(pk=id).state == S.QUEUED

@@ -317,6 +317,24 @@ def test_one_that_waits_in_the_queue_becomes_blocked(agent: Agent) -> None:
     assert kinds(late)[-1] == "task.blocked"
 
 
+def test_what_stayed_blocked_is_let_go_on(agent: Agent) -> None:
+    """Without the skipped: `first` needs nothing else, `second` has a need that is not met."""
+    root = make_task(agent)
+    made = family(agent, root)
+    tasks.skip([root], dependents="block", actor=MARA, now=LATER)
+    assert states(made)["second"] == "blocked dependency_skipped"
+    found = tasks.unblock(made.values(), actor=MARA, now=LATER)
+    assert sorted(found) == sorted([made["first"], made["second"]])
+    assert states(made) == AFTER["continue"] | {"other": "queued"}
+    assert tasks.unblock(made.values(), actor=MARA, now=LATER) == []
+    assert kinds(made["first"])[-1] == "task.unblocked"
+    told = Event.objects.filter(subject_id=made["second"]).latest("id")
+    assert (told.kind, told.to_state, told.data) == ("task.blocked", None, {"reason": "dependency"})
+    reports.succeeded(attempt_of(claim(agent, task=made["other"])), now=LATER)
+    assert states(made)["second"] == "queued"
+    assert list(audit()) == []
+
+
 def test_the_option_says_how_many(agent: Agent) -> None:
     asked = escalated(agent, attempts=1)
     offered = {option.name: option for option in options(asked)}

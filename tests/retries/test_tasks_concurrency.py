@@ -17,6 +17,7 @@ from ledger.tokens import Known
 from retries import claims, leases, reports
 from retries.breaker import CircuitBreakerOpen
 from retries.reports import LeaseLost, Report
+from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.test_tasks_flow import attempt_of, claim, make_task
 
@@ -102,6 +103,22 @@ def test_success_against_the_end_of_the_lease(agent: Agent) -> None:
         else:
             assert task.state == TaskState.DONE
         assert Event.objects.filter(subject_id=id).count() == 3
+
+
+def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
+    agent: Agent, elsewhere: Callable[..., Any]
+) -> None:
+    """Whoever was answered that the lease is renewed keeps it, though the sweep saw the old one."""
+    id, later = make_task(agent), NOW + MINUTE * 6
+    attempt = attempt_of(claim(agent))
+    with transaction.atomic():
+        reports.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=later)
+        swept = elsewhere(lambda: leases.expire(now=later))
+        with blocked(swept):
+            pass
+    assert swept.result(10) == 0
+    assert Task.objects.get(pk=id).state == TaskState.RUNNING
+    assert leases.expire(now=later + MINUTE * 6) == 1
 
 
 def test_two_needs_that_end_together_free_their_dependent(agent: Agent) -> None:

@@ -141,7 +141,10 @@ def test_our_own_outage_expires_nobody(agent: Agent) -> None:
     claim(agent)
     did = leases.expire_leases(now=NOW + MINUTE * 60)
     assert (did["extended"], did["expired"]) == (1, 0)
+    # its deadline, an hour after the claim, passed meanwhile too
+    assert leases.expire(now=NOW + MINUTE * 64) == 0
     assert Task.objects.get().state == S.RUNNING
+    assert leases.expire(now=NOW + MINUTE * 65) == 1
 
 
 def test_a_sweep_that_seldom_runs_still_expires(agent: Agent, settings: Any) -> None:

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.db import transaction
 
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
@@ -14,6 +16,7 @@ from retries import claims, reports
 from retries.api import work
 from retries.models import Escalation
 from retries.reports import Report
+from tests.elsewhere import blocked
 
 pytestmark = pytest.mark.django_db
 
@@ -297,6 +300,24 @@ def test_a_producer_can_not_end_what_a_person_is_asked(
     assert (response.status_code, response.body["code"]) == (409, "invalid_transition")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_producer_s_abort_sees_that_a_person_is_asked_just_now(
+    coder: Any, operator: Any, api: Callable[..., Any], elsewhere: Callable[..., Any]
+) -> None:
+    """Between the look at the task and its abort its agent's report may escalate it."""
+    id, producer = enqueue(operator, on_exhausted="escalate", max_attempts=1), api("orchestrator")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    with transaction.atomic():
+        reports.failed(UUID(at), "it broke")
+        aborted = elsewhere(lambda: producer("POST", f"/tasks/{id}/abort"))
+        with blocked(aborted):
+            pass
+    refused = aborted.result(10)
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    assert refused.body["current"] == "escalated"
+    assert Task.objects.get().state == "escalated" and Escalation.objects.open().count() == 1
+
+
 def test_make_and_claim_in_one_call(coder: Any) -> None:
     response = coder("POST", "/tasks?claim=true", {"type": "shell", "title": "make test"})
     assert response.status_code == 201
@@ -367,6 +388,29 @@ def test_what_does_not_fit(operator: Any, agent: Agent, body: dict[str, Any], co
     response = operator("POST", "/tasks", {"agent": "coder", "type": "code"} | body)
     assert (response.status_code, response.body["code"]) == (422, code)
     assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("required", "perhaps", "required is true or false."),
+        ("expect_exit", 2**31, "expect_exit is a number from -2147483648 to 2147483647."),
+        ("expect_exit", True, "expect_exit is a whole number."),
+        ("timeout_s", 0, "timeout_s is a number from 1 to 604800."),
+    ],
+)
+def test_a_verification_that_does_not_fit(
+    operator: Any, agent: Agent, name: str, value: Any, told: str
+) -> None:
+    """What the statements read as numbers must be some, made or changed."""
+    payload = {"verify": {"command": "make", name: value}}
+    made = operator("POST", "/tasks", {"agent": "coder", "type": "code", "payload": payload})
+    id = enqueue(operator)
+    changed = operator("PATCH", f"/tasks/{id}", {"payload": payload}, If_Match='"v1"')
+    for refused in (made, changed):
+        assert (refused.status_code, refused.body["code"]) == (422, "validation_error")
+        wrong = {"pointer": f"/payload/verify/{name}", "detail": told}
+        assert refused.body["errors"] == [wrong]
 
 
 @pytest.mark.parametrize(("body_bytes", "told"), [(None, "body"), (PAYLOAD_BYTES * 2, "payload")])
@@ -447,6 +491,20 @@ def test_what_runs_keeps_its_payload_and_its_attempts(coder: Any, operator: Any)
     assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
     changed = operator("PATCH", f"/tasks/{id}", {"max_attempts": 1}, If_Match='"v2"').body
     assert (changed["attempt_limit"], changed["max_attempts"]) == (1, 1)
+
+
+def test_a_dead_letter_of_an_aborted_plan_is_told_to_restart_it(coder: Any, operator: Any) -> None:
+    task = {"action": "do it", "max_attempts": 1, "on_exhausted": "dead_letter"}
+    made = operator("POST", "/plans", {"ref": "03-01", "agent": "coder", "tasks": [task, task]})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    operator("POST", f"/plans/{made.body['plan']['id']}/abort")
+    refused = operator("POST", f"/dead-letters/{DeadLetter.objects.get().pk}/replay")
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    assert "Restart the plan" in refused.body["detail"]
+    assert (refused.body["current"], refused.body["allowed"]) == ("open", ["dismissed"])
+    bulk = operator("POST", "/dead-letters/bulk", {"action": "replay", "type": "auto"}).body
+    assert bulk["changed"] == 0 and Task.objects.filter(state="queued").count() == 0
 
 
 def test_dead_letters_in_bulk(coder: Any, operator: Any) -> None:

@@ -1,0 +1,71 @@
+"""Two transactions that wait for each other: one is undone, and run once more."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import OperationalError, transaction
+
+from ledger import needs, sql
+from ledger.models import Agent
+from retries import deadletters, escalations, plans, reports, tasks
+from tests.retries.test_tasks_flow import make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def crossing(calls: list[list[UUID]]) -> Callable[[Iterable[UUID]], list[UUID]]:
+    """A verb that locks its tasks one by one; the first two calls hold one each before they go on.
+
+    Locks are taken in the order in which they are named, as two careless verbs would.
+    """
+    both = threading.Barrier(2)
+
+    @sql.atomic
+    def verb(order: Iterable[UUID]) -> list[UUID]:
+        first, second = order
+        is_first_try = len(calls) < 2
+        calls.append([first, second])
+        needs.hold([first])
+        if is_first_try:
+            both.wait(10)
+        needs.hold([second])
+        return [first, second]
+
+    return verb
+
+
+def test_the_one_that_was_undone_is_run_again(agent: Agent, elsewhere: Callable[..., Any]) -> None:
+    """Whichever it is, and though its ids can be read only once."""
+    one, two = sorted(make_task(agent) for _ in range(2))
+    calls: list[list[UUID]] = []
+    verb = crossing(calls)
+    found = [elsewhere(lambda ids=ids: verb(iter(ids))) for ids in ([one, two], [two, one])]
+    assert [each.result(20) for each in found] == [[one, two], [two, one]]
+    assert len(calls) == 3
+
+
+def test_inside_another_transaction_nothing_is_run_again(
+    agent: Agent, elsewhere: Callable[..., Any]
+) -> None:
+    one, two = sorted(make_task(agent) for _ in range(2))
+    calls: list[list[UUID]] = []
+    verb = crossing(calls)
+
+    def within(ids: list[UUID]) -> object:
+        with transaction.atomic():
+            return verb(ids)
+
+    found = [elsewhere(lambda ids=ids: within(ids)) for ids in ([one, two], [two, one])]
+    errors = [each.exception(20) for each in found]
+    assert sorted(type(each) for each in errors if each) == [OperationalError]
+    assert len(calls) == 2
+
+
+def test_the_verbs_that_may_cross_are_run_again() -> None:
+    verbs = [reports.settle, escalations.answer, plans.import_plan, plans.abort, plans.restart]
+    verbs += [deadletters.replay, deadletters.dismiss, tasks.skip, tasks.abort]
+    of_sql = sql.atomic(needs.hold).__code__  # type: ignore[attr-defined]
+    assert [verb for verb in verbs if verb.__code__ is not of_sql] == []
