@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from dashboard import badges, filters, offers, pips, recurring, task_words, waves, words
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
-from retries import escalation_message
+from retries import escalation_message, suggestions
 
 register = template.Library()
 
@@ -25,6 +25,7 @@ register.filter("pips", pips.pips)
 register.filter("key_of", waves.key_of)
 register.filter("pieces", recurring.pieces)
 register.filter("wordy", escalation_message.note)
+register.filter("suggested", suggestions.of)
 
 
 @register.simple_tag
