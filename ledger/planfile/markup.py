@@ -101,12 +101,12 @@ def read_xml(text: str) -> Found:
         first, last = section(lines)
         own = "\n".join([*lines[:first], *lines[last:]])  # what its tasks say is not its own
         told = {
-            name: unescaped(text)
+            name: unescaped(found)
             for name in ("title", "objective", "needs")
-            if (text := between(own, f"<{name}>", f"</{name}>")) is not None
+            if (found := between(own, f"<{name}>", f"</{name}>")) is not None
         }
         needs = found_in.get("needs") or told.pop("needs", "")
-        head |= {name: textwrap.dedent(text).strip() for name, text in told.items()}
+        head |= {name: textwrap.dedent(each).strip() for name, each in told.items()}
         head["needs"] = needs.replace(",", " ").split()
     return found_of(head, marked)
 

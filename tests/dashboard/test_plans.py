@@ -1,5 +1,6 @@
 """The Plans pages: the list with its bars, and one plan with its tasks in waves."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -387,6 +388,17 @@ def test_a_command_that_stood_in_prose_is_run_only_if_a_person_says_so(
     browser.post(IMPORT, form(MARKDOWN, confirmed="yes", **more))
     verify = Task.objects.get().payload["verify"]
     assert verify.get("command") == ("npm test -- Error" if confirmed else None)
+
+
+def test_a_plan_that_names_no_agent_gets_the_one_of_the_form(browser: Client, agent: Agent) -> None:
+    """As plans in Markdown occur in the wild; the preview carries it on."""
+    wild = MARKDOWN.replace("agent: coder\n", "")
+    refused = browser.post(IMPORT, form(wild))
+    assert refused.status_code == 422 and "/agent" in refused.content.decode()
+    page = html(browser.post(IMPORT, form(wild, agent="coder")))
+    fields = dict(re.findall(r'<input type="hidden" name="([a-z]+)" value="([^"]*)"', page))
+    browser.post(IMPORT, form(wild, confirmed="yes", agent=fields["agent"]))
+    assert Task.objects.get().agent == agent
 
 
 def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent: Agent) -> None:
