@@ -46,6 +46,7 @@ urlpatterns = [
     path("plans/", plans.index, name="plans"),
     path("plans/import/", plan_import.new, name="plan_import"),
     path("plans/<uuid:plan_id>/", plans.detail, name="plan"),
+    path("plans/<uuid:plan_id>/commands/", plan_verbs.confirm, name="plan_commands"),
     path("plans/<str:plan>/summary/", summaries.detail, name="plan_summary"),
     path("dead-letters/", deadletters.index, name="deadletters"),
     path("dead-letters/<slug:verb>/all/", deadletter_verbs.act_on_many, name="deadletters_act"),
