@@ -14,7 +14,19 @@ from typing import Any
 
 import psycopg
 
-from bench import buried, context, due, http, idle_check, pages, patterns, send, stress, tasks
+from bench import (
+    answered,
+    buried,
+    context,
+    due,
+    http,
+    idle_check,
+    pages,
+    patterns,
+    send,
+    stress,
+    tasks,
+)
 from bench.figures import QUICK, Figure, Say, Scale
 from bench.servers import Ground, Missing, ground
 from config.places import PROJECT, Refused
@@ -27,6 +39,7 @@ SUITES: dict[str, Callable[[Ground, Scale, Say], list[Figure]]] = {
     "tasks": tasks.run,
     "stress": stress.run,
     "buried": buried.run,
+    "answered": answered.run,
     "due": due.run,
     "context": context.run,
     "patterns": patterns.run,

@@ -107,6 +107,53 @@ select project_id, agent_id, id, type, payload, error, 'max_retries_exceeded', 3
 from (select *, row_number() over (order by id) as n from ledger_task) t order by id
 """,
 )
+# On top of BURIED: failures of one pattern, whose tasks were answered with a fix and then done; the
+# last ones are open.
+ANSWERED = (
+    """
+update ledger_task set state = 'done', completed_at = now(), attempts = 4, attempt_limit = 4
+where id not in (select id from ledger_task order by id desc limit %(open)s)
+""",
+    """
+update ledger_task set state = 'escalated', completed_at = null where state = 'failed'
+""",
+    "delete from ledger_deadletter",
+    """
+update ledger_attempt a set started_at = t.updated_at - interval '2 hours',
+    ended_at = t.updated_at - interval '1 hour'
+from ledger_task t where t.id = a.task_id
+""",
+    "update ledger_failure set at = now() - interval '1 hour'",
+    """
+insert into ledger_attempt (id, task_id, agent_id, number, outcome, started_at, ended_at, lease_s,
+    lease_expires_at, deadline_at)
+select uuidv7(), id, agent_id, 4, 'success', now(), now(), 300, now(), now() from ledger_task
+where state = 'done'
+""",
+    """
+insert into retries_failurepattern (project_id, fingerprint, template, example, first_seen,
+    last_seen, state_at, updated_at)
+select id, 'broken', 'broken', 'broken', now(), now(), now(), now() from ledger_project
+""",
+    """
+insert into retries_grouped (failure_id, pattern_id, agent_id, at)
+select f.id, p.id, t.agent_id, f.at from ledger_failure f join ledger_task t on t.id = f.task_id,
+    retries_failurepattern p
+""",
+    """
+insert into retries_escalation (id, project_id, agent_id, task_id, state, reason, raised_by_type,
+    raised_by_name, attempts, attempt_limit, retry_count, opened_at, updated_at, closed_at, action,
+    fix, answered_by_type, answered_by_name, channel)
+select uuidv7(interval '1 second' * (row_number() over (order by id) - 20000)), project_id,
+    agent_id, id, case state when 'done' then 'resolved' else 'open' end, 'max_retries_exceeded',
+    'system', 'heed', 3, 3, 3, now() - interval '50 minutes', now(),
+    case state when 'done' then now() - interval '30 minutes' end,
+    case state when 'done' then 'fix' end,
+    case state when 'done' then 'Look at thing ' || right(id::text, 1) else '' end, 'user', 'mara',
+    'page'
+from ledger_task
+""",
+)
 AGENTS = """
 insert into ledger_agent (project_id, name)
 select id, 'agent-' || lpad(g::text, 5, '0') from ledger_project, generate_series(1, %(count)s) g
@@ -172,6 +219,12 @@ def buried(count: int) -> None:
     for table, statement in zip(tables, BURIED, strict=True):
         with indexes_later(table):
             run(statement, count=count)
+
+
+def answered(open: int) -> None:
+    """Escalations of the tasks that are buried, all answered but for so many."""
+    for statement in ANSWERED:
+        run(statement, open=open)
 
 
 def stress_tasks(count: int) -> None:
@@ -270,6 +323,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "settle": settle,
     "tasks": tasks,
     "buried": buried,
+    "answered": answered,
     "work": work,
     "stress_tasks": stress_tasks,
     "audit": audit,

@@ -10,11 +10,12 @@ from dashboard.changed import Diff, diff
 from dashboard.pips import MARKS, PUT_BACK
 from ledger.models import Attempt, Failure, Task
 from ledger.sql import Row
-from ledger.tasks import row_of
-from retries import recall
+from ledger.tasks import lineages, row_of
+from retries import recall, suggestions
 from retries.context import Past
 from retries.models import Escalation
 from retries.states import Reason
+from retries.suggestions import Offer, Suggestion
 
 COMPARED = 4  # the last pairs of failures
 MOST_PIPS = 12
@@ -56,6 +57,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Guess:
+    """Why a failure came about and what would help, by its agent or by what is known."""
+
+    failure: Failure
+    said: Suggestion
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """The story of a task up to the question about it; failures are newest first."""
 
@@ -73,10 +82,13 @@ class Case:
         return printed(self.last) if self.last else ""
 
     @property
-    def cause(self) -> Failure | None:
-        """The newest failure that says why, or what would help."""
+    def guess(self) -> Guess | None:
+        """By the newest failure whose agent says why, or what would help; else what is known of
+        the last one's error."""
         told = (each for each in self.failures if each.root_cause_guess or each.suggested_fix)
-        return next(told, None)
+        failure = next(told, self.last)
+        guessed = suggestions.of(failure) if failure else None
+        return Guess(failure, guessed) if failure and guessed else None
 
     @property
     def files(self) -> list[dict[str, Any]]:
@@ -113,11 +125,16 @@ def case(escalation: Escalation) -> Case:
     )
 
 
-def suggestions(escalation: Escalation) -> list[str]:
-    """What its agent says would help, the newest first, each once."""
-    rows = Failure.objects.filter(task=escalation.task_id).exclude(suggested_fix="")
-    texts = rows.order_by("-at").values_list("suggested_fix", flat=True)[:SUGGESTED]
-    return list(dict.fromkeys(" ".join(text.split()) for text in texts))
+def offers(escalation: Escalation) -> list[Offer]:
+    """What may mend its last failure, then what its agent said before that; each once."""
+    assert escalation.task_id is not None
+    rows = Failure.objects.filter(task__in=lineages([escalation.task_id]))
+    failures = list(rows.order_by("-id")[:SUGGESTED])
+    found = suggestions.offers(failures[0]) if failures else []
+    earlier = (each.suggested_fix for each in failures[1:] if each.suggested_fix)
+    found += [Offer(text, suggestions.BY_AGENT) for text in earlier]
+    once = {suggestions.same(each.fix): each for each in reversed(found)}
+    return list(once.values())[::-1]
 
 
 def rungs(attempts: list[Attempt]) -> list[Rung]:

@@ -26,6 +26,7 @@ from django.db.models import (
     Sum,
 )
 from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, JSONObject, Left, Now
 from django.urls import reverse
 
@@ -39,7 +40,7 @@ from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, oldest_first, when
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
 from ledger.remembered import figure
-from ledger.states import TaskState
+from ledger.states import FINAL, TaskState
 from retries.models import Escalation
 
 IN_SIDEBAR = 4
@@ -181,6 +182,15 @@ def marks(plan: Plan) -> list[Mark]:
         "agent__name",
     )
     return sorted((Mark(*row) for row in found[:MOST_TASKS]), key=lambda each: natural(each.ref))
+
+
+def proposed(plan_id: UUID) -> list[Any]:
+    """Its tasks with a `command` that was found in prose and that nobody has said to run yet."""
+    rows = Task.objects.current().filter(plan=plan_id).exclude(state__in=FINAL)
+    rows = rows.filter(payload__verify__has_key="proposed_command")
+    command = KT("payload__verify__proposed_command")
+    found = rows.annotate(command=command).only("id", "ref", "title", "type", "version")
+    return sorted(found[:MOST_TASKS], key=lambda each: natural(each.ref))
 
 
 def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:

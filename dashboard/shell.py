@@ -58,6 +58,7 @@ PLACES = (
     (
         Place("agents", "Agents", "n-agents", "a", SILENT, in_tabs=False),
         Place("activity", "Activity", "n-activity", "l", in_tabs=False),
+        Place("settings", "Settings", "n-settings", "s", in_tabs=False),
     ),
 )
 

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 
 from dashboard.work import HEAVY, oldest_first, with_extras
 from ledger.models import Attempt, Failure, Need, Task
+from ledger.tasks import lineages
 from retries.models import Escalation
 
 ATTEMPTS_SHOWN = 40
@@ -26,8 +27,8 @@ def one(task_id: UUID) -> Any:
 
 
 def attempts(task_id: UUID) -> list[Attempt]:
-    """The last ones with their failures, oldest first."""
-    rows = Attempt.objects.filter(task=task_id).select_related("failure")
+    """The last ones with their failures, oldest first; those that it carries on among them."""
+    rows = Attempt.objects.filter(task__in=lineages([task_id])).select_related("failure")
     return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 

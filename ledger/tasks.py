@@ -417,6 +417,15 @@ def lineages(task_ids: Iterable[UUID]) -> dict[UUID, UUID]:
     return {row["id"]: row["task_id"] for row in sql.run(LINEAGES, ids=list(task_ids))}
 
 
+def carriers(task_ids: Iterable[UUID]) -> dict[UUID, list[UUID]]:
+    """The same of tasks among which are rows of earlier runs: each row with all that it belongs
+    to."""
+    found: dict[UUID, list[UUID]] = {}
+    for row in sql.run(LINEAGES, ids=list(task_ids)):
+        found.setdefault(row["id"], []).append(row["task_id"])
+    return found
+
+
 def refused(row: Row, to: TaskState, who: Who) -> InvalidTransition:
     """Why a task may not go there, with where it stands and where it may go."""
     allowed = allowed_moves(row["state"], who)

@@ -1,6 +1,6 @@
 """The shapes of claims, attempts, dead letters and escalations in the API."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -31,7 +31,8 @@ from retries.prompts import task_xml
 from retries.questions import MOST_ASKED
 from retries.recall import NOTHING, prompt_of
 from retries.reports import MOST_RETRY_AFTER_S
-from retries.states import EscalationState, Reason
+from retries.states import Answer, EscalationState, Reason
+from retries.suggestions import first_fixes
 
 
 class EscalationQuery(PageQuery):
@@ -70,6 +71,7 @@ OPTION = {
     "title": "Send with other words",
     "description": "coder gets your words first of all, and is chased until it answers.",
     "requires_text": True,
+    "prompt_fill": "",
     "confirm": False,
     "dependents": [],
 }
@@ -113,6 +115,9 @@ class OptionOut(Schema):
     title: str
     description: str
     requires_text: bool
+    prompt_fill: str = Field(
+        description="with 'fix': what may help, to begin the words with; empty where none is known"
+    )
     confirm: bool
     dependents: list[WayOut] = Field(
         description="with 'skip', where tasks depend on it: what can become of them"
@@ -191,6 +196,20 @@ def title(escalation: Escalation) -> str:
 
 def escalation_out(escalation: Escalation) -> dict[str, Any]:
     """The JSON object of an escalation, with its agent and what it is about loaded."""
+    return escalations_out([escalation])[0]
+
+
+def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
+    asked = [each.task_id for each in escalations if each.is_open and each.task_id]
+    fixes = first_fixes(asked) if asked else {}
+    return [
+        told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
+        for each in escalations
+    ]
+
+
+def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
+    """`fix` is what stands in the field of its fix from the start."""
     is_open = escalation.is_open
     return {
         "id": escalation.id,
@@ -209,7 +228,7 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
         "choices": escalation.choices,
         "response_schema": escalation.response_schema,
         "client_state": escalation.client_state,
-        "options": [option_out(each) for each in options(escalation)] if is_open else [],
+        "options": [option_out(each, fix=fix) for each in options(escalation)] if is_open else [],
         "assignee": escalation.assignee.get_username() if escalation.assignee else None,
         "notify_again_at": escalation.notify_again_at if is_open else None,
         "expires_at": escalation.expires_at,
@@ -222,12 +241,13 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
     }
 
 
-def option_out(option: Option) -> dict[str, Any]:
+def option_out(option: Option, *, fix: str) -> dict[str, Any]:
     return {
         "name": option.name,
         "title": option.title,
         "description": option.description,
         "requires_text": option.requires_text,
+        "prompt_fill": fix if option.name == Answer.FIX else "",
         "confirm": option.confirm,
         "dependents": [{"name": way.name, "title": way.title} for way in option.dependents],
     }

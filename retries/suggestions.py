@@ -1,5 +1,6 @@
 """What may have caused a failure, and what may mend it: what worked before, then what is known."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -7,11 +8,13 @@ from uuid import UUID
 from ledger import sql
 from ledger.models import Failure
 from ledger.states import Outcome
+from ledger.tasks import lineages
 from retries import known_errors, patterns
 from retries.models import Grouped
 from retries.states import Answer, EscalationState
 
 MOST_WORKED = 3
+BY_AGENT = "suggested by the agent"
 LOOKED_AT = 1000  # of a project's answers, the newest
 
 
@@ -78,10 +81,12 @@ def by(agents: str, ours: str) -> str:
 
 # A fix is one for the pattern that the task had failed with last when it was answered. What counts
 # is the first attempt after it that was not given back or stopped from outside.
-ANSWERED = f"""select e.fix, e.closed_at, e.answered_by_name, next.outcome
+ANSWERED = f"""select last.pattern_id, e.fix, e.closed_at, e.answered_by_name, next.outcome
 from (
     select * from retries_escalation
-    where project_id = (select project_id from retries_failurepattern where id = %(pattern)s)
+    where project_id in (
+            select project_id from retries_failurepattern where id = any(%(patterns)s)
+        )
         and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
         and task_id is not null
     order by id desc limit {LOOKED_AT}
@@ -97,7 +102,7 @@ cross join lateral (
         and (a.outcome is null or a.outcome not in ('{Outcome.RELEASED}', '{Outcome.ABORTED}'))
     order by a.number limit 1
 ) next
-where last.pattern_id = %(pattern)s and next.outcome is not null
+where last.pattern_id = any(%(patterns)s) and next.outcome is not null
 order by e.closed_at"""
 
 
@@ -106,19 +111,31 @@ def worked_before(pattern_id: UUID, *, most: int = MOST_WORKED) -> list[Worked]:
 
     The same words in other case or spacing are the same fix.
     """
-    found: dict[str, Worked] = {}
-    for row in sql.run(ANSWERED, pattern=pattern_id):
-        same = " ".join(row["fix"].split()).casefold()
-        before = found.get(same)
-        found[same] = Worked(
+    return worked_for([pattern_id])[pattern_id][:most]
+
+
+def worked_for(pattern_ids: Iterable[UUID]) -> dict[UUID, list[Worked]]:
+    """The same for many patterns of a project, in one query."""
+    found: dict[UUID, dict[str, Worked]] = {id: {} for id in pattern_ids}
+    for row in sql.run(ANSWERED, patterns=list(found)) if found else ():
+        fixes, words = found[row["pattern_id"]], same(row["fix"])
+        before = fixes.get(words)
+        fixes[words] = Worked(
             fix=row["fix"],
             worked=(before.worked if before else 0) + (row["outcome"] == Outcome.SUCCESS),
             tried=(before.tried if before else 0) + 1,
             last_at=row["closed_at"],
             last_by=row["answered_by_name"],
         )
-    worked = [each for each in found.values() if each.worked]
-    return sorted(worked, key=sureness, reverse=True)[:most]
+    return {
+        id: sorted((each for each in fixes.values() if each.worked), key=sureness, reverse=True)
+        for id, fixes in found.items()
+    }
+
+
+def same(fix: str) -> str:
+    """What two fixes have in common that differ in case or spacing alone."""
+    return " ".join(fix.split()).casefold()
 
 
 def sureness(fix: Worked) -> tuple[float, datetime]:
@@ -128,10 +145,36 @@ def sureness(fix: Worked) -> tuple[float, datetime]:
 
 def offers(failure: Failure, *, most: int = MOST_WORKED) -> list[Offer]:
     """What to offer a person who answers for this failure: fixes that worked before come first."""
-    row = Grouped.objects.filter(failure=failure).values_list("pattern_id", flat=True).first()
-    found = [Offer(each.fix, str(each)) for each in (worked_before(row, most=most) if row else ())]
-    suggestion = of(failure)
-    if suggestion.fix:
-        who = "suggested by the agent" if suggestion.fix_by == "agent" else suggestion.title
-        found.append(Offer(suggestion.fix, who))
+    return offers_for([failure], most=most)[failure.pk]
+
+
+def offers_for(failures: Iterable[Failure], *, most: int = MOST_WORKED) -> dict[UUID, list[Offer]]:
+    """The same for many failures of a project, by their ids: two queries, however many."""
+    rows = {failure.pk: failure for failure in failures}
+    grouped = Grouped.objects.filter(failure__in=rows).values_list("failure", "pattern")
+    patterns = dict(grouped) if rows else {}
+    worked = worked_for(set(patterns.values()))
+    found = {}
+    for id, failure in rows.items():
+        before = worked[patterns[id]][:most] if id in patterns else []
+        offered = [Offer(each.fix, str(each)) for each in before]
+        suggestion = of(failure)
+        if suggestion.fix and same(suggestion.fix) not in {same(each.fix) for each in offered}:
+            who = BY_AGENT if suggestion.fix_by == "agent" else suggestion.title
+            offered.append(Offer(suggestion.fix, who))
+        found[id] = offered
     return found
+
+
+def last_failure(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
+    """The last failure of each task, also where it was in a row that the task carries on."""
+    belongs = lineages(task_ids)
+    rows = Failure.objects.filter(task__in=belongs).order_by("task", "-id").distinct("task")
+    return {belongs[row.task_id]: row for row in sorted(rows, key=lambda row: row.pk)}
+
+
+def first_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """What is offered first as a fix of each task, where anything is."""
+    last = last_failure(task_ids)
+    offered = offers_for(last.values(), most=1)
+    return {id: offered[row.pk][0].fix for id, row in last.items() if offered[row.pk]}

@@ -7,13 +7,13 @@ from typing import Any
 
 from django import template
 from django.templatetags.static import static
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
 from dashboard import badges, filters, offers, pips, recurring, task_words, waves, words
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
-from retries import escalation_message
+from retries import escalation_message, suggestions
 
 register = template.Library()
 
@@ -25,6 +25,14 @@ register.filter("pips", pips.pips)
 register.filter("key_of", waves.key_of)
 register.filter("pieces", recurring.pieces)
 register.filter("wordy", escalation_message.note)
+register.filter("suggested", suggestions.of)
+
+
+@register.filter
+def ticked(text: str) -> SafeString:
+    """What stands between backticks as code."""
+    parts = enumerate(conditional_escape(part) for part in text.split("`"))
+    return SafeString("".join(f"<code>{part}</code>" if n % 2 else part for n, part in parts))
 
 
 @register.simple_tag

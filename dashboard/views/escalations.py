@@ -265,7 +265,7 @@ def chosen(escalation: Escalation, reply: Reply, *, now: datetime) -> dict[str, 
         "fix": fix,
         "other_words": other_words,
         "offers": [offer for offer in offers if not offer.option.requires_text],
-        "suggestions": case.suggestions(escalation) if escalation.task_id else [],
+        "suggestions": case.offers(escalation) if escalation.task_id else [],
         "fix_length": FIX_LENGTH,
     }
 

@@ -19,6 +19,7 @@ from dashboard.shell import Scope, scope_of
 from dashboard.views.plans import CRUMB
 from ledger import planfile
 from ledger import plans as ledger_plans
+from ledger.agents import NAME_LENGTH
 from ledger.journal import person
 from ledger.models import Project
 from ledger.plan_imports import CREATE, MERGE, REPLACE, Imported
@@ -48,6 +49,8 @@ class ImportForm(forms.Form):
     project = forms.ModelChoiceField(Project.objects.order_by("name"), to_field_name="name")
     text = forms.CharField(required=False, strip=False)
     file = forms.FileField(required=False)
+    # for tasks that name none, as most plans in Markdown do not
+    agent = forms.CharField(required=False, max_length=NAME_LENGTH)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
     allow_missing_needs = forms.BooleanField(required=False)
@@ -110,10 +113,11 @@ def new(request: HtmxRequest) -> HttpResponse:
         return page(request, form, scope, status=422)
     sure = "confirmed" in request.POST
     try:
-        parsed = planfile.parse(form.cleaned_data["text"].encode())
+        values = form.cleaned_data
+        parsed = planfile.parse(values["text"].encode(), agent=values["agent"])
         with transaction.atomic():
             done = imported(request, form, parsed, dry_run=not sure)
-            if sure and form.cleaned_data["confirm_commands"]:
+            if sure and values["confirm_commands"]:
                 ids = [row["id"] for row in done.tasks]
                 ledger_plans.confirm_commands(ids, actor=person(request.user))
     except Refusal as refusal:

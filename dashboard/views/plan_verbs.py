@@ -15,6 +15,7 @@ from dashboard.access import operators_only
 from dashboard.plan_offers import PLAN_OFFERS
 from dashboard.rendering import HtmxRequest
 from dashboard.shell import scope_of
+from dashboard.words import counted
 from ledger import plans
 from ledger.journal import person
 from ledger.models import Plan
@@ -38,6 +39,25 @@ def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
     except Refusal as refusal:
         messages.warning(request, f"Nothing was changed. {refusal.detail}")
     return redirect(page)
+
+
+@require_POST
+@operators_only
+def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
+    """Have commands run that were found in prose: one, or all that were shown; then back to it.
+
+    Each is posted as the id of its task and the version that was shown, so that nobody confirms
+    what has changed since.
+    """
+    shown = [request.POST["one"]] if "one" in request.POST else request.POST.getlist("all")
+    rows = planned.proposed(plan_id)
+    ids = [row.pk for row in rows if f"{row.pk}:{row.version}" in shown]
+    done = plans.confirm_commands(ids, actor=person(request.user))
+    if done:
+        messages.success(request, f"Confirmed: {counted(len(done), 'command')}.")
+    else:
+        messages.warning(request, "Nothing was changed. It moved on meanwhile.")
+    return redirect(reverse("dashboard:plan", args=[plan_id]) + scope_of(request).query)
 
 
 def pause(request: HtmxRequest, plan: Plan) -> str:

@@ -186,6 +186,7 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
         "patterns": found,
         "failure_count": len(failures),
         "alike": progress.alike(found),
+        "proposed": planned.proposed(plan.pk),
         "history": history,
         "activity": activity,
         "runs": [Former(run, progress.bar(run.states)) for run in planned.runs(plan)],

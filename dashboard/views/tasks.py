@@ -121,7 +121,8 @@ def told(row: Task, *, now: datetime) -> dict[str, Any]:
         "attempts": attempts,
         "live": next((each for each in reversed(attempts) if each.outcome is None), None),
         "failures": story.failures(attempts),
-        "timeline": timeline(row, events, attempts, now=now),
+        # what it carries on was before its time began
+        "timeline": timeline(row, events, [a for a in attempts if a.task_id == row.pk], now=now),
         "lines": lines(events, agent=row.agent.name, now=now),
         "around": around,
         "waiting": sum(each.state == TaskState.BLOCKED for each in around.dependents),

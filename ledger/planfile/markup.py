@@ -92,12 +92,22 @@ def read_xml(text: str) -> Found:
             if (found := root.findtext(name)) is not None:
                 head[name] = textwrap.dedent(found).strip()
     except (ParseError, RecursionError) as error:
-        marked = scanned(text.splitlines())
+        lines = text.splitlines()
+        marked = scanned(lines)
         marked.warnings.insert(0, not_strict(error))
         opening = re.search(r"<plan\b([^<>]*)>", text)
         found_in = attributes(opening[1]) if opening else {}
         head = {name: value for name, value in found_in.items() if name in PLAN_ATTRIBUTES}
-        head["needs"] = found_in.get("needs", "").replace(",", " ").split()
+        first, last = section(lines)
+        own = "\n".join([*lines[:first], *lines[last:]])  # what its tasks say is not its own
+        told = {
+            name: unescaped(found)
+            for name in ("title", "objective", "needs")
+            if (found := between(own, f"<{name}>", f"</{name}>")) is not None
+        }
+        needs = found_in.get("needs") or told.pop("needs", "")
+        head |= {name: textwrap.dedent(each).strip() for name, each in told.items()}
+        head["needs"] = needs.replace(",", " ").split()
     return found_of(head, marked)
 
 

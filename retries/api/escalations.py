@@ -15,7 +15,7 @@ from ledger.refusals import Invalid, NotFound
 from retries import escalations, questions, schemas
 from retries.escalations import Choice, HumanRequired
 from retries.models import Escalation, EscalationQuerySet
-from retries.schemas import escalation_out
+from retries.schemas import escalation_out, escalations_out
 from retries.states import Answer
 
 router = Router(tags=["escalations"])
@@ -42,7 +42,7 @@ def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery
         **{columns.get(name, name): value for name, value in filters.items() if value}
     )
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    return answer(listed(page, map(escalation_out, page.rows)))
+    return answer(listed(page, escalations_out(page.rows)))
 
 
 @router.get("/escalations/{id}", auth=Known("escalations:read"), response=schemas.EscalationOut)

@@ -16,6 +16,7 @@ from ledger.models import Attempt, Event, Failure, Need, Plan, Task
 from ledger.models.event import EventQuerySet
 from ledger.models.task import TaskQuerySet
 from ledger.states import FINAL, Outcome, TaskState
+from ledger.tasks import carriers, lineages
 from retries.models import Escalation
 from retries.renderings.happenings import (
     Answered,
@@ -174,11 +175,13 @@ Tried = dict[int, dict[str, Any]]
 
 
 def attempts(task_ids: Iterable[UUID]) -> dict[UUID, Tried]:
-    """By task and number, in the order in which they were made."""
+    """By task and number, in the order in which they were made; with those it carries on."""
     found: dict[UUID, Tried] = defaultdict(dict)
-    rows = Attempt.objects.filter(task_id__in=list(task_ids)).order_by("task_id", "number")
+    belongs = carriers(task_ids)
+    rows = Attempt.objects.filter(task_id__in=belongs).order_by("number", "task_id")
     for row in rows.values(*TRIED):
-        found[row["task_id"]][row["number"]] = row
+        for task_id in belongs[row["task_id"]]:
+            found[task_id][row["number"]] = row
     return found
 
 
@@ -276,11 +279,12 @@ def entry(task: Mapping[str, Any], failed: list[Failed], last: datetime | None) 
 
 
 def failures(task_ids: list[UUID]) -> dict[UUID, list[Failed]]:
-    """By task, the oldest first."""
+    """By task, the oldest first; with those of the rows that it carries on."""
     found: dict[UUID, list[Failed]] = defaultdict(list)
-    rows = Failure.objects.filter(task_id__in=task_ids).order_by("attempt__number")
+    belongs = lineages(task_ids)
+    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number")
     for row in rows.values("task_id", "attempt__number", "at", "type", "message", "suggested_fix"):
-        found[row["task_id"]].append(
+        found[belongs[row["task_id"]]].append(
             Failed(
                 row["attempt__number"], row["at"], row["type"], row["message"], row["suggested_fix"]
             )

@@ -1,5 +1,6 @@
 """The Plans pages: the list with its bars, and one plan with its tasks in waves."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -393,6 +394,36 @@ def test_a_command_that_stood_in_prose_is_run_only_if_a_person_says_so(
     browser.post(IMPORT, form(MARKDOWN, confirmed="yes", **more))
     verify = Task.objects.get().payload["verify"]
     assert verify.get("command") == ("npm test -- Error" if confirmed else None)
+
+
+def test_a_plan_that_names_no_agent_gets_the_one_of_the_form(browser: Client, agent: Agent) -> None:
+    """As plans in Markdown occur in the wild; the preview carries it on."""
+    wild = MARKDOWN.replace("agent: coder\n", "")
+    refused = browser.post(IMPORT, form(wild))
+    assert refused.status_code == 422 and "/agent" in refused.content.decode()
+    page = html(browser.post(IMPORT, form(wild, agent="coder")))
+    fields = dict(re.findall(r'<input type="hidden" name="([a-z]+)" value="([^"]*)"', page))
+    browser.post(IMPORT, form(wild, confirmed="yes", agent=fields["agent"]))
+    assert Task.objects.get().agent == agent
+
+
+def test_proposed_commands_are_confirmed_on_the_plan_s_page(browser: Client, agent: Agent) -> None:
+    """As of a plan that was imported elsewhere; what changed since it was shown is left alone."""
+    task = MARKDOWN.partition("<tasks>\n")[2].partition("</tasks>")[0]
+    browser.post(IMPORT, form(MARKDOWN.replace(task, task * 3), confirmed="yes"))
+    plan = Plan.objects.get()
+    one, two, three = Task.objects.order_by("ref")
+    page = words(browser.get(f"{URL}{plan.pk}/"))
+    assert "Proposed commands 3" in page and "$ npm test -- Error" in page
+    verb, seen = f"{URL}{plan.pk}/commands/", [f"{task.pk}:{task.version}" for task in (one, two)]
+    done = browser.post(verb, {"one": seen[0], "all": seen}, follow=True)
+    assert "Confirmed: 1 command." in words(done) and "Proposed commands 2" in words(done)
+    stale = browser.post(verb, {"all": [f"{two.pk}:{two.version + 1}", "x"]}, follow=True)
+    assert "Nothing was changed." in words(stale)
+    browser.post(verb, {"all": seen})
+    verified = [Task.objects.get(pk=task.pk).payload["verify"] for task in (one, two, three)]
+    assert [each.get("command") for each in verified] == ["npm test -- Error"] * 2 + [None]
+    assert Client().post(verb, {"all": seen}).status_code in (302, 403)
 
 
 def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent: Agent) -> None:

@@ -22,9 +22,10 @@ from ledger.tasks import Backoff
 from ledger.tokens import Known
 from retries import claims, escalations, expiry, questions, recall, reports
 from retries.context import retry_context
-from retries.escalations import Question
+from retries.escalations import Choice, Question
 from retries.models import Escalation
 from retries.reports import Report
+from retries.states import Answer
 from tests.dashboard.conftest import PART
 from tests.dashboard.test_escalations import HOSTILE, address, html, jonas_answers, post, words
 from tests.dashboard.worked import claimed, enqueued, failed
@@ -99,6 +100,33 @@ def test_the_story_of_a_task(browser: Client, agent: Agent, now: datetime) -> No
     assert "## Task Escalation Required" in told  # the message
     page = html(browser.get(address(question)))
     assert 'data-tab="3">2 and 3</button>' in page and 'data-suggest="Round per line"' in page
+
+
+def test_a_fix_that_worked_before_is_the_first_chip(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Issue 5: fixes that worked before for the same pattern are offered first."""
+    start, missing = now - 60 * MINUTE, "Cannot find module 'uuid'"
+    for words_of_it in ("Run npm ci", ""):
+        id = enqueued(agent, "Build", now=start, max_attempts=1, on_exhausted="escalate")
+        failed(agent, id, now=start, message=missing, suggested_fix="Pray" if words_of_it else "")
+        if words_of_it:
+            choice = Choice(Answer.FIX, fix=words_of_it)
+            every = Escalation.objects.all()
+            mara = Actor("user", "1", "mara")
+            escalations.answer(
+                about(id).pk, choice, among=every, actor=mara, channel="api", now=start + MINUTE
+            )
+            reports.succeeded(claimed(agent, id, now=start + 2 * MINUTE), now=start + 3 * MINUTE)
+        start += 10 * MINUTE
+    page = html(browser.get(address(about(id))))
+    chips = re.findall(r'data-suggest="([^"]*)".*?class="sugg__why">([^<]*)<', page)
+    assert chips[0] == ("Run npm ci", "worked 1 of 1")
+    assert [why for _, why in chips[1:]] == ["Missing module"]
+    told = words(browser.get(address(about(id))))
+    assert "Likely cause by what is known of such errors, after attempt 1 uuid is not" in told
+    task = words(browser.get(f"/tasks/{id}/"))
+    assert "Likely cause uuid is not installed where the command runs. by what is known" in task
 
 
 def test_what_changed_is_a_diff_of_lines() -> None:

@@ -26,6 +26,21 @@ XML = """<?xml version="1.0"?>
 </plan>
 """
 
+LOOSE_XML = """<plan ref="03-01" agent="coder">
+  <title>Ids &amp; names</title>
+  <objective>
+    Keep `a && b` as it is
+  </objective>
+  <needs>02-05, 02-06:task-1</needs>
+  <tasks>
+    <task id="1">
+      <title>Create Map<string, T></title>
+      <needs>02-07</needs>
+    </task>
+  </tasks>
+</plan>
+"""
+
 WILD = """---
 phase: 03-planner-ids
 plan: 07
@@ -149,6 +164,18 @@ def test_xml_that_is_not_well_formed_is_read_by_its_lines() -> None:
     assert [task.title for task in parsed.plan.tasks] == ["Create", "Review"]
     assert parsed.plan.tasks[0].payload["action"] == "Use List<T> and a && b"
     assert parsed.plan.ref == "03-01" and "in line 8" in parsed.warnings[0]
+
+
+def test_what_stands_beside_the_tasks_is_read_too() -> None:
+    """Also where it is not well-formed: needs that vanish would begin a plan too early."""
+    for text in (LOOSE_XML, LOOSE_XML.replace("<tasks>", "").replace("</tasks>", "")):
+        parsed = read(text, "application/xml")
+        plan = parsed.plan
+        assert "not well-formed" in parsed.warnings[0]
+        assert (plan.title, plan.objective) == ("Ids & names", "Keep `a && b` as it is")
+        assert plan.needs == ("02-05", "02-06:task-1")
+        assert plan.tasks[0].title == "Create Map<string, T>"
+        assert plan.tasks[0].needs == ("02-07",)
 
 
 def test_a_plan_in_markdown_as_it_occurs() -> None:

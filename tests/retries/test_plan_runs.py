@@ -1,9 +1,11 @@
 """Plans stopped, started anew and over; checkpoints ask people."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from dashboard import case, story
 from ledger import plans as facts
 from ledger.audit import audit
 from ledger.journal import SYSTEM, Actor
@@ -12,9 +14,20 @@ from ledger.refusals import InvalidTransition
 from ledger.states import TaskState
 from ledger.tasks import lineages
 from ledger.tokens import Known
-from retries import deadletters, escalations, expiry, plans, recall, reports, tasks
+from retries import (
+    deadletters,
+    escalation_story,
+    escalations,
+    expiry,
+    plans,
+    recall,
+    reports,
+    suggestions,
+    tasks,
+)
 from retries.escalations import Choice
 from retries.models import Escalation
+from retries.renderings import facts as facts_of
 from retries.reports import Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
@@ -138,7 +151,25 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     assert [each.attempt for each in recall.pasts([two.pk])[two.pk].failures] == [1, 2, 3]
     found = claim(agent, task=two.pk, now=later)
     assert found.rows[0]["attempt_number"] == 4
+    fail(agent, attempt_of(found), now=later + MINUTE, message="later still")
+    everywhere(two.pk, old.pk)
     assert list(audit()) == []
+
+
+def everywhere(id: UUID, old: UUID) -> None:
+    """The three failures before and the one after a restart are told as one story."""
+    asked = Escalation.objects.open().get(task=id)
+    for message in ("late", "later still"):
+        assert message in escalation_story.told(asked)
+    assert [row.number for row in escalation_story.story(asked).rows] == [1, 2, 3, 4]
+    assert [each.attempt for each in facts_of.failures([id])[id]] == [1, 2, 3, 4]
+    tried = facts_of.attempts([old, id])
+    assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
+    assert [each.number for each in story.attempts(id)] == [1, 2, 3, 4]
+    assert len(story.attempts(old)) == 3
+    shown = case.case(asked)
+    assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
+    assert suggestions.last_failure([id])[id].message == "later still"
 
 
 def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:

@@ -15,7 +15,7 @@ from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
 from tests.ledger.test_plan_import import imported
 from tests.retries.test_escalations import ignored
-from tests.retries.test_task_answers import escalated
+from tests.retries.test_task_answers import about, escalated
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
@@ -146,6 +146,20 @@ def test_a_task_is_told_and_skipped_with_what_depends_on_it(operator: Api, agent
     assert done.status_code == 200 and done.body["task"]["state"] == "skipped"
     states = operator("GET", "/tasks?state=skipped").body["data"]
     assert {row["title"] for row in states} == {"Backfill", "Reconcile"}
+
+
+def test_a_fix_begins_with_what_may_help(operator: Api, agent: Agent) -> None:
+    """api.md §4.5: `prompt_fill`; without anything known it is empty."""
+    id = make_task(agent, max_attempts=1, on_exhausted="escalate")
+    fail(agent, attempt_of(claim(agent, task=id)), now=NOW, message="Cannot find module 'uuid'")
+    known, plain = about(id), escalated(agent, attempts=1)
+    rows = {row["id"]: row for row in operator("GET", "/escalations").body["data"]}
+    fills = {
+        id: {each["name"]: each["prompt_fill"] for each in row["options"]}
+        for id, row in rows.items()
+    }
+    assert fills[str(known.pk)]["fix"].startswith("Add it to the project's dependencies")
+    assert fills[str(known.pk)]["retry"] == fills[str(plain.pk)]["fix"] == ""
 
 
 def test_over_the_api_nothing_waits_for_an_undo(operator: Api, agent: Agent) -> None:

@@ -1,0 +1,33 @@
+"""The settings, to be read: people change them in the environment."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboard import rendering
+from dashboard.access import operators_only
+from dashboard.limits import GROUPS, LIMITS, MECHANISMS
+from dashboard.rendering import HtmxRequest
+from dashboard.shell import scope_of
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """The limits, what counts how, and every setting with its value here."""
+    context = {
+        "now": timezone.now(),
+        "title": "Settings",
+        "heading": "Settings",
+        "limits": LIMITS,
+        "mechanisms": MECHANISMS,
+        "groups": GROUPS,
+    }
+    return rendering.respond(
+        request,
+        "settings/index.html",
+        "settings/_settings.html",
+        context,
+        scope=scope_of(request),
+        current="settings",
+    )
