@@ -115,7 +115,7 @@ def tidied(question: Question) -> Question:
         choices=redacted(question.choices),
         response_schema=question.response_schema,
         severity=question.severity,
-        client_state=question.client_state,
+        client_state=redacted(question.client_state),
         expires_at=question.expires_at,
         on_expiry=question.on_expiry,
     )

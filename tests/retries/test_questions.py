@@ -56,12 +56,14 @@ def withdraw(escalation: Escalation, *, by_person: bool = False) -> Escalation:
 
 
 def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
-    found = asked(agent, choices=YES, severity="high", client_state={"thread": 1})
+    found = asked(
+        agent, choices=YES, severity="high", client_state={"thread": 1, "password": "hunter2!"}
+    )
     assert stands(found.task_id) == (S.ESCALATED, None, 0, 1)
     assert (found.reason, found.severity, found.client_state) == (
         "agent_question",
         "high",
-        {"thread": 1},
+        {"thread": 1, "password": "[redacted:secret]"},
     )
     attempt = Attempt.objects.get()
     assert attempt.outcome == "escalated" and not hasattr(attempt, "failure")
