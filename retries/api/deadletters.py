@@ -102,7 +102,8 @@ def dead_letters_bulk(request: KnownRequest, body: schemas.BulkIn) -> HttpRespon
     """Replay or dismiss the named ones, or everything open that matches, all at once."""
 
     def work() -> tuple[int, object]:
-        query = visible(request).open()
+        found = visible(request)
+        query = found.replayable() if body.action == "replay" else found.open()
         if body.ids is not None:
             query = query.filter(pk__in=body.ids)
         if body.agent:
