@@ -10,7 +10,7 @@ from dashboard.changed import Diff, diff
 from dashboard.pips import MARKS, PUT_BACK
 from ledger.models import Attempt, Failure, Task
 from ledger.sql import Row
-from ledger.tasks import lineages, row_of
+from ledger.tasks import line_of, row_of
 from retries import recall, suggestions
 from retries.context import Past
 from retries.models import Escalation
@@ -113,22 +113,22 @@ class Case:
 
 def case(escalation: Escalation) -> Case:
     """What happened until it was asked; what came of the answer is no part of it."""
-    task_id, asked_after = escalation.task_id, escalation.attempts or 0
-    assert task_id is not None
-    attempts = [each for each in story.attempts(task_id) if each.number <= asked_after]
+    task, asked_after = escalation.task, escalation.attempts or 0
+    assert task is not None
+    attempts = [each for each in story.attempts(task) if each.number <= asked_after]
     failures = story.failures(attempts)
     return Case(
         rungs=rungs(attempts),
         changes=changes(failures[::-1]),
         failures=failures,
-        dependents=story.neighbours(task_id).dependents,
+        dependents=story.neighbours(task.pk).dependents,
     )
 
 
 def offers(escalation: Escalation) -> list[Offer]:
     """What may mend its last failure, then what its agent said before that; each once."""
-    assert escalation.task_id is not None
-    rows = Failure.objects.filter(task__in=lineages([escalation.task_id]))
+    assert escalation.task is not None
+    rows = Failure.objects.filter(task__in=line_of(escalation.task))
     failures = list(rows.order_by("-id")[:SUGGESTED])
     found = suggestions.offers(failures[0]) if failures else []
     earlier = (each.suggested_fix for each in failures[1:] if each.suggested_fix)

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from dashboard.work import HEAVY, oldest_first, with_extras
 from ledger.models import Attempt, Failure, Need, Task
-from ledger.tasks import lineages
+from ledger.tasks import line_of
 from retries.models import Escalation
 
 ATTEMPTS_SHOWN = 40
@@ -26,9 +26,9 @@ def one(task_id: UUID) -> Any:
     return oldest_first(row) if row else None
 
 
-def attempts(task_id: UUID) -> list[Attempt]:
+def attempts(task: Task) -> list[Attempt]:
     """The last ones with their failures, oldest first; those that it carries on among them."""
-    rows = Attempt.objects.filter(task__in=lineages([task_id])).select_related("failure")
+    rows = Attempt.objects.filter(task__in=line_of(task)).select_related("failure")
     return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
 from ledger.journal import SYSTEM, Actor, Kind
-from ledger.models import Agent
+from ledger.models import Agent, Task
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.needs import hold_current
@@ -415,6 +415,11 @@ def lineages(task_ids: Iterable[UUID]) -> dict[UUID, UUID]:
     """These tasks, and the rows of earlier runs whose attempts and failures go on in them: each
     with the task that it belongs to now."""
     return {row["id"]: row["task_id"] for row in sql.run(LINEAGES, ids=list(task_ids))}
+
+
+def line_of(task: Task) -> list[UUID]:
+    """A task and the rows of earlier runs that go on in it; most have none, and cost no query."""
+    return [task.pk] if task.carries_id is None else list(lineages([task.pk]))
 
 
 def carriers(task_ids: Iterable[UUID]) -> dict[UUID, list[UUID]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ledger.models import Attempt, Failure, Task
-from ledger.tasks import lineages
+from ledger.tasks import line_of
 from retries import dependents
 from retries.escalation_message import File, Row, Story, message
 from retries.models import Escalation
@@ -43,8 +43,8 @@ def story(escalation: Escalation) -> Story:
 def attempts_until(escalation: Escalation) -> Iterable[Attempt]:
     """Its task's attempts up to the one that led to it, those that it carries on among them,
     oldest first: the last hundred."""
-    assert escalation.task_id is not None
-    line = lineages([escalation.task_id])
+    assert escalation.task is not None
+    line = line_of(escalation.task)
     rows = Attempt.objects.filter(task__in=line, number__lte=escalation.attempts)
     rows = rows.select_related("failure").defer("progress", "decision", "report_digest")
     return list(rows.order_by("-number")[:ATTEMPTS_TOLD])[::-1]

@@ -58,7 +58,7 @@ def detail(request: HtmxRequest, letter_id: UUID) -> HttpResponse:
     letter = buried.one(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")
-    attempts = story.attempts(letter.task_id)
+    attempts = story.attempts(letter.task)
     offers = letter_offers(letter)
     wanted = LETTER_OFFERS.get(request.GET.get("ask", ""))
     context = {

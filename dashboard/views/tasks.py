@@ -114,7 +114,7 @@ class Line:
 
 def told(row: Task, *, now: datetime) -> dict[str, Any]:
     """Its story: waits and attempts, what failed, how it moved, its neighbours."""
-    attempts = story.attempts(row.pk)
+    attempts = story.attempts(row)
     events = list(selectors.history(row.pk))
     around = story.neighbours(row.pk)
     return {

@@ -165,8 +165,8 @@ def everywhere(id: UUID, old: UUID) -> None:
     assert [each.attempt for each in facts_of.failures([id])[id]] == [1, 2, 3, 4]
     tried = facts_of.attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
-    assert [each.number for each in story.attempts(id)] == [1, 2, 3, 4]
-    assert len(story.attempts(old)) == 3
+    assert [each.number for each in story.attempts(Task.objects.get(pk=id))] == [1, 2, 3, 4]
+    assert len(story.attempts(Task.objects.get(pk=old))) == 3
     shown = case.case(asked)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
     assert suggestions.last_failure([id])[id].message == "later still"
