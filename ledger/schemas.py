@@ -607,6 +607,10 @@ class TasksIn(In):
     )
 
 
+class ManyQuery(Schema):
+    atomic: bool = Field(True, description="all of them or none; false: each for itself")
+
+
 class TaskQuery(PageQuery):
     state: str = Field("", description="one state or several, with commas")
     agent: str = Field("", description="the agent's name")
@@ -719,6 +723,20 @@ class TasksOut(Schema):
     data: list[TaskOut]
 
     model_config = ConfigDict(json_schema_extra={"example": {"data": [TASK]}})
+
+
+class EachOut(Schema):
+    index: int = Field(description="its place in what was sent")
+    status: int = Field(description="201, or the status of its problem")
+    body: dict[str, Any] = Field(description="the task, or its problem")
+
+
+class EachTaskOut(Schema):
+    data: list[EachOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [{"index": 0, "status": 201, "body": TASK}]}}
+    )
 
 
 def task_out(row: Row, *, who: Who) -> dict[str, Any]:

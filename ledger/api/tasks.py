@@ -1,10 +1,12 @@
 """Tasks over HTTP: producers enqueue, everybody concerned reads."""
 
+import json
 import re
 from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.db import transaction
 from django.db.models import F, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
@@ -16,7 +18,7 @@ from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.principal import Principal
-from ledger.refusals import IfMatchRequired, Invalid, NotFound
+from ledger.refusals import IfMatchRequired, Invalid, NotFound, Refusal
 from ledger.schemas import task_out
 from ledger.sql import Row
 from ledger.states import TaskState, Who
@@ -83,17 +85,36 @@ def enqueued(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
 @router.post(
     "/tasks/bulk",
     auth=Known("tasks:write"),
-    response={201: schemas.TasksOut},
+    response={200: schemas.EachTaskOut, 201: schemas.TasksOut},
     openapi_extra={"x-idempotent": True},
 )
-def tasks_enqueue_many(request: KnownRequest, body: schemas.TasksIn) -> HttpResponse:
-    """Enqueue several tasks: all of them, or none."""
+def tasks_enqueue_many(
+    request: KnownRequest, body: schemas.TasksIn, asked: Query[schemas.ManyQuery]
+) -> HttpResponse:
+    """Enqueue several tasks: all of them or none, or with `?atomic=false` each for itself."""
 
     def work() -> tuple[int, Any]:
+        if not asked.atomic:
+            return 200, {"data": [by_itself(request, n, each) for n, each in enumerate(body.tasks)]}
         rows = enqueued(request, body.tasks)
         return 201, {"data": [task_out(row, who=who_of(request.auth)) for row in rows]}
 
     return idempotent(request, work)
+
+
+def by_itself(request: KnownRequest, index: int, body: schemas.TaskIn) -> dict[str, Any]:
+    """What came of one of many, whatever came of the others: the task, or its problem."""
+    try:
+        with transaction.atomic():
+            row = enqueued(request, [body])[0]
+    except Refusal as refusal:
+        problem = router.api.on_exception(request, refusal)
+        return {
+            "index": index,
+            "status": problem.status_code,
+            "body": json.loads(problem.content),
+        }
+    return {"index": index, "status": 201, "body": task_out(row, who=who_of(request.auth))}
 
 
 @router.get("/tasks", auth=Known("tasks:read"), response=schemas.TaskList)

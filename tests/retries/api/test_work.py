@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import transaction
@@ -371,6 +371,23 @@ def test_bulk_is_all_or_nothing(operator: Any, agent: Agent) -> None:
     assert response.status_code == 422
     assert response.body["errors"][0]["pointer"] == "/tasks/1/type"
     assert Task.objects.count() == 2
+
+
+def test_many_each_for_itself(operator: Any, agent: Agent) -> None:
+    """api.md §3: per item, in the order of the request; what is right is kept."""
+    good = {"agent": "coder", "type": "code"}
+    asked = {"tasks": [good | {"agent": "codre"}, good, good | {"needs": [str(uuid4())]}]}
+    found = operator("POST", "/tasks/bulk?atomic=false", asked)
+    assert found.status_code == 200
+    assert [(each["index"], each["status"]) for each in found.body["data"]] == [
+        (0, 422),
+        (1, 201),
+        (2, 422),
+    ]
+    assert found.body["data"][0]["body"]["code"] == "unknown_agent"
+    assert found.body["data"][2]["body"]["code"] == "unknown_dependency"
+    made = found.body["data"][1]["body"]
+    assert list(Task.objects.values_list("pk", flat=True)) == [UUID(made["id"])]
 
 
 @pytest.mark.parametrize(
