@@ -5,6 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -82,6 +83,11 @@ def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
 
 class HeedAPI(Documented, NinjaAPI):
     """NinjaAPI with Heed's description of itself."""
+
+    def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
+        """Every request comes to its view this way, and brings how a refusal is told."""
+        request.problem_of = partial(self.on_exception, request)  # type: ignore[attr-defined]
+        return super().create_temporal_response(request)
 
 
 api = HeedAPI(

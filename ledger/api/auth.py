@@ -1,9 +1,10 @@
 """Who may call: a bearer token with a scope, recognised now or by the statement itself."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja.security import HttpBearer
 
@@ -29,9 +30,10 @@ class BearerRequest(Request):
 
 
 class KnownRequest(Request):
-    """One whose caller is known."""
+    """One whose caller is known; `problem_of` makes the answer that a refusal gets."""
 
     auth: Principal
+    problem_of: Callable[[Exception], HttpResponse]
 
 
 class HeedToken(HttpBearer):

@@ -108,7 +108,7 @@ def by_itself(request: KnownRequest, index: int, body: schemas.TaskIn) -> dict[s
         with transaction.atomic():
             row = enqueued(request, [body])[0]
     except Refusal as refusal:
-        problem = router.api.on_exception(request, refusal)
+        problem = request.problem_of(refusal)
         return {
             "index": index,
             "status": problem.status_code,
