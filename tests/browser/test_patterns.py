@@ -51,9 +51,10 @@ def test_by_key_alone(visit: Callable[..., Visitor], busy: dict[str, str]) -> No
     page = visit().sign_in()
     page.keyboard.press("g")
     page.keyboard.press("f")
-    expect(page.locator("#rows")).to_be_visible()
+    page.wait_for_url("**/patterns/")  # and until it is loaded: keys need its script
     page.keyboard.press("j")
     page.keyboard.press("Enter")
+    page.wait_for_url("**/patterns/*/")
     expect(page.locator("#why")).to_contain_text("Cannot find module ‹text›")
     page.keyboard.press("r")
     expect(page.locator("#retry-dialog")).to_be_visible()
