@@ -102,6 +102,10 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                     found = rate([other], "do", times)
                     if number:
                         theirs[name].append(found)
+        if not number:  # PostgreSQL must know both tables before it plans for good
+            ground.fill(heed_url, ("settle", {}))
+            with psycopg.connect(floor_url, autocommit=True) as conn:
+                conn.execute("vacuum analyze")
         if number:
             last = {key: (ours[-1], theirs[-1]) for key, (ours, theirs) in rates.items()}
             say(
