@@ -119,7 +119,7 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
         (
             "jwt",
             ("eyj",),
-            START + r"eyJ[A-Za-z0-9_-]{8,1024}\.[A-Za-z0-9_-]{8,16384}(?:\.[A-Za-z0-9_-]{0,4096})?",
+            START + r"eyJ[A-Za-z0-9_-]{8,512}\.[A-Za-z0-9_-]{8,16384}(?:\.[A-Za-z0-9_-]{0,4096})?",
         ),
         (
             "aws",
