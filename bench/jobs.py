@@ -3,6 +3,8 @@
 Of what is looked at one by one it answers with the seconds within which 95 of 100 were done.
 """
 
+import itertools
+import json
 import os
 import sys
 import time
@@ -37,9 +39,11 @@ def heed(agent_name: str) -> dict[str, Work]:
         for number in range(count):
             tasks.enqueue(agent, "bench", {"n": number})
 
+    many = [(agent, Spec(type="bench", payload={"n": number})) for number in range(500)]
+
     def enqueue_500(count: int) -> None:
         for _ in range(count // 500):
-            tasks.enqueue_many([(agent, Spec(type="bench", payload={"n": 1}))] * 500)
+            tasks.enqueue_many(many)
 
     def do(count: int) -> None:
         for _ in range(count):
@@ -84,21 +88,24 @@ def p95(count: int, work: Callable[[], Any]) -> float:
 
 def bare(_: str) -> dict[str, Work]:
     """The floor: the same moves in hand-written SQL on the smallest tables."""
-    conn = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True, prepare_threshold=0)
+    conn = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+    worker = str(os.getpid())
+    keys = (f"{worker}-{number}" for number in itertools.count())
 
     def enqueue(count: int) -> None:
-        for _ in range(count):
-            conn.execute(floor.ENQUEUE, [1])
+        for number in range(count):
+            conn.execute(floor.ENQUEUE, [next(keys), json.dumps({"n": number})])
 
     def enqueue_500(count: int) -> None:
         for _ in range(count // 500):
-            conn.execute(floor.ENQUEUE, [500])
+            many = [(next(keys), json.dumps({"n": 1})) for _ in range(500)]
+            conn.execute(floor.ENQUEUE_MANY, [list(column) for column in zip(*many, strict=True)])
 
     def do(count: int) -> None:
         for _ in range(count):
-            row = conn.execute(floor.CLAIM).fetchone()
+            row = conn.execute(floor.CLAIM, {"queue": "default", "worker": worker}).fetchone()
             assert row
-            conn.execute(floor.DONE, row)
+            conn.execute(floor.DONE, {"id": row[0], "worker": worker})
 
     return {"enqueue": enqueue, "enqueue 500": enqueue_500, "do": do}
 

@@ -206,8 +206,10 @@ DATABASES["default"] |= {
 if HEED["PREPARE"]:
     DATABASES["default"]["OPTIONS"] |= {
         "prepare_threshold": 5,
+        # What is prepared (ledger/sql.py) is written for one plan. Left to itself, PostgreSQL plans
+        # a claim anew at every call as soon as its tables have grown since it first compared.
         "options": "-c lock_timeout=10s -c statement_timeout=60s"
-        " -c idle_in_transaction_session_timeout=60s",
+        " -c idle_in_transaction_session_timeout=60s -c plan_cache_mode=force_generic_plan",
     }
 else:
     # A transaction pooler stands between: it keeps neither cursors nor a session's settings.

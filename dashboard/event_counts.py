@@ -42,7 +42,7 @@ def tallies(project: Project | None, *, now: datetime) -> Tallies:
 
 
 def tallied(project: Project | None, *, since: datetime) -> Tallies:
-    rows = sql.run(
+    rows = sql.planned(
         TALLIES,
         floor=first_id(since - SLACK),
         since=since,

@@ -177,7 +177,7 @@ def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
     def read() -> dict[UUID, Hours]:
         since = now - WINDOW
         found: dict[UUID, tuple[list[int], list[int]]] = {}
-        rows = sql.run(RHYTHM, project=id_of(project), **sent_since(since))
+        rows = sql.planned(RHYTHM, project=id_of(project), **sent_since(since))
         for row in rows:
             sent, failed = found.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
             sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]

@@ -124,7 +124,7 @@ def pulse(project: Project | None, *, now: datetime) -> Pulse:
 def read(project: Project | None, first: datetime, *, now: datetime) -> list[sql.Row]:
     """A row for each half hour in which something was sent, and one for the day before."""
     until, since = now - WINDOW, now - 2 * WINDOW
-    return sql.run(
+    return sql.planned(
         PULSE,
         **sent_since(first),
         before_since=since,

@@ -186,7 +186,7 @@ def latencies(
     """How many were acknowledged, by class of time and whether it took a reminder."""
 
     def count() -> dict[tuple[int, bool], int]:
-        rows = sql.run(
+        rows = sql.planned(
             LATENCIES,
             edges=[float(edge) for edge in LATENCY_EDGES],
             project=project.id if project else None,

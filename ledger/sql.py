@@ -50,6 +50,17 @@ def run(sql: str, /, **params: Any) -> list[Row]:
         return _execute(sql, params)
 
 
+def planned(sql: str, /, **params: Any) -> list[Row]:
+    """Run one statement with a plan of its own: one whose values say how many rows it will read.
+
+    Every other one is planned once, whatever its values.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+
+
 def is_deadlock(error: OperationalError) -> bool:
     return isinstance(error.__cause__, psycopg.errors.DeadlockDetected)
 

@@ -106,7 +106,7 @@ def of_project(
 def counted(project_id: UUID | None, *, since: datetime) -> tuple[list[sql.Row], list[sql.Row]]:
     """The totals of the whole and of each agent, and the same rung by rung."""
     params = {"project": project_id, **sent_since(since)}
-    return sql.run(TOTALS, **params), sql.run(LADDER, **params)
+    return sql.planned(TOTALS, **params), sql.planned(LADDER, **params)
 
 
 def of_rows(

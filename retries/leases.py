@@ -27,8 +27,8 @@ where t.state = 'running' and least(a.lease_expires_at, a.deadline_at) <= %(now)
 order by t.id limit %(most)s"""
 
 # Looked at anew when its turn comes: it may have beaten since, and heartbeats leave the task alone.
-STILL = """select a.deadline_at <= %(now)s as is_late from ledger_attempt a
-where a.id = %(id)s and a.outcome is null
+STILL = f"""select a.deadline_at <= %(now)s as is_late from ledger_attempt a
+where a.id = %(id)s and {reports.LIVES}
     and least(a.lease_expires_at, a.deadline_at) <= %(now)s for update"""
 
 EXTEND = """update ledger_attempt a

@@ -10,15 +10,20 @@ create table api_token (
 create table task (
     id          bigint generated always as identity primary key,
     key         text not null unique,
+    queue       text not null default 'default',
+    kind        text not null default 'noop',
     payload     jsonb not null default '{}',
+    priority    smallint not null default 0,
     state       smallint not null default 0,
     attempt     smallint not null default 0,
     worker      text,
     lease_until timestamptz,
+    run_at      timestamptz not null default now(),
     created_at  timestamptz not null default now(),
-    updated_at  timestamptz not null default now()
+    updated_at  timestamptz not null default now(),
+    error       text
 );
-create index task_queued on task (id) where state = 0;
+create index task_claim on task (queue, priority desc, id) where state = 0;
 create table history (
     id         bigint generated always as identity primary key,
     task_id    bigint not null,
@@ -57,33 +62,46 @@ with a as (
 select id, attempt from u
 """
 
-# The least that enqueueing, claiming and finishing can cost: a row, a line of history, one commit.
+# The least that a queue with a history can do: a row, a line of history, one commit. What is
+# enqueued comes from the caller, and a key that is there already adds nothing.
 ENQUEUE = """
 with t as (
-    insert into task (key, payload) select gen_random_uuid(), '{"n": 1}'
-    from generate_series(1, %s) returning id
+    insert into task (key, payload) values (%s, %s) on conflict (key) do nothing returning id
 )
-insert into history (task_id, to_state, actor) select id, 0, 'w' from t
+insert into history (task_id, from_state, to_state, actor)
+select id, null, 0, 'bench' from t returning task_id
+"""
+ENQUEUE_MANY = """
+with t as (
+    insert into task (key, payload)
+    select k, p::jsonb from unnest(%s::text[], %s::text[]) as x(k, p)
+    on conflict (key) do nothing returning id
+)
+insert into history (task_id, from_state, to_state, actor)
+select id, null, 0, 'bench' from t returning task_id
 """
 CLAIM = """
-with t as (
-    update task set state = 1, attempt = attempt + 1, worker = 'w',
-        lease_until = now() + interval '5 minutes', updated_at = now()
-    where id = (select id from task where state = 0 order by id limit 1 for update skip locked)
-    returning id
+with u as (
+    update task set state = 1, worker = %(worker)s, attempt = attempt + 1,
+        lease_until = now() + interval '60 seconds', updated_at = now()
+    where id = (select id from task
+        where state = 0 and queue = %(queue)s and run_at <= now()
+        order by priority desc, id limit 1 for update skip locked)
+    returning id, payload, attempt
 ), h as (
-    insert into history (task_id, from_state, to_state, actor) select id, 0, 1, 'w' from t
+    insert into history (task_id, from_state, to_state, actor)
+    select id, 0, 1, %(worker)s from u
 )
-select id from t
+select id, payload, attempt from u
 """
 DONE = """
-with t as (
+with u as (
     update task set state = 2, lease_until = null, updated_at = now()
-    where id = %s and state = 1 returning id
-), h as (
-    insert into history (task_id, from_state, to_state, actor) select id, 1, 2, 'w' from t
+    where id = %(id)s and state = 1 and worker = %(worker)s
+    returning id
 )
-select id from t
+insert into history (task_id, from_state, to_state, actor)
+select id, 1, 2, %(worker)s from u returning task_id
 """
 
 # The rows that Heed writes when it hands out a task, on Heed's tables: what its claim is set beside.
