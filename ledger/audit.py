@@ -106,6 +106,11 @@ CHECKS: dict[str, tuple[str, str]] = {
             and not exists (select from ledger_attempt a
                 where a.id = t.current_attempt and a.outcome is null)""",
     ),
+    "agent": (
+        "is of an agent that its project does not have",
+        """select t.id from ledger_task t where not exists (select from ledger_agent a
+            where a.id = t.agent_id and a.project_id = t.project_id)""",
+    ),
     "place": (
         "{ref} of run {run} stands in plan {plan}, which is at run {now}",
         """select t.id, t.ref, t.run, p.ref as plan, p.run as now

@@ -4,6 +4,7 @@ Redact before you cut: half a secret matches no pattern. What holds no secret is
 redacting; what programs have printed is cleaned as well.
 """
 
+import json
 import re
 from collections import Counter
 from functools import lru_cache, partial
@@ -200,6 +201,7 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
+AS_JSON = json.JSONEncoder(default=str).encode
 # Most texts are short and hold nothing that any pattern needs: one search finds that out.
 SHORT = 256
 NEEDED = re.compile("|".join(sorted(re.escape(need) for _, needs, _ in PATTERNS for need in needs)))
@@ -210,6 +212,8 @@ SECRET_NAME = re.compile(
     r"|authorization|credential|cookie|csrf|xsrf|sessionid|tokens?(?:_|$)"
     r"|(?:^|_)(?:pass|pwd|auth)$"
 )
+# … all of which hold one of these, or of what the patterns need.
+NEEDED_OR_NAMED = re.compile(rf"{NEEDED.pattern}|csrf|xsrf|pass|auth")
 # … but for those that only tell about one.
 ABOUT = re.compile(r"_(?:type|count|url|uri|name|path|file|limit|usage|budget|expires|at|length)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -243,7 +247,25 @@ def redact(value: T) -> tuple[T, Counter[str]]:
     stripped, and every other one as it was.
     """
     found: Counter[str] = Counter()
+    if _is_plain(value):
+        return value, found
     return cast("T", _deep(value, found, 0)), found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether one look at the JSON of it tells that nothing is to be hidden, and nothing stripped.
+
+    So it is with most payloads and results, which are short.
+    """
+    if not isinstance(value, (dict, list, tuple)):
+        return False
+    text = AS_JSON(value)
+    return (
+        len(text) < SHORT
+        and "\\" not in text  # all that is unseen is written with one
+        and text.count("{") + text.count("[") < DEEPEST
+        and not NEEDED_OR_NAMED.search(text.lower())
+    )
 
 
 def _deep(value: Any, found: Counter[str], depth: int, hide: bool = False) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -177,6 +178,7 @@ ASKED = {
 }
 # what each task of a call has of its own, however alike they are
 OWN = ("title", "payload", "redactions")
+ALIKE = itemgetter(*(name for name in ASKED if name not in OWN))
 # what it waits for: earlier tasks, and others of the same call by their place
 WAITING = {"place": "int", "needs": "uuid[]", "after": "int[]", "missing": "int"}
 NEEDED = f"""), needed as materialized (
@@ -326,11 +328,14 @@ def made(
     """Run the statement that fits; PostgreSQL is sent once what all these tasks have in common."""
     if len(tasks) == 1 and not waiting:
         return sql.run(ENQUEUE, shared=as_json(tasks[0]), **params)
-    shared = {
-        name: value
-        for name, value in tasks[0].items()
-        if name not in OWN and all(task[name] is value or task[name] == value for task in tasks)
-    }
+    shared = {name: value for name, value in tasks[0].items() if name not in OWN}
+    first = ALIKE(tasks[0])
+    if any(ALIKE(task) != first for task in tasks):
+        shared = {
+            name: value
+            for name, value in shared.items()
+            if all(task[name] == value for task in tasks)
+        }
     rest = [name for name in ASKED if name not in shared]
     own = [{name: task[name] for name in rest} for task in tasks]
     if not waiting:

@@ -108,8 +108,8 @@ class Told:
 # ---- the fast path: it is done, in one statement
 
 DONE_DECISION = {"decision": "done", "reason": "verified"}
-# Of one attempt, found by its id. 'outcome is null' says the same, but where few are live PostgreSQL
-# would rather read the whole index of those, and all that it has not forgotten yet.
+# Of one attempt, found by its id. 'outcome is null' says the same, but where few are live
+# PostgreSQL would rather read the whole index of those, and all that it has not forgotten yet.
 LIVES = "a.ended_at is null"
 
 

@@ -26,20 +26,31 @@ def prepared(table: str, *, fill: str = "") -> Iterator[Cursor]:
         cursor.execute("deallocate all")
 
 
-def generic_plans(cursor: Cursor, statement: str, params: dict[str, Any]) -> int:
-    """How often one plan for all values was used, when it ran some times."""
-    for _ in range(7):  # PostgreSQL makes five plans before it compares
+def planned_anew(cursor: Cursor, statement: str, params: dict[str, Any]) -> int:
+    """For how many of two runs it was planned with its values."""
+    for _ in range(2):
         sql.run(statement, **params, now=NOW)
-    kept = cursor.execute("select generic_plans from pg_prepared_statements where from_sql = false")
+    kept = cursor.execute("select custom_plans from pg_prepared_statements where from_sql = false")
     return max(row[0] for row in kept)
+
+
+def plan_of(cursor: Cursor, statement: str, params: dict[str, Any]) -> list[str]:
+    """The lines of the one plan that is kept for all values."""
+    cursor.execute("set local enable_seqscan = off")  # these tables are so small
+    sql.run(statement, **params, now=NOW)
+    text = sql.numbered(statement)[0].decode()
+    name, count = cursor.execute(
+        "select name, cardinality(parameter_types) from pg_prepared_statements"
+        " where statement = %s",
+        [text],
+    ).fetchall()[0]
+    values = ", ".join(["null"] * count)
+    return [row[0] for row in cursor.execute(f'explain execute "{name}" ({values})')]
 
 
 def read_whole(
     cursor: Cursor, statement: str, params: dict[str, Any], *, tables: tuple[str, ...]
 ) -> list[str]:
     """The lines of its plan that read one of these tables from end to end."""
-    cursor.execute("set local plan_cache_mode = force_generic_plan")
-    cursor.execute("set local enable_seqscan = off")  # these tables are so small
-    plan = cursor.execute(f"explain {statement}", {**params, "now": NOW})
-    lines = [row[0] for row in plan]
+    lines = plan_of(cursor, statement, params)
     return [line for line in lines for table in tables if f"Seq Scan on {table}" in line]

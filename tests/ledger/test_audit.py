@@ -1,7 +1,7 @@
 """`manage.py audit_ledger`: quiet where everything adds up, one line for what does not."""
 
 from io import StringIO
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
@@ -61,6 +61,14 @@ def test_what_does_not_add_up_is_named(agent: Agent) -> None:
             f"running {ids['runs']}: runs without a live attempt",
         ]
     )
+
+
+def test_a_task_of_an_agent_that_is_not_there_is_named(agent: Agent) -> None:
+    ids = story(agent)
+    Task.objects.filter(pk=ids["late"]).update(agent_id=uuid4())
+    assert f"agent {ids['late']}: is of an agent that its project does not have" in [
+        str(each) for each in audit.audit()
+    ]
 
 
 def test_what_was_freed_too_early_is_named(agent: Agent) -> None:
