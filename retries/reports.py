@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -92,8 +93,11 @@ class Report:
 
     @property
     def digest(self) -> bytes:
-        said = {name: getattr(self, name) for name in self.__slots__}
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
+        return hashlib.sha256(CANONICAL(SAID(self)).encode()).digest()
+
+
+SAID = attrgetter(*Report.__slots__)
+CANONICAL = json.JSONEncoder(sort_keys=True).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +164,37 @@ def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | No
     The same report again gets the same answer; another one raises AlreadyReported, and one of an
     attempt that is over in another way LeaseLost.
     """
-    return concluded(
-        attempt_id, tidied(said), digest=said.digest, caller=caller, now=now or timezone.now()
+    now, digest = now or timezone.now(), said.digest
+    if told := finished(attempt_id, said, digest=digest, caller=caller, now=now):
+        return told
+    return concluded(attempt_id, tidied(said), digest=digest, caller=caller, now=now)
+
+
+def finished(
+    attempt_id: UUID, said: Report, *, digest: bytes, caller: Caller, now: datetime
+) -> Told | None:
+    """Close an attempt whose success means nothing to anybody else; None where it may."""
+    if said.status != "success":
+        return None
+    rows = sql.run(
+        DONE[type(caller)],
+        attempt=attempt_id,
+        exit=said.exit_code,
+        result=Jsonb(redacted(said.result)),
+        mark=digest,
+        now=now,
+        **caller.params,
     )
+    moved = answered(rows, caller, now)
+    if not moved:
+        return None
+    return Told(whole(DONE_DECISION, moved[0]["id"], State.DONE, moved[0]["version"]))
 
 
 def concluded(
     attempt_id: UUID, said: Report, *, digest: bytes, caller: Caller, now: datetime
 ) -> Told:
     """Decide about a report that is tidied; `digest` is of the report as it was made."""
-    if said.status == "success":
-        rows = sql.run(
-            DONE[type(caller)],
-            attempt=attempt_id,
-            exit=said.exit_code,
-            result=Jsonb(said.result),
-            mark=digest,
-            now=now,
-            **caller.params,
-        )
-        if moved := answered(rows, caller, now):
-            return Told(whole(DONE_DECISION, moved[0]["id"], State.DONE, moved[0]["version"]))
     for _ in range(TRIES):
         row = live_row(attempt_id, caller=caller, now=now)
         if row["outcome"] is not None:
@@ -557,6 +571,8 @@ def exit(
     row = live_row(attempt_id, caller=caller, now=now)
     said = exited(code, printed(ends(output), of=len(output)), verify=verify_of(row))
     digest = hashlib.sha256(b"%d\n%b" % (code, output)).digest()
+    if told := finished(attempt_id, said, digest=digest, caller=caller, now=now):
+        return told
     return concluded(attempt_id, said, digest=digest, caller=caller, now=now)
 
 
