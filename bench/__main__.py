@@ -17,6 +17,7 @@ import psycopg
 from bench import (
     answered,
     buried,
+    churn,
     context,
     due,
     http,
@@ -37,6 +38,7 @@ SUITES: dict[str, Callable[[Ground, Scale, Say], list[Figure]]] = {
     "send": send.run,
     "pages": pages.run,
     "tasks": tasks.run,
+    "churn": churn.run,
     "stress": stress.run,
     "buried": buried.run,
     "answered": answered.run,

@@ -18,6 +18,8 @@ from bench.floor import sql as floor
 
 Work = Callable[[int], float | None]
 
+PER_S = 2_500  # tasks that come and go, where many do
+
 
 def heed(agent_name: str) -> dict[str, Work]:
     """Heed's own verbs, as a Python caller uses them."""
@@ -25,9 +27,11 @@ def heed(agent_name: str) -> dict[str, Work]:
 
     from django.utils import timezone
 
-    from ledger import tasks
-    from ledger.journal import SYSTEM
+    from ledger import journal, moves, sql, tasks
+    from ledger.journal import SYSTEM, Kind
     from ledger.models import Agent
+    from ledger.states import Outcome
+    from ledger.states import TaskState as State
     from ledger.tasks import Spec
     from ledger.tokens import Known
     from retries import breaker, claims, reports
@@ -54,6 +58,26 @@ def heed(agent_name: str) -> dict[str, Work]:
         for _ in range(count):
             assert claims.claim(caller).rows
 
+    finish = f"""with {Known.cte}, moved as ({
+        moves.task_to(
+            State.DONE, where="t.id = any(%(ids)s)", sets="result = '1'", columns=moves.TOLD_COLUMNS
+        )
+    }), closed as (
+        update ledger_attempt set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s
+        where id in (select former_attempt from moved)
+    ), told as ({journal.insert("moved", kind=f"'{Kind.TASK_COMPLETED}'", subject="task")})
+    select id from moved"""
+
+    def churn(count: int) -> None:
+        """As many come as go, so the queue stays as deep; at a steady rate where it can be kept."""
+        start = time.perf_counter()
+        for number in range(count // 500):
+            enqueue_500(500)
+            for _ in range(10):
+                ids = [row["id"] for row in claims.claim(caller, limit=50).rows]
+                sql.run(finish, ids=ids, now=timezone.now(), **caller.params)
+            time.sleep(max(0, start + 500 * (number + 1) / PER_S - time.perf_counter()))
+
     conn = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True, prepare_threshold=0)
 
     def move(count: int) -> float:
@@ -70,6 +94,7 @@ def heed(agent_name: str) -> dict[str, Work]:
         "enqueue 500": enqueue_500,
         "do": do,
         "claim": claim,
+        "churn": churn,
         "move": move,
         "same rows": same_rows,
         "gate": gate,

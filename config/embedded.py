@@ -30,7 +30,8 @@ PG_SETTINGS = {
     "unix_socket_directories": "",
     "max_connections": "100",
     "shared_buffers": "128MB",
-    "autovacuum_naptime": "10s",
+    # A claim walks over what was claimed since the last vacuum.
+    "autovacuum_naptime": "3s",
     "idle_in_transaction_session_timeout": "60s",
     "timezone": "UTC",
     "log_timezone": "UTC",

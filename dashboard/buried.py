@@ -9,13 +9,21 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from dashboard.keyset import Page, page
 from dashboard.selectors import CountOf, any_of, hash_of, named, of_project
 from dashboard.task_filters import ANY, ERRORS, LETTER_STATES, TaskQuery
-from dashboard.work import HEAVY, OUTCOMES_SHOWN
+from dashboard.work import OUTCOMES_SHOWN
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.remembered import figure
 from ledger.states import TaskState
 
 HANDLED_SHOWN = 4
-HEAVY_OF_TASKS = tuple(f"{task}__{name}" for task in ("task", "replayed_as") for name in HEAVY)
+# what a line shows, beside what is looked up for it
+SHOWN = (
+    *("type", "error", "failed_at", "closed_at", "closed_as", "agent__name", "project__name"),
+    *("task__title", "task__type", "task__ref", "task__attempts", "task__attempt_limit"),
+)
+SHOWN_HANDLED = (
+    *("closed_at", "closed_as", "closed_by_name", "note", "replayed_as__state"),
+    *("task__title", "task__type"),
+)
 
 
 def open_ones(project: Project | None) -> QuerySet[DeadLetter]:
@@ -64,7 +72,7 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
     last = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
     attempts = Attempt.objects.filter(task=OuterRef("task")).order_by("-number")
     waiting = Need.objects.filter(need=OuterRef("task"), task__state=TaskState.BLOCKED)
-    return rows.select_related("task", "agent", "project", "replayed_as").annotate(
+    return rows.select_related("task", "agent", "project").annotate(
         failure_type=Subquery(last.values("type")[:1]),
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
         waiting=CountOf(waiting.order_by().values("task_id")),
@@ -72,8 +80,8 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
 
 
 def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """A page of them with what its lines show, without their heavy columns."""
-    found = page(with_extras(rows).defer("payload", *HEAVY_OF_TASKS), before=before, after=after)
+    """A page of them with what its lines show."""
+    found = page(with_extras(rows).only(*SHOWN), before=before, after=after)
     for row in found.rows:
         row.task.outcomes = row.last_outcomes[::-1]
     return found
@@ -82,7 +90,7 @@ def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | Non
 def handled(project: Project | None) -> list[Any]:
     """The last ones that somebody decided about."""
     rows = of_project(DeadLetter.objects.exclude(closed_at=None), project)
-    found = rows.select_related("task", "replayed_as").defer("payload", "error", *HEAVY_OF_TASKS)
+    found = rows.select_related("task", "replayed_as").only(*SHOWN_HANDLED)
     return list(found.order_by("-closed_at", "-id")[:HANDLED_SHOWN])
 
 
@@ -101,7 +109,7 @@ def counts(query: TaskQuery, project: Project | None) -> dict[str, int]:
 def one(letter_id: UUID) -> Any:
     """One with all its columns, or None."""
     rows = with_extras(DeadLetter.objects.filter(pk=letter_id))
-    found = rows.select_related("task__plan").defer("task__plan__source").first()
+    found = rows.select_related("task__plan", "replayed_as").defer("task__plan__source").first()
     if found:
         found.task.outcomes = found.last_outcomes[::-1]
     return found

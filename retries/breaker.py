@@ -149,6 +149,9 @@ def half_open_some(*, before: datetime, actor: Actor, now: datetime) -> list[UUI
 
 # ---- what came of it
 
+COUNT = """update ledger_breaker set failures = %(failures)s, successes = %(successes)s,
+    probe_attempt = null, updated_at = %(now)s where agent_id = %(agent)s"""
+
 
 def heard(
     agent_id: UUID,
@@ -176,7 +179,7 @@ def heard(
         breaker.state, failures=failures, successes=successes, config=config or configured()
     )
     if to == breaker.state:
-        change(breaker, failures=failures, successes=successes, probe_attempt=None, now=now)
+        sql.run(COUNT, agent=agent_id, failures=failures, successes=successes, now=now)
     elif to == State.CLOSED:
         become(breaker, to, actor=actor, now=now, request_id=request_id)
     else:
@@ -189,6 +192,8 @@ def blamed(agent_id: UUID, failure_type: str | None, *, now: datetime) -> Breake
     """The agent's breaker, made if there is none, unless this type of failure does not count."""
     if failure_type not in settings.HEED["BREAKER_COUNTS"]:
         return None
+    if found := locked(agent_id):
+        return found
     make([agent_id], now=now)
     return locked(agent_id)
 

@@ -17,7 +17,7 @@ from ledger import journal, moves, needs, sql
 from ledger.api.answers import plain
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
-from ledger.models import Attempt, DeadLetter, Failure
+from ledger.models import DeadLetter, Failure
 from ledger.moves import TOLD_COLUMNS, task_to
 from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.refusals import Invalid, NotFound, Refusal
@@ -267,18 +267,17 @@ def settle(
     if decided.to == State.RETRY:
         answer["not_before"] = plain(now + timedelta(seconds=delay))
         answer["delay_s"] = delay
-    with transaction.atomic():
-        moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
-        if moved is None:
-            return None
-        after = follow(row, moved, decided, case, said, caller=caller, now=now)
-        close(
-            row["attempt_id"],
-            outcome_of(decided, case),
-            digest=digest,
-            decision=answer | after,
-            now=now,
-        )
+    moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
+    if moved is None:
+        return None
+    after = follow(row, moved, decided, case, said, caller=caller, now=now)
+    close(
+        row["attempt_id"],
+        outcome_of(decided, case),
+        digest=digest,
+        decision=answer | after,
+        now=now,
+    )
     decision = whole(answer | after, row["id"], moved["state"], moved["version"])
     return Told(decision, worker_id=row["worker_id"])
 
@@ -491,6 +490,10 @@ def bury(task: Row, reason: str, *, error: str, now: datetime) -> DeadLetter:
     )
 
 
+CLOSE = """update ledger_attempt set outcome = %(outcome)s, ended_at = %(now)s,
+    report_digest = %(digest)s, decision = %(decision)s where id = %(id)s"""
+
+
 def close(
     attempt_id: UUID,
     outcome: Outcome,
@@ -499,8 +502,13 @@ def close(
     decision: dict[str, Any] | None,
     now: datetime,
 ) -> None:
-    Attempt.objects.filter(pk=attempt_id).update(
-        outcome=outcome, ended_at=now, report_digest=digest, decision=decision
+    sql.run(
+        CLOSE,
+        id=attempt_id,
+        outcome=outcome,
+        digest=digest,
+        decision=Jsonb(decision) if decision is not None else None,
+        now=now,
     )
 
 

@@ -16,20 +16,22 @@ create trigger ledger_event_append_only before update or delete on ledger_event
 """
 
 # Rows are moved often and indexes are partial on the state: vacuum early, and leave room in the
-# pages for what a move writes. A table that was never analyzed is taken to be large, and is: one
-# looked at when it had a few rows would be read whole by plans that are kept while it grows.
+# pages for what a move writes. A vacuum leaves the indexes alone where few pages of a large table
+# hold dead rows; but the head of a queue is all dead rows, and every claim walks over them. A table
+# that was never analyzed is taken to be large, and is: one looked at when it had a few rows would
+# be read whole by plans that are kept while it grows.
 STORAGE = """
-alter table ledger_instruction set (fillfactor = 85,
+alter table ledger_instruction set (fillfactor = 85, vacuum_index_cleanup = on,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.05,
     autovacuum_analyze_threshold = 2000);
 alter table ledger_event set (autovacuum_vacuum_insert_scale_factor = 0.05,
     autovacuum_vacuum_insert_threshold = 2000, autovacuum_analyze_threshold = 2000);
-alter table ledger_task set (fillfactor = 85,
+alter table ledger_task set (fillfactor = 85, vacuum_index_cleanup = on,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.05,
     autovacuum_analyze_threshold = 2000);
-alter table ledger_attempt set (fillfactor = 70,
+alter table ledger_attempt set (fillfactor = 70, vacuum_index_cleanup = on,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 2000);
 alter table ledger_breaker set (fillfactor = 50);

@@ -7,7 +7,9 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard import selectors
 from dashboard.causes import cause, grouped
@@ -63,6 +65,22 @@ def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: d
     assert "died of" not in words(by_time)
     other = re.search(r"cause=([0-9a-f]{8})\"[^>]*><code><bdi>OSError", html(page))
     assert other and "One task died of this" in words(browser.get(URL, {"cause": other[1]}))
+
+
+def test_a_line_is_drawn_from_what_was_read_at_once(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    statements = []
+    for number in range(2):
+        buried("Stem", agent=agent, now=now, error=NO_MODULE)
+        for verb in ("replay", "dismiss"):
+            gone = buried(f"{verb} {number}", agent=agent, now=now)
+            said(browser, f"{address(gone)}{verb}/", {"confirmed": "yes"})
+        for asked in ("", "?group=time", "?q=state:replayed", "?q=state:dismissed"):
+            with CaptureQueriesContext(connection) as seen:
+                assert rows(browser.get(URL + asked))
+            statements.append(len(seen))
+    assert statements[:4] == statements[4:]
 
 
 def test_filters(browser: Client, agent: Agent, now: datetime) -> None:
