@@ -269,14 +269,16 @@ def carry(old: Sequence[Task], new: Mapping[UUID, Row], *, since: datetime | Non
     """
     begun = [task for task in old if since and task.started_at and task.started_at >= since]
     for task in begun:
-        Task.objects.filter(pk=new[task.pk]["id"]).update(
-            carries=task,
-            retry_count=task.retry_count,
-            attempts=task.attempts,
-            attempt_limit=max(task.attempt_limit, task.attempts + 1),
-            error=task.error,
-            started_at=task.started_at,
-        )
+        row = new[task.pk]
+        goes_on = {
+            "retry_count": task.retry_count,
+            "attempts": task.attempts,
+            "attempt_limit": max(task.attempt_limit, task.attempts + 1),
+            "error": task.error,
+            "started_at": task.started_at,
+        }
+        Task.objects.filter(pk=row["id"]).update(carries=task, **goes_on)
+        row.update(goes_on)  # its question, if it asks one, is told how it stands
     return len(begun)
 
 
