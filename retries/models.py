@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from ledger.models import Agent, Attempt, Failure, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import Answer, EscalationState, OnExpiry, PatternState, Reason
+from retries.states import TROUBLING, Answer, EscalationState, OnExpiry, PatternState, Reason
 
 State = EscalationState
 
@@ -173,10 +173,6 @@ class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
         """Those of the caller's project."""
         return self.filter(project_id=principal.project_id)
 
-    def troubling(self) -> Self:
-        """Those that nobody has dealt with, or that came back."""
-        return self.filter(state__in=(PatternState.OPEN, PatternState.REGRESSED))
-
 
 class FailurePattern(models.Model):
     """The failures of a project that say the same but for what differs from case to case.
@@ -220,6 +216,10 @@ class FailurePattern(models.Model):
 
     def __str__(self) -> str:
         return self.template[:80]
+
+    @property
+    def is_troubling(self) -> bool:
+        return self.state in TROUBLING
 
 
 class Grouped(models.Model):
