@@ -28,6 +28,8 @@ def elsewhere() -> Iterator[Callable[..., Future[Any]]]:
 
 def waiting_for_a_lock() -> int:
     with connection.cursor() as cursor:
+        # within a transaction the view would say for ever what it said first
+        cursor.execute("select pg_stat_clear_snapshot()")
         cursor.execute(
             "select count(*) from pg_stat_activity where wait_event_type = 'Lock' "
             "and datname = current_database()"
