@@ -8,4 +8,4 @@ request = function()
   return wrk.format("POST", path, headers, body)
 end
 
-done = dofile(os.getenv("BENCH_SUMMARY"))
+done = dofile(os.getenv("BENCH_LUA") .. "/summary.lua")

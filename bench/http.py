@@ -66,7 +66,7 @@ class Side:
 
 
 def wrk(url: str, script: str, lines: Path, seconds: int) -> dict[str, float]:
-    env = os.environ | {"BENCH_LINES": str(lines), "BENCH_SUMMARY": str(HERE / "summary.lua")}
+    env = os.environ | {"BENCH_LINES": str(lines), "BENCH_LUA": str(HERE)}
     argv = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(HERE / script), url]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=seconds + 60)
     if done.returncode:

@@ -16,7 +16,7 @@ from ledger.remembered import figure
 from ledger.states import TaskState
 from retries import patterns
 from retries.models import FailurePattern, Grouped
-from retries.states import PatternState
+from retries.states import TROUBLING, PatternState
 
 PAGE = 40
 CONSIDERED = 500  # the ones seen last: nobody looks further
@@ -27,7 +27,7 @@ LOOKED_AT = 40  # failures, for examples that differ
 FAILURES_SHOWN = 15
 
 STATES: dict[str, tuple[PatternState, ...]] = {
-    "open": (PatternState.OPEN, PatternState.REGRESSED),
+    "open": TROUBLING,
     "ignored": (PatternState.IGNORED,),
     "resolved": (PatternState.RESOLVED,),
     "all": tuple(PatternState),
@@ -141,15 +141,11 @@ def told(ids: list[UUID], *, now: datetime) -> list[Recurring]:
     made = []
     for row in filter(None, map(rows.get, ids)):
         seen, per_hour = known.get(row.pk, Total(0, row.last_seen)), hours[row.pk]
-        bad = per_hour if is_troubling(row) else [0] * HOURS
+        bad = per_hour if row.is_troubling else [0] * HOURS
         drawn = bars(per_hour, bad, tall=BARS_TALL)
         of = names.get(row.pk, [])
         made.append(Recurring(row, seen.total, seen.last_at, of, sum(per_hour), drawn))
     return made
-
-
-def is_troubling(row: FailurePattern) -> bool:
-    return row.state in STATES["open"]
 
 
 def trends(ids: list[UUID], *, step: timedelta, steps: int, now: datetime) -> dict[UUID, list[int]]:
@@ -182,7 +178,7 @@ class Days:
 
 def days(row: FailurePattern, *, now: datetime) -> Days:
     per_day = trends([row.pk], step=timedelta(days=1), steps=DAYS, now=now)[row.pk]
-    bad = per_day if is_troubling(row) else [0] * DAYS
+    bad = per_day if row.is_troubling else [0] * DAYS
     return Days(sum(per_day), bars(per_day, bad, tall=3 * BARS_TALL))
 
 

@@ -1,7 +1,7 @@
 """Plans imported: made, or brought up to date with their file; all of it or nothing."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -70,16 +70,26 @@ class Imported:
 # ---- imported
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """What an import may do; `warnings` are those that reading the file has given."""
+
+    mode: str = CREATE
+    dry_run: bool = False
+    register: bool = False
+    allow_missing_needs: bool = False
+    warnings: Sequence[str] = ()
+
+
+CREATED = How()
+
+
 @transaction.atomic
 def import_plan(
     project: Project,
     planfile: PlanFile,
     *,
-    mode: str = CREATE,
-    dry_run: bool = False,
-    register: bool = False,
-    allow_missing_needs: bool = False,
-    warnings: Iterable[str] = (),
+    how: How = CREATED,
     actor: Actor = SYSTEM,
     now: datetime | None = None,
     request_id: str = "",
@@ -90,26 +100,25 @@ def import_plan(
     the modes: `merge` adds what is new and updates what nobody has begun, `replace` also aborts
     what the file no longer has and what neither runs nor is over. Raises UnknownAgent unless
     `register`, UnknownNeed unless `allow_missing_needs`, DependencyCycle, and InvalidTransition
-    for an aborted plan.
+    for an aborted plan. A `dry_run` is undone, to where the transaction around it stood.
     """
-    if mode not in MODES:
+    if how.mode not in MODES:
         raise Invalid("/mode", f"mode is one of: {', '.join(MODES)}.")
-    with transaction.atomic():
-        # one import at a time, so that two can't need each other in a circle
-        Project.objects.select_for_update(no_key=True).get(pk=project.pk)
-        work = Import(
-            project=project,
-            file=planfile,
-            register=register,
-            allow_missing=allow_missing_needs,
-            actor=actor,
-            now=now or timezone.now(),
-            request_id=request_id,
-        )
-        done = work.run(mode)
-        if dry_run:
-            transaction.set_rollback(True)
-    return replace(done, warnings=[*warnings, *done.warnings])
+    # one import at a time, so that two can't need each other in a circle
+    Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+    work = Import(
+        project=project,
+        file=planfile,
+        how=how,
+        actor=actor,
+        now=now or timezone.now(),
+        request_id=request_id,
+        warnings=[*how.warnings],
+    )
+    done = work.run()
+    if how.dry_run:
+        transaction.set_rollback(True)
+    return done
 
 
 @dataclass(kw_only=True)
@@ -118,8 +127,7 @@ class Import:
 
     project: Project
     file: PlanFile
-    register: bool
-    allow_missing: bool
+    how: How
     actor: Actor
     now: datetime
     request_id: str
@@ -128,13 +136,19 @@ class Import:
     # tasks that others have come to wait for, or wait for no more
     rewired: set[UUID] = field(default_factory=set)
 
-    def run(self, mode: str) -> Imported:
+    def run(self) -> Imported:
         plans = Plan.objects.select_for_update(no_key=True)
         found = plans.filter(project=self.project, ref=self.file.ref)
         plan = found.first()
         refs = [task.ref for task in self.file.tasks]
         if plan and plan.content_hash == self.file.content_hash:
-            return Imported(plan=plan, tasks=rows_of(plan), diff=Diff(same=refs), unchanged=True)
+            return Imported(
+                plan=plan,
+                tasks=rows_of(plan),
+                diff=Diff(same=refs),
+                warnings=self.warnings,
+                unchanged=True,
+            )
         if plan is None:
             self.agents = self.agents_known()
             plan, diff = self.plan_made(), Diff(added=refs)
@@ -143,16 +157,16 @@ class Import:
             of_plan = Task.objects.filter(plan=plan).order_by("pk")
             list(of_plan.select_for_update(no_key=True).values_list("pk"))  # none begins meanwhile
             rows = {row["ref"]: row for row in rows_of(plan)}
-            diff = self.diff(plan, rows, mode)
-            self.check_mode(plan, diff, mode)
+            diff = self.diff(plan, rows)
+            self.check_mode(plan, diff)
             self.agents = self.agents_known()
             self.write(plan, rows, diff)
             self.plan_updated(plan, diff)
         self.check_circles(plan)
         return Imported(plan=plan, tasks=rows_of(plan), diff=diff, warnings=self.warnings)
 
-    def check_mode(self, plan: Plan, diff: Diff, mode: str) -> None:
-        if mode == CREATE:
+    def check_mode(self, plan: Plan, diff: Diff) -> None:
+        if self.how.mode == CREATE:
             raise PlanChanged(
                 f"Plan {plan.ref} is there with another content: {diff}.", diff=asdict(diff)
             )
@@ -163,7 +177,7 @@ class Import:
                 allowed=[],
             )
 
-    def diff(self, plan: Plan, rows: Mapping[str, Row], mode: str) -> Diff:
+    def diff(self, plan: Plan, rows: Mapping[str, Row]) -> Diff:
         before = {task["ref"]: task for task in plan.source["tasks"]}
         begins = set(before_begin(plan.source)) ^ {task.ref for task in self.file.firsts}
         needs_moved = list(plan.source["needs"]) != list(self.file.needs)
@@ -187,7 +201,7 @@ class Import:
         kept = {task.ref for task in self.file.tasks}
         for ref, row in rows.items():
             if ref not in kept:
-                gone = mode == REPLACE and may_go(row)
+                gone = self.how.mode == REPLACE and may_go(row)
                 (diff.aborted if gone else diff.left).append(ref)
         return diff
 
@@ -203,7 +217,7 @@ class Import:
             agents.check_name(name, pointer=pointers[0])
             if name in known:
                 continue
-            if not self.register:
+            if not self.how.register:
                 raise unknown_agent(name, pointers, project=self.project)
             known[name] = agents.register(
                 name,
@@ -348,7 +362,7 @@ class Import:
             for n, need in enumerate(needs)
             if need not in known and not need.startswith(f"{self.file.ref}:")
         }
-        if missing and not self.allow_missing:
+        if missing and not self.how.allow_missing_needs:
             first = next(iter(missing.values()))
             raise pointed(
                 UnknownNeed,

@@ -139,11 +139,15 @@ def open_for_task(
     reason: str,
     *,
     question: Question | None = None,
+    asked_in: UUID | None = None,
     actor: Actor,
     now: datetime,
     request_id: str,
 ) -> Escalation:
-    """Ask a person about a task that was just escalated or reported blocked."""
+    """Ask a person about a task that was just escalated or reported blocked.
+
+    `asked_in` is the attempt whose agent asks it.
+    """
     opened = Escalation.objects.create(
         project_id=task["project_id"],
         agent_id=task["agent_id"],
@@ -152,6 +156,7 @@ def open_for_task(
         reason=reason,
         raised_by_type=actor.type,
         raised_by_name=actor.name,
+        asked_in_id=asked_in,
         attempts=task["attempts"],
         attempt_limit=task["attempt_limit"],
         retry_count=task["retry_count"],

@@ -6,10 +6,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.models import Agent, Failure, Instruction, Project, Task
+from ledger.models import Agent, Attempt, Failure, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import Answer, EscalationState, OnExpiry, PatternState, Reason
+from retries.states import TROUBLING, Answer, EscalationState, OnExpiry, PatternState, Reason
 
 State = EscalationState
 
@@ -41,6 +41,14 @@ class Escalation(models.Model):
     severity = models.CharField(max_length=12, db_default="normal")
     raised_by_type = models.CharField(max_length=12)
     raised_by_name = models.CharField(max_length=64)
+    asked_in = models.ForeignKey(
+        Attempt,
+        models.PROTECT,
+        null=True,
+        db_index=False,
+        related_name="+",
+        help_text="the attempt whose agent asks it; null where Heed or a plan does",
+    )
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False
     )
@@ -97,6 +105,10 @@ class Escalation(models.Model):
                 name="escalation_of_one_subject",
             ),
             models.CheckConstraint(
+                condition=Q(asked_in__isnull=True) | Q(reason=Reason.AGENT_QUESTION),
+                name="escalation_of_agent_is_question",
+            ),
+            models.CheckConstraint(
                 condition=Q(expires_at__isnull=True, on_expiry__isnull=True)
                 | Q(
                     expires_at__isnull=False,
@@ -146,19 +158,20 @@ class Escalation(models.Model):
         return self.state == State.OPEN
 
     @property
+    def is_of_agent(self) -> bool:
+        """Whether its agent asks it, in an attempt that ended with it."""
+        return self.asked_in_id is not None
+
+    @property
     def is_of_checkpoint(self) -> bool:
-        """Whether a plan asks it, before any attempt; an agent asks in one."""
-        return self.reason == Reason.AGENT_QUESTION and not self.attempts
+        """Whether its plan asks it; it may carry on attempts of an earlier run."""
+        return self.reason == Reason.AGENT_QUESTION and not self.is_of_agent
 
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
     def visible_to(self, principal: Principal) -> Self:
         """Those of the caller's project."""
         return self.filter(project_id=principal.project_id)
-
-    def troubling(self) -> Self:
-        """Those that nobody has dealt with, or that came back."""
-        return self.filter(state__in=(PatternState.OPEN, PatternState.REGRESSED))
 
 
 class FailurePattern(models.Model):
@@ -203,6 +216,10 @@ class FailurePattern(models.Model):
 
     def __str__(self) -> str:
         return self.template[:80]
+
+    @property
+    def is_troubling(self) -> bool:
+        return self.state in TROUBLING
 
 
 class Grouped(models.Model):

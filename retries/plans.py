@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.utils import timezone
 
 from ledger import journal, needs, plan_imports, sql
 from ledger.journal import SYSTEM, Actor, Kind, clock
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Project, Task
-from ledger.plan_imports import CREATE, Imported
+from ledger.plan_imports import CREATED, How, Imported
 from ledger.planfile import PlanFile
 from ledger.plans import locked, put, tell, why
 from ledger.refusals import InvalidTransition, NotFound
@@ -33,34 +32,20 @@ def import_plan(
     project: Project,
     planfile: PlanFile,
     *,
-    mode: str = CREATE,
-    dry_run: bool = False,
-    register: bool = False,
-    allow_missing_needs: bool = False,
-    warnings: Iterable[str] = (),
+    how: How = CREATED,
     actor: Actor = SYSTEM,
     now: datetime | None = None,
     request_id: str = "",
 ) -> Imported:
     """Import a plan as `ledger.plan_imports.import_plan` does, and ask what its checkpoints ask."""
     now = now or timezone.now()
-    with transaction.atomic():
-        done = plan_imports.import_plan(
-            project,
-            planfile,
-            mode=mode,
-            dry_run=dry_run,
-            register=register,
-            allow_missing_needs=allow_missing_needs,
-            warnings=warnings,
-            actor=actor,
-            now=now,
-            request_id=request_id,
-        )
-        if not dry_run and not done.unchanged:
-            new = {*done.diff.added, *done.diff.changed}
-            begun = [row for row in done.tasks if row["ref"] in new and waits_for_answer(row)]
-            checkpoints.ask(begun, actor=actor, now=now, request_id=request_id)
+    done = plan_imports.import_plan(
+        project, planfile, how=how, actor=actor, now=now, request_id=request_id
+    )
+    if not how.dry_run and not done.unchanged:
+        new = {*done.diff.added, *done.diff.changed}
+        begun = [row for row in done.tasks if row["ref"] in new and waits_for_answer(row)]
+        checkpoints.ask(begun, actor=actor, now=now, request_id=request_id)
     return done
 
 
@@ -269,14 +254,16 @@ def carry(old: Sequence[Task], new: Mapping[UUID, Row], *, since: datetime | Non
     """
     begun = [task for task in old if since and task.started_at and task.started_at >= since]
     for task in begun:
-        Task.objects.filter(pk=new[task.pk]["id"]).update(
-            carries=task,
-            retry_count=task.retry_count,
-            attempts=task.attempts,
-            attempt_limit=max(task.attempt_limit, task.attempts + 1),
-            error=task.error,
-            started_at=task.started_at,
-        )
+        row = new[task.pk]
+        goes_on = {
+            "retry_count": task.retry_count,
+            "attempts": task.attempts,
+            "attempt_limit": max(task.attempt_limit, task.attempts + 1),
+            "error": task.error,
+            "started_at": task.started_at,
+        }
+        Task.objects.filter(pk=row["id"]).update(carries=task, **goes_on)
+        row.update(goes_on)  # its question, if it asks one, is told how it stands
     return len(begun)
 
 

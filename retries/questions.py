@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
 from ledger.journal import Actor, Kind
-from ledger.models import Attempt
 from ledger.moves import task_to
 from ledger.redaction import clean, redacted
 from ledger.refusals import Invalid, InvalidTransition
@@ -81,6 +80,7 @@ def put(row: Row, question: Question, *, caller: Known, now: datetime) -> Escala
         moved[0],
         Reason.AGENT_QUESTION,
         question=question,
+        asked_in=row["attempt_id"],
         actor=caller.actor,
         now=now,
         request_id=request_id,
@@ -137,7 +137,7 @@ def withdraw(
     """
     now = now or timezone.now()
     escalation = escalations.locked(escalation_id, among)
-    if not by_person and not was_asked_by_agent(escalation):
+    if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent has not asked this: a person answers it.")
     if escalation.reason != Reason.AGENT_QUESTION:
         raise InvalidTransition(
@@ -152,14 +152,3 @@ def withdraw(
     )
     escalation.refresh_from_db()
     return escalation
-
-
-def was_asked_by_agent(escalation: Escalation) -> bool:
-    """Whether an attempt of its agent ended with it; a plan's checkpoint asks without one."""
-    asked = Attempt.objects.filter(
-        task=escalation.task_id,
-        agent=escalation.agent_id,
-        number=escalation.attempts or 0,
-        outcome=Outcome.ESCALATED,
-    )
-    return escalation.reason == Reason.AGENT_QUESTION and asked.exists()

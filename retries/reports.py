@@ -14,10 +14,10 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, needs, sql
-from ledger.api.answers import plain
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import DeadLetter, Failure
+from ledger.moments import written
 from ledger.moves import TOLD_COLUMNS, task_to
 from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.refusals import Invalid, NotFound, Refusal
@@ -265,7 +265,7 @@ def settle(
     if case.has_failed:
         answer["verdict"] = {"status": "failure", "type": str(case.failure_type)}
     if decided.to == State.RETRY:
-        answer["not_before"] = plain(now + timedelta(seconds=delay))
+        answer["not_before"] = written(now + timedelta(seconds=delay))
         answer["delay_s"] = delay
     moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
     if moved is None:

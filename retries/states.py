@@ -56,6 +56,8 @@ class PatternState(TextChoices):
     REGRESSED = "regressed"
 
 
+# nobody has dealt with it, or it came back
+TROUBLING = (PatternState.OPEN, PatternState.REGRESSED)
 # what a person can do; what a failure does is in `retries.patterns`
 PATTERN_MOVES: dict[PatternState, set[PatternState]] = {
     PatternState.OPEN: {PatternState.IGNORED, PatternState.RESOLVED},

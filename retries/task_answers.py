@@ -22,12 +22,11 @@ State = TaskState
 ASKED = f"""t.id = %(id)s
     and (t.state = '{State.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
 
-# what goes on is granted attempts: a round, one that is guided, or the one that the question cost,
-# which is none where a checkpoint asked it
+# what goes on is granted attempts: a round, one that is guided, or the one that the question cost
 GRANTS = {
     Answer.RETRY: "retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
     Answer.FIX: "attempt_limit = t.attempts + 1",
-    Answer.ANSWER: "attempt_limit = t.attempt_limit + (t.attempts > 0)::int",
+    Answer.ANSWER: "attempt_limit = t.attempt_limit + %(cost)s::int",
 }
 UNDOABLE = (Answer.RETRY, Answer.FIX)
 ENDS = {
@@ -123,6 +122,7 @@ def move(
         text,
         id=escalation.task_id,
         due_at=due_at,
+        cost=int(escalation.is_of_agent),  # what a checkpoint asks costs none
         data=Jsonb({"answer": answer, "escalation": str(escalation.pk)}),
         now=now,
         **Known(actor, request_id=request_id).params,

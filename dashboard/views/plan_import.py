@@ -22,7 +22,7 @@ from ledger import plans as ledger_plans
 from ledger.agents import NAME_LENGTH
 from ledger.journal import person
 from ledger.models import Project
-from ledger.plan_imports import CREATE, MERGE, REPLACE, Imported
+from ledger.plan_imports import CREATE, MERGE, REPLACE, How, Imported
 from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES
 from ledger.refusals import Refusal
@@ -136,11 +136,13 @@ def imported(
     return plans.import_plan(
         values["project"],
         parsed.plan,
-        mode=values["mode"] or CREATE,
-        dry_run=dry_run,
-        register=values["register"],
-        allow_missing_needs=values["allow_missing_needs"],
-        warnings=parsed.warnings,
+        how=How(
+            mode=values["mode"] or CREATE,
+            dry_run=dry_run,
+            register=values["register"],
+            allow_missing_needs=values["allow_missing_needs"],
+            warnings=parsed.warnings,
+        ),
         actor=person(request.user),
         request_id=request.id,  # type: ignore[attr-defined]
     )

@@ -12,17 +12,18 @@ from django.utils import timezone
 from ledger import idempotency
 from ledger.api.auth import KnownRequest
 from ledger.idempotency import Answer
+from ledger.moments import written
 from ledger.paging import Page
 
 JSON = "application/json"
 
 
 def plain(value: Any) -> str:
-    """An id, or a moment of UTC to the millisecond, as JSON writes it."""
+    """An id, or a moment of UTC, as JSON writes it."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return written(value)
     raise TypeError(f"JSON has no form for {value!r}")
 
 

@@ -13,7 +13,7 @@ from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.api.tasks import version_asked
 from ledger.models import Plan, PlanState, Project
-from ledger.plan_imports import Imported
+from ledger.plan_imports import How, Imported
 from ledger.planfile.model import BYTES
 from ledger.refusals import Invalid, InvalidTransition, NotFound
 from ledger.schemas import plan_out, plan_task_out
@@ -86,11 +86,13 @@ def plans_import(request: KnownRequest, asked: Query[schemas.ImportQuery]) -> Ht
         done = decided.import_plan(
             Project.objects.get(pk=request.auth.project_id),
             read.plan,
-            mode=asked.mode,
-            dry_run=asked.dry_run,
-            register=asked.register_,
-            allow_missing_needs=asked.allow_missing_needs,
-            warnings=read.warnings,
+            how=How(
+                mode=asked.mode,
+                dry_run=asked.dry_run,
+                register=asked.register_,
+                allow_missing_needs=asked.allow_missing_needs,
+                warnings=read.warnings,
+            ),
             actor=actor(request.auth),
             request_id=request.id,
         )

@@ -9,8 +9,12 @@ import pytest
 from django.db import OperationalError, transaction
 
 from ledger import needs, sql
-from ledger.models import Agent
+from ledger.audit import audit
+from ledger.models import Agent, Plan
+from ledger.states import TaskState
 from retries import deadletters, escalations, plans, reports, tasks
+from tests.elsewhere import blocked
+from tests.ledger.test_plan_import import imported, states, task
 from tests.retries.test_tasks_flow import make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,6 +66,21 @@ def test_inside_another_transaction_nothing_is_run_again(
     errors = [each.exception(20) for each in found]
     assert sorted(type(each) for each in errors if each) == [OperationalError]
     assert len(calls) == 2
+
+
+def test_an_import_that_was_undone_is_run_again(
+    agent: Agent, elsewhere: Callable[..., Any]
+) -> None:
+    """It holds its plan and waits for a task, whose holder wants the plan."""
+    plan = imported({}, {}).plan
+    with transaction.atomic():
+        needs.hold([task("03-01:task-1").pk])
+        found = elsewhere(lambda: imported({}, {"needs": "task-1"}, mode="merge"))
+        with blocked(found):
+            Plan.objects.select_for_update(no_key=True).get(pk=plan.pk)
+    assert found.result(20).diff.changed == {"03-01:task-2": ["needs"]}
+    assert states() == {"task-1": TaskState.QUEUED, "task-2": TaskState.BLOCKED}
+    assert list(audit()) == []
 
 
 def test_the_verbs_that_may_cross_are_run_again() -> None:

@@ -7,6 +7,7 @@ from django.conf import settings
 
 from ledger import plan_imports, planfile
 from ledger.models import Agent, Task
+from ledger.plan_imports import How
 from ledger.planfile.canonical import PLAN_KEYS, TASK_KEYS
 from tests.factories import NOW
 from tests.ledger.test_plan_import import imported
@@ -19,7 +20,7 @@ def test_the_example_can_be_imported(agent: Agent) -> None:
     text = GUIDE.partition("```yaml\n")[2].partition("```")[0]
     imported({}, {}, {}, ref="02-05")
     read = planfile.parse(text.encode(), media="application/yaml")
-    done = plan_imports.import_plan(agent.project, read.plan, register=True, now=NOW)
+    done = plan_imports.import_plan(agent.project, read.plan, how=How(register=True), now=NOW)
     assert [row["need_refs"] for row in done.tasks] == [
         ["02-05:task-1", "02-05:task-2", "02-05:task-3"],
         ["03-01:task-1"],

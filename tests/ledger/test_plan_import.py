@@ -8,7 +8,7 @@ from ledger import agents, planfile, plans
 from ledger.audit import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
-from ledger.plan_imports import Imported, PlanChanged
+from ledger.plan_imports import How, Imported, PlanChanged
 from ledger.refusals import InvalidTransition
 from ledger.states import TaskState
 from ledger.tokens import Known
@@ -28,9 +28,9 @@ def plan_file(*tasks: dict[str, Any], ref: str = "03-01", **more: Any) -> planfi
 
 def imported(*tasks: dict[str, Any], now: Any = NOW, **more: Any) -> Imported:
     names = ("mode", "dry_run", "register", "allow_missing_needs")
-    verb = {name: more.pop(name) for name in names if name in more}
+    how = How(**{name: more.pop(name) for name in names if name in more})
     project = Project.objects.get(name="default")
-    return decided.import_plan(project, plan_file(*tasks, **more), now=now, actor=SYSTEM, **verb)
+    return decided.import_plan(project, plan_file(*tasks, **more), how=how, now=now)
 
 
 def task(ref: str) -> Task:

@@ -25,13 +25,14 @@ from retries import (
     suggestions,
     tasks,
 )
-from retries.escalations import Choice
+from retries.escalations import Choice, HumanRequired
 from retries.models import Escalation
 from retries.renderings import facts as facts_of
 from retries.reports import Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 from tests.ledger.test_plan_import import do, imported, states, task
+from tests.retries.test_questions import ask, withdraw
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db
@@ -44,15 +45,16 @@ def plan() -> Plan:
     return Plan.objects.get(ref="03-01")
 
 
-def answer(action: Answer, *, now: Any = NOW) -> None:
+def answer(action: Answer, words: str = "", *, now: Any = NOW, **more: Any) -> None:
     asked = Escalation.objects.open().get()
     escalations.answer(
         asked.pk,
-        Choice(action),
+        Choice(action, words),
         among=Escalation.objects.all(),
         actor=MARA,
         channel="page",
         now=now,
+        **more,
     )
 
 
@@ -299,6 +301,33 @@ def test_a_checkpoint_that_is_let_go_on_asks(agent: Agent) -> None:
     assert tasks.unblock([check.pk], actor=MARA, now=NOW) == [check.pk]
     assert Escalation.objects.open().get().task_id == check.pk
     assert kinds(check.pk) == ["task.created", "task.blocked", "task.escalated"]
+    assert list(audit()) == []
+
+
+@pytest.mark.parametrize("needs", [{}, {"needs": "task-1"}])
+def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs: Any) -> None:
+    """S1.35: the attempts that it carries on make it no question of its agent's."""
+    imported(*[{} for _ in needs], {**CHECKPOINT, **needs})
+    ref = f"03-01:task-{1 + len(needs)}"
+    if needs:
+        do(agent, "03-01:task-1")
+    answer(Answer.RETRY)
+    ask(agent, attempt_of(claim(agent)))
+    assert Escalation.objects.open().get().is_of_agent
+    plans.abort([plan().pk], actor=MARA, now=NOW)
+    plans.restart(plan().pk, carry_over=NOW, now=NOW)
+    asked = Escalation.objects.open().get()
+    assert asked.is_of_checkpoint and not asked.is_of_agent
+    assert (asked.task, asked.attempts, asked.attempt_limit) == (task(ref), 1, 3)
+    assert "Its plan asks a question." in escalation_story.told(asked)
+    with pytest.raises(HumanRequired):
+        withdraw(asked)
+    # taken back, the answer finds the task as it was asked about
+    answer(Answer.RETRY, undo_for=MINUTE)
+    undone = escalations.undo(asked.pk, among=Escalation.objects.all(), actor=MARA, now=NOW)
+    assert undone.is_open and undone.is_of_checkpoint
+    answer(Answer.ANSWER, "a")
+    assert task(ref).attempt_limit == 3  # the question has cost none
     assert list(audit()) == []
 
 

@@ -9,7 +9,7 @@ from ledger import plan_imports as facts
 from ledger.audit import audit
 from ledger.journal import Actor
 from ledger.models import Agent, Attempt, Event, Plan, Task
-from ledger.plan_imports import Imported, PlanChanged
+from ledger.plan_imports import How, Imported, PlanChanged
 from ledger.planfile.model import DependencyCycle
 from ledger.states import TaskState
 from retries import escalations, plans, reports
@@ -134,10 +134,8 @@ def test_two_restarts_and_two_clocks(agent: Agent) -> None:
 
 def test_imports_of_other_projects_do_not_wait(agent: Agent) -> None:
     other = make_project("other")
+    file, how = plan_file({}, ref="05-01"), How(register=True)
     with transaction.atomic():
-        facts.import_plan(agent.project, plan_file({}, ref="05-01"), now=NOW)
-        (done,) = at_once(
-            1,
-            lambda _: facts.import_plan(other, plan_file({}, ref="05-01"), register=True, now=NOW),
-        )
+        facts.import_plan(agent.project, file, now=NOW)
+        (done,) = at_once(1, lambda _: facts.import_plan(other, file, how=how, now=NOW))
         assert isinstance(done, Imported), done
