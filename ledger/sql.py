@@ -66,27 +66,29 @@ def is_deadlock(error: OperationalError) -> bool:
 
 
 def atomic(verb: Callable[P, T]) -> Callable[P, T]:
-    """`transaction.atomic` for a verb that is run once more where a deadlock undid it.
+    """`transaction.atomic` for a verb that is run again where a deadlock undid it.
 
-    Only the outermost: inside another transaction that one is lost, and whoever began it sees it.
+    Twice at most: what runs again may meet the same ones once more. Only the outermost: inside
+    another transaction that one is lost, and whoever began it sees it.
     """
     within = transaction.atomic(verb)
 
     @wraps(verb)
-    def twice(*args: P.args, **kwargs: P.kwargs) -> T:
+    def again(*args: P.args, **kwargs: P.kwargs) -> T:
         if connection.in_atomic_block:
             return within(*args, **kwargs)
-        # what can be read only once is kept for the second time
+        # what can be read only once is kept for the next time
         asked: Any = [kept(each) for each in args]
         named: Any = {name: kept(each) for name, each in kwargs.items()}
-        try:
-            return within(*asked, **named)
-        except OperationalError as error:
-            if not is_deadlock(error):
-                raise
-            return within(*asked, **named)
+        for _ in range(2):
+            try:
+                return within(*asked, **named)
+            except OperationalError as error:
+                if not is_deadlock(error):
+                    raise
+        return within(*asked, **named)
 
-    return twice
+    return again
 
 
 def kept(value: object) -> object:
