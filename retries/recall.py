@@ -43,7 +43,7 @@ def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
     rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number").values(*FAILURE)
     for row in rows:
         failures[belongs[row["task_id"]]].append(failed(row))
-    said, progress = standing(ids), claims.last_progress(ids)
+    said, progress = standing(belongs), claims.last_progress(belongs)
     made = {}
     for id in ids:
         *earlier, last = said.get(id) or [NO_WORDS]
@@ -73,16 +73,17 @@ def failed(row: Mapping[str, Any]) -> Failed:
     )
 
 
-def standing(task_ids: Iterable[UUID]) -> dict[UUID, list[Said]]:
-    """The words of people that stand, by task, the oldest first.
+def standing(belongs: Mapping[UUID, UUID]) -> dict[UUID, list[Said]]:
+    """The words of people that stand, by task, the oldest first; `belongs` are the rows of tasks,
+    each with the task that goes on with it.
 
     A fix or a retry ends what was said before, and so does a question that Heed asks: those words
     were tried. What is asked by an agent or a plan adds its answer; where that never came, nothing.
     """
-    rows = Escalation.objects.filter(task_id__in=list(task_ids)).order_by("task_id", "id")
+    rows = Escalation.objects.filter(task_id__in=belongs).order_by("id")
     found: dict[UUID, list[Said]] = {}
     for row in rows.values("task_id", "state", "reason", "action", "fix", "question"):
-        said = found.setdefault(row["task_id"], [])
+        said = found.setdefault(belongs[row["task_id"]], [])
         if row["action"] is None and (
             row["state"] != EscalationState.OPEN or row["reason"] == Reason.AGENT_QUESTION
         ):

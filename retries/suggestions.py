@@ -8,7 +8,7 @@ from uuid import UUID
 from ledger import sql
 from ledger.models import Failure
 from ledger.states import Outcome
-from ledger.tasks import lineages
+from ledger.tasks import lineages, whole_line
 from retries import known_errors, patterns
 from retries.models import Grouped
 from retries.states import Answer, EscalationState
@@ -80,25 +80,29 @@ def by(agents: str, ours: str) -> str:
 
 
 # A fix is one for the pattern that the task had failed with last when it was answered. What counts
-# is the first attempt after it that was not given back or stopped from outside.
-ANSWERED = f"""select last.pattern_id, e.fix, e.closed_at, e.answered_by_name, next.outcome
-from (
-    select * from retries_escalation
+# is the first attempt after it that was not given back or stopped from outside, also where it was
+# made in the row of a later run that goes on with this one.
+ANSWERED = f"""with recursive answered as materialized (
+    select id, task_id, fix, closed_at, answered_by_name from retries_escalation
     where project_id in (
             select project_id from retries_failurepattern where id = any(%(patterns)s)
         )
         and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
         and task_id is not null
     order by id desc limit {LOOKED_AT}
-) e
+), {whole_line("answered")}, lines as (
+    select task_id, array_agg(id) as ids from line group by task_id
+)
+select last.pattern_id, e.fix, e.closed_at, e.answered_by_name, next.outcome
+from answered e join lines l using (task_id)
 cross join lateral (
     select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
-    where f.task_id = e.task_id and f.at <= e.closed_at
+    where f.task_id = any(l.ids) and f.at <= e.closed_at
     order by f.id desc limit 1
 ) last
 cross join lateral (
     select a.outcome from ledger_attempt a
-    where a.task_id = e.task_id and a.started_at >= e.closed_at
+    where a.task_id = any(l.ids) and a.started_at >= e.closed_at
         and (a.outcome is null or a.outcome not in ('{Outcome.RELEASED}', '{Outcome.ABORTED}'))
     order by a.number limit 1
 ) next
