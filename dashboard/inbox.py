@@ -10,6 +10,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
 from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project, title_of
+from dashboard.words import COUNTED
 from ledger import journal, sql
 from ledger.journal import Kind
 from ledger.models import Agent, Event, Instruction, Project
@@ -78,8 +79,8 @@ def open_count(project: Project | None) -> int:
 
 
 def answered_count(project: Project | None) -> int:
-    """People answer them one by one: there are never too many to count."""
-    return of_project(answered(), project).count()
+    """How many there are, up to COUNTED."""
+    return of_project(answered(), project).order_by()[:COUNTED].count()
 
 
 def answered() -> QuerySet[Escalation]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from ledger.models import Failure
+from ledger.models import Attempt, Failure
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks import lineages
@@ -18,8 +18,6 @@ from retries.states import Answer, EscalationState, Reason
 NOTHING = Past()
 NO_WORDS = Said("")
 FAILURE = (
-    "task_id",
-    "attempt__number",
     "at",
     "type",
     "code",
@@ -40,26 +38,42 @@ def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
         return {}
     failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
     belongs = lineages(ids)
-    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number").values(*FAILURE)
-    for row in rows:
-        failures[belongs[row["task_id"]]].append(failed(row))
+    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number")
+    for row in rows.values("task_id", "attempt__number", *FAILURE):
+        failures[belongs[row["task_id"]]].append(failed(row["attempt__number"], row))
     said, progress = standing(belongs), claims.last_progress(belongs)
-    made = {}
-    for id in ids:
-        *earlier, last = said.get(id) or [NO_WORDS]
-        made[id] = Past(
-            failures=failures[id],
-            fix=last.words,
-            question=last.question,
-            earlier=earlier,
-            progress=progress.get(id),
-        )
-    return made
+    return {id: past(failures[id], said.get(id), progress.get(id)) for id in ids}
 
 
-def failed(row: Mapping[str, Any]) -> Failed:
+def past_of(line: Iterable[UUID], attempts: Iterable[Attempt]) -> Past:
+    """The same of a task that stands still, whose rows of all runs are `line`: one query where its
+    attempts were read, the oldest first, with their failures."""
+    task_id, *_ = belongs = dict.fromkeys(line)
+    failures: list[Failed] = []
+    progress = None
+    for each in attempts:
+        if failure := getattr(each, "failure", None):
+            row = {name: getattr(failure, name) for name in FAILURE}
+            failures.append(failed(each.number, row))
+        progress = progress if each.progress is None else each.progress
+    said = standing(dict.fromkeys(belongs, task_id))
+    return past(failures, said.get(task_id), progress)
+
+
+def past(failures: list[Failed], said: list[Said] | None, progress: Any) -> Past:
+    *earlier, last = said or [NO_WORDS]
+    return Past(
+        failures=failures,
+        fix=last.words,
+        question=last.question,
+        earlier=earlier,
+        progress=progress,
+    )
+
+
+def failed(number: int, row: Mapping[str, Any]) -> Failed:
     return Failed(
-        attempt=row["attempt__number"],
+        attempt=number,
         at=row["at"],
         type=row["type"],
         code=row["code"],

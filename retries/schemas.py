@@ -23,7 +23,7 @@ from retries.context import (
     Past,
     retry_context,
 )
-from retries.escalation_story import told
+from retries.escalation_story import record_of, told
 from retries.escalations import FIX_LENGTH, NOTE_LENGTH, resolution
 from retries.models import Escalation
 from retries.options import Option, options
@@ -211,13 +211,15 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
 def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
     """`fix` is what stands in the field of its fix from the start."""
     is_open = escalation.is_open
+    record = record_of(escalation)
+    offered = options(escalation, record) if is_open else []
     return {
         "id": escalation.id,
         "state": escalation.state,
         "reason": escalation.reason,
         "severity": escalation.severity,
         "title": title(escalation),
-        "message": told(escalation),
+        "message": told(escalation, record),
         "task": escalation.task_id,
         "plan": escalation.task.plan_id if escalation.task else None,
         "instruction": escalation.instruction_id,
@@ -228,7 +230,7 @@ def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "choices": escalation.choices,
         "response_schema": escalation.response_schema,
         "client_state": escalation.client_state,
-        "options": [option_out(each, fix=fix) for each in options(escalation)] if is_open else [],
+        "options": [option_out(each, fix=fix) for each in offered],
         "assignee": escalation.assignee.get_username() if escalation.assignee else None,
         "notify_again_at": escalation.notify_again_at if is_open else None,
         "expires_at": escalation.expires_at,

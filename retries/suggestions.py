@@ -10,7 +10,6 @@ from ledger.models import Failure
 from ledger.states import Outcome
 from ledger.tasks import lineages, whole_line
 from retries import known_errors, patterns
-from retries.models import Grouped
 from retries.states import Answer, EscalationState
 
 MOST_WORKED = 3
@@ -153,10 +152,11 @@ def offers(failure: Failure, *, most: int = MOST_WORKED) -> list[Offer]:
 
 
 def offers_for(failures: Iterable[Failure], *, most: int = MOST_WORKED) -> dict[UUID, list[Offer]]:
-    """The same for many failures of a project, by their ids: two queries, however many."""
+    """The same for many failures of a project, by their ids: one query, however many, where they
+    were read with what they are `grouped` in."""
     rows = {failure.pk: failure for failure in failures}
-    grouped = Grouped.objects.filter(failure__in=rows).values_list("failure", "pattern")
-    patterns = dict(grouped) if rows else {}
+    grouped = {id: getattr(failure, "grouped", None) for id, failure in rows.items()}
+    patterns = {id: each.pattern_id for id, each in grouped.items() if each}
     worked = worked_for(set(patterns.values()))
     found = {}
     for id, failure in rows.items():
@@ -173,7 +173,8 @@ def offers_for(failures: Iterable[Failure], *, most: int = MOST_WORKED) -> dict[
 def last_failure(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
     """The last failure of each task, also where it was in a row that the task carries on."""
     belongs = lineages(task_ids)
-    rows = Failure.objects.filter(task__in=belongs).order_by("task", "-id").distinct("task")
+    rows = Failure.objects.filter(task__in=belongs).select_related("grouped")
+    rows = rows.order_by("task", "-id").distinct("task")
     return {belongs[row.task_id]: row for row in sorted(rows, key=lambda row: row.pk)}
 
 

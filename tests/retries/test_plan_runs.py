@@ -27,6 +27,7 @@ from retries import (
     suggestions,
     tasks,
 )
+from retries.escalation_story import Record
 from retries.escalations import Choice, Question
 from retries.models import Escalation, FailurePattern
 from retries.renderings import facts as facts_of
@@ -161,15 +162,16 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
 def everywhere(id: UUID, old: UUID) -> None:
     """The three failures before and the one after a restart are told as one story."""
     asked = Escalation.objects.open().get(task=id)
+    record = Record(Task.objects.get(pk=id))
     for message in ("late", "later still"):
-        assert message in escalation_story.told(asked)
-    assert [row.number for row in escalation_story.story(asked).rows] == [1, 2, 3, 4]
+        assert message in escalation_story.told(asked, record)
+    assert [row.number for row in escalation_story.story(asked, record).rows] == [1, 2, 3, 4]
     assert [each.attempt for each in facts_of.failures(lineages([id]))[id]] == [1, 2, 3, 4]
     tried = facts_of.attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
     assert [each.number for each in story.attempts(Task.objects.get(pk=id))] == [1, 2, 3, 4]
     assert len(story.attempts(Task.objects.get(pk=old))) == 3
-    shown = case.case(asked)
+    shown = case.case(asked, record)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
     assert suggestions.last_failure([id])[id].message == "later still"
 
