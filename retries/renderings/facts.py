@@ -317,10 +317,10 @@ def stats(about: About) -> Stats:
     )
 
 
-def carried(about: About) -> list[UUID]:
-    """The rows of earlier runs that go on in its tasks; most have none."""
+def carried(about: About) -> dict[UUID, UUID]:
+    """The rows of earlier runs that go on in its tasks, each with that task; most have none."""
     ids = list(about.current.filter(carries__isnull=False).values_list("id", flat=True))
-    return [row for row, task in lineages(ids).items() if row != task] if ids else []
+    return {row: task for row, task in lineages(ids).items() if row != task} if ids else {}
 
 
 # ---- what was skipped

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from dashboard import case, story
+from dashboard import case, planned, story
 from ledger import plans as facts
 from ledger.audit import audit
 from ledger.journal import SYSTEM, Actor
@@ -247,6 +247,11 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
     assert skipped.failed == 2
     one, _ = facts_of.summary(plan()).lines
     assert (one.attempts, one.escalations) == (2, 2)
+    shown = facts_of.carried(about)
+    assert [each.task for each in planned.failures(plan().pk, shown)] == [two.pk, two.pk]
+    assert len(planned.questions(plan().pk, shown)) == 2
+    (row,) = planned.tasks(plan(), [two.pk])
+    assert row.outcomes == ["failure", "failure"] == story.one(two.pk).outcomes
     assert facts_of.stats(about).escalations == 2
 
 
