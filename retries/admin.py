@@ -15,7 +15,7 @@ from ledger.admin import ReadOnly
 from ledger.journal import person
 from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
 from ledger.refusals import Refusal
-from retries import breaker, deadletters, escalations, patterns, plans, tasks
+from retries import aftermath, breaker, deadletters, escalations, patterns, plans, tasks
 from retries.escalation_story import told
 from retries.escalations import FIX_LENGTH, Choice
 from retries.models import Escalation, FailurePattern
@@ -54,7 +54,7 @@ class EscalationAdmin(ReadOnly):
     )
     list_filter = ("state", "reason", "action", "project")
     list_select_related = ("agent",)
-    readonly_fields = ("message",)
+    readonly_fields = ("message", "outcome")
     search_fields = ("agent__name", "answered_by_name")
     ordering = ("-id",)
     action_form = AnswerForm
@@ -63,6 +63,12 @@ class EscalationAdmin(ReadOnly):
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:
         return told(escalation)
+
+    @admin.display(description="What came of it")
+    def outcome(self, escalation: Escalation) -> str:
+        since = aftermath.of([escalation]).get(escalation.pk)
+        came = since.told(escalation.action) if since else ""
+        return ". ".join(filter(None, [came, aftermath.consequence(escalation)])) or "–"
 
     @admin.action(description="Fix: send the words beside instead")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:

@@ -24,7 +24,7 @@ from dashboard.reply import NOTHING_SAID, Reply, settle, take_back, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
 from ledger.journal import person
 from ledger.refusals import Refusal
-from retries import escalation_story, escalations
+from retries import aftermath, escalation_story, escalations
 from retries.escalation_story import Record, record_of
 from retries.escalations import FIX_LENGTH
 from retries.models import Escalation
@@ -260,8 +260,12 @@ def chosen(
         said = settled.done(escalation) if reply.is_done else ""
         until = escalation.undo_until
         left = (until - now).total_seconds() if until else 0
+        since = inbox.since([escalation]).get(escalation.pk)
         return common | {
-            "verdict": settled.verdict(escalation),
+            "verdict": settled.verdict(escalation, since),
+            "consequence": aftermath.consequence(escalation),
+            "now_task": since.task_id if since else escalation.task_id,
+            "now_state": since.state if since else escalation.task and escalation.task.state,
             "done": said,
             "undo_left": round(left, 1) if left > 0 else None,
         }
