@@ -140,5 +140,6 @@ def of_abort(escalation: Escalation, plan_id: UUID) -> str:
 
 def data_of(subject_id: UUID, kind: Kind, escalation: Escalation) -> dict[str, Any]:
     """What the journal tells of that at the time of the answer; nothing where it did not happen."""
+    assert escalation.closed_at is not None
     rows = Event.objects.filter(subject_id=subject_id, kind=kind, at=escalation.closed_at)
     return rows.values_list("data", flat=True).first() or {}
