@@ -1,5 +1,6 @@
 """What the Dead letters pages ask the database: which there are, what became of them, one."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from dashboard.keyset import Page, page
 from dashboard.selectors import CountOf, any_of, hash_of, named, of_project
 from dashboard.task_filters import ANY, ERRORS, LETTER_STATES, TaskQuery
-from dashboard.work import OUTCOMES_SHOWN
+from dashboard.work import OUTCOMES_SHOWN, with_outcomes
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.remembered import figure
 from ledger.states import TaskState
@@ -19,6 +20,7 @@ HANDLED_SHOWN = 4
 SHOWN = (
     *("type", "error", "failed_at", "closed_at", "closed_as", "agent__name", "project__name"),
     *("task__title", "task__type", "task__ref", "task__attempts", "task__attempt_limit"),
+    "task__carries_id",
 )
 SHOWN_HANDLED = (
     *("closed_at", "closed_as", "closed_by_name", "note", "replayed_as__state"),
@@ -82,9 +84,15 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
 def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of them with what its lines show."""
     found = page(with_extras(rows).only(*SHOWN), before=before, after=after)
-    for row in found.rows:
-        row.task.outcomes = row.last_outcomes[::-1]
+    tasks_of(found.rows)
     return found
+
+
+def tasks_of(letters: Sequence[Any]) -> list[Any]:
+    """Their tasks, each with the `outcomes` of its last attempts."""
+    for letter in letters:
+        letter.task.last_outcomes = letter.last_outcomes
+    return with_outcomes(letter.task for letter in letters)
 
 
 def handled(project: Project | None) -> list[Any]:
@@ -110,8 +118,7 @@ def one(letter_id: UUID) -> Any:
     """One with all its columns, or None."""
     rows = with_extras(DeadLetter.objects.filter(pk=letter_id))
     found = rows.select_related("task__plan", "replayed_as").defer("task__plan__source").first()
-    if found:
-        found.task.outcomes = found.last_outcomes[::-1]
+    tasks_of([found] if found else [])
     return found
 
 

@@ -9,10 +9,9 @@ from dashboard import story
 from dashboard.changed import Diff, diff
 from dashboard.pips import MARKS, PUT_BACK
 from ledger.models import Attempt, Failure, Task
-from ledger.sql import Row
-from ledger.tasks import line_of, row_of
 from retries import recall, suggestions
 from retries.context import Past
+from retries.escalation_story import Record
 from retries.models import Escalation
 from retries.states import Reason
 from retries.suggestions import Offer, Suggestion
@@ -111,25 +110,21 @@ class Case:
         return [MARKS.get(outcome, PUT_BACK) for outcome in outcomes[-MOST_PIPS:]]
 
 
-def case(escalation: Escalation) -> Case:
+def case(escalation: Escalation, record: Record) -> Case:
     """What happened until it was asked; what came of the answer is no part of it."""
-    task, asked_after = escalation.task, escalation.attempts or 0
-    assert task is not None
-    attempts = [each for each in story.attempts(task) if each.number <= asked_after]
+    attempts = record.until(escalation)[-story.ATTEMPTS_SHOWN :]
     failures = story.failures(attempts)
     return Case(
         rungs=rungs(attempts),
         changes=changes(failures[::-1]),
         failures=failures,
-        dependents=story.neighbours(task.pk).dependents,
+        dependents=record.dependents[: story.NEIGHBOURS_SHOWN],
     )
 
 
-def offers(escalation: Escalation) -> list[Offer]:
+def offers(record: Record) -> list[Offer]:
     """What may mend its last failure, then what its agent said before that; each once."""
-    assert escalation.task is not None
-    rows = Failure.objects.filter(task__in=line_of(escalation.task))
-    failures = list(rows.order_by("-id")[:SUGGESTED])
+    failures = record.failures[:SUGGESTED]
     found = suggestions.offers(failures[0]) if failures else []
     earlier = (each.suggested_fix for each in failures[1:] if each.suggested_fix)
     found += [Offer(text, suggestions.BY_AGENT) for text in earlier]
@@ -165,21 +160,21 @@ def printed(failure: Failure) -> str:
 # ---- what the next attempt is told
 
 
-def preview(escalation: Escalation, words: str) -> str:
+def preview(escalation: Escalation, record: Record, words: str) -> str:
     """The block that the next attempt would get with these words, by the renderer that makes it;
     without words what it gets after a retry."""
-    assert escalation.task_id is not None
-    words, row = words.strip(), row_of(escalation.task_id)
-    past = recall.pasts([row["id"]])[row["id"]]
+    task, words = escalation.task, words.strip()
+    assert task is not None
+    past = recall.past_of(record.line, record.attempts)
     if words and escalation.reason == Reason.AGENT_QUESTION:
         past = replace(past, fix=words, question=escalation.question, earlier=past.said)
-        return block(row, past, more=1 if row["attempts"] else 0)
+        return block(task, past, limit=task.attempt_limit + (1 if task.attempts else 0))
     if words:
-        return recall.next_context(row, past=past, fix=words)
+        return block(task, past, limit=task.attempt_limit, fix=words)
     past = Past(failures=past.failures, progress=past.progress)
-    limit = row["attempts"] + row["max_attempts"]
-    return recall.next_context(row | {"attempt_limit": limit}, past=past)
+    return block(task, past, limit=task.attempts + task.max_attempts)
 
 
-def block(row: Row, past: Past, *, more: int) -> str:
-    return recall.next_context(row | {"attempt_limit": row["attempt_limit"] + more}, past=past)
+def block(task: Task, past: Past, *, limit: int, fix: str | None = None) -> str:
+    row = {"type": task.type, "attempts": task.attempts, "attempt_limit": limit}
+    return recall.next_context(row, past=past, fix=fix)

@@ -1,5 +1,6 @@
 """What the inbox asks the database: open questions, settled ones, and one with its story."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,9 +11,12 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
 from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project, title_of
+from dashboard.words import COUNTED
 from ledger import journal, sql
 from ledger.journal import Kind
 from ledger.models import Agent, Event, Instruction, Project
+from retries import aftermath
+from retries.aftermath import Aftermath
 from retries.models import Escalation
 from retries.states import EscalationState
 
@@ -78,8 +82,8 @@ def open_count(project: Project | None) -> int:
 
 
 def answered_count(project: Project | None) -> int:
-    """People answer them one by one: there are never too many to count."""
-    return of_project(answered(), project).count()
+    """How many there are, up to COUNTED."""
+    return of_project(answered(), project).order_by()[:COUNTED].count()
 
 
 def answered() -> QuerySet[Escalation]:
@@ -100,6 +104,12 @@ def asked_again() -> Subquery:
     """After which attempt the same task needed a person again."""
     later = Escalation.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk"))
     return Subquery(later.order_by("id").values("attempts")[:1])
+
+
+def since(rows: Iterable[Escalation]) -> dict[UUID, Aftermath]:
+    """What came of the answers whose tasks were restarted or replayed: most were not, and cost no
+    query."""
+    return aftermath.of(row for row in rows if row.task and row.task.replaced_by_id)
 
 
 def start() -> Coalesce:

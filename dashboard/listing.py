@@ -94,12 +94,13 @@ def lined_up(
     ids = [row.pk for row in rows]
     at = ids.index(current.pk) if current and current.pk in ids else None
     keys = {} if at is None else {at - 1: "k", at + 1: "j"}
+    since = inbox.since(rows)
     lines = [
         Line(
             row,
             current=place == at,
             key=keys.get(place, ""),
-            verdict=None if row.is_open else settled.verdict(row),
+            verdict=None if row.is_open else settled.verdict(row, since.get(row.pk)),
             waits_long=now - row.opened_at > LONG,
         )
         for place, row in enumerate(rows)

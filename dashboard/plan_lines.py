@@ -53,21 +53,25 @@ class Wave:
 
 def lines(
     plan: Plan,
-    rows: Iterable[Any],
+    rows: Sequence[Any],
     links: Sequence[Link],
     held: Mapping[UUID, list[Link]],
     *,
     now: datetime,
 ) -> dict[UUID, Line]:
     """A line for each of these tasks; `held` is what really is in their way."""
-    needs: dict[UUID, list[Link]] = {}
-    for link in sorted(links, key=lambda link: natural(link.ref)):
-        needs.setdefault(link.task, []).append(link)
+    needs: dict[UUID, list[Link]] = {row.pk: [] for row in rows}
+    for link in links:
+        if link.task in needs:
+            needs[link.task].append(link)
     return {
         row.pk: Line(
             row,
             key_of(row.ref),
-            [needed(link, plan.ref) for link in needs.get(row.pk, [])],
+            [
+                needed(link, plan.ref)
+                for link in sorted(needs[row.pk], key=lambda link: natural(link.ref))
+            ],
             waits(row, plan, held.get(row.pk, []), now=now),
         )
         for row in rows

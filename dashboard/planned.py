@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -36,7 +36,7 @@ from dashboard.keyset import Page, page
 from dashboard.progress import Failed, Tally
 from dashboard.selectors import CountOf, hash_of, of_project, title_of
 from dashboard.waves import MET, Link, Mark, natural
-from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, oldest_first, when
+from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, when, with_outcomes
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
 from ledger.remembered import figure
@@ -53,6 +53,7 @@ MESSAGE = 400
 UNDER_WAY = Q(completed_at=None, aborted_at=None)
 HEAVY_OF_PLANS = ("source", "objective")
 # a task that another one has taken the place of is told of by that one
+CURRENT = Q(task__replaced_by=None)
 TASKS = Task.objects.current().filter(plan=OuterRef("pk")).order_by()
 QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by()
 
@@ -196,8 +197,6 @@ def proposed(plan_id: UUID) -> list[Any]:
 def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
     """These tasks of it with what their lines show, without their heavy columns."""
     attempts = Attempt.objects.filter(task=OuterRef("pk"))
-    # one that was restarted may go on with the attempts of the row before it
-    carried = Attempt.objects.filter(Q(task=OuterRef("pk")) | Q(task=OuterRef("carries")))
     took = ExpressionWrapper(
         Coalesce("ended_at", Now(), output_field=DateTimeField()) - F("started_at"),
         output_field=DurationField(),
@@ -210,14 +209,14 @@ def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
         .defer(*heavy)
         .annotate(
             last_outcomes=ArraySubquery(
-                carried.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
+                attempts.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
             ),
             worked=Subquery(worked),
             running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
             lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         )
     )
-    found = [oldest_first(row) for row in rows]
+    found = with_outcomes(rows)
     for row in found:
         row.plan = plan
     return found
@@ -238,18 +237,23 @@ def links(plan_id: UUID) -> list[Link]:
     return made + [Link(task, None, ref, "", "not imported yet") for task, ref in unknown]
 
 
-def failures(plan_id: UUID) -> list[Failed]:
-    """Those of its current tasks, oldest first."""
-    rows = Failure.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by("id")
-    found = rows.values_list(
+def failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Failed]:
+    """Those of its current tasks, oldest first; `carried` are rows of earlier runs that go on in
+    them, each with its task."""
+    rows = Failure.objects.filter(CURRENT, task__plan=plan_id)
+    if carried:
+        rows |= Failure.objects.filter(task__in=list(carried))
+    found = rows.order_by("id").values_list(
         "task_id", "type", Left("message", MESSAGE), "at", "grouped__pattern_id"
     )
-    return [Failed(*row) for row in found[: 4 * MOST_TASKS]]
+    return [Failed(carried.get(id, id), *more) for id, *more in found[: 4 * MOST_TASKS]]
 
 
-def questions(plan_id: UUID) -> list[Escalation]:
-    """What people were asked about its tasks, oldest first."""
-    rows = Escalation.objects.filter(task__plan=plan_id, task__replaced_by=None)
+def questions(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Escalation]:
+    """What people were asked about its tasks, oldest first; also about what goes on in them."""
+    rows = Escalation.objects.filter(CURRENT, task__plan=plan_id)
+    if carried:
+        rows |= Escalation.objects.filter(task__in=list(carried))
     return list(rows.only("id", "task_id", "state", "opened_at").order_by("id"))
 
 

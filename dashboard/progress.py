@@ -31,6 +31,7 @@ ALONG = (
 )
 # what is told of in a line of the list beside the bar
 TOLD = (State.ESCALATED, State.FAILED, State.RUNNING, State.RETRY, State.BLOCKED, State.QUEUED)
+SETTLED = (*FINAL, State.ESCALATED)
 PATTERNS_SHOWN = 5
 BINS, TALL = 12, 14
 
@@ -175,9 +176,9 @@ def figures(
         for task in started
         if failed[task.pk] and (task.attempts > 1 or task.state == State.RETRY)
     ]
-    settled = [task for task in started if task.state in (*FINAL, State.ESCALATED)]
+    settled = [task for task in started if task.state in SETTLED]
     first = sum(task.state == State.DONE and not failed[task.pk] for task in settled)
-    again = [task for task in retried if task in settled]
+    again = [task for task in retried if task.state in SETTLED]
     worked = sum(task.state == State.DONE for task in again)
     skipped = tally.states[State.SKIPPED]
     return [

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from dashboard.words import counted
-from ledger.models import Instruction, Task
+from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
+from retries.aftermath import Aftermath, here
 from retries.models import Escalation
 from retries.states import Answer, EscalationState, OnExpiry
 
@@ -22,7 +23,6 @@ class Verdict:
     tone: str = ""
 
 
-GOES_ON = (Answer.FIX, Answer.RETRY, Answer.ANSWER)
 ICONS = {
     Answer.FIX: "pen",
     Answer.RETRY: "s-retry",
@@ -46,17 +46,6 @@ DID_TO_TASK = {
     Answer.SKIP: "skipped it",
     Answer.ABORT: "aborted it",
 }
-# what the next attempt did, by the state of its task; told for what goes on alone
-CAME_OF_TASK = {
-    TaskState.QUEUED: "It waits for its agent",
-    TaskState.RETRY: "It waits for attempt {next} of {limit}",
-    TaskState.RUNNING: "It runs, attempt {number} of {limit}",
-    TaskState.BLOCKED: "It is blocked",
-    TaskState.DONE: "Done on attempt {number}",
-    TaskState.FAILED: "Failed for good on attempt {number}",
-    TaskState.SKIPPED: "Skipped since",
-    TaskState.ABORTED: "Aborted since",
-}
 TONES_OF_TASK = {TaskState.DONE: "green", TaskState.FAILED: "red"}
 DONE_TO_TASK = {
     Answer.FIX: "It gets one more attempt, with your words.",
@@ -68,14 +57,16 @@ DONE_TO_TASK = {
 PLAN_ABORTED = "Its whole plan is aborted. What still runs is told to stop."
 
 
-def verdict(escalation: Escalation) -> Verdict:
-    """The answer to a closed one."""
+def verdict(escalation: Escalation, since: Aftermath | None = None) -> Verdict:
+    """The answer to a closed one; `since` is what came of it where another row has taken its
+    task's place."""
     if escalation.action is None:
         return unanswered(escalation)
     action, sent = Answer(escalation.action), escalation.resent_as
     who = escalation.answered_by_name or escalation.answered_by_type
     if escalation.task:
-        said, tone = came_of_task(escalation, escalation.task, action)
+        since = since or here(escalation.task, asked_again=getattr(escalation, "asked_again", None))
+        said, tone = came_of_task(action, since)
         is_of_plan = action == Answer.ABORT and escalation.task.plan_id
         did_so = ABORTED_PLAN if is_of_plan else DID_TO_TASK[action]
         return Verdict(who, did_so, ICONS[action], said, tone)
@@ -107,20 +98,13 @@ EXPIRED = {
 }
 
 
-def came_of_task(escalation: Escalation, task: Task, action: Answer) -> tuple[str, str]:
-    """What the attempts after the answer did, and its tone; nothing where none was to come.
-
-    `asked_again` is the number of the attempt after which it needed a person again.
-    """
-    if action not in GOES_ON:
+def came_of_task(action: Answer, since: Aftermath) -> tuple[str, str]:
+    """What the attempts after the answer did, and its tone; nothing where none was to come."""
+    came = since.told(action)
+    if not came:
         return "", ""
-    again = getattr(escalation, "asked_again", None)
-    if again is not None:
-        return f"Needed a person again after attempt {again}", "red"
-    state = TaskState(task.state)
-    said = CAME_OF_TASK.get(state, "")
-    numbers = {"number": task.attempts, "next": task.attempts + 1, "limit": task.attempt_limit}
-    return said.format(**numbers), TONES_OF_TASK.get(state, "")
+    bad = since.asked_again is not None
+    return came, "red" if bad else TONES_OF_TASK.get(TaskState(since.state), "")
 
 
 def did(action: Answer, cancelled: int | None) -> str:

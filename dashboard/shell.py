@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
 from dashboard import buried, inbox, planned, selectors, work
-from dashboard.words import monogram
+from dashboard.words import COUNTED, capped, monogram
 from ledger.models import Project
 
 
@@ -41,8 +41,6 @@ WAITING = Tally(selectors.waiting, "waiting", "wait for an acknowledgement")
 SILENT = Tally(selectors.silent, "silent", "do not ask although something waits for them")
 RUNNING = Tally(work.running, "running", "run now", "plain")
 DEAD = Tally(buried.open_ones, "open", "were given up and wait for a decision", "plain")
-
-COUNTED = 10_000  # nobody counts further than that
 
 # in the groups of the sidebar
 PLACES = (
@@ -105,7 +103,7 @@ class Entry:
 
     @property
     def number(self) -> str:
-        return f"{COUNTED:,}+" if self.count >= COUNTED else f"{self.count:,}"
+        return capped(self.count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from dashboard.work import HEAVY, oldest_first, with_extras
+from dashboard.work import HEAVY, with_extras, with_outcomes
 from ledger.models import Attempt, Failure, Need, Task
 from ledger.tasks import line_of
 from retries.models import Escalation
@@ -22,8 +22,8 @@ def one(task_id: UUID) -> Any:
         .select_related("plan", "replay_of", "replaced_by")
         .defer("plan__source", "plan__objective")
     )
-    row = with_extras(rows).first()
-    return oldest_first(row) if row else None
+    found = with_outcomes(with_extras(rows))
+    return found[0] if found else None
 
 
 def attempts(task: Task) -> list[Attempt]:

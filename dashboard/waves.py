@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -59,13 +60,14 @@ class Link:
     title: str
 
 
-def natural(ref: str) -> list[tuple[int, str]]:
+@lru_cache(maxsize=4096)
+def natural(ref: str) -> tuple[tuple[int, str], ...]:
     """The key that sorts task-2 before task-10.
 
     >>> sorted(["03-01:task-10", "03-01:task-2", "03-01:setup"], key=natural)
     ['03-01:setup', '03-01:task-2', '03-01:task-10']
     """
-    return [(int(part), "") if part.isdigit() else (0, part) for part in NUMBER.split(ref)]
+    return tuple((int(part), "") if part.isdigit() else (0, part) for part in NUMBER.split(ref))
 
 
 def key_of(ref: str) -> str:
@@ -93,41 +95,59 @@ def waves(ids: Sequence[UUID], links: Iterable[Link]) -> dict[UUID, int]:
 
     What is needed from another plan counts nothing.
     """
-    within = set(ids)
-    needs: dict[UUID, set[UUID]] = {id: set() for id in ids}
+    left = dict.fromkeys(ids, 0)  # how many of its needs have no wave yet
+    dependents: dict[UUID, list[UUID]] = {}
     for link in links:
-        if link.task in within and link.need and link.need in within:
-            needs[link.task].add(link.need)
+        if link.need and link.need in left and link.task in left:
+            left[link.task] += 1
+            dependents.setdefault(link.need, []).append(link.task)
     found: dict[UUID, int] = {}
-    left, wave = list(ids), 0
-    while left:
+    ready, wave = [id for id, needs in left.items() if not needs], 0
+    while ready:
         wave += 1
-        # only what is already placed counts; without progress the rest stands in one wave
-        ready = [id for id in left if needs[id] <= found.keys()] or left
         found |= dict.fromkeys(ready, wave)
-        left = [id for id in left if id not in found]
-    return found
+        freed = []
+        for dependent in (each for id in ready for each in dependents.get(id, ())):
+            left[dependent] -= 1
+            if not left[dependent]:
+                freed.append(dependent)
+        ready = freed
+    # what needs itself in the end would wait for ever: it stands in one wave
+    return found | {id: wave + 1 for id in ids if id not in found}
 
 
-def in_the_way(tasks: Iterable[Any], links: Iterable[Link]) -> dict[UUID, list[Link]]:
+def in_the_way(tasks: Iterable[Any], links: Sequence[Link]) -> dict[UUID, list[Link]]:
     """What really holds a task that waits for others up: followed up to what does not wait for
     another one itself, such as the task that failed at the head of a chain."""
-    waiting = {task.pk for task in tasks if task.blocked_reason == BlockedReason.DEPENDENCY}
-    needs: dict[UUID, list[Link]] = {}
-    for link in links:
-        if link.state not in MET:
-            needs.setdefault(link.task, []).append(link)
-    return {id: roots(id, waiting, needs) for id in waiting}
+    waiting = [task.pk for task in tasks if task.blocked_reason == BlockedReason.DEPENDENCY]
+    wave_of = waves(waiting, links)
+    unmet = [link for link in links if link.state not in MET and link.task in wave_of]
+    heads = {
+        link.need or link.ref: link
+        for link in unmet
+        if link.need is None or link.need not in wave_of
+    }
+    every = sorted(heads.values(), key=lambda link: natural(link.ref))
+    # a set of them is a number with their bits: one plan may have 500 tasks and 2,000 needs
+    bits = {link.need or link.ref: 1 << place for place, link in enumerate(every)}
+    held = dict.fromkeys(waiting, 0)
+    needs: dict[UUID, list[UUID]] = {}
+    for link in unmet:
+        if link.need and link.need in wave_of:
+            needs.setdefault(link.task, []).append(link.need)
+        else:
+            held[link.task] |= bits[link.need or link.ref]
+    for id in sorted(waiting, key=wave_of.__getitem__):
+        for need in needs.get(id, ()):
+            held[id] |= held[need]
+    lists = {mask: [every[place] for place in places(mask)] for mask in set(held.values())}
+    return {id: lists[mask] for id, mask in held.items()}
 
 
-def roots(start: UUID, waiting: set[UUID], needs: dict[UUID, list[Link]]) -> list[Link]:
-    found: dict[UUID | str, Link] = {}
-    seen, todo = {start}, [start]
-    while todo:
-        for link in needs.get(todo.pop(), []):
-            if link.need is None or link.need not in waiting:
-                found.setdefault(link.need or link.ref, link)
-            elif link.need not in seen:
-                seen.add(link.need)
-                todo.append(link.need)
-    return sorted(found.values(), key=lambda link: natural(link.ref))
+def places(bits: int) -> list[int]:
+    """Where a number has its bits.
+
+    >>> places(0b1010)
+    [1, 3]
+    """
+    return [place for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"]

@@ -75,6 +75,18 @@ def monogram(name: str) -> str:
     return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
 
 
+COUNTED = 10_000  # nobody counts further than that
+
+
+def capped(number: int) -> str:
+    """What was counted up to COUNTED.
+
+    >>> capped(9_999), capped(10_000)
+    ('9,999', '10,000+')
+    """
+    return f"{COUNTED:,}+" if number >= COUNTED else f"{number:,}"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """1 retry, 3 retries.
 

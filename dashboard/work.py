@@ -1,6 +1,7 @@
 """What the Tasks list asks the database: rows by keyset, and how many there are of each sort."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -30,6 +31,7 @@ from dashboard.task_filters import ERRORS, STATES, TaskQuery
 from ledger.models import Attempt, Failure, Need, Project, Task
 from ledger.remembered import figure
 from ledger.states import TaskState
+from ledger.tasks import lineages
 
 State = TaskState
 
@@ -124,14 +126,25 @@ def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> 
         "dead_letter__note",
     )
     found = page(with_extras(rows).defer(*heavy), before=before, after=after)
-    for row in found.rows:
-        oldest_first(row)
+    with_outcomes(found.rows)
     return found
 
 
-def oldest_first(row: Any) -> Any:
-    row.outcomes = row.last_outcomes[::-1]
-    return row
+def with_outcomes(rows: Iterable[Any]) -> list[Any]:
+    """Gives each the `outcomes` of its last attempts, oldest first; for what goes on with a row of
+    an earlier run they are looked up together with that one's."""
+    made = list(rows)
+    for row in made:
+        row.outcomes = row.last_outcomes[::-1]
+    if going_on := [row.pk for row in made if row.carries_id]:
+        belongs = lineages(going_on)
+        found: dict[UUID, list[str | None]] = {}
+        tried = Attempt.objects.filter(task__in=belongs).order_by("number")
+        for id, outcome in tried.values_list("task_id", "outcome"):
+            found.setdefault(belongs[id], []).append(outcome)
+        for row in made:
+            row.outcomes = found.get(row.pk, row.outcomes)[-OUTCOMES_SHOWN:]
+    return made
 
 
 # ---- how many there are

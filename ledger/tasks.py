@@ -436,6 +436,19 @@ def carriers(task_ids: Iterable[UUID]) -> dict[UUID, list[UUID]]:
     return found
 
 
+def whole_line(source: str) -> str:
+    """The CTE `line` of a recursive statement: for the tasks in the column `task_id` of another
+    CTE the rows of all runs that one of them goes on in, or that go on in it, itself among them."""
+    return f"""line as (
+    select distinct t.id as task_id, t.id, t.carries_id, t.replaced_by_id
+    from {source} s join ledger_task t on t.id = s.task_id
+    union
+    select l.task_id, t.id, t.carries_id, t.replaced_by_id
+    from line l join ledger_task t on t.id = any(array[l.carries_id, l.replaced_by_id])
+        and (t.id = l.carries_id or t.carries_id = l.id)
+)"""
+
+
 def refused(row: Row, to: TaskState, who: Who) -> InvalidTransition:
     """Why a task may not go there, with where it stands and where it may go."""
     allowed = allowed_moves(row["state"], who)

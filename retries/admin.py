@@ -6,7 +6,8 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from ledger import admin as ledger_admin
@@ -15,7 +16,7 @@ from ledger.admin import ReadOnly
 from ledger.journal import person
 from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
 from ledger.refusals import Refusal
-from retries import breaker, deadletters, escalations, patterns, plans, tasks
+from retries import aftermath, breaker, deadletters, escalations, patterns, plans, tasks
 from retries.escalation_story import told
 from retries.escalations import FIX_LENGTH, Choice
 from retries.models import Escalation, FailurePattern
@@ -41,6 +42,33 @@ def dependents_in(request: HttpRequest) -> str:
     return wanted if wanted in Dependents.values else Dependents.CONTINUE
 
 
+class Aborts(ReadOnly):
+    """What can be aborted: with the counts of what that stops before it is done and after."""
+
+    def asked(
+        self, request: HttpRequest, chosen: QuerySet[Any], stops: tasks.Stops
+    ) -> HttpResponse:
+        """The page on which it is confirmed."""
+        every = request.POST.get("select_across") == "1"
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Abort?",
+            "opts": self.opts,
+            "stops": stops,
+            "every": every,
+            "count": chosen.count(),
+            # all that the list finds are chosen by its address: one id stands for them
+            "ids": list(chosen.values_list("pk", flat=True)[: 1 if every else None]),
+        }
+        return TemplateResponse(request, "admin/abort.html", context)
+
+
+def counts(aborted: int, running: int) -> str:
+    """How many tasks were stopped: 2 tasks aborted, 1 told to stop."""
+    said = [f"{aborted} task{'' if aborted == 1 else 's'} aborted"] if aborted else []
+    return ", ".join([*said, f"{running} told to stop"] if running else said)
+
+
 @admin.register(Escalation)
 class EscalationAdmin(ReadOnly):
     list_display = (
@@ -54,7 +82,7 @@ class EscalationAdmin(ReadOnly):
     )
     list_filter = ("state", "reason", "action", "project")
     list_select_related = ("agent",)
-    readonly_fields = ("message",)
+    readonly_fields = ("message", "outcome")
     search_fields = ("agent__name", "answered_by_name")
     ordering = ("-id",)
     action_form = AnswerForm
@@ -63,6 +91,12 @@ class EscalationAdmin(ReadOnly):
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:
         return told(escalation)
+
+    @admin.display(description="What came of it")
+    def outcome(self, escalation: Escalation) -> str:
+        since = aftermath.of([escalation]).get(escalation.pk)
+        came = since.told(escalation.action) if since else ""
+        return ". ".join(filter(None, [came, aftermath.consequence(escalation)])) or "–"
 
     @admin.action(description="Fix: send the words beside instead")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
@@ -99,7 +133,7 @@ class EscalationAdmin(ReadOnly):
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnly):
+class TaskAdmin(Aborts):
     list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
     list_filter = ("state", "blocked_reason", "on_exhausted", "project")
     list_select_related = ("agent",)
@@ -127,14 +161,18 @@ class TaskAdmin(ReadOnly):
         )
         self.told(request, len(changed), "skipped")
 
-    @admin.action(description="Abort")
-    def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = tasks.abort(chosen.values_list("pk", flat=True), actor=person(request.user))
-        self.told(request, len(changed), "aborted or told to stop")
+    @admin.action(description="Abort…")
+    def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            return self.asked(request, chosen, tasks.stops(chosen))
+        stopped = tasks.abort(chosen.values_list("pk", flat=True), actor=person(request.user))
+        now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
+        self.told(request, len(stopped), f"stopped: {counts(now, later)}" if stopped else "stopped")
+        return None
 
 
 @admin.register(Plan)
-class PlanAdmin(ReadOnly):
+class PlanAdmin(Aborts):
     list_display = ("ref", "title", "project", "stands", "run", "created_by_name", "updated_at")
     list_filter = ("project",)
     list_select_related = ("project",)
@@ -156,10 +194,17 @@ class PlanAdmin(ReadOnly):
         ids = chosen.values_list("pk", flat=True)
         self.told(request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed")
 
-    @admin.action(description="Abort: start no further task")
-    def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
-        ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(plans.abort(ids, actor=person(request.user))), "aborted")
+    @admin.action(description="Abort: start no further task…")
+    def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            under_way = chosen.filter(completed_at=None, aborted_at=None).order_by()
+            of_them = Task.objects.filter(plan__in=under_way.values("pk"))
+            return self.asked(request, chosen, tasks.stops(of_them))
+        now = timezone.now()
+        done = plans.abort(chosen.values_list("pk", flat=True), actor=person(request.user), now=now)
+        of_tasks = counts(*plans.stopped(done, at=now))
+        self.told(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
+        return None
 
     @admin.action(description="Restart: what is not done begins anew, as the next run")
     def restart(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:

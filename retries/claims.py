@@ -1,7 +1,7 @@
 """Handing out work: the gate, then the move; one statement while the agent's breaker is closed."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -410,12 +410,14 @@ def paused(task_id: UUID, reason: str | None) -> InvalidTransition:
     )
 
 
-def last_progress(task_ids: Iterable[UUID]) -> dict[UUID, Any]:
-    """What the attempt before the live one said last, by task."""
+def last_progress(belongs: Mapping[UUID, UUID]) -> dict[UUID, Any]:
+    """What the attempt before the live one said last, by task; `belongs` are the rows of tasks,
+    each with the task that goes on with it."""
     rows = (
-        Attempt.objects.filter(task_id__in=list(task_ids), outcome__isnull=False)
+        Attempt.objects.filter(task_id__in=belongs, outcome__isnull=False)
         .exclude(progress=None)
         .order_by("task_id", "-number")
         .distinct("task_id")
     )
-    return {row.task_id: row.progress for row in rows}
+    last = sorted(rows.values_list("number", "task_id", "progress"), key=lambda row: row[0])
+    return {belongs[task_id]: progress for _, task_id, progress in last}

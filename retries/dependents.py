@@ -8,7 +8,7 @@ from ledger import journal, needs, sql
 from ledger.journal import Actor, Kind
 from ledger.models import Task
 from ledger.moves import task_sources, task_to
-from ledger.states import FINAL, BlockedReason, TaskState
+from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
 from retries.models import Escalation
 from retries.states import Dependents
@@ -110,7 +110,7 @@ def downstream(task_id: UUID) -> int:
     return int(sql.run(COUNT, ids=[task_id])[0]["n"])
 
 
-def waiting(task_id: UUID) -> list[Task]:
-    """What depends on it and is not over, the oldest first."""
-    rows = Task.objects.filter(needs__need=task_id).exclude(state__in=FINAL)
-    return list(rows.only("id", "title", "type", "state").order_by("id"))
+def every(task_id: UUID) -> list[Task]:
+    """What depends on it, the oldest first."""
+    rows = Task.objects.filter(needs__need=task_id)
+    return list(rows.only("id", "ref", "title", "type", "state", "needed_by").order_by("id"))

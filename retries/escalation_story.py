@@ -1,30 +1,75 @@
 """What an escalation says: an instruction's words, or the story of a task as Markdown."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import UUID
 
 from ledger.models import Attempt, Failure, Task
+from ledger.states import FINAL
 from ledger.tasks import line_of
 from retries import dependents
 from retries.escalation_message import File, Row, Story, message
 from retries.models import Escalation
 
-ATTEMPTS_TOLD = 100
+ATTEMPTS_TOLD = 100  # the last ones
 
 
-def told(escalation: Escalation) -> str:
-    """The message of an escalation, with what it is about loaded."""
+@dataclass(frozen=True)
+class Record:
+    """What is on record of an escalation's task: each thing is read when it is asked for, and once
+    for all that tells of it."""
+
+    task: Task
+
+    @cached_property
+    def line(self) -> list[UUID]:
+        """Its rows of all runs."""
+        return line_of(self.task)
+
+    @cached_property
+    def attempts(self) -> list[Attempt]:
+        """The oldest first, with their failures and the patterns of these."""
+        rows = Attempt.objects.filter(task__in=self.line).select_related("failure__grouped")
+        return list(rows.defer("decision", "report_digest").order_by("number"))
+
+    @cached_property
+    def dependents(self) -> list[Task]:
+        return dependents.every(self.task.pk)
+
+    @property
+    def waiting(self) -> list[Task]:
+        return [task for task in self.dependents if task.state not in FINAL]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The newest first."""
+        return [found for each in reversed(self.attempts) if (found := failure_of(each))]
+
+    def until(self, escalation: Escalation) -> list[Attempt]:
+        """The attempts up to the one that led to it."""
+        return [each for each in self.attempts if each.number <= (escalation.attempts or 0)]
+
+
+def record_of(escalation: Escalation) -> Record | None:
+    """Nothing where it is about an instruction."""
+    return Record(escalation.task) if escalation.task else None
+
+
+def told(escalation: Escalation, record: Record | None = None) -> str:
+    """The message of an escalation, with what it is about loaded; `record` is that of its task,
+    where it is at hand."""
     if escalation.instruction:
         return escalation.instruction.content
-    return message(story(escalation)) if escalation.task else ""
+    record = record or record_of(escalation)
+    return message(story(escalation, record)) if record else ""
 
 
-def story(escalation: Escalation) -> Story:
+def story(escalation: Escalation, found: Record) -> Story:
     """What is told of a task: how it stood when it was escalated, with the attempts until then."""
-    task = escalation.task
-    assert task is not None
-    attempts = list(attempts_until(escalation))
+    task = found.task
+    attempts = found.until(escalation)[-ATTEMPTS_TOLD:]
     failures = [failure for attempt in attempts if (failure := failure_of(attempt))]
-    waiting = dependents.waiting(task.pk) if escalation.is_open else []
+    waiting = found.waiting if escalation.is_open else []
     return Story(
         name=str(task),
         plan=task.plan.ref if task.plan else "",
@@ -38,16 +83,6 @@ def story(escalation: Escalation) -> Story:
         question=escalation.question,
         dependents=[str(each) for each in waiting],
     )
-
-
-def attempts_until(escalation: Escalation) -> Iterable[Attempt]:
-    """Its task's attempts up to the one that led to it, those that it carries on among them,
-    oldest first: the last hundred."""
-    assert escalation.task is not None
-    line = line_of(escalation.task)
-    rows = Attempt.objects.filter(task__in=line, number__lte=escalation.attempts)
-    rows = rows.select_related("failure").defer("progress", "decision", "report_digest")
-    return list(rows.order_by("-number")[:ATTEMPTS_TOLD])[::-1]
 
 
 def failure_of(attempt: Attempt) -> Failure | None:

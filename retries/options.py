@@ -7,6 +7,7 @@ from django.db.models import Count, Q
 from ledger.models import Instruction, Task
 from ledger.states import FINAL, TaskState
 from retries import dependents
+from retries.escalation_story import Record, record_of
 from retries.models import Escalation
 from retries.states import Answer, Dependents, Reason
 
@@ -31,9 +32,10 @@ class Option:
     dependents: tuple[Way, ...] = ()
 
 
-def options(escalation: Escalation) -> list[Option]:
-    """What can be answered to an open one."""
-    return of_task(escalation) if escalation.task_id else of_instruction(escalation)
+def options(escalation: Escalation, record: Record | None = None) -> list[Option]:
+    """What can be answered to an open one; `record` is that of its task, where it is at hand."""
+    record = record or record_of(escalation)
+    return of_task(escalation, record) if record else of_instruction(escalation)
 
 
 def of_instruction(escalation: Escalation) -> list[Option]:
@@ -63,10 +65,8 @@ def of_instruction(escalation: Escalation) -> list[Option]:
     ]
 
 
-def of_task(escalation: Escalation) -> list[Option]:
-    task, agent = escalation.task, escalation.agent.name
-    assert task is not None
-    waiting = len(dependents.waiting(task.pk))
+def of_task(escalation: Escalation, record: Record) -> list[Option]:
+    task, agent, waiting = record.task, escalation.agent.name, len(record.waiting)
     depends = f"{tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
         *([answer(agent)] if escalation.reason == Reason.AGENT_QUESTION else []),
@@ -82,7 +82,7 @@ def of_task(escalation: Escalation) -> list[Option]:
             "Skip",
             f"{depends} may fail without it." if waiting else "Nothing depends on it.",
             confirm=True,
-            dependents=ways(waiting, dependents.downstream(task.pk)) if waiting else (),
+            dependents=ways(waiting, following(record)) if waiting else (),
         ),
         abort_plan(task)
         if task.plan
@@ -93,6 +93,13 @@ def of_task(escalation: Escalation) -> list[Option]:
             confirm=True,
         ),
     ]
+
+
+def following(record: Record) -> int:
+    """How many would be skipped with it; most that wait have nothing waiting for them in turn."""
+    if any(task.needed_by for task in record.waiting):
+        return dependents.downstream(record.task.pk)
+    return len(record.waiting)
 
 
 def abort_plan(task: Task) -> Option:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from ledger import journal, needs, plan_imports, sql
 from ledger.journal import SYSTEM, Actor, Kind, clock
-from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Project, Task
+from ledger.models import DeadLetter, Event, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.plan_imports import CREATED, How, Imported
 from ledger.planfile import PlanFile
 from ledger.plans import locked, put, tell, why
@@ -97,6 +97,15 @@ def abort(
             request_id=request_id,
         )
     return changed
+
+
+def stopped(aborted: Iterable[Plan], *, at: datetime) -> tuple[int, int]:
+    """How many tasks of plans that were aborted at that time ended, and how many were told to."""
+    told = Event.objects.filter(
+        subject_id__in=[plan.pk for plan in aborted], kind=Kind.PLAN_ABORTED, at=at
+    )
+    counts = list(told.values_list("data", flat=True))
+    return sum(each["aborted"] for each in counts), sum(each["running"] for each in counts)
 
 
 def answered(task: Task, action: str, *, actor: Actor, now: datetime, request_id: str = "") -> None:

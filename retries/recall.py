@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from ledger.models import Failure
+from ledger.models import Attempt, Failure
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks import lineages
@@ -18,8 +18,6 @@ from retries.states import Answer, EscalationState, Reason
 NOTHING = Past()
 NO_WORDS = Said("")
 FAILURE = (
-    "task_id",
-    "attempt__number",
     "at",
     "type",
     "code",
@@ -40,26 +38,42 @@ def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
         return {}
     failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
     belongs = lineages(ids)
-    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number").values(*FAILURE)
-    for row in rows:
-        failures[belongs[row["task_id"]]].append(failed(row))
-    said, progress = standing(ids), claims.last_progress(ids)
-    made = {}
-    for id in ids:
-        *earlier, last = said.get(id) or [NO_WORDS]
-        made[id] = Past(
-            failures=failures[id],
-            fix=last.words,
-            question=last.question,
-            earlier=earlier,
-            progress=progress.get(id),
-        )
-    return made
+    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number")
+    for row in rows.values("task_id", "attempt__number", *FAILURE):
+        failures[belongs[row["task_id"]]].append(failed(row["attempt__number"], row))
+    said, progress = standing(belongs), claims.last_progress(belongs)
+    return {id: past(failures[id], said.get(id), progress.get(id)) for id in ids}
 
 
-def failed(row: Mapping[str, Any]) -> Failed:
+def past_of(line: Iterable[UUID], attempts: Iterable[Attempt]) -> Past:
+    """The same of a task that stands still, whose rows of all runs are `line`: one query where its
+    attempts were read, the oldest first, with their failures."""
+    task_id, *_ = belongs = dict.fromkeys(line)
+    failures: list[Failed] = []
+    progress = None
+    for each in attempts:
+        if failure := getattr(each, "failure", None):
+            row = {name: getattr(failure, name) for name in FAILURE}
+            failures.append(failed(each.number, row))
+        progress = progress if each.progress is None else each.progress
+    said = standing(dict.fromkeys(belongs, task_id))
+    return past(failures, said.get(task_id), progress)
+
+
+def past(failures: list[Failed], said: list[Said] | None, progress: Any) -> Past:
+    *earlier, last = said or [NO_WORDS]
+    return Past(
+        failures=failures,
+        fix=last.words,
+        question=last.question,
+        earlier=earlier,
+        progress=progress,
+    )
+
+
+def failed(number: int, row: Mapping[str, Any]) -> Failed:
     return Failed(
-        attempt=row["attempt__number"],
+        attempt=number,
         at=row["at"],
         type=row["type"],
         code=row["code"],
@@ -73,16 +87,17 @@ def failed(row: Mapping[str, Any]) -> Failed:
     )
 
 
-def standing(task_ids: Iterable[UUID]) -> dict[UUID, list[Said]]:
-    """The words of people that stand, by task, the oldest first.
+def standing(belongs: Mapping[UUID, UUID]) -> dict[UUID, list[Said]]:
+    """The words of people that stand, by task, the oldest first; `belongs` are the rows of tasks,
+    each with the task that goes on with it.
 
     A fix or a retry ends what was said before, and so does a question that Heed asks: those words
     were tried. What is asked by an agent or a plan adds its answer; where that never came, nothing.
     """
-    rows = Escalation.objects.filter(task_id__in=list(task_ids)).order_by("task_id", "id")
+    rows = Escalation.objects.filter(task_id__in=belongs).order_by("id")
     found: dict[UUID, list[Said]] = {}
     for row in rows.values("task_id", "state", "reason", "action", "fix", "question"):
-        said = found.setdefault(row["task_id"], [])
+        said = found.setdefault(belongs[row["task_id"]], [])
         if row["action"] is None and (
             row["state"] != EscalationState.OPEN or row["reason"] == Reason.AGENT_QUESTION
         ):

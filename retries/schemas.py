@@ -12,8 +12,10 @@ from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 from ledger.models import DeadLetter
 from ledger.schemas import AGENT_ID, AT, ID, TASK, In, Listed, PageQuery, TaskOut, task_out
 from ledger.sql import Row
-from ledger.states import FailureType, Who, urgency_of
+from ledger.states import FailureType, TaskState, Who, urgency_of
 from ledger.tasks import LEASE_S
+from retries import aftermath
+from retries.aftermath import Aftermath
 from retries.claims import MOST, WORKER_LENGTH, Claimed
 from retries.context import (
     BUDGET,
@@ -23,7 +25,7 @@ from retries.context import (
     Past,
     retry_context,
 )
-from retries.escalation_story import told
+from retries.escalation_story import record_of, told
 from retries.escalations import FIX_LENGTH, NOTE_LENGTH, resolution
 from retries.models import Escalation
 from retries.options import Option, options
@@ -101,6 +103,7 @@ ESCALATION: dict[str, Any] = {
     "closed_at": None,
     "url": f"https://heed.example.org/escalations/{ID}/",
     "resolution": None,
+    "outcome": None,
     "version": 1,
 }
 
@@ -121,6 +124,17 @@ class OptionOut(Schema):
     confirm: bool
     dependents: list[WayOut] = Field(
         description="with 'skip', where tasks depend on it: what can become of them"
+    )
+
+
+class OutcomeOut(Schema):
+    task: UUID = Field(description="another one where it was restarted or replayed since")
+    run: int | None
+    state: TaskState
+    attempts: int
+    attempt_limit: int
+    asked_again: int | None = Field(
+        description="the attempt after which it needed a person again, if it did"
     )
 
 
@@ -150,6 +164,9 @@ class EscalationOut(Schema):
     closed_at: datetime | None
     url: str
     resolution: dict[str, Any] | None
+    outcome: OutcomeOut | None = Field(
+        description="what came of it once it was closed, for a task: where that stands now"
+    )
     version: int
 
     model_config = ConfigDict(json_schema_extra={"example": ESCALATION})
@@ -202,22 +219,39 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
 def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
     fixes = first_fixes(asked) if asked else {}
+    since = aftermath.of(escalations)
     return [
         told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
+        | {"outcome": outcome(since.get(each.pk))}
         for each in escalations
     ]
+
+
+def outcome(since: Aftermath | None) -> dict[str, Any] | None:
+    if since is None:
+        return None
+    return {
+        "task": since.task_id,
+        "run": since.run,
+        "state": since.state,
+        "attempts": since.attempts,
+        "attempt_limit": since.attempt_limit,
+        "asked_again": since.asked_again,
+    }
 
 
 def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
     """`fix` is what stands in the field of its fix from the start."""
     is_open = escalation.is_open
+    record = record_of(escalation)
+    offered = options(escalation, record) if is_open else []
     return {
         "id": escalation.id,
         "state": escalation.state,
         "reason": escalation.reason,
         "severity": escalation.severity,
         "title": title(escalation),
-        "message": told(escalation),
+        "message": told(escalation, record),
         "task": escalation.task_id,
         "plan": escalation.task.plan_id if escalation.task else None,
         "instruction": escalation.instruction_id,
@@ -228,7 +262,7 @@ def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "choices": escalation.choices,
         "response_schema": escalation.response_schema,
         "client_state": escalation.client_state,
-        "options": [option_out(each, fix=fix) for each in options(escalation)] if is_open else [],
+        "options": [option_out(each, fix=fix) for each in offered],
         "assignee": escalation.assignee.get_username() if escalation.assignee else None,
         "notify_again_at": escalation.notify_again_at if is_open else None,
         "expires_at": escalation.expires_at,

@@ -1,20 +1,22 @@
 """What people do to tasks: try again now, go on without, stop. Bulk is the verb."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
 from ledger.models import Need, Task
 from ledger.moves import let_go, task_to
-from ledger.states import BlockedReason, TaskState
+from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tokens import Known
 from retries import checkpoints, escalations
 from retries.dependents import hold, settle
+from retries.models import Escalation
 from retries.states import Dependents
 
 State = TaskState
@@ -104,6 +106,38 @@ def skip(
     escalations.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(gone, actor=actor, now=now)
     return gone
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """How many tasks an abort ends, how many that run are told to stop, how many questions it
+    withdraws, and how many other tasks stay blocked because of it."""
+
+    waiting: int
+    running: int
+    questions: int
+    dependents: int
+
+    @property
+    def any(self) -> bool:
+        return bool(self.waiting or self.running)
+
+
+def stops(chosen: QuerySet[Task]) -> Stops:
+    """What an abort of these would do now."""
+    rows = chosen.order_by().exclude(state__in=FINAL)
+    runs = Q(state=State.RUNNING)
+    counts = rows.aggregate(
+        waiting=Count("pk", filter=~runs),
+        running=Count("pk", filter=runs & Q(abort_requested_at=None)),
+    )
+    ended = rows.values("pk")
+    others = Task.objects.filter(needs__need__in=ended).exclude(state__in=FINAL)
+    return Stops(
+        **counts,
+        questions=Escalation.objects.open().filter(task__in=ended).count(),
+        dependents=others.exclude(pk__in=ended).values("pk").distinct().count(),
+    )
 
 
 @sql.atomic

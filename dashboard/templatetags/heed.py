@@ -1,16 +1,29 @@
 """Icons, states, times and durations in templates."""
 
 import json
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache
+from html import escape
 from typing import Any
 
 from django import template
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
-from dashboard import badges, filters, offers, pips, recurring, task_words, waves, words
+from dashboard import (
+    badges,
+    filters,
+    offers,
+    pips,
+    plan_lines,
+    recurring,
+    task_words,
+    waves,
+    words,
+)
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
 from retries import escalation_message, suggestions
@@ -20,6 +33,7 @@ register = template.Library()
 register.filter("duration", words.duration)
 register.filter("whole_duration", words.whole_duration)
 register.filter("monogram", words.monogram)
+register.filter("capped", words.capped)
 register.filter("offers", offers.offers)
 register.filter("pips", pips.pips)
 register.filter("key_of", waves.key_of)
@@ -148,6 +162,24 @@ def short(id: Any) -> str:
 @register.filter
 def short_of(ref: str, plan: str) -> str:
     return waves.short_of(ref, plan=plan)
+
+
+@register.simple_tag
+def needs(needed: Iterable[plan_lines.Needed], query: str) -> SafeString:
+    """What a task needs, as links.
+
+    Written here and not in a template, where those of a large plan would take longer than the rest
+    of its page.
+    """
+    tasks, query = reverse("dashboard:tasks"), escape(query)
+    made = []
+    for each in needed:
+        css = f' class="{each.css}"' if each.css else ""
+        said = f'title="{escape(each.tip)}"{css}><bdi>{escape(each.label)}</bdi>'
+        made.append(
+            f'<a href="{tasks}{each.id}/{query}" {said}</a>' if each.id else f"<span {said}</span>"
+        )
+    return SafeString(", ".join(made))
 
 
 @register.filter

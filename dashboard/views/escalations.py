@@ -24,7 +24,8 @@ from dashboard.reply import NOTHING_SAID, Reply, settle, take_back, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
 from ledger.journal import person
 from ledger.refusals import Refusal
-from retries import escalation_story, escalations
+from retries import aftermath, escalation_story, escalations
+from retries.escalation_story import Record, record_of
 from retries.escalations import FIX_LENGTH
 from retries.models import Escalation
 from retries.options import Option, options
@@ -92,7 +93,8 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     escalation = inbox.one(escalation_id, now=timezone.now())
     if escalation is None or escalation.task is None or not escalation.is_open:
         return HttpResponse(status=204)
-    context = {"escalation": escalation, **told_next(escalation, words_in(request))}
+    record = Record(escalation.task)
+    context = {"escalation": escalation, **told_next(escalation, record, words_in(request))}
     return render(request, "escalations/_preview.html", context)
 
 
@@ -164,7 +166,7 @@ def panel(
     """The panel alone; the rest of the page hears that something has changed."""
     context = {"scope": scope, "now": now, "reply": reply}
     if escalation:
-        context |= chosen(escalation, reply, now=now)
+        context |= chosen(escalation, record_of(escalation), reply, now=now)
         context["next_open"] = inbox.next_open(scope.project, but=escalation.pk)
     template = "escalations/_panel.html" if escalation else "escalations/_vanished.html"
     response = render(request, template, context, status=reply.status)
@@ -203,7 +205,9 @@ def page(
         "reply": reply,
     }
     if escalation:
-        context |= chosen(escalation, reply, now=now) | evidence(escalation, reply)
+        record = record_of(escalation)
+        context |= chosen(escalation, record, reply, now=now)
+        context |= evidence(escalation, record, reply)
         if not escalation.is_open:
             context["next_open"] = listing.next_open(but=escalation)
     response = rendering.respond(
@@ -247,37 +251,43 @@ class Offer:
     icon: str
 
 
-def chosen(escalation: Escalation, reply: Reply, *, now: datetime) -> dict[str, Any]:
+def chosen(
+    escalation: Escalation, record: Record | None, reply: Reply, *, now: datetime
+) -> dict[str, Any]:
     """What the panel shows: the options of an open one, the answer to a closed one."""
     common = {"escalation": escalation, "row": escalation.instruction, "task": escalation.task}
     if not escalation.is_open:
         said = settled.done(escalation) if reply.is_done else ""
         until = escalation.undo_until
         left = (until - now).total_seconds() if until else 0
+        since = inbox.since([escalation]).get(escalation.pk)
         return common | {
-            "verdict": settled.verdict(escalation),
+            "verdict": settled.verdict(escalation, since),
+            "consequence": aftermath.consequence(escalation),
+            "now_task": since.task_id if since else escalation.task_id,
+            "now_state": since.state if since else escalation.task and escalation.task.state,
             "done": said,
             "undo_left": round(left, 1) if left > 0 else None,
         }
-    offers = [Offer(option, *LOOKS[option.name]) for option in options(escalation)]
+    offers = [Offer(option, *LOOKS[option.name]) for option in options(escalation, record)]
     fix, *other_words = [offer for offer in offers if offer.option.requires_text]
     return common | {
         "fix": fix,
         "other_words": other_words,
         "offers": [offer for offer in offers if not offer.option.requires_text],
-        "suggestions": case.offers(escalation) if escalation.task_id else [],
+        "suggestions": case.offers(record) if record else [],
         "fix_length": FIX_LENGTH,
     }
 
 
-def evidence(escalation: Escalation, reply: Reply) -> dict[str, Any]:
+def evidence(escalation: Escalation, record: Record | None, reply: Reply) -> dict[str, Any]:
     """What happened to the instruction or the task that an escalation is about."""
-    if escalation.task:
-        told = told_next(escalation, reply.words) if escalation.is_open else {}
+    if record:
+        told = told_next(escalation, record, reply.words) if escalation.is_open else {}
         return {
-            "case": case.case(escalation),
+            "case": case.case(escalation, record),
             "remarks": inbox.remarks(escalation.pk),
-            "message": escalation_story.told(escalation),
+            "message": escalation_story.told(escalation, record),
             **told,
         }
     row = escalation.instruction
@@ -292,7 +302,7 @@ def evidence(escalation: Escalation, reply: Reply) -> dict[str, Any]:
     }
 
 
-def told_next(escalation: Escalation, words: str) -> dict[str, Any]:
+def told_next(escalation: Escalation, record: Record, words: str) -> dict[str, Any]:
     """What the next attempt would be told with these words."""
-    block = case.preview(escalation, words[:FIX_LENGTH])
+    block = case.preview(escalation, record, words[:FIX_LENGTH])
     return {"next_told": painted(block), "next_size": len(block), "typed": bool(words.strip())}

@@ -23,6 +23,8 @@ from ledger.models import Plan
 from ledger.models.plan import STANDS
 from ledger.states import TaskState
 from retries.models import Escalation
+from retries.renderings import facts
+from retries.renderings.facts import About
 from retries.states import EscalationState
 
 State = TaskState
@@ -160,7 +162,9 @@ def line_of(row: Any) -> Line:
 def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     """How far it got, its tasks in their order, what went wrong, what happened, its runs before."""
     marks, links = planned.marks(plan), planned.links(plan.pk)
-    failures, questions = planned.failures(plan.pk), planned.questions(plan.pk)
+    carried = facts.carried(About(plan.project_id, plan)) if plan.run > 1 else {}
+    failures = planned.failures(plan.pk, carried)
+    questions = planned.questions(plan.pk, carried)
     tally = progress.Tally(Counter(m.state for m in marks), Counter(m.agent for m in marks))
     failed = Counter(each.task for each in failures)
     found = progress.patterns(failures, {mark.pk: mark.ref for mark in marks})
@@ -199,12 +203,14 @@ def asked_about(
     """The open questions, the first one to answer, and how many tasks wait for them in the end."""
     asked = {each.task_id for each in questions}
     first = questions[0] if questions else None
+    lists = {id(found): found for found in held.values()}  # many tasks share one
+    stuck = {key for key, found in lists.items() if any(link.need in asked for link in found)}
     return {
         "question": first,
         "question_key": next((m.key for m in marks if first and m.pk == first.task_id), ""),
         "open_questions": len(questions),
         "needs_you": progress.needs_you(mark for mark in marks if mark.pk in asked),
-        "waiting": sum(any(link.need in asked for link in found) for found in held.values()),
+        "waiting": sum(id(found) in stuck for found in held.values()),
     }
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Failure, Need, Plan, Task
@@ -254,8 +254,8 @@ def entries(about: About) -> Iterator[Entry]:
     """The tasks that were started and have not left the state yet, oldest first."""
     rows = about.current.filter(ACTIVE | SKIPPED, started_at__isnull=False).order_by("id")
     for chunk in chunks(rows.values(*STATE).iterator(chunk_size=CHUNK)):
-        ids = [task["id"] for task in chunk]
-        failed, last = failures(ids), last_attempts(ids)
+        belongs = lineages(task["id"] for task in chunk)
+        failed, last = failures(belongs), last_attempts(belongs)
         for task in chunk:
             yield entry(task, failed.get(task["id"], []), last.get(task["id"]))
 
@@ -278,10 +278,9 @@ def entry(task: Mapping[str, Any], failed: list[Failed], last: datetime | None) 
     )
 
 
-def failures(task_ids: list[UUID]) -> dict[UUID, list[Failed]]:
-    """By task, the oldest first; with those of the rows that it carries on."""
+def failures(belongs: Mapping[UUID, UUID]) -> dict[UUID, list[Failed]]:
+    """By task, the oldest first; `belongs` are the rows of all runs, each with its task now."""
     found: dict[UUID, list[Failed]] = defaultdict(list)
-    belongs = lineages(task_ids)
     rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number")
     for row in rows.values("task_id", "attempt__number", "at", "type", "message", "suggested_fix"):
         found[belongs[row["task_id"]]].append(
@@ -292,12 +291,13 @@ def failures(task_ids: list[UUID]) -> dict[UUID, list[Failed]]:
     return found
 
 
-def last_attempts(task_ids: list[UUID]) -> dict[UUID, datetime]:
+def last_attempts(belongs: Mapping[UUID, UUID]) -> dict[UUID, datetime]:
     """When the last attempt of each ended, or began where it is live."""
-    rows = Attempt.objects.filter(task_id__in=task_ids).order_by("task_id", "-number")
+    rows = Attempt.objects.filter(task_id__in=belongs).order_by("task_id", "-number")
+    last = rows.distinct("task_id").values("task_id", "number", "ended_at", "started_at")
     return {
-        row["task_id"]: row["ended_at"] or row["started_at"]
-        for row in rows.distinct("task_id").values("task_id", "ended_at", "started_at")
+        belongs[row["task_id"]]: row["ended_at"] or row["started_at"]
+        for row in sorted(last, key=lambda row: row["number"])
     }
 
 
@@ -307,11 +307,20 @@ def stats(about: About) -> Stats:
     found = retried.aggregate(
         made=Sum("attempts"), tasks=Count("id"), done=Count("id", filter=Q(state=State.DONE))
     )
+    asked = Escalation.objects.filter(task__in=about.current).count()
+    if before := carried(about):
+        asked += Escalation.objects.filter(task__in=before).count()
     return Stats(
         total_retries=(found["made"] or 0) - found["tasks"],
         successful_retries=found["done"],
-        escalations=Escalation.objects.filter(task__in=about.current).count(),
+        escalations=asked,
     )
+
+
+def carried(about: About) -> dict[UUID, UUID]:
+    """The rows of earlier runs that go on in its tasks, each with that task; most have none."""
+    ids = list(about.current.filter(carries__isnull=False).values_list("id", flat=True))
+    return {row: task for row, task in lineages(ids).items() if row != task} if ids else {}
 
 
 # ---- what was skipped
@@ -320,8 +329,9 @@ def stats(about: About) -> Stats:
 def skipped(about: About) -> list[Skipped]:
     """The oldest first."""
     rows = about.current.filter(state=State.SKIPPED).order_by("completed_at", "id")
-    tasks = list(rows.annotate(failed=Count("failures")).values(*NAMED, "completed_at", "failed"))
+    tasks = list(rows.values(*NAMED, "completed_at"))
     ids = [task["id"] for task in tasks]
+    failed = counted(Failure.objects.all(), lineages(ids))
     asked = dict(
         Escalation.objects.filter(task__in=ids, action=Answer.SKIP)
         .order_by("id")
@@ -334,11 +344,20 @@ def skipped(about: About) -> list[Skipped]:
             name=named(task).name,
             at=task["completed_at"],
             asked=asked.get(task["id"]),
-            failed=task["failed"],
+            failed=failed[task["id"]],
             dependents=waiting.get(task["id"], ()),
         )
         for task in tasks
     ]
+
+
+def counted(rows: QuerySet[Any], belongs: Mapping[UUID, UUID]) -> Counter[UUID]:
+    """How many of these rows there are about each task, about all its runs together."""
+    found: Counter[UUID] = Counter()
+    of = rows.filter(task__in=belongs).order_by().values_list("task_id")
+    for task_id, n in of.annotate(n=Count("pk")):
+        found[belongs[task_id]] += n
+    return found
 
 
 def dependents(task_ids: list[UUID]) -> dict[UUID, list[str]]:
@@ -355,13 +374,10 @@ def dependents(task_ids: list[UUID]) -> dict[UUID, list[str]]:
 
 def summary(plan: Plan) -> Summary:
     about = About(plan.project_id, plan)
-    tries = Count("attempt_set", filter=~Q(attempt_set__outcome=Outcome.RELEASED))
-    tasks = list(
-        about.current.annotate(tries=tries).order_by("id").values(*NAMED, "state", "tries")
-    )
-    asked = Counter(
-        Escalation.objects.filter(task__in=about.current).values_list("task_id", flat=True)
-    )
+    tasks = list(about.current.order_by("id").values(*NAMED, "state"))
+    belongs = lineages(task["id"] for task in tasks)
+    tries = counted(Attempt.objects.exclude(outcome=Outcome.RELEASED), belongs)
+    asked = counted(Escalation.objects.all(), belongs)
     lines = [
         Line(
             id=task["id"],
@@ -369,17 +385,17 @@ def summary(plan: Plan) -> Summary:
             label=named(task).label,
             title=task["title"],
             state=task["state"],
-            attempts=task["tries"],
+            attempts=tries[task["id"]],
             escalations=asked[task["id"]],
         )
         for task in tasks
     ]
-    return Summary(ref=plan.ref, state=plan.state, lines=lines, patterns=patterns(about))
+    return Summary(ref=plan.ref, state=plan.state, lines=lines, patterns=patterns(belongs))
 
 
-def patterns(about: About) -> dict[str, int]:
+def patterns(task_ids: Iterable[UUID]) -> dict[str, int]:
     """How often failures were of one type, had one code, or were guessed to have one cause."""
-    rows = Failure.objects.filter(task__in=about.current)
+    rows = Failure.objects.filter(task__in=list(task_ids))
     found: Counter[str] = Counter()
     for row in rows.values_list("type", "code", "root_cause_guess"):
         named_by = {one_line(text, PATTERN_LENGTH) for text in row}

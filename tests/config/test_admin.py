@@ -1,5 +1,6 @@
 """The admin: a triage window. It shows everything, edits nothing, and acts through the verbs."""
 
+import re
 from typing import Any
 
 import pytest
@@ -173,7 +174,9 @@ def test_tasks_are_retried_skipped_and_aborted(mara: Client, agent: Agent) -> No
     fail(agent, attempt_of(claim(agent)), now=timezone.now(), retry_after_s=600)
     assert "1 retried now" in act(mara, Task, "retry_now", Task.objects.get(pk=retried))
     assert "1 skipped" in act(mara, Task, "skip", Task.objects.get(pk=waits))
-    assert "1 aborted" in act(mara, Task, "abort", Task.objects.get(pk=stops))
+    last = Task.objects.get(pk=stops)
+    assert act(mara, Task, "abort", last, confirmed="yes") == "1 stopped: 1 task aborted."
+    assert act(mara, Task, "abort", last, confirmed="yes") == "None stopped."
     assert Event.objects.filter(actor_name="mara").count() == 3
 
 
@@ -236,5 +239,39 @@ def test_plans_are_paused_resumed_and_aborted(mara: Client, agent: Agent) -> Non
     assert "1 paused" in act(mara, Plan, "pause", plan)
     assert "None paused" in act(mara, Plan, "pause", plan)
     assert "1 resumed" in act(mara, Plan, "resume", plan)
-    assert "1 aborted" in act(mara, Plan, "abort", plan)
+    assert act(mara, Plan, "abort", plan, confirmed="yes") == "1 aborted, 1 task aborted."
     assert Task.objects.get(pk=id).state == "aborted"
+    assert act(mara, Plan, "abort", plan, confirmed="yes") == "None aborted."
+
+
+@pytest.mark.parametrize("model", [Plan, Task])
+@pytest.mark.parametrize("every", ["", "1"])
+def test_an_abort_is_asked_first_with_the_counts_of_what_it_stops(
+    mara: Client, agent: Agent, model: Any, every: str
+) -> None:
+    """As the pages ask it; what is posted then is that form, and it tells what really stopped."""
+    made = [("One", []), ("Two", []), ("Three", []), ("Four", [1])]
+    plan, ids = make_plan("03-01", made, agent=agent, now=NOW)
+    other = make_task(agent, title="Elsewhere", needs=[ids[1]])
+    fail(agent, attempt_of(claim(agent, task=ids[0])), now=NOW)
+    claim(agent, task=ids[1])
+    rows = [plan] if model is Plan else list(Task.objects.filter(plan=plan))
+    chosen = [str(row.pk) for row in rows[: 1 if every else None]]
+    form = {"action": "abort", "_selected_action": chosen, "select_across": every or "0"}
+    asked = mara.post(path(model), form).content.decode()
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", asked))
+    many = 4 if every and model is Task else 3
+    assert f"{many} tasks that wait are aborted. 1 task that runs is told to stop:" in text
+    assert "1 open question is withdrawn." in text and "This can’t be taken back." in text
+    stays = "1 other task that depends on what is stopped stays blocked."
+    assert (stays in text) == (many == 3)
+    assert not Event.objects.filter(actor_name="mara").exists()
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', asked)
+    data: dict[str, list[str]] = {}
+    for name, value in fields:
+        data.setdefault(name, []).append(value)
+    done = mara.post(path(model), data, follow=True)
+    said = [str(message) for message in done.context["messages"]]
+    head = "1 aborted, " if model is Plan else f"{many + 1} stopped: "
+    assert said == [f"{head}{many} tasks aborted, 1 told to stop."]
+    assert (Task.objects.get(pk=other).state == "aborted") == (many == 4)

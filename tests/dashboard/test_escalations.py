@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
+import dashboard.words
 from dashboard import inbox
 from ledger import instructions
 from ledger.journal import Actor
@@ -194,6 +195,18 @@ def test_answered_ones_have_their_list(browser: Client, agent: Agent, now: datet
     assert lines(page) == newest_first
     assert "jonas left it." in words(page) and "Answered 6" in words(page)
     assert browser.get(URL, {"state": "nonsense"}).status_code == 200
+
+
+def test_nobody_counts_all_answered_ones(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 5: the page takes no longer where many were answered."""
+    for n in range(3):
+        jonas_answers(ignored(agent, f"no {n}", now=now - MINUTE), "skip", now)
+    monkeypatch.setattr(inbox, "COUNTED", 2)
+    monkeypatch.setattr(dashboard.words, "COUNTED", 2)
+    page = words(browser.get(URL))
+    assert page.count("Answered 2+") == 2 and "Open 0" in page
 
 
 @pytest.mark.parametrize("state", ["", "answered"])

@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from html import unescape
+from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,8 +16,8 @@ from django.test import Client
 
 from dashboard import keyset, progress, selectors
 from dashboard.flow import flow
-from dashboard.waves import Link, in_the_way, waves
-from ledger.models import Agent, Breaker, Plan, Task
+from dashboard.waves import Link, in_the_way, natural, waves
+from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from ledger.states import TaskState as State
 from retries import breaker, reports
 from retries import tasks as people
@@ -555,6 +557,51 @@ def test_what_holds_up_is_followed_to_the_head_of_the_chain() -> None:
         second.pk: [first.pk],
         third.pk: [first.pk],
     }
+
+
+def test_a_large_plan_is_looked_through_once() -> None:
+    """500 tasks and 2,000 needs: what each waits for in the end, as a search from each finds it."""
+    chance = Random(5)
+    rows = [
+        Row(State.BLOCKED, reason="dependency") if n > 40 and n % 9 else Row(State.QUEUED)
+        for n in range(500)
+    ]
+    links = [
+        Link(row.pk, need.pk, f"p-1:task-{rows.index(need)}", need.state, "")
+        for n, row in enumerate(rows)
+        if row.blocked_reason
+        for need in chance.sample(rows[max(0, n - 60) : n], 4)
+    ]
+    needs: dict[Any, list[Link]] = {}
+    for each in links:
+        needs.setdefault(each.task, []).append(each)
+
+    @cache
+    def heads(id: Any) -> frozenset[Link]:
+        below = (heads(each.need) if each.need in needs else {each} for each in needs[id])
+        return frozenset(link for found in below for link in found)
+
+    held = in_the_way(rows, links)
+    assert held.keys() == needs.keys()
+    for id, found in held.items():
+        assert {each.need for each in found} == {each.need for each in heads(id)}
+        assert [each.ref for each in found] == sorted((each.ref for each in found), key=natural)
+        assert len(found) == len({each.need for each in found})
+
+
+def test_needs_are_links_and_never_more_than_text(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    plan, ids = make_plan("03-01", [('<b>"one"</b>', []), ("two", [1])], agent=agent, now=now)
+    MissingNeed.objects.create(project=agent.project, task_id=ids[1], ref="09-01:<i>")
+    make_project("other")
+    page = browser.get(address(plan), {"project": "default"}).content.decode()
+    tip = 'title="03-01:task-1, queued: &lt;b&gt;&quot;one&quot;&lt;/b&gt;" class="is-unmet"'
+    link = f'<a href="/tasks/{ids[0]}/?project=default" {tip}><bdi>1</bdi></a>, '
+    missing = (
+        'title="09-01:&lt;i&gt;: not imported yet" class="is-unmet"><bdi>09-01:&lt;i&gt;</bdi>'
+    )
+    assert f"{link}<span {missing}</span>" in page
 
 
 def test_the_flow_carries_every_task_from_its_start_to_where_it_stands() -> None:

@@ -20,7 +20,7 @@ from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import Known
-from retries import claims, escalations, expiry, questions, recall, reports
+from retries import claims, escalations, expiry, plans, questions, recall, reports
 from retries.context import retry_context
 from retries.escalations import Choice, Question
 from retries.models import Escalation
@@ -166,6 +166,47 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     listed = words(browser.get("/escalations/?state=answered"))
     assert "jonas granted another round. Done on attempt 5" in listed
     assert "jonas sent a fix. Needed a person again after attempt 4" in listed
+
+
+def test_each_thing_on_record_is_read_once(
+    browser: Client, agent: Agent, statements: Callable[..., int]
+) -> None:
+    """Nor does the page ask more often where there is more to tell."""
+    imported({}, {"needs": "task-1"}, {"needs": "task-1"})
+    id = task("03-01:task-1").pk
+    for number in range(3):
+        said = {"message": f"broke {number}", "now": NOW + number * MINUTE}
+        fail(agent, attempt_of(claim(agent, task=id, now=said["now"])), **said)
+    question = about(id)
+    assert "2 tasks depend on it" in words(browser.get(address(question)))
+    few = statements(browser, address(question))
+    assert few <= 14
+    jonas_answers(question, "retry", NOW + 4 * MINUTE)
+    for number in range(5, 8):
+        said = {"message": f"broke {number}", "now": NOW + number * MINUTE}
+        fail(agent, attempt_of(claim(agent, task=id, now=said["now"])), **said)
+    assert statements(browser, address(about(id))) == few
+
+
+def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent) -> None:
+    """S1.35: what was said and done before a restart is told after it, here as in a claim."""
+    imported({"max_attempts": 1})
+    id = task("03-01:task-1").pk
+    fail(agent, attempt_of(claim(agent, task=id)), now=NOW, message="late")
+    jonas_answers(about(id), "fix", NOW, "Trim first")
+    plan_id = task("03-01:task-1").plan_id
+    assert plan_id
+    plans.abort([plan_id], now=NOW)
+    plans.restart(plan_id, carry_over=NOW, now=NOW + MINUTE)
+    id = task("03-01:task-1").pk
+    live, caller = claimed(agent, id, now=NOW + MINUTE), Known(SYSTEM, agent=agent)
+    ask = Question(text="How many?", choices=[])
+    question = questions.ask(live, ask, caller=caller, now=NOW + MINUTE)
+    shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Two"}, headers=PART))
+    assert "Trim first" in shown and "late" in shown
+    jonas_answers(question, "answer", NOW + 2 * MINUTE, "Two")
+    row = Task.objects.filter(pk=id).values().get()
+    assert recall.next_context(row) == shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)

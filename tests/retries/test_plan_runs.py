@@ -1,18 +1,19 @@
 """Plans stopped, started anew and over; checkpoints ask people."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from dashboard import case, story
+from dashboard import case, planned, story
 from ledger import plans as facts
 from ledger.audit import audit
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
 from ledger.refusals import InvalidTransition
 from ledger.states import TaskState
-from ledger.tasks import lineages
+from ledger.tasks import lineages, row_of
 from ledger.tokens import Known
 from retries import (
     deadletters,
@@ -20,13 +21,15 @@ from retries import (
     escalations,
     expiry,
     plans,
+    questions,
     recall,
     reports,
     suggestions,
     tasks,
 )
-from retries.escalations import Choice, HumanRequired
-from retries.models import Escalation
+from retries.escalation_story import Record
+from retries.escalations import Choice, HumanRequired, Question
+from retries.models import Escalation, FailurePattern
 from retries.renderings import facts as facts_of
 from retries.reports import Report
 from retries.states import Answer
@@ -161,17 +164,97 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
 def everywhere(id: UUID, old: UUID) -> None:
     """The three failures before and the one after a restart are told as one story."""
     asked = Escalation.objects.open().get(task=id)
+    record = Record(Task.objects.get(pk=id))
     for message in ("late", "later still"):
-        assert message in escalation_story.told(asked)
-    assert [row.number for row in escalation_story.story(asked).rows] == [1, 2, 3, 4]
-    assert [each.attempt for each in facts_of.failures([id])[id]] == [1, 2, 3, 4]
+        assert message in escalation_story.told(asked, record)
+    assert [row.number for row in escalation_story.story(asked, record).rows] == [1, 2, 3, 4]
+    assert [each.attempt for each in facts_of.failures(lineages([id]))[id]] == [1, 2, 3, 4]
     tried = facts_of.attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
     assert [each.number for each in story.attempts(Task.objects.get(pk=id))] == [1, 2, 3, 4]
     assert len(story.attempts(Task.objects.get(pk=old))) == 3
-    shown = case.case(asked)
+    shown = case.case(asked, record)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
     assert suggestions.last_failure([id])[id].message == "later still"
+
+
+def carried_over(agent: Agent, *, now: datetime) -> Task:
+    """The first task after its plan was stopped and restarted: it goes on with what it was."""
+    plans.abort([plan().pk], now=now)
+    plans.restart(plan().pk, carry_over=NOW, now=now)
+    found = task("03-01:task-1")
+    assert found.carries
+    return found
+
+
+def failed_once(agent: Agent) -> FailurePattern:
+    """A plan whose first task has failed and needs a person; the pattern of its failure."""
+    imported({"max_attempts": 1}, {})
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW, message="late")
+    return FailurePattern.objects.get()
+
+
+def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
+    """S1.35, S1.47: two restarts later it is the fix of the attempt that was made with it."""
+    pattern = failed_once(agent)
+    answer(Answer.FIX, "Trim first", now=NOW + MINUTE)
+    claim(agent, task=task("03-01:task-1").pk, now=NOW + MINUTE)
+    plans.abort([plan().pk], now=NOW + MINUTE)
+    live = task("03-01:task-1").current_attempt
+    assert live
+    progress = {"message": "wrote tests"}
+    reports.heartbeat(live, caller=Known(SYSTEM, agent=agent), progress=progress, now=NOW + MINUTE)
+    reports.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
+    plans.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
+    two = carried_over(agent, now=NOW + 3 * MINUTE)
+    assert suggestions.worked_before(pattern.pk) == []
+    told = recall.next_context(row_of(two.pk))
+    assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
+    found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
+    reports.succeeded(attempt_of(found), now=NOW + 5 * MINUTE)
+    assert [str(each) for each in suggestions.worked_before(pattern.pk)] == ["worked 1 of 1"]
+
+
+def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
+    """What was asked in the run that goes on is about what had failed before it."""
+    pattern = failed_once(agent)
+    two = carried_over(agent, now=NOW + MINUTE)
+    live = attempt_of(claim(agent, task=two.pk, now=NOW + MINUTE))
+    asks, caller = Question(text="How?", choices=[]), Known(SYSTEM, agent=agent)
+    questions.ask(live, asks, caller=caller, now=NOW + MINUTE)
+    answer(Answer.FIX, "Trim first", now=NOW + 2 * MINUTE)
+    again = attempt_of(claim(agent, task=two.pk, now=NOW + 3 * MINUTE))
+    reports.succeeded(again, now=NOW + 4 * MINUTE)
+    assert [str(each) for each in suggestions.worked_before(pattern.pk)] == ["worked 1 of 1"]
+
+
+def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
+    """S1.24, S1.27, S1.35, S1.52, S1.66-68: attempts, failures and questions of the run before."""
+    failed_once(agent)
+    two = carried_over(agent, now=NOW + MINUTE)
+    about = facts_of.About(plan().project_id, plan())
+    (entry,) = facts_of.entries(about)
+    assert (entry.last_attempt_at, len(entry.failures)) == (NOW, 1)
+    assert facts_of.stats(about).escalations == 1
+    summary = facts_of.summary(plan())
+    one, _ = summary.lines
+    assert (one.attempts, one.escalations) == (1, 1)
+    assert summary.patterns == {"execution_error": 1}
+    found = claim(agent, task=two.pk, now=NOW + 2 * MINUTE)
+    fail(agent, attempt_of(found), now=NOW + 3 * MINUTE, message="later")
+    (entry,) = facts_of.entries(about)
+    assert (entry.last_attempt_at, len(entry.failures)) == (NOW + 3 * MINUTE, 2)
+    answer(Answer.SKIP, now=NOW + 4 * MINUTE)
+    (skipped,) = facts_of.skipped(about)
+    assert skipped.failed == 2
+    one, _ = facts_of.summary(plan()).lines
+    assert (one.attempts, one.escalations) == (2, 2)
+    shown = facts_of.carried(about)
+    assert [each.task for each in planned.failures(plan().pk, shown)] == [two.pk, two.pk]
+    assert len(planned.questions(plan().pk, shown)) == 2
+    (row,) = planned.tasks(plan(), [two.pk])
+    assert row.outcomes == ["failure", "failure"] == story.one(two.pk).outcomes
+    assert facts_of.stats(about).escalations == 2
 
 
 def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:

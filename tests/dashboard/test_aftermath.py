@@ -1,0 +1,152 @@
+"""Decisions and their outcome are kept: what was answered, what the next attempt did (issue 5)."""
+
+from datetime import datetime
+
+import pytest
+from django.test import Client
+
+from ledger.journal import SYSTEM
+from ledger.models import Agent, DeadLetter
+from ledger.tokens import Known
+from retries import aftermath, deadletters, plans, reports
+from retries.models import Escalation
+from tests.conftest import Api
+from tests.dashboard.test_escalations import address, jonas_answers, words
+from tests.factories import MINUTE, NOW
+from tests.ledger.test_plan_import import imported, task
+from tests.retries.test_tasks_flow import attempt_of, claim, fail
+
+pytestmark = pytest.mark.django_db
+
+
+def asked(agent: Agent) -> Escalation:
+    """The question about the first task of a plan of four: two wait for it, one runs."""
+    imported({"max_attempts": 1}, {"needs": "task-1"}, {"needs": "task-1"}, {})
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
+    claim(agent, task=task("03-01:task-4").pk)
+    return Escalation.objects.get()
+
+
+def restarted(agent: Agent, *, carry: bool) -> None:
+    """The plan is stopped with all that runs, and started anew."""
+    plan = task("03-01:task-1").plan
+    assert plan
+    plans.abort([plan.pk], now=NOW + MINUTE)
+    for ref in ("03-01:task-1", "03-01:task-4"):
+        if live := task(ref).current_attempt:
+            caller = Known(SYSTEM, agent=agent)
+            reports.report(live, reports.Report(), caller=caller, now=NOW + MINUTE)
+    since = NOW if carry else None
+    plans.restart(plan.pk, carry_over=since, now=NOW + MINUTE)
+
+
+def told(question: Escalation) -> str:
+    question.refresh_from_db()
+    return aftermath.of([question])[question.pk].told(question.action)
+
+
+def everywhere(browser: Client, admin_client: Client, question: Escalation, said: str) -> None:
+    assert said in words(browser.get(address(question)))
+    assert said in words(admin_client.get(f"/admin/retries/escalation/{question.pk}/change/"))
+
+
+def done(agent: Agent, *, now: datetime) -> None:
+    found = claim(agent, task=task("03-01:task-1").pk, now=now)
+    reports.succeeded(attempt_of(found), now=now)
+
+
+def test_an_open_one_has_no_outcome(agent: Agent) -> None:
+    assert aftermath.of([asked(agent)]) == {}
+
+
+def test_what_a_fix_led_to_is_followed_into_the_run_that_goes_on(
+    browser: Client, admin_client: Client, agent: Agent
+) -> None:
+    question = asked(agent)
+    jonas_answers(question, "fix", NOW, "Trim first")
+    assert told(question) == "It waits for its agent"
+    restarted(agent, carry=True)
+    restarted(agent, carry=True)
+    found = claim(agent, task=task("03-01:task-1").pk, now=NOW + 2 * MINUTE)
+    fail(agent, attempt_of(found), now=NOW + 2 * MINUTE)
+    again = "Begun anew in run 3: needed a person again after attempt 2"
+    assert told(question) == again
+    everywhere(browser, admin_client, question, again)
+    assert again in words(browser.get("/escalations/?state=answered"))
+    jonas_answers(Escalation.objects.open().get(), "retry", NOW + 3 * MINUTE)
+    done(agent, now=NOW + 4 * MINUTE)
+    assert told(question) == again
+    second = Escalation.objects.latest("id")
+    everywhere(browser, admin_client, second, "Done on attempt 3")
+
+
+def test_a_run_that_begins_at_nothing_owes_nothing_to_the_answer(agent: Agent) -> None:
+    question = asked(agent)
+    jonas_answers(question, "fix", NOW, "Trim first")
+    restarted(agent, carry=False)
+    found = claim(agent, task=task("03-01:task-1").pk, now=NOW + 2 * MINUTE)
+    fail(agent, attempt_of(found), now=NOW + 2 * MINUTE)
+    assert told(question) == "Begun anew in run 2: it needs a person"
+
+
+@pytest.mark.parametrize(
+    ("dependents", "became"),
+    [
+        ("continue", "2 tasks that depend on it went on without it"),
+        ("block", "2 tasks that depend on it stayed blocked"),
+        ("skip", "2 tasks that depend on it were skipped with it"),
+    ],
+)
+def test_a_skip_tells_what_became_of_the_dependents(
+    browser: Client, admin_client: Client, agent: Agent, dependents: str, became: str
+) -> None:
+    question = asked(agent)
+    form = {"action": "skip", "version": question.version, "confirmed": "yes"}
+    browser.post(f"{address(question)}answer/", form | {"dependents": dependents})
+    assert told(question) == ""
+    everywhere(browser, admin_client, question, became)
+
+
+def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
+    browser: Client, admin_client: Client, agent: Agent
+) -> None:
+    question = asked(agent)
+    jonas_answers(question, "abort", NOW)
+    counts = "2 more of its plan were aborted, 1 told to stop"
+    everywhere(browser, admin_client, question, counts)
+    live = task("03-01:task-4").current_attempt
+    assert live
+    reports.report(live, reports.Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    plans.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
+    done(agent, now=NOW + 2 * MINUTE)
+    everywhere(browser, admin_client, question, "Begun anew in run 2: done on attempt 2")
+    everywhere(browser, admin_client, question, counts)
+
+
+def test_the_api_tells_where_its_task_stands(operator: Api, agent: Agent) -> None:
+    question = asked(agent)
+    assert operator("GET", f"/escalations/{question.pk}").body["outcome"] is None
+    jonas_answers(question, "fix", NOW, "Trim first")
+    restarted(agent, carry=True)
+    done(agent, now=NOW + 2 * MINUTE)
+    (listed,) = operator("GET", "/escalations").body["data"]
+    assert listed["outcome"] == {
+        "task": str(task("03-01:task-1").pk),
+        "run": 2,
+        "state": "done",
+        "attempts": 2,
+        "attempt_limit": 2,
+        "asked_again": None,
+    }
+
+
+def test_a_replay_is_followed_too(agent: Agent) -> None:
+    """A task given up after its answer is replayed as another one."""
+    question = asked(agent)
+    jonas_answers(question, "retry", NOW)
+    found = claim(agent, task=task("03-01:task-1").pk, now=NOW)
+    fail(agent, attempt_of(found), now=NOW, code="malformed_task")
+    assert told(question) == "Failed for good on attempt 2"
+    letters = DeadLetter.objects.values_list("pk", flat=True)
+    deadletters.replay(letters, among=DeadLetter.objects.all(), actor=SYSTEM, now=NOW + MINUTE)
+    assert told(question).endswith("it waits for its agent")
