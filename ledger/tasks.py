@@ -20,7 +20,7 @@ from ledger.models import Agent, Task
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.needs import hold_current
-from ledger.redaction import redact, titled
+from ledger.redaction import redact, redacted, stripped, titled
 from ledger.refusals import (
     Invalid,
     InvalidTransition,
@@ -127,7 +127,7 @@ WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 
 def check_payload(payload: Any, *, at: str) -> None:
     """Raise where the payload is too large, or one of the keys that Heed knows does not fit."""
-    size = len(json.dumps(payload).encode())
+    size = len(json.dumps(payload, ensure_ascii=False).encode(errors="surrogatepass"))
     if size > PAYLOAD_BYTES:
         raise PayloadTooLarge(
             f"The payload has {size} of at most {PAYLOAD_BYTES} bytes.", limit_bytes=PAYLOAD_BYTES
@@ -537,25 +537,38 @@ ABORT = f"""with {Known.cte}, moved as ({
         updated_at = %(now)s
     where t.id = any(%(ids)s) and t.state = 'running' and t.abort_requested_at is null
     returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
-), told as ({journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task")}),
-asked as ({
+), told as ({
+    journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task", data="%(data)s")
+}), asked as ({
     journal.insert(
         "flagged",
         kind=f"'{Kind.TASK_ABORT_REQUESTED}'",
         subject="task",
         from_state="null",
         to_state="null",
+        data="%(data)s",
     )
 }) select id, true as stopped from moved union all select id, false from flagged"""
 
 
 def abort(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+    ids: Iterable[UUID],
+    *,
+    reason: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
 ) -> dict[UUID, bool]:
     """Stop these tasks: True for one that is aborted, False for one that runs and was told to.
 
     Final ones are left out. A running one ends when its agent reports or its lease runs out.
     """
-    known = Known(actor, request_id=request_id)
-    rows = sql.run(ABORT, ids=list(ids), now=now or timezone.now(), **known.params)
+    known, kept = Known(actor, request_id=request_id), stripped(redacted(reason)).strip()
+    rows = sql.run(
+        ABORT,
+        ids=list(ids),
+        data=Jsonb({"note": kept} if kept else {}),
+        now=now or timezone.now(),
+        **known.params,
+    )
     return {row["id"]: row["stopped"] for row in rows}
