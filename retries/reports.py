@@ -226,6 +226,8 @@ def earlier(row: Row, digest: bytes) -> Told:
 
 def lost(row: Row) -> LeaseLost:
     how = "its lease ran out" if row["outcome"] == Outcome.FAILURE else f"it was {row['outcome']}"
+    if row["report_digest"] is not None:
+        how = "it was reported"
     holder = row["current_attempt"]
     return LeaseLost(
         f"Attempt {row['number']} is over: {how}. The task is {row['state']}.",

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.conf import settings
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
@@ -13,7 +12,7 @@ from ledger.models import DeadLetter
 from ledger.schemas import AGENT_ID, AT, ID, TASK, In, Listed, PageQuery, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FailureType, Who, urgency_of
-from ledger.tasks import LEASE_S
+from ledger.tasks import INT4, LEASE_S
 from retries.claims import MOST, WORKER_LENGTH, Claimed
 from retries.context import (
     BUDGET,
@@ -194,21 +193,24 @@ def title(escalation: Escalation) -> str:
     return f"{escalation.agent.name} has not acknowledged an instruction {said}"
 
 
-def escalation_out(escalation: Escalation) -> dict[str, Any]:
-    """The JSON object of an escalation, with its agent and what it is about loaded."""
-    return escalations_out([escalation])[0]
+def escalation_out(escalation: Escalation, *, base: str) -> dict[str, Any]:
+    """The JSON object of an escalation, with its agent and what it is about loaded.
+
+    `base` is the address that this Heed is reached at.
+    """
+    return escalations_out([escalation], base=base)[0]
 
 
-def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
+def escalations_out(escalations: Sequence[Escalation], *, base: str) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
     fixes = first_fixes(asked) if asked else {}
     return [
-        told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
+        told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "", base=base)
         for each in escalations
     ]
 
 
-def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
+def told_out(escalation: Escalation, *, fix: str, base: str) -> dict[str, Any]:
     """`fix` is what stands in the field of its fix from the start."""
     is_open = escalation.is_open
     return {
@@ -235,7 +237,7 @@ def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "on_expiry": escalation.on_expiry,
         "opened_at": escalation.opened_at,
         "closed_at": escalation.closed_at,
-        "url": f"{settings.HEED_URL}/escalations/{escalation.id}/",
+        "url": f"{base}/escalations/{escalation.id}/",
         "resolution": resolution(escalation),
         "version": escalation.version,
     }
@@ -370,6 +372,9 @@ class ClaimOut(Schema):
     next_due_in_ms: int | None = Field(description="when the next retry comes due")
     retry_after_s: int
     pending_instructions: int
+    made: UUID | None = Field(
+        None, description="with ?claim=true: the new task, which waits where nothing is in 'data'"
+    )
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -451,7 +456,7 @@ class HeartbeatOut(Schema):
 
 class VerificationIn(In):
     command: str = Field("", max_length=4096)
-    exit_code: StrictInt
+    exit_code: StrictInt = Field(ge=INT4[0], le=INT4[1])
     duration_s: float | None = Field(None, ge=0)
     output: str = Field("", max_length=262_144)
 

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Body, Query, Schema
 
 from ledger import schemas as facts
-from ledger.api.answers import answer, idempotent
+from ledger import sql
+from ledger.api.answers import answer, base_of, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.api.tasks import enqueued, router, visible, who_of
-from ledger.models import Agent
-from ledger.refusals import InvalidTransition
+from ledger.models import Agent, Token
+from ledger.refusals import InvalidTransition, NotFound
 from ledger.schemas import task_out
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
-from ledger.tasks import refused
+from ledger.tasks import refused, row_of
 from ledger.tokens import Caller, ScopeMissing
 from ledger.tokens import Known as KnownCaller
 from retries import claims, reports, schemas, tasks
@@ -60,9 +60,11 @@ def tasks_enqueue(
         agent = Agent.objects.get(pk=row["agent_id"])
         caller = KnownCaller(actor(who), agent=agent, request_id=request.id)
         found = claims.claim(caller, task=row["id"])
-        return 201, shown(replace(found, pending_instructions=claims.pending(agent)))
+        claim = shown(replace(found, pending_instructions=claims.pending(agent)))
+        return 201, claim | {"made": row["id"]}
 
-    return idempotent(request, work)
+    # what can't be started at all, such as one that needs others, is not made
+    return idempotent(request, sql.atomic(work) if asked.claim else work)
 
 
 @router.post(
@@ -86,6 +88,8 @@ def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = Non
         resume=asked.resume,
         lease_s=asked.lease_s,
     )
+    if asked.task and not found.rows:
+        own(request, asked.task)
     return of_claim(request, shown(found))
 
 
@@ -110,8 +114,19 @@ def tasks_start(
     worker = body.worker_id if body else ""
     found = claims.claim(request.auth, task=id, worker_id=worker)
     if not found.rows:
-        claims.started(found, "of this agent", id)
+        row = own(request, id)
+        if row["state"] not in (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED):
+            raise refused(row, TaskState.RUNNING, Who.AGENT)
+        claims.started(found, row["agent_name"], id)
     return of_claim(request, shown(found))
+
+
+def own(request: BearerRequest, id: UUID) -> Row:
+    """A task of the agent that calls, whatever keeps the agent from it; raises NotFound."""
+    row = row_of(id)
+    if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
+        raise NotFound(f"There is no task {id}.")
+    return row
 
 
 @router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=facts.TaskOut)
@@ -122,7 +137,14 @@ def tasks_abort(
     who = who_of(request.auth)
     visible(request, id)
     spare = who == Who.PRODUCER
-    if not tasks.abort([id], spare_asked=spare, actor=actor(request.auth), request_id=request.id):
+    stopped = tasks.abort(
+        [id],
+        spare_asked=spare,
+        reason=body.reason if body else "",
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    if not stopped:
         row = visible(request, id)
         asks = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == "reported"
         if spare and asks:
@@ -172,7 +194,9 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
     told comes back, and nothing where there is none.
     """
     told = reports.report(id, report_of(body), caller=request.auth)
-    return of_decision(request, decided(told, request.auth, reclaim=body.reclaim))
+    return of_decision(
+        request, decided(told, request.auth, base=base_of(request), reclaim=body.reclaim)
+    )
 
 
 @router.post(
@@ -191,7 +215,9 @@ def attempts_exit(
     `Accept: text/plain` what the next attempt is told comes back, and nothing where there is none.
     """
     told = reports.exit(id, code, request.read(), caller=request.auth)
-    response = of_decision(request, decided(told, request.auth, reclaim=asked.reclaim))
+    response = of_decision(
+        request, decided(told, request.auth, base=base_of(request), reclaim=asked.reclaim)
+    )
     response["Output-Limit"] = str(reports.OUTPUT_BYTES)
     return response
 
@@ -233,12 +259,12 @@ def report_of(body: schemas.ResultIn) -> Report:
     )
 
 
-def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
+def decided(told: Told, caller: Caller, *, base: str, reclaim: bool) -> dict[str, Any]:
     """The decision, with links; with `reclaim` the next attempt is open where it is due at once."""
     said = dict(told.decision)
     if escalation := said.get("escalation"):
-        base = settings.HEED_URL
-        said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
+        url = f"{base}/escalations/{escalation['id']}/"
+        said["escalation"] = escalation | {"url": url}
     goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
     if goes_on and (row := next_of(UUID(said["task"]["id"]), caller, worker_id=told.worker_id)):
         said["decision"] = "retry"

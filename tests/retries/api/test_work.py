@@ -111,7 +111,7 @@ def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: An
     row = claims.claim(caller := KnownCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
     told = reports.report(row["attempt_id"], Report(status="failure"), caller=caller)
     claims.claim(caller, worker_id="faster")
-    answer = work.decided(told, caller, reclaim=True)
+    answer = work.decided(told, caller, base="", reclaim=True)
     assert (answer["decision"], answer.get("retry")) == ("wait", None)
 
 
