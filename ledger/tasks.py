@@ -498,6 +498,8 @@ def change(
     and agent change only while no attempt is under way. Raises VersionMismatch and
     InvalidTransition.
     """
+    if not asked.names:
+        return as_read(task_id, version=version)
     check_payload(asked.payload, at="/payload")
     payload, hidden = redact(asked.payload)
     rows = sql.run(
@@ -517,15 +519,21 @@ def change(
     )
     if rows:
         return rows[0]
+    row = as_read(task_id, version=version)
+    raise InvalidTransition(
+        f"The task is {row['state']}: that can't be changed now.", current=row["state"], allowed=[]
+    )
+
+
+def as_read(task_id: UUID, *, version: int) -> Row:
+    """The task's row; raises VersionMismatch where it has changed since it was read."""
     row = row_of(task_id)
     if row["version"] != version:
         raise VersionMismatch(
             f"You have read version {version}; it is at {row['version']} now.",
             current=row["version"],
         )
-    raise InvalidTransition(
-        f"The task is {row['state']}: that can't be changed now.", current=row["state"], allowed=[]
-    )
+    return row
 
 
 # ---- stopped

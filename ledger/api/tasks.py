@@ -204,7 +204,7 @@ def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> Ht
         id,
         Change(
             priority=body.priority,
-            agent=agents.named(body.agent, project=project) if body.agent else None,
+            agent=None if body.agent is None else agents.named(body.agent, project=project),
             payload=body.payload,
             max_attempts=body.max_attempts,
             backoff=Backoff(**body.backoff.dict()) if body.backoff else None,

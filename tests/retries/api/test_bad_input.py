@@ -115,6 +115,17 @@ def test_an_exit_code_that_can_not_be_one_is_pointed_to(coder: Api, operator: Ap
     assert told["errors"][0]["pointer"] == "/verification/exit_code"
 
 
+def test_a_change_of_nothing_is_none(operator: Api, agent: Agent) -> None:
+    id = enqueue(operator)
+    same = operator("PATCH", f"/tasks/{id}", {"priority": None}, If_Match='"v1"')
+    assert (same.status_code, same["ETag"]) == (200, '"v1"')
+    problem(operator("PATCH", f"/tasks/{id}", {}, If_Match='"v2"'), 412, "version_mismatch")
+    problem(
+        operator("PATCH", f"/tasks/{id}", {"agent": ""}, If_Match='"v1"'), 422, "validation_error"
+    )
+    assert not Event.objects.filter(kind="task.changed").exists()
+
+
 def test_two_names_of_one_limit_do_not_differ(operator: Api, agent: Agent) -> None:
     body = {"agent": "coder", "type": "code", "max_attempts": 2}
     told = problem(operator("POST", "/tasks", body | {"max_retries": 5}), 422, "validation_error")
