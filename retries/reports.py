@@ -487,6 +487,15 @@ def close(
     )
 
 
+def note_opened(attempt_id: UUID, *, opened: UUID) -> None:
+    """Keep with a decision which attempt was opened at once: the same report is told it again."""
+    sql.run(
+        "update ledger_attempt set decision = decision || %(more)s where id = %(id)s",
+        more=Jsonb({"opened": str(opened)}),
+        id=attempt_id,
+    )
+
+
 def actor_of(row: Row) -> Actor:
     """Who the journal says it was, as in the move's own event."""
     return Actor(row["actor_type"], row["actor_id"], row["actor_name"])

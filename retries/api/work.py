@@ -16,7 +16,7 @@ from ledger import sql
 from ledger.api.answers import answer, base_of, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.api.tasks import enqueued, router, visible, who_of
-from ledger.models import Agent, Token
+from ledger.models import Agent, Attempt, Token
 from ledger.refusals import InvalidTransition, NotFound
 from ledger.schemas import task_out
 from ledger.sql import Row
@@ -194,9 +194,7 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
     told comes back, and nothing where there is none.
     """
     told = reports.report(id, report_of(body), caller=request.auth)
-    return of_decision(
-        request, decided(told, request.auth, base=base_of(request), reclaim=body.reclaim)
-    )
+    return of_decision(request, decided(told, request, id, reclaim=body.reclaim))
 
 
 @router.post(
@@ -215,9 +213,7 @@ def attempts_exit(
     `Accept: text/plain` what the next attempt is told comes back, and nothing where there is none.
     """
     told = reports.exit(id, code, request.read(), caller=request.auth)
-    response = of_decision(
-        request, decided(told, request.auth, base=base_of(request), reclaim=asked.reclaim)
-    )
+    response = of_decision(request, decided(told, request, id, reclaim=asked.reclaim))
     response["Output-Limit"] = str(reports.OUTPUT_BYTES)
     return response
 
@@ -259,31 +255,56 @@ def report_of(body: schemas.ResultIn) -> Report:
     )
 
 
-def decided(told: Told, caller: Caller, *, base: str, reclaim: bool) -> dict[str, Any]:
+def decided(
+    told: Told, request: BearerRequest, attempt_id: UUID, *, reclaim: bool
+) -> dict[str, Any]:
     """The decision, with links; with `reclaim` the next attempt is open where it is due at once."""
     said = dict(told.decision)
+    opened = said.pop("opened", None)
     if escalation := said.get("escalation"):
-        url = f"{base}/escalations/{escalation['id']}/"
+        url = f"{base_of(request)}/escalations/{escalation['id']}/"
         said["escalation"] = escalation | {"url": url}
-    goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
-    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller, worker_id=told.worker_id)):
-        said["decision"] = "retry"
-        said["retry"] = {
+    if reclaim and said["decision"] == "wait" and not said["delay_s"]:
+        again = told.replayed
+        row = still_open(opened) if again else next_of(told, request.auth, after=attempt_id)
+        said |= goes_on(row, said) if row else {}
+    return said
+
+
+def goes_on(row: Row, said: dict[str, Any]) -> dict[str, Any]:
+    """What is said beside of a next attempt that is open."""
+    shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
+    return {
+        "decision": "retry",
+        "retry": {
             "attempt": row["attempt_id"],
             "number": row["attempt_number"],
             "attempt_limit": row["attempt_limit"],
             "lease_expires_at": row["attempt_lease_expires_at"],
-        }
-        said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
-        shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
-        said |= {name: shown_next[name] for name in ("retry_context", "prompt", "next_action")}
-    return said
+        },
+        "task": said["task"] | {"state": row["state"], "version": row["version"]},
+        **{name: shown_next[name] for name in ("retry_context", "prompt", "next_action")},
+    }
 
 
-def next_of(task_id: UUID, caller: Caller, *, worker_id: str) -> Row | None:
+@sql.atomic
+def next_of(told: Told, caller: Caller, *, after: UUID) -> Row | None:
     """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
-        found = claims.claim(caller, task=task_id, worker_id=worker_id)
+        task_id = UUID(told.decision["task"]["id"])
+        found = claims.claim(caller, task=task_id, worker_id=told.worker_id)
     except InvalidTransition:  # another worker was faster
         return None
-    return found.rows[0] if found.rows else None
+    if not found.rows:
+        return None
+    reports.note_opened(after, opened=found.rows[0]["attempt_id"])
+    return found.rows[0]
+
+
+def still_open(attempt_id: str | None) -> Row | None:
+    """The attempt that a report opened when it came first, unless it is over."""
+    live = Attempt.objects.filter(pk=attempt_id, outcome=None).first()
+    if live is None:
+        return None
+    columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
+    return row_of(live.task_id) | columns | {"resumed": True}

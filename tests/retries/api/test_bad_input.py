@@ -213,6 +213,19 @@ def test_an_attempt_that_was_reported_did_not_lose_its_lease(coder: Api, operato
         assert "it was reported" in told["detail"]
 
 
+def test_the_same_report_is_told_the_same_next_attempt(coder: Api, operator: Api) -> None:
+    """Its first answer may have got lost, and the lease of that attempt runs."""
+    enqueue(operator, backoff={"base_delay_ms": 0})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {"status": "failure", "reclaim": True}
+    first = coder("POST", f"/attempts/{at}/result", said).body
+    assert first["decision"] == "retry"
+    assert coder("POST", f"/attempts/{at}/result", said).body == first
+    coder("POST", f"/attempts/{first['retry']['attempt']}/result", {"status": "success"})
+    over = coder("POST", f"/attempts/{at}/result", said).body
+    assert (over["decision"], over["task"]["state"], "retry" in over) == ("wait", "done", False)
+
+
 def test_an_escalation_has_an_address_that_can_be_opened(coder: Api, operator: Api) -> None:
     enqueue(operator, max_attempts=1, on_exhausted="escalate")
     at = claim(coder)["data"][0]["attempt"]["id"]
