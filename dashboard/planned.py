@@ -27,7 +27,7 @@ from django.db.models import (
 )
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KT
-from django.db.models.functions import Coalesce, JSONObject, Now
+from django.db.models.functions import Coalesce, JSONObject, Left, Now
 from django.urls import reverse
 
 from dashboard import feed
@@ -48,6 +48,7 @@ MOST_TASKS = 500  # of one plan
 ACTIVITY_SHOWN = 10
 HISTORY_SHOWN = 20
 LAST_CHANGED = 30  # tasks whose journals are looked through for it
+MESSAGE = 400
 
 UNDER_WAY = Q(completed_at=None, aborted_at=None)
 HEAVY_OF_PLANS = ("source", "objective")
@@ -240,8 +241,9 @@ def links(plan_id: UUID) -> list[Link]:
 def failures(plan_id: UUID) -> list[Failed]:
     """Those of its current tasks, oldest first."""
     rows = Failure.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by("id")
-    # whole: what a program says last tells most of what went wrong
-    found = rows.values_list("task_id", "type", "message", "at", "grouped__pattern_id")
+    found = rows.values_list(
+        "task_id", "type", Left("message", MESSAGE), "at", "grouped__pattern_id"
+    )
     return [Failed(*row) for row in found[: 4 * MOST_TASKS]]
 
 

@@ -185,15 +185,6 @@ def test_tasks_stand_in_waves_and_say_what_holds_them_up(
     assert f'href="/patterns/{FailurePattern.objects.get().pk}/"' in html(page)
 
 
-def test_a_common_failure_is_told_though_it_comes_late_in_the_message(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
-    plan, (id,) = make_plan("03-01", [("One", [])], agent=agent, now=now)
-    trace = "Traceback (most recent call last):\n" + '  File "a.py", line 9, in f\n' * 14
-    failed(agent, id, now=now, message=f"{trace}AssertionError: nothing was raised\nRan 2 tests")
-    assert "AssertionError: nothing was raised" in words(browser.get(address(plan)))
-
-
 def test_a_failure_upstream_is_shown_downstream(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
