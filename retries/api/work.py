@@ -266,13 +266,14 @@ def decided(
         said["escalation"] = escalation | {"url": url}
     if reclaim and said["decision"] == "wait" and not said["delay_s"]:
         again = told.replayed
-        row = still_open(opened) if again else next_of(told, request.auth, after=attempt_id)
-        said |= goes_on(row, said) if row else {}
+        found = still_open(opened) if again else next_of(told, request.auth, after=attempt_id)
+        said |= goes_on(found, said) if found else {}
     return said
 
 
-def goes_on(row: Row, said: dict[str, Any]) -> dict[str, Any]:
+def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
     """What is said beside of a next attempt that is open."""
+    row = found.rows[0]
     shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
     return {
         "decision": "retry",
@@ -288,7 +289,7 @@ def goes_on(row: Row, said: dict[str, Any]) -> dict[str, Any]:
 
 
 @sql.atomic
-def next_of(told: Told, caller: Caller, *, after: UUID) -> Row | None:
+def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
     """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
         task_id = UUID(told.decision["task"]["id"])
@@ -298,13 +299,13 @@ def next_of(told: Told, caller: Caller, *, after: UUID) -> Row | None:
     if not found.rows:
         return None
     reports.note_opened(after, opened=found.rows[0]["attempt_id"])
-    return found.rows[0]
+    return found
 
 
-def still_open(attempt_id: str | None) -> Row | None:
+def still_open(attempt_id: str | None) -> Claimed | None:
     """The attempt that a report opened when it came first, unless it is over."""
     live = Attempt.objects.filter(pk=attempt_id, outcome=None).first()
     if live is None:
         return None
     columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
-    return row_of(live.task_id) | columns | {"resumed": True}
+    return Claimed([row_of(live.task_id) | columns | {"resumed": True}])
