@@ -12,7 +12,7 @@ from ledger.models import DeadLetter
 from ledger.schemas import AGENT_ID, AT, ID, TASK, In, Listed, PageQuery, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FailureType, Who, urgency_of
-from ledger.tasks import INT4, LEASE_S
+from ledger.tasks import LEASE_S
 from retries.claims import MOST, WORKER_LENGTH, Claimed
 from retries.context import (
     BUDGET,
@@ -193,24 +193,21 @@ def title(escalation: Escalation) -> str:
     return f"{escalation.agent.name} has not acknowledged an instruction {said}"
 
 
-def escalation_out(escalation: Escalation, *, base: str) -> dict[str, Any]:
-    """The JSON object of an escalation, with its agent and what it is about loaded.
-
-    `base` is the address that this Heed is reached at.
-    """
-    return escalations_out([escalation], base=base)[0]
+def escalation_out(escalation: Escalation) -> dict[str, Any]:
+    """The JSON object of an escalation, with its agent and what it is about loaded."""
+    return escalations_out([escalation])[0]
 
 
-def escalations_out(escalations: Sequence[Escalation], *, base: str) -> list[dict[str, Any]]:
+def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
     fixes = first_fixes(asked) if asked else {}
     return [
-        told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "", base=base)
+        told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
         for each in escalations
     ]
 
 
-def told_out(escalation: Escalation, *, fix: str, base: str) -> dict[str, Any]:
+def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
     """`fix` is what stands in the field of its fix from the start."""
     is_open = escalation.is_open
     return {
@@ -237,7 +234,7 @@ def told_out(escalation: Escalation, *, fix: str, base: str) -> dict[str, Any]:
         "on_expiry": escalation.on_expiry,
         "opened_at": escalation.opened_at,
         "closed_at": escalation.closed_at,
-        "url": f"{base}/escalations/{escalation.id}/",
+        "url": f"/escalations/{escalation.id}/",  # behind the address of this Heed
         "resolution": resolution(escalation),
         "version": escalation.version,
     }
@@ -456,7 +453,7 @@ class HeartbeatOut(Schema):
 
 class VerificationIn(In):
     command: str = Field("", max_length=4096)
-    exit_code: StrictInt = Field(ge=INT4[0], le=INT4[1])
+    exit_code: StrictInt = Field(ge=-(2**31), le=2**31 - 1)
     duration_s: float | None = Field(None, ge=0)
     output: str = Field("", max_length=262_144)
 

@@ -40,6 +40,11 @@ def base_of(request: HttpRequest) -> str:
     return settings.HEED_URL or f"{request.scheme}://{request.get_host()}"
 
 
+def linked(request: HttpRequest, shown: dict[str, Any]) -> dict[str, Any]:
+    """What has a page, with the whole address of it."""
+    return shown | {"url": base_of(request) + shown["url"]}
+
+
 def listed(page: Page, data: Iterable[Any]) -> dict[str, Any]:
     """A page of a list."""
     return {"data": list(data), "next_cursor": page.next_cursor, "has_more": page.has_more}

@@ -260,7 +260,7 @@ def decided(
 ) -> dict[str, Any]:
     """The decision, with links; with `reclaim` the next attempt is open where it is due at once."""
     said = dict(told.decision)
-    opened = said.pop("opened", None)
+    opened = said.pop("opened", "")
     if escalation := said.get("escalation"):
         url = f"{base_of(request)}/escalations/{escalation['id']}/"
         said["escalation"] = escalation | {"url": url}
@@ -302,9 +302,9 @@ def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
     return found
 
 
-def still_open(attempt_id: str | None) -> Claimed | None:
+def still_open(attempt_id: str) -> Claimed | None:
     """The attempt that a report opened when it came first, unless it is over."""
-    live = Attempt.objects.filter(pk=attempt_id, outcome=None).first()
+    live = Attempt.objects.filter(pk=attempt_id, outcome=None).first() if attempt_id else None
     if live is None:
         return None
     columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
