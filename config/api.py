@@ -20,6 +20,7 @@ from config.openapi import Documented
 from config.problems import CODES, problem, refused
 from ledger import remembered
 from ledger.api import agents, instructions, platform, tasks
+from ledger.redaction import DEEPEST
 from ledger.refusals import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from retries.api import breakers as breakers
 from retries.api import deadletters, escalations, plans, renderings
@@ -38,10 +39,15 @@ class StrictParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         if request.content_type != "application/json":
             raise UnsupportedMediaType(f"The body came as '{request.content_type}'.")
+        too_deep = f"The body is nested more than {DEEPEST} deep."
         try:
             body = json.loads(request.body, parse_constant=refuse_constant, parse_float=finite)
-        except (ValueError, RecursionError) as error:
+        except RecursionError as error:
+            raise BadRequest(too_deep) from error
+        except ValueError as error:
             raise BadRequest(f"The body is not JSON: {error}") from error
+        if request.body.count(b"[") + request.body.count(b"{") > DEEPEST and is_deep(body):
+            raise BadRequest(too_deep)
         if SUSPECT.search(request.body):
             for pointer, text in strings(body):
                 if found := UNSTORABLE.search(text):
@@ -56,6 +62,19 @@ class StrictParser(Parser):
             if any("\x00" in value for value in values):
                 raise Invalid(f"/{name}", "The character U+0000 is not allowed.")
         return super().parse_querydict(data, list_fields, request)
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a JSON value is nested deeper than what is kept of it."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (dict, list))
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return any(isinstance(each, (dict, list)) for each in level)
 
 
 def finite(digits: str) -> float:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from ledger.api.answers import base_of
 from ledger.refusals import Refusal
 
 PROBLEM = "application/problem+json"
@@ -57,9 +57,8 @@ def problem(
 ) -> HttpResponse:
     """A problem+json answer; `more` are extension members, `retry_after_s` becomes a header too."""
     status, title, retryable = CODES[code]
-    base = settings.HEED_URL or f"{request.scheme}://{request.get_host()}"
     body = {
-        "type": f"{base}/problems/{code}",
+        "type": f"{base_of(request)}/problems/{code}",
         "title": title,
         "status": status,
         "detail": detail,

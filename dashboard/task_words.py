@@ -91,17 +91,22 @@ def why(event: Event, *, agent: str) -> str:
         case Kind.TASK_SKIPPED:
             return f"{who} goes on without it"
         case Kind.TASK_ABORTED:
-            return f"{who} stopped it" if by_person else "Stopped, as was asked"
+            return (f"{who} stopped it" if by_person else "Stopped, as was asked") + noted(data)
         case Kind.TASK_CHANGED:
             names = ", ".join(str(name) for name in data.get("changed", []))
             return f"{who} changed {names}".replace("_", " ")
         case Kind.TASK_ABORT_REQUESTED:
-            return f"{who} asked it to stop"
+            return f"{who} asked it to stop{noted(data)}"
         case Kind.TASK_REPLAYED:
             return f"{who} replayed it as a new task"
         case Kind.TASK_DISMISSED:
             return f"{who} dismissed its dead letter"
     return event.kind
+
+
+def noted(data: dict[str, Any]) -> str:
+    """What was said with it."""
+    return f": {data['note']}" if data.get("note") else ""
 
 
 def brief(event: Event, *, agent: str) -> str:

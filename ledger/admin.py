@@ -127,6 +127,31 @@ class AgentAdmin(ReadOnly):
         cancelled = sum(agents.reset(each, actor=person(request.user)) for each in chosen)
         self.told(request, cancelled, "instructions cancelled")
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.has_module_permission(request)
+
+    def get_form(
+        self, request: HttpRequest, obj: Agent | None = None, change: bool = False, **more: Any
+    ) -> Any:
+        new = {} if obj else {"form": NewAgent, "fields": ("project", "name")}
+        return super().get_form(request, obj, change, **more | new)
+
+    def get_fields(self, request: HttpRequest, obj: Agent | None = None) -> Any:
+        return super().get_fields(request, obj) if obj else ("project", "name")
+
+    def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        obj.pk = agents.register(obj.name, project=obj.project, actor=person(request.user)).pk
+
+
+class NewAgent(forms.ModelForm):  # type: ignore[type-arg]
+    """An agent that is made known by hand."""
+
+    def clean_name(self) -> str:
+        try:
+            return agents.check_name(self.cleaned_data["name"])
+        except Refusal as refusal:
+            raise forms.ValidationError(refusal.detail) from refusal
+
 
 @admin.register(Token)
 class TokenAdmin(ReadOnly):

@@ -1,7 +1,6 @@
 """Agents: made known, found by name, paused, reset."""
 
 import difflib
-import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -31,8 +30,10 @@ def check_name(name: str, *, pointer: str = "/agent") -> str:
         raise Invalid(pointer, "An agent's name must not be blank.")
     if len(name) > NAME_LENGTH:
         raise Invalid(pointer, f"An agent's name has at most {NAME_LENGTH} characters.")
-    if any(unicodedata.category(char) in ("Cc", "Cs") for char in name) or name != name.strip():
-        raise Invalid(pointer, "An agent's name has no control characters and no space around it.")
+    if not name.isprintable() or name != name.strip():
+        raise Invalid(
+            pointer, "An agent's name has no invisible characters and no space around it."
+        )
     return name
 
 

@@ -15,7 +15,7 @@ from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Ta
 from ledger.planfile import PlanFile, PlanTask
 from ledger.planfile.model import MOST_EDGES, DependencyCycle, UnknownNeed, cycle_in, pointed, told
 from ledger.plans import rows_of, tell
-from ledger.redaction import redacted
+from ledger.redaction import redacted, titled
 from ledger.refusals import Invalid, InvalidTransition, Refusal
 from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
@@ -253,8 +253,8 @@ class Import:
     @property
     def columns(self) -> dict[str, Any]:
         return {
-            "title": redacted(self.file.title),
-            "objective": redacted(self.file.objective),
+            "title": titled(redacted(self.file.title)),
+            "objective": titled(redacted(self.file.objective)),
             "source": redacted(as_json(self.file)),
             "content_hash": self.file.content_hash,
         }
@@ -262,8 +262,15 @@ class Import:
     def plan_updated(self, plan: Plan, diff: Diff) -> None:
         before = plan.state
         completed_at = None if diff.added else plan.completed_at
+        columns = self.columns
+        stand = {
+            task["ref"]: task for task in plan.source["tasks"] if task["ref"] in diff.untouched
+        }
+        source = columns["source"]
+        # what was not touched is not what the file says: the next import must see that
+        source["tasks"] = [stand.get(task["ref"], task) for task in source["tasks"]]
         Plan.objects.filter(pk=plan.pk).update(
-            version=plan.version + 1, updated_at=self.now, completed_at=completed_at, **self.columns
+            version=plan.version + 1, updated_at=self.now, completed_at=completed_at, **columns
         )
         plan.refresh_from_db()
         tell(

@@ -12,7 +12,7 @@ from django.utils import timezone
 from ledger import journal, moves, sql, tasks
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Plan, PlanState, Task
-from ledger.redaction import redacted
+from ledger.redaction import redacted, stripped, titled
 from ledger.refusals import Invalid, NotFound, VersionMismatch
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -20,7 +20,7 @@ from ledger.tokens import Known
 
 State = TaskState
 
-REASON_LENGTH = 500
+REASON_LENGTH = 2000
 
 Progress = dict[str, int]
 
@@ -144,7 +144,8 @@ def put(plan: Plan, *, now: datetime, **columns: Any) -> None:
 
 
 def why(reason: str) -> dict[str, Any]:
-    return {"reason": redacted(reason)[:REASON_LENGTH]} if reason.strip() else {}
+    kept = stripped(redacted(reason)).strip()
+    return {"reason": kept[:REASON_LENGTH]} if kept else {}
 
 
 def tell(
@@ -196,7 +197,7 @@ def change(
     if len(title) > tasks.TITLE_LENGTH:
         raise Invalid("/title", f"A title has at most {tasks.TITLE_LENGTH} characters.")
     now = now or timezone.now()
-    put(plan, title=redacted(title), now=now)
+    put(plan, title=titled(redacted(title)), now=now)
     tell(
         plan,
         Kind.PLAN_UPDATED,

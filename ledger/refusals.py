@@ -39,6 +39,7 @@ class BadRequest(Refusal):
     """The request can't be read"""
 
     code = "bad_request"
+    hint = "Mend what 'detail' names and send the request again."
 
 
 class UnsupportedMediaType(Refusal):

@@ -21,7 +21,7 @@ from ledger.models import Agent, Task
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.needs import hold_current
-from ledger.redaction import redact, titled
+from ledger.redaction import redact, redacted, stripped, titled
 from ledger.refusals import (
     Invalid,
     InvalidTransition,
@@ -128,7 +128,7 @@ WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 
 def check_payload(payload: Any, *, at: str) -> None:
     """Raise where the payload is too large, or one of the keys that Heed knows does not fit."""
-    size = len(json.dumps(payload).encode())
+    size = len(json.dumps(payload, ensure_ascii=False).encode(errors="surrogatepass"))
     if size > PAYLOAD_BYTES:
         raise PayloadTooLarge(
             f"The payload has {size} of at most {PAYLOAD_BYTES} bytes.", limit_bytes=PAYLOAD_BYTES
@@ -516,6 +516,8 @@ def change(
     and agent change only while no attempt is under way. Raises VersionMismatch and
     InvalidTransition.
     """
+    if not asked.names:
+        return as_read(task_id, version=version)
     check_payload(asked.payload, at="/payload")
     payload, hidden = redact(asked.payload)
     rows = sql.run(
@@ -535,15 +537,21 @@ def change(
     )
     if rows:
         return rows[0]
+    row = as_read(task_id, version=version)
+    raise InvalidTransition(
+        f"The task is {row['state']}: that can't be changed now.", current=row["state"], allowed=[]
+    )
+
+
+def as_read(task_id: UUID, *, version: int) -> Row:
+    """The task's row; raises VersionMismatch where it has changed since it was read."""
     row = row_of(task_id)
     if row["version"] != version:
         raise VersionMismatch(
             f"You have read version {version}; it is at {row['version']} now.",
             current=row["version"],
         )
-    raise InvalidTransition(
-        f"The task is {row['state']}: that can't be changed now.", current=row["state"], allowed=[]
-    )
+    return row
 
 
 # ---- stopped
@@ -555,25 +563,38 @@ ABORT = f"""with {Known.cte}, moved as ({
         updated_at = %(now)s
     where t.id = any(%(ids)s) and t.state = 'running' and t.abort_requested_at is null
     returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
-), told as ({journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task")}),
-asked as ({
+), told as ({
+    journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task", data="%(data)s")
+}), asked as ({
     journal.insert(
         "flagged",
         kind=f"'{Kind.TASK_ABORT_REQUESTED}'",
         subject="task",
         from_state="null",
         to_state="null",
+        data="%(data)s",
     )
 }) select id, true as stopped from moved union all select id, false from flagged"""
 
 
 def abort(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+    ids: Iterable[UUID],
+    *,
+    reason: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
 ) -> dict[UUID, bool]:
     """Stop these tasks: True for one that is aborted, False for one that runs and was told to.
 
     Final ones are left out. A running one ends when its agent reports or its lease runs out.
     """
-    known = Known(actor, request_id=request_id)
-    rows = sql.run(ABORT, ids=list(ids), now=now or timezone.now(), **known.params)
+    known, kept = Known(actor, request_id=request_id), stripped(redacted(reason)).strip()
+    rows = sql.run(
+        ABORT,
+        ids=list(ids),
+        data=Jsonb({"note": kept} if kept else {}),
+        now=now or timezone.now(),
+        **known.params,
+    )
     return {row["id"]: row["stopped"] for row in rows}

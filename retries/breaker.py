@@ -245,9 +245,9 @@ def trip(
 def reset(
     agents: Iterable[Agent], *, actor: Actor, now: datetime | None = None, request_id: str = ""
 ) -> list[Agent]:
-    """Close the breakers of these agents; the agents whose breaker was not closed."""
+    """Close the breakers of these agents and forget their failures; the agents that had any."""
     now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
-    breakers = by_hand(asked).exclude(state=State.CLOSED)
+    breakers = by_hand(asked).exclude(state=State.CLOSED, failures=0)
     for breaker in breakers:
         become(breaker, State.CLOSED, actor=actor, now=now, request_id=request_id)
     return [asked[breaker.pk] for breaker in breakers]

@@ -11,6 +11,7 @@ from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
 from ledger.plans import locked as locked_plans
+from ledger.redaction import redacted, stripped
 from ledger.states import TaskState
 from ledger.tasks import Backoff, Spec, enqueue_many
 from retries import checkpoints, escalations
@@ -110,10 +111,10 @@ def dismiss(
     What depends on their tasks goes on as if they were done (`continue`), stays blocked (`block`)
     or is skipped (`skip`).
     """
-    now = now or timezone.now()
+    now, kept = now or timezone.now(), stripped(redacted(note))[:NOTE_LENGTH]
     found = locked(ids, among.open())
     for letter in found:
-        shut(letter, "dismissed", actor=actor, now=now, note=note[:NOTE_LENGTH])
+        shut(letter, "dismissed", actor=actor, now=now, note=kept)
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
     tasks = [letter.task_id for letter in found]
     gone = settle(tasks, dependents, actor=actor, now=now, request_id=request_id)

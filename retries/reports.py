@@ -245,6 +245,8 @@ def earlier(row: Row, digest: bytes) -> Told:
 
 def lost(row: Row) -> LeaseLost:
     how = "its lease ran out" if row["outcome"] == Outcome.FAILURE else f"it was {row['outcome']}"
+    if row["report_digest"] is not None:
+        how = "it was reported"
     holder = row["current_attempt"]
     return LeaseLost(
         f"Attempt {row['number']} is over: {how}. The task is {row['state']}.",
@@ -509,6 +511,15 @@ def close(
         digest=digest,
         decision=Jsonb(decision) if decision is not None else None,
         now=now,
+    )
+
+
+def note_opened(attempt_id: UUID, *, opened: UUID) -> None:
+    """Keep with a decision which attempt was opened at once: the same report is told it again."""
+    sql.run(
+        "update ledger_attempt set decision = decision || %(more)s where id = %(id)s",
+        more=Jsonb({"opened": str(opened)}),
+        id=attempt_id,
     )
 
 

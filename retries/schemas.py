@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.conf import settings
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
@@ -269,7 +268,7 @@ def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "on_expiry": escalation.on_expiry,
         "opened_at": escalation.opened_at,
         "closed_at": escalation.closed_at,
-        "url": f"{settings.HEED_URL}/escalations/{escalation.id}/",
+        "url": f"/escalations/{escalation.id}/",  # behind the address of this Heed
         "resolution": resolution(escalation),
         "version": escalation.version,
     }
@@ -404,6 +403,9 @@ class ClaimOut(Schema):
     next_due_in_ms: int | None = Field(description="when the next retry comes due")
     retry_after_s: int
     pending_instructions: int
+    made: UUID | None = Field(
+        None, description="with ?claim=true: the new task, which waits where nothing is in 'data'"
+    )
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -485,7 +487,7 @@ class HeartbeatOut(Schema):
 
 class VerificationIn(In):
     command: str = Field("", max_length=4096)
-    exit_code: StrictInt
+    exit_code: StrictInt = Field(ge=-(2**31), le=2**31 - 1)
     duration_s: float | None = Field(None, ge=0)
     output: str = Field("", max_length=262_144)
 

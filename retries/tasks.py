@@ -145,6 +145,7 @@ def abort(
     ids: Iterable[UUID],
     *,
     spare_asked: bool = False,
+    reason: str = "",
     actor: Actor,
     now: datetime | None = None,
     request_id: str = "",
@@ -158,6 +159,6 @@ def abort(
     if spare_asked:
         asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
         held = sorted(set(held) - set(asked))
-    stopped = tasks.abort(held, actor=actor, now=now, request_id=request_id)
+    stopped = tasks.abort(held, reason=reason, actor=actor, now=now, request_id=request_id)
     escalations.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped

@@ -262,6 +262,8 @@ class Claimed(Value):
     next_due_in_ms: int | None = None
     retry_after_s: float = 0
     pending_instructions: int = 0
+    # the task that was made to be claimed, which waits where nothing was got
+    made: str | None = None
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.data)

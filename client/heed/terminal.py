@@ -72,6 +72,7 @@ def note(text: str) -> None:
 def complain(error: HeedError, *, subject: str = "") -> None:
     """One sentence, one hint, and the request's id for the server's log."""
     said = f"{subject}: {error.sentence}" if subject else error.sentence
+    said += "" if said.endswith((".", "!", "?")) else "."
     hint = HINTS.get(error.code, error.hint)
     known = f"(request {error.request_id})" if error.request_id else ""
     note(" ".join(f"{said} {hint} {known}".split()))

@@ -46,6 +46,7 @@ WHY = {
     "breaker_open": "The agent's circuit breaker is open",
     "agent_paused": "The agent is paused",
     "plan_paused": "The plan is paused",
+    "concurrency_limit": "The agent runs as many attempts as it may",
 }
 # In the arguments of a command.
 PLACE = re.compile(r"\{(prompt|retry_context)\}")
@@ -240,7 +241,8 @@ def _status(ended: Ended, decision: Decision) -> int:
 
 def _nothing(claimed: Claimed) -> int:
     why = WHY.get(claimed.reason or "", f"There is no task ({claimed.reason})")
-    note(f"{why}; ask again in {claimed.retry_after_s:g} s.")
+    ask = f"ask again in {claimed.retry_after_s:g} s"
+    note(f"{why}; task {claimed.made} waits in its queue." if claimed.made else f"{why}; {ask}.")
     return NOTHING
 
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpResponse
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from ledger import idempotency
@@ -33,6 +34,16 @@ encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=pla
 def answer(value: Any, status: int = 200) -> HttpResponse:
     """A JSON answer. The declared schemas are held by tests, not built anew at every call."""
     return HttpResponse(encode(value), status=status, content_type=JSON)
+
+
+def base_of(request: HttpRequest) -> str:
+    """The address that this Heed is reached at, without a slash at its end."""
+    return settings.HEED_URL or f"{request.scheme}://{request.get_host()}"
+
+
+def linked(request: HttpRequest, shown: dict[str, Any]) -> dict[str, Any]:
+    """What has a page, with the whole address of it."""
+    return shown | {"url": base_of(request) + shown["url"]}
 
 
 def listed(page: Page, data: Iterable[Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.db.models import F
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, correlation, instructions, paging, schemas
+from ledger import agents, correlation, instructions, paging, schemas, sql
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.instructions import Expect
@@ -50,7 +50,7 @@ def instructions_send(request: KnownRequest, body: schemas.InstructionIn) -> Htt
         )
         return (200 if row["deduplicated"] else 201), instruction_out(row)
 
-    return idempotent(request, work)
+    return idempotent(request, sql.atomic(work) if body.register_ else work)
 
 
 def the_agent(body: schemas.InstructionIn, project_id: UUID, request: KnownRequest) -> Agent:

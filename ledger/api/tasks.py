@@ -11,7 +11,7 @@ from django.db.models import F, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger import agents, paging, schemas, tasks
+from ledger import agents, paging, schemas, sql, tasks
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
@@ -51,8 +51,10 @@ def agent_for(body: schemas.TaskIn, request: KnownRequest, project: Project, *, 
     return agents.named(body.agent, project=project)
 
 
-def spec_of(body: schemas.TaskIn) -> Spec:
+def spec_of(body: schemas.TaskIn, *, at: str) -> Spec:
     backoff = body.backoff or schemas.BackoffIn.model_validate({})
+    if body.max_retries not in (None, body.max_attempts) and body.max_attempts is not None:
+        raise Invalid(f"{at}/max_retries", "max_retries is another name of max_attempts: send one.")
     return Spec(
         type=body.type,
         payload=body.payload,
@@ -72,12 +74,18 @@ def spec_of(body: schemas.TaskIn) -> Spec:
 
 
 def enqueued(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
-    """The rows of new tasks; all are made, or none."""
+    """The rows of new tasks; all are made, or none, and no agent for what is refused."""
+    if any(body.register_ for body in bodies):
+        return sql.atomic(made)(request, bodies)
+    return made(request, bodies)
+
+
+def made(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
     project = Project.objects.get(pk=request.auth.project_id)
-    many = len(bodies) > 1
+    places = [f"/tasks/{n}" for n in range(len(bodies))] if len(bodies) > 1 else [""]
     asked = [
-        (agent_for(body, request, project, at=f"/tasks/{n}" if many else ""), spec_of(body))
-        for n, body in enumerate(bodies)
+        (agent_for(body, request, project, at=at), spec_of(body, at=at))
+        for body, at in zip(bodies, places, strict=True)
     ]
     return tasks.enqueue_many(asked, actor=actor(request.auth), request_id=request.id)
 
@@ -196,7 +204,7 @@ def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> Ht
         id,
         Change(
             priority=body.priority,
-            agent=agents.named(body.agent, project=project) if body.agent else None,
+            agent=None if body.agent is None else agents.named(body.agent, project=project),
             payload=body.payload,
             max_attempts=body.max_attempts,
             backoff=Backoff(**body.backoff.dict()) if body.backoff else None,

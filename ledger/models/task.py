@@ -305,6 +305,9 @@ class Failure(models.Model):
 
 class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
     def visible_to(self, principal: Principal) -> Self:
+        """Those of the caller's project; an agent sees its own."""
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
 
     def open(self) -> Self:

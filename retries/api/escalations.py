@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import paging
-from ledger.api.answers import answer, idempotent, listed
+from ledger.api.answers import answer, idempotent, linked, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.api.tasks import version_asked
 from ledger.principal import Principal
@@ -42,14 +42,14 @@ def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery
         **{columns.get(name, name): value for name, value in filters.items() if value}
     )
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    return answer(listed(page, escalations_out(page.rows)))
+    return answer(listed(page, (linked(request, each) for each in escalations_out(page.rows))))
 
 
 @router.get("/escalations/{id}", auth=Known("escalations:read"), response=schemas.EscalationOut)
 def escalations_get(request: KnownRequest, id: UUID) -> HttpResponse:
     """Read one escalation, with what can be answered."""
     escalation = one(request, id)
-    response = answer(escalation_out(escalation))
+    response = answer(linked(request, escalation_out(escalation)))
     response["ETag"] = f'"v{escalation.version}"'
     return response
 
@@ -86,7 +86,7 @@ def escalations_resolve(request: KnownRequest, id: UUID, body: schemas.ResolveIn
             request_id=request.id,
         )
         return 200, {
-            "escalation": escalation_out(escalation),
+            "escalation": linked(request, escalation_out(escalation)),
             "task": task_of(escalation),
             "decision": escalations.resolution(escalation),
         }
@@ -140,7 +140,7 @@ def escalations_withdraw(request: KnownRequest, id: UUID) -> HttpResponse:
         by_person=by_person,
         request_id=request.id,
     )
-    return answer(escalation_out(one(request, id)))
+    return answer(linked(request, escalation_out(one(request, id))))
 
 
 @router.post(
@@ -157,7 +157,7 @@ def escalations_assign(request: KnownRequest, id: UUID, body: schemas.AssignIn) 
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return answer(escalation_out(one(request, id)))
+    return answer(linked(request, escalation_out(one(request, id))))
 
 
 @router.post(
@@ -177,6 +177,6 @@ def escalations_comment(request: KnownRequest, id: UUID, body: schemas.CommentIn
             actor=actor(request.auth),
             request_id=request.id,
         )
-        return 200, escalation_out(one(request, id))
+        return 200, linked(request, escalation_out(one(request, id)))
 
     return idempotent(request, work)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 
-from ledger.api.answers import idempotent
+from ledger.api.answers import idempotent, linked
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.api.tasks import router
 from ledger.models import Agent
@@ -34,7 +34,7 @@ def attempts_escalate(request: KnownRequest, id: UUID, body: schemas.AskIn) -> H
 
     def work() -> tuple[int, Any]:
         asked = questions.ask(id, question_of(body), caller=own(request, id))
-        return 201, escalation_out(asked)
+        return 201, linked(request, escalation_out(asked))
 
     return idempotent(request, work)
 

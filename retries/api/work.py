@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Body, Query, Schema
 
 from ledger import schemas as facts
-from ledger.api.answers import answer, idempotent
+from ledger import sql
+from ledger.api.answers import answer, base_of, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.api.tasks import enqueued, router, visible, who_of
-from ledger.models import Agent
-from ledger.refusals import InvalidTransition
+from ledger.models import Agent, Attempt, Token
+from ledger.refusals import InvalidTransition, NotFound
 from ledger.schemas import task_out
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
-from ledger.tasks import refused
+from ledger.tasks import refused, row_of
 from ledger.tokens import Caller, ScopeMissing
 from ledger.tokens import Known as KnownCaller
 from retries import claims, reports, schemas, tasks
@@ -60,9 +60,11 @@ def tasks_enqueue(
         agent = Agent.objects.get(pk=row["agent_id"])
         caller = KnownCaller(actor(who), agent=agent, request_id=request.id)
         found = claims.claim(caller, task=row["id"])
-        return 201, shown(replace(found, pending_instructions=claims.pending(agent)))
+        claim = shown(replace(found, pending_instructions=claims.pending(agent)))
+        return 201, claim | {"made": row["id"]}
 
-    return idempotent(request, work)
+    # what can't be started at all, such as one that needs others, is not made
+    return idempotent(request, sql.atomic(work) if asked.claim else work)
 
 
 @router.post(
@@ -86,6 +88,8 @@ def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = Non
         resume=asked.resume,
         lease_s=asked.lease_s,
     )
+    if asked.task and not found.rows:
+        own(request, asked.task)
     return of_claim(request, shown(found))
 
 
@@ -110,8 +114,19 @@ def tasks_start(
     worker = body.worker_id if body else ""
     found = claims.claim(request.auth, task=id, worker_id=worker)
     if not found.rows:
-        claims.started(found, "of this agent", id)
+        row = own(request, id)
+        if row["state"] not in (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED):
+            raise refused(row, TaskState.RUNNING, Who.AGENT)
+        claims.started(found, row["agent_name"], id)
     return of_claim(request, shown(found))
+
+
+def own(request: BearerRequest, id: UUID) -> Row:
+    """A task of the agent that calls, whatever keeps the agent from it; raises NotFound."""
+    row = row_of(id)
+    if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
+        raise NotFound(f"There is no task {id}.")
+    return row
 
 
 @router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=facts.TaskOut)
@@ -122,7 +137,14 @@ def tasks_abort(
     who = who_of(request.auth)
     visible(request, id)
     spare = who == Who.PRODUCER
-    if not tasks.abort([id], spare_asked=spare, actor=actor(request.auth), request_id=request.id):
+    stopped = tasks.abort(
+        [id],
+        spare_asked=spare,
+        reason=body.reason if body else "",
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    if not stopped:
         row = visible(request, id)
         asks = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == "reported"
         if spare and asks:
@@ -172,7 +194,7 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
     told comes back, and nothing where there is none.
     """
     told = reports.report(id, report_of(body), caller=request.auth)
-    return of_decision(request, decided(told, request.auth, reclaim=body.reclaim))
+    return of_decision(request, decided(told, request, id, reclaim=body.reclaim))
 
 
 @router.post(
@@ -191,7 +213,7 @@ def attempts_exit(
     `Accept: text/plain` what the next attempt is told comes back, and nothing where there is none.
     """
     told = reports.exit(id, code, request.read(), caller=request.auth)
-    response = of_decision(request, decided(told, request.auth, reclaim=asked.reclaim))
+    response = of_decision(request, decided(told, request, id, reclaim=asked.reclaim))
     response["Output-Limit"] = str(reports.OUTPUT_BYTES)
     return response
 
@@ -233,31 +255,57 @@ def report_of(body: schemas.ResultIn) -> Report:
     )
 
 
-def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
+def decided(
+    told: Told, request: BearerRequest, attempt_id: UUID, *, reclaim: bool
+) -> dict[str, Any]:
     """The decision, with links; with `reclaim` the next attempt is open where it is due at once."""
     said = dict(told.decision)
+    opened = said.pop("opened", "")
     if escalation := said.get("escalation"):
-        base = settings.HEED_URL
-        said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
-    goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
-    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller, worker_id=told.worker_id)):
-        said["decision"] = "retry"
-        said["retry"] = {
+        url = f"{base_of(request)}/escalations/{escalation['id']}/"
+        said["escalation"] = escalation | {"url": url}
+    if reclaim and said["decision"] == "wait" and not said["delay_s"]:
+        again = told.replayed
+        found = still_open(opened) if again else next_of(told, request.auth, after=attempt_id)
+        said |= goes_on(found, said) if found else {}
+    return said
+
+
+def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
+    """What is said beside of a next attempt that is open."""
+    row = found.rows[0]
+    shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
+    return {
+        "decision": "retry",
+        "retry": {
             "attempt": row["attempt_id"],
             "number": row["attempt_number"],
             "attempt_limit": row["attempt_limit"],
             "lease_expires_at": row["attempt_lease_expires_at"],
-        }
-        said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
-        shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
-        said |= {name: shown_next[name] for name in ("retry_context", "prompt", "next_action")}
-    return said
+        },
+        "task": said["task"] | {"state": row["state"], "version": row["version"]},
+        **{name: shown_next[name] for name in ("retry_context", "prompt", "next_action")},
+    }
 
 
-def next_of(task_id: UUID, caller: Caller, *, worker_id: str) -> Row | None:
+@sql.atomic
+def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
     """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
-        found = claims.claim(caller, task=task_id, worker_id=worker_id)
+        task_id = UUID(told.decision["task"]["id"])
+        found = claims.claim(caller, task=task_id, worker_id=told.worker_id)
     except InvalidTransition:  # another worker was faster
         return None
-    return found.rows[0] if found.rows else None
+    if not found.rows:
+        return None
+    reports.note_opened(after, opened=found.rows[0]["attempt_id"])
+    return found
+
+
+def still_open(attempt_id: str) -> Claimed | None:
+    """The attempt that a report opened when it came first, unless it is over."""
+    live = Attempt.objects.filter(pk=attempt_id, outcome=None).first() if attempt_id else None
+    if live is None:
+        return None
+    columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
+    return Claimed([row_of(live.task_id) | columns | {"resumed": True}])

@@ -139,6 +139,19 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
     }
 
 
+def test_an_agent_is_made_known(mara: Client, project: Project) -> None:
+    def add(name: str) -> Any:
+        form = {"project": project.pk, "name": name}
+        return mara.post("/admin/ledger/agent/add/", form)
+
+    assert add("coder").status_code == 302
+    event = Event.objects.get(kind="agent.registered")
+    assert (event.subject_id, event.actor_name) == (Agent.objects.get().pk, "mara")
+    assert "already exists" in add("coder").content.decode()
+    assert "no invisible characters" in add("cod\u200ber").content.decode()
+    assert Agent.objects.count() == 1
+
+
 def test_a_project_is_made_and_journalled(mara: Client) -> None:
     mara.post("/admin/ledger/project/add/", {"name": "blue"})
     event = Event.objects.get(kind="project.created")

@@ -154,7 +154,7 @@ def test_an_unknown_agent_is_refused_with_the_nearest(operator: Api, agent: Agen
         ({"maxretries": 1}, 422, "validation_error", "/maxretries"),
         ("{", 400, "bad_request", "JSON"),
         ('{"agent": NaN}', 400, "bad_request", "NaN"),
-        ("[" * 100_000, 400, "bad_request", "JSON"),
+        ("[" * 100_000, 400, "bad_request", "deep"),
         ("[]", 422, "validation_error", ""),
         ("", 422, "validation_error", ""),
         (b"\xff\xfe", 400, "bad_request", "JSON"),

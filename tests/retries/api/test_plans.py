@@ -225,3 +225,25 @@ def test_tasks_are_found_by_plan_ref_and_change(operator: Any, agent: Agent) -> 
     assert operator("GET", f"/tasks?plan=03-01&updated_after={since}").status_code == 200
     assert operator("GET", "/tasks?updated_after=2099-01-01T00:00:00Z").body["data"] == []
     assert operator("GET", "/tasks?updated_after=noon").status_code == 422
+
+
+def test_what_an_import_did_not_touch_is_not_called_the_same_by_the_next(
+    operator: Any, coder: Any, agent: Agent
+) -> None:
+    """It has begun, so it stays as it was; once nobody is at it, a further import brings it up."""
+    import_plan(operator)
+    at = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
+    tasks = [{"title": "One, again"}, PLAN["tasks"][1]]
+    diff = import_plan(operator, PLAN | {"tasks": tasks}, "?mode=merge").body["diff"]
+    assert diff["untouched"] == ["03-01:task-1"]
+    coder("POST", f"/attempts/{at}/release")
+    more = PLAN | {"tasks": [*tasks, {"title": "Three"}]}
+    diff = import_plan(operator, more, "?mode=merge&dry_run=true").body["diff"]
+    assert diff["same"] == ["03-01:task-2"]
+    assert diff["untouched"] == ["03-01:task-1"] or "03-01:task-1" in diff["changed"]
+
+
+def test_a_plan_s_words_are_kept_without_what_deceives_the_eye(operator: Any, agent: Agent) -> None:
+    body = PLAN | {"title": "x\u202e\u0007y", "objective": "a\u202eb"}
+    plan = import_plan(operator, body).body["plan"]
+    assert (plan["title"], plan["objective"]) == ("xy", "ab")

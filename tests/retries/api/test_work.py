@@ -111,8 +111,7 @@ def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: An
     row = claims.claim(caller := KnownCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
     told = reports.report(row["attempt_id"], Report(status="failure"), caller=caller)
     claims.claim(caller, worker_id="faster")
-    answer = work.decided(told, caller, reclaim=True)
-    assert (answer["decision"], answer.get("retry")) == ("wait", None)
+    assert work.next_of(told, caller, after=row["attempt_id"]) is None
 
 
 def test_what_follows_a_report_has_its_actor(
