@@ -299,13 +299,21 @@ def pending(agent: Agent) -> int:
 def refuse_named(task: UUID, agent_id: UUID) -> None:
     row = row_of(task)
     if row["agent_id"] != agent_id:
-        raise NotFound(f"There is no task {task} for this agent.")
+        raise NotFound(f"There is no task {task}.")
+    if row["state"] == State.RETRY:
+        raise InvalidTransition(
+            f"The task is tried again at {row['due_at']:%FT%TZ}, and not before.",
+            current=row["state"],
+            allowed=allowed_moves(row["state"], Who.AGENT),
+        )
     raise refused(row, State.RUNNING, Who.AGENT)
 
 
 def check_worker(worker_id: str) -> str:
     if len(worker_id) > WORKER_LENGTH or not worker_id.isprintable():
-        raise Invalid("/worker_id", f"A worker's id has at most {WORKER_LENGTH} characters.")
+        raise Invalid(
+            "/worker_id", f"A worker's id has at most {WORKER_LENGTH} printable characters."
+        )
     return worker_id
 
 

@@ -201,6 +201,27 @@ def test_what_can_not_be_started_at_all_is_not_made(coder: Api, operator: Api) -
     assert Task.objects.count() == 1
 
 
+def test_another_s_task_is_told_from_no_unknown_one(coder: Api, operator: Api) -> None:
+    make_agent("other")
+    for id in (enqueue(operator, agent="other"), str(uuid4())):
+        for told in (coder("POST", f"/tasks/{id}/start"), coder("POST", "/claims", {"task": id})):
+            assert problem(told, 404, "not_found")["detail"] == f"There is no task {id}."
+
+
+def test_a_retry_that_is_not_due_is_told_so(coder: Api, operator: Api) -> None:
+    id = enqueue(operator, backoff={"base_delay_ms": 60_000})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    due = coder("GET", f"/tasks/{id}").body["due_at"]
+    told = problem(coder("POST", "/claims", {"task": id}), 409, "invalid_transition")
+    assert due[:19] in told["detail"] and told["current"] == "retry"
+
+
+def test_a_worker_s_id_is_told_what_it_must_be(coder: Api) -> None:
+    told = problem(coder("POST", "/claims", {"worker_id": "a\nb"}), 422, "validation_error")
+    assert "printable" in told["detail"]
+
+
 # ---- what an answer says
 
 
