@@ -37,6 +37,7 @@ UNANSWERED: dict[str, Any] = {
     "answered_by_id": "",
     "answered_by_name": "",
     "channel": "",
+    "offered_to": None,
 }
 LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)")
 

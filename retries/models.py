@@ -69,6 +69,9 @@ class Escalation(models.Model):
     answered_by_name = models.CharField(max_length=64, db_default="")
     channel = models.CharField(max_length=8, db_default="")
     undo_until = models.DateTimeField(null=True, help_text="its task waits so long for an undo")
+    offered_to = models.CharField(  # noqa: DJ001 - null: to whoever asks first
+        max_length=128, null=True, editable=False, help_text="the worker that gets its task first"
+    )
     resent_as = models.ForeignKey(
         Instruction, models.SET_NULL, null=True, db_index=False, related_name="+"
     )
@@ -135,6 +138,11 @@ class Escalation(models.Model):
                 F("id").desc(),
                 condition=~Q(state=State.OPEN),
                 name="escalation_answered",
+            ),
+            models.Index(
+                fields=["agent", "offered_to"],
+                condition=Q(offered_to__isnull=False),
+                name="escalation_offered",
             ),
         ]
 
