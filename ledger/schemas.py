@@ -15,7 +15,7 @@ from ledger.instructions import (
     NOTE_LENGTH,
 )
 from ledger.models import Attempt, Failure, Plan, PlanState
-from ledger.models.agent import CONCURRENCY
+from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.sql import Row
 from ledger.states import (
     BreakerState,
@@ -294,6 +294,7 @@ class AgentOut(Schema):
     name: str
     paused: bool
     concurrency: int | None = Field(description="attempts that may run at once; null: any number")
+    system_text: str = Field(description="what stands before every prompt of its tasks")
     running: int = Field(description="attempts under way")
     breaker: BreakerOut
     last_seen_at: datetime | None
@@ -309,6 +310,7 @@ class AgentOut(Schema):
                 "name": "coder",
                 "paused": False,
                 "concurrency": 4,
+                "system_text": "You work on the ledger. Run the tests before you report.",
                 "running": 1,
                 "breaker": {
                     "state": "closed",
@@ -344,9 +346,21 @@ class AgentPatch(In):
         le=CONCURRENCY[1],
         description="attempts that may run at once; null: any number",
     )
+    system_text: str | None = Field(
+        None,
+        max_length=SYSTEM_TEXT_LENGTH,
+        description="what stands before every prompt of its tasks; null or empty: nothing",
+    )
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"paused": False, "concurrency": 4}}
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "paused": False,
+                "concurrency": 4,
+                "system_text": "You work on the ledger. Run the tests before you report.",
+            }
+        },
     )
 
 

@@ -43,7 +43,8 @@ class ConcurrencyLimit(Refusal):
 class Claimed:
     """What a claim got: rows of tasks with their attempt, or why there was none.
 
-    `pending_instructions` are counted, to 100, for who calls with a token: see `pending`.
+    For who calls with a token there are also `pending_instructions`, counted to 100 (see
+    `pending`), and the `system_text` that their agent's prompts begin with.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Claimed:
     next_due_at: datetime | None = None
     retry_after_s: int = 0
     pending_instructions: int = 0
+    system_text: str = ""
 
 
 # an attempt's columns beside those of its task: of one that a claim `m` opens, and of one held
@@ -69,6 +71,7 @@ KEPT = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
 
 WAITS = """(select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
             and i.state = 'queued' limit 100) i) as pending_instructions"""
+BRIEF = "(select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text"
 START = task_to(
     State.RUNNING,
     where="t.id = any(array(select id from picked))",
@@ -139,9 +142,11 @@ def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
 
     `pick` is NAMED, BEST or OFFERED. Rows that another claim looks at are passed over.
     """
-    waits = WAITS if caller is Bearer else "0 as pending_instructions"
+    told = (
+        f"{WAITS}, {BRIEF}" if caller is Bearer else "0 as pending_instructions, '' as system_text"
+    )
     kept = f"""union all
-    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {waits}
+    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {told}
     from held h join ledger_task t on t.id = h.task_id, caller c"""
     return f"""with {caller.cte}, {HELD if resume else ""}free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
@@ -159,7 +164,7 @@ def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
             id="m.current_attempt",
         )
     })
-    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {waits}
+    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {told}
     from moved m, caller c {kept if resume else ""}"""
 
 
@@ -292,7 +297,8 @@ def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
 def claimed(rows: list[Row], *, now: datetime) -> Claimed:
     first = rows[0]
     if first["id"] is not None:
-        return Claimed(rows, pending_instructions=first["pending_instructions"])
+        waiting, brief = first["pending_instructions"], first["system_text"]
+        return Claimed(rows, pending_instructions=waiting, system_text=brief)
     due = first["next_due_at"]
     wait = settings.HEED["POLL_SECONDS"]
     if due is not None:

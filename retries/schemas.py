@@ -341,7 +341,9 @@ class ClaimedTask(Schema):
     retry_context: str = Field(
         description="what went wrong before, and a person's words; empty where there is neither"
     )
-    prompt: str = Field(description="the retry context, then the task as XML")
+    prompt: str = Field(
+        description="the agent's system text, the retry context, then the task as XML"
+    )
     next_action: str
 
 
@@ -388,7 +390,10 @@ def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> d
     """The JSON object of a claim; `pasts` has what is known of tasks that are tried again."""
     due = found.next_due_at
     return {
-        "data": [claimed_out(row, pasts.get(row["id"], NOTHING)) for row in found.rows],
+        "data": [
+            claimed_out(row, pasts.get(row["id"], NOTHING), system=found.system_text)
+            for row in found.rows
+        ],
         "reason": found.reason,
         "next_due_in_ms": max(0, round((due - now).total_seconds() * 1000)) if due else None,
         "retry_after_s": found.retry_after_s,
@@ -396,7 +401,7 @@ def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> d
     }
 
 
-def claimed_out(row: Row, past: Past) -> dict[str, Any]:
+def claimed_out(row: Row, past: Past, *, system: str) -> dict[str, Any]:
     attempt_id, number, limit = row["attempt_id"], row["attempt_number"], row["attempt_limit"]
     context = retry_context(past, attempt=number, max_attempts=limit)
     first = "Read the retry context, then do" if context else "Do"
@@ -416,7 +421,7 @@ def claimed_out(row: Row, past: Past) -> dict[str, Any]:
         },
         "task": task_out(row, who=Who.AGENT),
         "retry_context": context,
-        "prompt": prompt_of(row, context),
+        "prompt": prompt_of(row, context, system=system),
         "next_action": f"{first} the task{run}, then POST /v1/attempts/{attempt_id}/result.",
     }
 

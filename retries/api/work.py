@@ -19,7 +19,6 @@ from ledger.api.tasks import enqueued, router, visible, who_of
 from ledger.models import Agent
 from ledger.refusals import InvalidTransition
 from ledger.schemas import task_out
-from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused
 from ledger.tokens import Caller, ScopeMissing
@@ -60,7 +59,8 @@ def tasks_enqueue(
         agent = Agent.objects.get(pk=row["agent_id"])
         caller = KnownCaller(actor(who), agent=agent, request_id=request.id)
         found = claims.claim(caller, task=row["id"])
-        return 201, shown(replace(found, pending_instructions=claims.pending(agent)))
+        waiting, brief = claims.pending(agent), agent.system_text
+        return 201, shown(replace(found, pending_instructions=waiting, system_text=brief))
 
     return idempotent(request, work)
 
@@ -240,7 +240,8 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
         base = settings.HEED_URL
         said["escalation"] = escalation | {"url": f"{base}/escalations/{escalation['id']}/"}
     goes_on = reclaim and not told.replayed and said["decision"] == "wait" and not said["delay_s"]
-    if goes_on and (row := next_of(UUID(said["task"]["id"]), caller, worker_id=told.worker_id)):
+    if goes_on and (found := next_of(UUID(said["task"]["id"]), caller, worker_id=told.worker_id)):
+        row = found.rows[0]
         said["decision"] = "retry"
         said["retry"] = {
             "attempt": row["attempt_id"],
@@ -249,15 +250,15 @@ def decided(told: Told, caller: Caller, *, reclaim: bool) -> dict[str, Any]:
             "lease_expires_at": row["attempt_lease_expires_at"],
         }
         said["task"] = said["task"] | {"state": row["state"], "version": row["version"]}
-        shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
+        shown_next = claimed_out(row, pasts([row["id"]])[row["id"]], system=found.system_text)
         said |= {name: shown_next[name] for name in ("retry_context", "prompt", "next_action")}
     return said
 
 
-def next_of(task_id: UUID, caller: Caller, *, worker_id: str) -> Row | None:
+def next_of(task_id: UUID, caller: Caller, *, worker_id: str) -> Claimed | None:
     """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
         found = claims.claim(caller, task=task_id, worker_id=worker_id)
     except InvalidTransition:  # another worker was faster
         return None
-    return found.rows[0] if found.rows else None
+    return found if found.rows else None
