@@ -36,6 +36,7 @@ HEAVY = (
     "question",
     "choices",
     "response_schema",
+    "response",
     "client_state",
 )
 

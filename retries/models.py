@@ -63,6 +63,7 @@ class Escalation(models.Model):
     version = models.IntegerField(db_default=1)
     action = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: not answered
     fix = models.TextField(db_default="")
+    response = models.JSONField(null=True, help_text="the answer in the form that was asked for")
     note = models.TextField(db_default="")
     answered_by_type = models.CharField(max_length=12, db_default="")
     answered_by_id = models.CharField(max_length=64, db_default="")

@@ -31,6 +31,7 @@ from retries.prompts import task_xml
 from retries.questions import MOST_ASKED
 from retries.recall import NOTHING, prompt_of
 from retries.reports import MOST_RETRY_AFTER_S
+from retries.response_schema import MOST_FIELDS
 from retries.states import Answer, EscalationState, Reason
 from retries.suggestions import first_fixes
 
@@ -46,6 +47,11 @@ class ResolveIn(In):
     action: Literal["retry", "fix", "skip", "abort", "answer"] | None = None
     instruction: str = Field(
         "", max_length=FIX_LENGTH, description="the words of a fix, or of an answer to a question"
+    )
+    response: dict[str, Any] | None = Field(
+        None,
+        max_length=MOST_FIELDS,
+        description="with 'answer': the values that the question's 'response_schema' asks for",
     )
     note: str = Field("", max_length=NOTE_LENGTH)
     dependents: Literal["continue", "block", "skip"] = Field(
@@ -279,7 +285,9 @@ class AskIn(In):
         default_factory=list, max_length=10, description="answers that a person can pick"
     )
     response_schema: dict[str, Any] | None = Field(
-        None, description="the form of the answer that you hope for, shown to people"
+        None,
+        description="the form that the answer must have: a JSON Schema of a flat object, its "
+        "properties of type string, number, integer or boolean",
     )
     severity: Literal["low", "normal", "high"] = "normal"
     client_state: Any = Field(None, description="kept and given back as it is, at most 8 KiB")
