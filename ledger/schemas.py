@@ -16,6 +16,8 @@ from ledger.instructions import (
 )
 from ledger.models import Attempt, Failure, Plan, PlanState
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
+from ledger.planfile.model import MOST_TASKS
+from ledger.plans import verify_of
 from ledger.sql import Row
 from ledger.states import (
     BreakerState,
@@ -956,6 +958,7 @@ PLAN_TASK: dict[str, Any] = {
     "attempt_limit": 3,
     "retry_count": 0,
     "needs": ["03-01:task-2", "02-05:task-4"],
+    "proposed_command": None,
 }
 
 
@@ -992,6 +995,19 @@ class PlanWhyIn(In):
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"reason": "the branch is frozen"}}
+    )
+
+
+class ConfirmIn(In):
+    commands: dict[str, str] = Field(
+        min_length=1,
+        max_length=MOST_TASKS,
+        description="the commands to run, as they were shown, by the refs of their tasks",
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"commands": {"03-01:task-3": "npm test -- PlannerId"}}},
     )
 
 
@@ -1034,6 +1050,9 @@ class PlanTaskOut(Schema):
     attempt_limit: int
     retry_count: int
     needs: list[str] = Field(description="the refs of tasks, and of what is not imported yet")
+    proposed_command: str | None = Field(
+        description="a check that was found in prose: nobody runs it until a person confirms it"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": PLAN_TASK})
 
@@ -1126,4 +1145,5 @@ def plan_task_out(row: Row) -> dict[str, Any]:
         "attempt_limit": row["attempt_limit"],
         "retry_count": row["retry_count"],
         "needs": row["need_refs"],
+        "proposed_command": verify_of(row["payload"]).get("proposed_command"),
     }
