@@ -71,9 +71,11 @@ class _Live:
         self.decision, self._is_over = decision, True
         return decision
 
-    def _checked(self, check: Check, *, should_stop: Callable[[], bool]) -> Verified:
+    def _checked(
+        self, check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False
+    ) -> Verified:
         """Runs a check; how the same command ended before does not count any more."""
-        found = verification.run(check, should_stop=should_stop)
+        found = verification.run(check, should_stop=should_stop, is_shown=is_shown)
         self._verified.pop(check.command, None)
         self._verified[check.command] = found
         return found
@@ -140,15 +142,18 @@ class LiveAttempt(_Live):
         *,
         cwd: str | None = None,
         timeout_s: float | None = None,
+        is_shown: bool = False,
     ) -> Verified:
         """Runs a command of the shell here, by default the task's own, and keeps how it ended.
+
+        What it prints is shown here only where that is asked for.
 
         Whatever ends the attempt reports it, and the server judges its exit code: a clean end is
         no success where it failed. Of several the first that failed is reported, each as it ended
         last.
         """
         check = verification.asked(self.payload, command, cwd=cwd, timeout_s=timeout_s)
-        return self._checked(check, should_stop=lambda: self.should_stop)
+        return self._checked(check, should_stop=lambda: self.should_stop, is_shown=is_shown)
 
     def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
         """Reports success."""

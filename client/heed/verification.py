@@ -85,8 +85,8 @@ def asked(
     )
 
 
-def run(check: Check, *, should_stop: Callable[[], bool]) -> Verified:
-    """Runs it in a shell and a group of processes of its own; what it prints is kept, not shown."""
+def run(check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False) -> Verified:
+    """Runs it in a shell and a group of processes of its own; what it prints is kept."""
     began = time.monotonic()
     until = began + check.timeout_s
     ended = runner.run(
@@ -94,7 +94,7 @@ def run(check: Check, *, should_stop: Callable[[], bool]) -> Verified:
         env=os.environ,
         should_stop=lambda: should_stop() or time.monotonic() > until,
         cwd=check.cwd,
-        is_shown=False,
+        is_shown=is_shown,
     )
     timed_out = ended.was_stopped and time.monotonic() > until
     return Verified(
