@@ -71,6 +71,7 @@ ALSO: dict[str, set[str]] = {
     },
     "plans_list": {"bad_cursor", "validation_error"},
     "plans_change": {"version_mismatch", "if_match_required"},
+    "plans_confirm": {"human_required"},
     "plans_pause": {"invalid_transition"},
     "plans_resume": {"invalid_transition"},
     "plans_abort": {"invalid_transition"},

@@ -40,6 +40,7 @@ HEAVY = (
     "question",
     "choices",
     "response_schema",
+    "response",
     "client_state",
 )
 

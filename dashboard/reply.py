@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -12,6 +13,7 @@ from retries import escalations
 from retries.escalations import WORDED, AlreadyResolved, Choice, EscalationExpired, UndoTooLate
 from retries.models import Escalation
 from retries.options import Option, options
+from retries.response_schema import ANSWERED, read
 from retries.states import Answer, Dependents
 
 
@@ -21,6 +23,8 @@ class Reply:
 
     status: int = 200
     words: str = ""  # what was typed
+    typed: dict[str, str] | None = None  # in the fields of a question
+    field: str = ""  # the one of them that does not fit
     mistake: str = ""  # what is wrong with the words
     warning: str = ""  # why nothing was done
     question: Option | None = None  # what is asked before it is done
@@ -35,6 +39,7 @@ class Reply:
 
 
 NOTHING_SAID = Reply()
+FIELD = "response."
 
 
 def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
@@ -42,6 +47,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     words = words_in(request)
     if request.POST.get("action") not in Answer.values:
         return Reply(422, words, warning="Choose one of the answers. Nothing was done.")
+    typed = typed_in(request)
     action, actor = Answer(request.POST["action"]), person(request.user)
     question = asked_first(escalation, action)
     if question and "confirmed" not in request.POST:
@@ -49,7 +55,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     try:
         escalations.answer(
             escalation.pk,
-            choice(request, action, words),
+            choice(request, action, words, typed=typed, schema=escalation.response_schema),
             among=Escalation.objects.all(),
             actor=actor,
             channel="page",
@@ -65,19 +71,32 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     except EscalationExpired:
         return Reply(409, words, is_late=True)
     except VersionMismatch:
-        return Reply(412, words, warning="It has changed since you opened it. Nothing was done.")
+        warning = "It has changed since you opened it. Nothing was done."
+        return Reply(412, words, typed=typed, warning=warning)
     except InvalidTransition as refusal:
         return Reply(409, words, warning=f"{refusal.detail} Nothing was done.")
     except Invalid as refusal:
-        return Reply(422, words, mistake=refusal.detail)
+        place, _, field = refusal.more["errors"][0]["pointer"].rpartition("/")
+        field = field if place == ANSWERED else ""
+        return Reply(422, words, typed=typed, field=field, mistake=refusal.detail)
     return Reply(words="" if action in WORDED else words, is_done=True)
 
 
-def choice(request: HttpRequest, action: Answer, words: str) -> Choice:
+def choice(
+    request: HttpRequest,
+    action: Answer,
+    words: str,
+    *,
+    typed: dict[str, str],
+    schema: dict[str, Any] | None,
+) -> Choice:
     """The answer as it was posted; the dependents of a task that is skipped go on by default."""
     wanted = request.POST.get("dependents", "") if action == Answer.SKIP else ""
     return Choice(
-        action, fix=words if action in WORDED else "", dependents=wanted or Dependents.CONTINUE
+        action,
+        fix=words if action in WORDED else "",
+        dependents=wanted or Dependents.CONTINUE,
+        response=read(schema, typed) if schema and action == Answer.ANSWER else None,
     )
 
 
@@ -99,6 +118,20 @@ def take_back(request: HttpRequest, escalation: Escalation, *, now: datetime) ->
 def words_in(request: HttpRequest) -> str:
     """What was typed; a browser sends lines that end in CR LF."""
     return request.POST.get("fix", "").replace("\r\n", "\n")
+
+
+def said_in(request: HttpRequest, escalation: Escalation) -> str:
+    """What the answer that is being typed would tell the agent."""
+    if not escalation.response_schema:
+        return words_in(request)
+    values = read(escalation.response_schema, typed_in(request))
+    return escalations.spoken(words_in(request).strip(), values)
+
+
+def typed_in(request: HttpRequest) -> dict[str, str]:
+    """What was typed into the fields that a question asks for, by their names."""
+    names = (name for name in request.POST if name.startswith(FIELD))
+    return {name.removeprefix(FIELD): request.POST[name] for name in names}
 
 
 def asked_first(escalation: Escalation, action: Answer) -> Option | None:

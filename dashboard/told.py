@@ -198,6 +198,13 @@ def told_of_agent(event: Event, about: About) -> Told:
             most = data.get("concurrency")
             may = counted(int(most), "attempt") if most else "any number of attempts"
             return plain("n-agents", actor, f"lets {agent} run {may} at once")
+        case Kind.AGENT_BRIEFED:
+            does = (
+                "changed the system text of"
+                if data.get("characters")
+                else "emptied the system text of"
+            )
+            return plain("n-agents", actor, f"{does} {agent}")
         case Kind.AGENT_RESET:
             withdrawn = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {withdrawn} withdrawn")

@@ -85,11 +85,14 @@ class ProjectAdmin(ReadOnly):
         )
 
 
-class LimitForm(ActionForm):
-    """How many attempts may run at once, beside the list of actions."""
+class AgentForm(ActionForm):
+    """What two of the actions need, beside the list of them."""
 
     # a text, as the admin says nothing of a form that does not fit
     concurrency = forms.CharField(required=False, label="Attempts at once for 'limit'")
+    system_text = forms.CharField(
+        required=False, label="System text for 'brief'", widget=forms.Textarea({"rows": 1})
+    )
 
 
 @admin.register(Agent)
@@ -98,8 +101,8 @@ class AgentAdmin(ReadOnly):
     list_filter = ("paused", "project")
     list_select_related = ("project",)
     search_fields = ("name",)
-    action_form = LimitForm
-    actions: tuple[str, ...] = ("pause", "go_on", "limit", "reset")
+    action_form = AgentForm
+    actions: tuple[str, ...] = ("pause", "go_on", "limit", "brief", "reset")
 
     @admin.action(description="Pause: hand out no tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
@@ -121,6 +124,16 @@ class AgentAdmin(ReadOnly):
             self.message_user(request, refusal.detail, messages.ERROR)
             return
         self.told(request, len(changed), "limited" if asked else "freed of their limit")
+
+    @admin.action(description="Brief: put this system text before their prompts, or none")
+    def brief(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
+        text = request.POST.get("system_text", "")
+        try:
+            changed = agents.brief(chosen, system_text=text, actor=person(request.user))
+        except Refusal as refusal:
+            self.message_user(request, refusal.detail, messages.ERROR)
+            return
+        self.told(request, len(changed), "briefed")
 
     @admin.action(description="Reset: cancel all unsettled instructions")
     def reset(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:

@@ -10,7 +10,8 @@ from django.utils import timezone
 from ledger import instructions, journal
 from ledger.journal import Actor, Kind
 from ledger.models import Agent, Project
-from ledger.models.agent import CONCURRENCY
+from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
+from ledger.redaction import redacted, titled
 from ledger.refusals import Invalid, Refusal
 from ledger.tokens import Known
 
@@ -136,6 +137,45 @@ def limit(
             actor=actor,
             now=now,
             data={"concurrency": concurrency},
+            request_id=request_id,
+        )
+    return changed
+
+
+@transaction.atomic
+def brief(
+    agents: Iterable[Agent],
+    *,
+    system_text: str,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[Agent]:
+    """Have this text stand before every prompt of these agents, none where it is empty.
+
+    Returns those that changed; what they have claimed already stays as it is.
+    """
+    if len(system_text) > SYSTEM_TEXT_LENGTH:
+        raise Invalid(
+            "/system_text", f"A system text has at most {SYSTEM_TEXT_LENGTH:,} characters."
+        )
+    text = titled(redacted(system_text)).strip()
+    now = now or timezone.now()
+    ids = [agent.pk for agent in agents]
+    found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    changed = [agent for agent in found if agent.system_text != text]
+    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(system_text=text)
+    for agent in changed:
+        agent.system_text = text
+        journal.record(
+            Kind.AGENT_BRIEFED,
+            subject_type="agent",
+            subject_id=agent.id,
+            agent_id=agent.id,
+            project_id=agent.project_id,
+            actor=actor,
+            now=now,
+            data={"characters": len(text)},
             request_id=request_id,
         )
     return changed

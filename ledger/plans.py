@@ -1,6 +1,6 @@
 """Plans: read, paused, changed. What stops one or starts it anew is decided in `retries`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from ledger.models import Plan, PlanState, Task
 from ledger.redaction import redacted, stripped, titled
 from ledger.refusals import Invalid, NotFound, VersionMismatch
 from ledger.sql import Row
-from ledger.states import TaskState
+from ledger.states import FINAL, TaskState
 from ledger.tokens import Known
 
 State = TaskState
@@ -247,3 +247,46 @@ def confirm_commands(
     known = Known(actor, request_id=request_id)
     rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **known.params)
     return [row["id"] for row in rows]
+
+
+@transaction.atomic
+def confirm_shown(
+    plan: Plan,
+    commands: Mapping[str, str],
+    *,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[UUID]:
+    """As `confirm_commands`, of tasks of a plan by ref, each command as it was shown: all or none.
+
+    Raises Invalid where one is another by now; one that was confirmed already stays so.
+    """
+    rows = Task.objects.current().filter(plan=plan, ref__in=commands).order_by("pk")
+    found = {row.ref: row for row in rows.select_for_update()}
+    for ref, command in commands.items():
+        if wrong := misfit(found.get(ref), command):
+            raise Invalid(f"/commands/{ref.replace('~', '~0').replace('/', '~1')}", wrong)
+    ids = [row.pk for row in found.values()]
+    return confirm_commands(ids, actor=actor, now=now, request_id=request_id)
+
+
+def misfit(task: Task | None, command: str) -> str:
+    """Why this command of a task can't be confirmed; empty where it can, or was."""
+    if task is None:
+        return "The plan has no task of this ref."
+    if task.state in FINAL:
+        return f"The task is {task.state}: nothing of it is run any more."
+    verify = verify_of(task.payload)
+    if verify.get("source") == "confirmed" and verify.get("command") == command:
+        return ""
+    proposed = verify.get("proposed_command")
+    if not isinstance(proposed, str):
+        return "The task has no command that was found in prose."
+    return "" if proposed == command else f"The command that was found is another: {proposed}"
+
+
+def verify_of(payload: Any) -> Mapping[str, Any]:
+    """What a task's payload says of its check."""
+    verify = payload.get("verify") if isinstance(payload, Mapping) else None
+    return verify if isinstance(verify, Mapping) else {}

@@ -15,7 +15,9 @@ from ledger.instructions import (
     NOTE_LENGTH,
 )
 from ledger.models import Attempt, Failure, Plan, PlanState
-from ledger.models.agent import CONCURRENCY
+from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
+from ledger.planfile.model import MOST_TASKS
+from ledger.plans import verify_of
 from ledger.sql import Row
 from ledger.states import (
     BreakerState,
@@ -294,6 +296,7 @@ class AgentOut(Schema):
     name: str
     paused: bool
     concurrency: int | None = Field(description="attempts that may run at once; null: any number")
+    system_text: str = Field(description="what stands before every prompt of its tasks")
     running: int = Field(description="attempts under way")
     breaker: BreakerOut
     last_seen_at: datetime | None
@@ -309,6 +312,7 @@ class AgentOut(Schema):
                 "name": "coder",
                 "paused": False,
                 "concurrency": 4,
+                "system_text": "You work on the ledger. Run the tests before you report.",
                 "running": 1,
                 "breaker": {
                     "state": "closed",
@@ -344,9 +348,21 @@ class AgentPatch(In):
         le=CONCURRENCY[1],
         description="attempts that may run at once; null: any number",
     )
+    system_text: str | None = Field(
+        None,
+        max_length=SYSTEM_TEXT_LENGTH,
+        description="what stands before every prompt of its tasks; null or empty: nothing",
+    )
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"paused": False, "concurrency": 4}}
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "paused": False,
+                "concurrency": 4,
+                "system_text": "You work on the ledger. Run the tests before you report.",
+            }
+        },
     )
 
 
@@ -942,6 +958,7 @@ PLAN_TASK: dict[str, Any] = {
     "attempt_limit": 3,
     "retry_count": 0,
     "needs": ["03-01:task-2", "02-05:task-4"],
+    "proposed_command": None,
 }
 
 
@@ -978,6 +995,19 @@ class PlanWhyIn(In):
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"reason": "the branch is frozen"}}
+    )
+
+
+class ConfirmIn(In):
+    commands: dict[str, str] = Field(
+        min_length=1,
+        max_length=MOST_TASKS,
+        description="the commands to run, as they were shown, by the refs of their tasks",
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"commands": {"03-01:task-3": "npm test -- PlannerId"}}},
     )
 
 
@@ -1020,6 +1050,9 @@ class PlanTaskOut(Schema):
     attempt_limit: int
     retry_count: int
     needs: list[str] = Field(description="the refs of tasks, and of what is not imported yet")
+    proposed_command: str | None = Field(
+        description="a check that was found in prose: nobody runs it until a person confirms it"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": PLAN_TASK})
 
@@ -1112,4 +1145,5 @@ def plan_task_out(row: Row) -> dict[str, Any]:
         "attempt_limit": row["attempt_limit"],
         "retry_count": row["retry_count"],
         "needs": row["need_refs"],
+        "proposed_command": verify_of(row["payload"]).get("proposed_command"),
     }

@@ -43,7 +43,8 @@ class ConcurrencyLimit(Refusal):
 class Claimed:
     """What a claim got: rows of tasks with their attempt, or why there was none.
 
-    `pending_instructions` are counted, to 100, for who calls with a token: see `pending`.
+    For who calls with a token there are also `pending_instructions`, counted to 100 (see
+    `pending`), and the `system_text` that their agent's prompts begin with.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Claimed:
     next_due_at: datetime | None = None
     retry_after_s: int = 0
     pending_instructions: int = 0
+    system_text: str = ""
 
 
 # an attempt's columns beside those of its task: of one that a claim `m` opens, and of one held
@@ -69,6 +71,7 @@ KEPT = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
 
 WAITS = """(select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
             and i.state = 'queued' limit 100) i) as pending_instructions"""
+BRIEF = "(select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text"
 START = task_to(
     State.RUNNING,
     where="t.id = any(array(select id from picked))",
@@ -86,22 +89,46 @@ HELD = f"""held as (
 GOES = "(plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is null)"
 CALM = f"""(%(probe)s or (select b.state from ledger_breaker b
                 where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
-# The head of the queue, and the retry that is longest due: the latter goes first where its
-# priority is at least as high. Two short index walks, however deep the queue is.
-BEST = f"""queued as materialized (
+ROOM = "(select %(limit)s::int)"
+
+
+def best(*, room: str = ROOM, but_for: str = "", with_them: str = "{0}") -> str:
+    """The head of the queue, and the retry that is longest due.
+
+    The latter goes first where its priority is at least as high. Two short index walks, however
+    deep the queue is.
+    """
+    found = f"""select id from (
+            select id, priority, due_at from due union all select id, priority, null from queued
+        ) found order by priority desc, due_at nulls last, id limit {room}"""
+    return f"""queued as materialized (
         select id, priority from ledger_task
-        where agent_id = (select id from free) and state = '{State.QUEUED}' and {GOES}
-        order by priority desc, id limit (select %(limit)s::int) for update skip locked
+        where agent_id = (select id from free) and state = '{State.QUEUED}' and {GOES}{but_for}
+        order by priority desc, id limit {room} for update skip locked
     ), due as materialized (
         select id, priority, due_at from ledger_task
         where agent_id = (select id from free) and state = '{State.RETRY}' and due_at <= %(now)s
-            and {GOES}
-        order by due_at limit (select %(limit)s::int) for update skip locked
+            and {GOES}{but_for}
+        order by due_at limit {room} for update skip locked
     ), picked as materialized (
-        select id from (
-            select id, priority, due_at from due union all select id, priority, null from queued
-        ) found order by priority desc, due_at nulls last, id limit (select %(limit)s::int)
+        {with_them.format(found)}
     )"""
+
+
+BEST = best()
+# What a person has answered goes first to the worker that had it last, if that one is asking: as
+# long as nobody has begun it since, through the same gates. Nobody else is kept from it.
+OFFERED = f"""offered as materialized (
+        select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
+        where e.agent_id = (select id from free) and e.offered_to = %(worker)s
+            and t.agent_id = e.agent_id and t.attempts = e.attempts and {GOES}
+            and (t.state = '{State.QUEUED}' or t.state = '{State.RETRY}' and t.due_at <= %(now)s)
+        order by t.priority desc, t.id limit {ROOM} for update of t skip locked
+    ), """ + best(
+    room="(select %(limit)s::int - count(*) from offered)",
+    but_for=" and id <> all(array(select id from offered))",
+    with_them="select id from offered union all ({0})",
+)
 NAMED = f"""picked as materialized (
         select id from ledger_task
         where id = %(task)s and agent_id = (select id from free) and {GOES}
@@ -110,20 +137,22 @@ NAMED = f"""picked as materialized (
     )"""
 
 
-def claim_statement(caller: type[Caller], *, named: bool, resume: bool) -> str:
+def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
     """Give a worker what it holds already, or take what comes next; no row where it is nothing.
 
-    Rows that another claim looks at are passed over.
+    `pick` is NAMED, BEST or OFFERED. Rows that another claim looks at are passed over.
     """
-    waits = WAITS if caller is Bearer else "0 as pending_instructions"
+    told = (
+        f"{WAITS}, {BRIEF}" if caller is Bearer else "0 as pending_instructions, '' as system_text"
+    )
     kept = f"""union all
-    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {waits}
+    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {told}
     from held h join ledger_task t on t.id = h.task_id, caller c"""
     return f"""with {caller.cte}, {HELD if resume else ""}free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
             {"and not exists (select from held)" if resume else ""}
             and (%(rationed)s or a.concurrency is null) and {CALM}
-    ), {NAMED if named else BEST}, moved as ({START}), opened as (
+    ), {pick}, moved as ({START}), opened as (
         insert into ledger_attempt (task_id, agent_id, {", ".join(OPENED)})
         select m.id, m.agent_id, {", ".join(OPENED.values())} from moved m
     ), journalled as ({
@@ -135,7 +164,7 @@ def claim_statement(caller: type[Caller], *, named: bool, resume: bool) -> str:
             id="m.current_attempt",
         )
     })
-    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {waits}
+    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {told}
     from moved m, caller c {kept if resume else ""}"""
 
 
@@ -157,10 +186,10 @@ def why_statement(caller: type[Caller]) -> str:
     from caller c where c.agent_id is not null"""
 
 
-CLAIM: dict[tuple[type[Caller], bool, bool], str] = {
-    (caller, named, resume): claim_statement(caller, named=named, resume=resume)
+CLAIM: dict[tuple[type[Caller], str, bool], str] = {
+    (caller, pick, resume): claim_statement(caller, pick, resume=resume)
     for caller in (Bearer, Known)
-    for named in (False, True)
+    for pick in (NAMED, BEST, OFFERED)
     for resume in (False, True)
 }
 WHY: Statements = {caller: why_statement(caller) for caller in (Bearer, Known)}
@@ -202,8 +231,10 @@ def claim(
 def taken(caller: Caller, asked: dict[str, Any], *, probe: bool) -> list[Row]:
     """The tasks with their attempts; where nothing was taken, one row without a task says why."""
     now: datetime = asked["now"]
-    statement = CLAIM[type(caller), asked["task"] is not None, asked["resume"]]
-    rows = sql.run(statement, probe=probe, **asked, **caller.params)
+    pick = NAMED if asked["task"] else OFFERED if asked["worker"] else BEST
+    rows = sql.run(
+        CLAIM[type(caller), pick, asked["resume"]], probe=probe, **asked, **caller.params
+    )
     if not rows:
         rows = sql.run(WHY[type(caller)], **asked, **caller.params)
     answered(rows, caller, now)
@@ -266,7 +297,8 @@ def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
 def claimed(rows: list[Row], *, now: datetime) -> Claimed:
     first = rows[0]
     if first["id"] is not None:
-        return Claimed(rows, pending_instructions=first["pending_instructions"])
+        waiting, brief = first["pending_instructions"], first["system_text"]
+        return Claimed(rows, pending_instructions=waiting, system_text=brief)
     due = first["next_due_at"]
     wait = settings.HEED["POLL_SECONDS"]
     if due is not None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from ledger.journal import Actor, Kind
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
 from ledger.tokens import Known
-from retries import task_answers
+from retries import response_schema, task_answers
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, Dependents, EscalationState, Reason
 
@@ -28,15 +28,18 @@ FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
 # the answers that are words, as they begin a sentence
 WORDED = {Answer.FIX: "A fix", Answer.ANSWER: "An answer"}
+INSTRUCTION = "instruction"
 SAY = "say what the agent should do"
 UNANSWERED: dict[str, Any] = {
     "action": None,
     "fix": "",
+    "response": None,
     "note": "",
     "answered_by_type": "",
     "answered_by_id": "",
     "answered_by_name": "",
     "channel": "",
+    "offered_to": None,
 }
 LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)")
 
@@ -70,13 +73,14 @@ class UndoTooLate(InvalidTransition):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer as it is given: what to do, the words that go with it, and what becomes of the
-    dependents of a task that is skipped."""
+    """An answer as it is given: what to do, the words that go with it, the values that a question
+    asks for, and what becomes of the dependents of a task that is skipped."""
 
     action: Answer
     fix: str = ""
     note: str = ""
     dependents: str = Dependents.CONTINUE
+    response: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +267,8 @@ def parse(text: str) -> Choice:
 def check(choice: Choice) -> Choice:
     """The choice itself; raises Invalid where its words are missing, too long or unfit."""
     if choice.action in WORDED:
-        if not choice.fix.strip():
-            raise Invalid("/instruction", f"{WORDED[choice.action]} needs words: {SAY}.")
+        if choice.action == Answer.FIX:
+            must_say(choice)
         if len(choice.fix.strip()) > FIX_LENGTH:
             raise Invalid(
                 "/instruction", f"{WORDED[choice.action]} has at most {FIX_LENGTH} characters."
@@ -272,6 +276,8 @@ def check(choice: Choice) -> Choice:
         check_words(choice.fix, "/instruction")
     elif choice.fix.strip():
         raise Invalid("/instruction", f"Only 'fix' takes an instruction, not '{choice.action}'.")
+    if choice.response and choice.action != Answer.ANSWER:
+        raise Invalid("/response", f"Only 'answer' has values, not '{choice.action}'.")
     if len(choice.note) > NOTE_LENGTH:
         raise Invalid("/note", f"A note has at most {NOTE_LENGTH} characters.")
     if choice.dependents not in Dependents.values:
@@ -280,6 +286,36 @@ def check(choice: Choice) -> Choice:
         raise Invalid(
             "/dependents", f"Only 'skip' says what becomes of them, not '{choice.action}'."
         )
+    return choice
+
+
+def formed(choice: Choice, schema: dict[str, Any] | None) -> Choice:
+    """The answer to a question, its values checked and told after its words.
+
+    Words alone are the value of a property `instruction`, where the question has that one.
+    """
+    words, values = choice.fix.strip(), dict(choice.response or {})
+    if schema is None:
+        if values:
+            raise Invalid("/response", "The question asks for no values: answer in words.")
+        return must_say(choice)
+    if words and INSTRUCTION in schema.get("properties", {}):
+        values = {INSTRUCTION: words} | values
+    response_schema.check(schema, values)
+    said = spoken(words, values)
+    return must_say(check(replace(choice, fix=said, response=values or None)))
+
+
+def spoken(words: str, values: dict[str, Any]) -> str:
+    """An answer's words, then its values, as the next attempt is told them."""
+    told = {name: value for name, value in values.items() if name != INSTRUCTION}
+    instruction = words or str(values.get(INSTRUCTION, "")).strip()
+    return "\n".join(part for part in (instruction, response_schema.worded(told)) if part)
+
+
+def must_say(choice: Choice) -> Choice:
+    if not choice.fix.strip():
+        raise Invalid("/instruction", f"{WORDED[choice.action]} needs words: {SAY}.")
     return choice
 
 
@@ -324,6 +360,8 @@ def answer(
         )
     if choice.action == Answer.ANSWER and escalation.reason != Reason.AGENT_QUESTION:
         raise Invalid("/action", "Nothing was asked: answer 'retry', 'fix', 'skip' or 'abort'.")
+    if choice.action == Answer.ANSWER:
+        choice = formed(choice, escalation.response_schema)
     done = act(escalation, choice, undo_for=undo_for, actor=actor, now=now, request_id=request_id)
     words = choice.fix.strip()
     close(
@@ -338,6 +376,7 @@ def answer(
         | {name: str(value) for name, value in done.items()},
         action=choice.action,
         fix=words,
+        response=choice.response,
         note=choice.note.strip(),
         answered_by_type=actor.type,
         answered_by_id=actor.id,
@@ -585,6 +624,7 @@ def resolution(escalation: Escalation) -> dict[str, Any] | None:
     return {
         "action": escalation.action,
         "instruction": escalation.fix or None,
+        "response": escalation.response,
         "note": escalation.note or None,
         "by": {"type": escalation.answered_by_type, "name": escalation.answered_by_name},
         "at": escalation.closed_at,

@@ -11,6 +11,7 @@ from django.db import transaction
 from ledger import journal, sql
 from ledger.journal import Kind, clock
 from ledger.models import Project
+from ledger.states import TaskState
 from ledger.tokens import Known
 from retries import escalations, plans, reports, task_answers
 from retries.models import Escalation
@@ -44,14 +45,23 @@ REMIND = f"""with {Known.cte}, ripe as materialized (
     )
 }) select id from reminded"""
 
+# An offer is over once somebody has begun its task, or nobody will: claims pass over it.
+OVER = f"""update retries_escalation e set offered_to = null
+    where e.offered_to is not null and (%(of)s::uuid is null or e.project_id = %(of)s)
+        and not exists (select from ledger_task t where t.id = e.task_id
+            and t.attempts = e.attempts
+            and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}', '{TaskState.BLOCKED}'))
+    returning e.id"""
+
 
 def due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Close what has expired, and remind of what still waits."""
+    """Close what has expired, remind of what still waits, and forget offers that are over."""
     of = project.id if project else None
     expired = expire(now=now, of=of)
     wait = max(1, settings.HEED["ESCALATION_REMIND_SECONDS"])
     reminded = sql.run(REMIND, now=now, of=of, wait=wait, **Known(ENTRY).params)
-    return {"expired": expired, "reminded": len(reminded)}
+    over = sql.run(OVER, of=of)
+    return {"expired": expired, "reminded": len(reminded), "offers_over": len(over)}
 
 
 def expire(*, now: datetime, of: UUID | None) -> int:

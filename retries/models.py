@@ -71,12 +71,16 @@ class Escalation(models.Model):
     version = models.IntegerField(db_default=1)
     action = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: not answered
     fix = models.TextField(db_default="")
+    response = models.JSONField(null=True, help_text="the answer in the form that was asked for")
     note = models.TextField(db_default="")
     answered_by_type = models.CharField(max_length=12, db_default="")
     answered_by_id = models.CharField(max_length=64, db_default="")
     answered_by_name = models.CharField(max_length=64, db_default="")
     channel = models.CharField(max_length=8, db_default="")
     undo_until = models.DateTimeField(null=True, help_text="its task waits so long for an undo")
+    offered_to = models.CharField(  # noqa: DJ001 - null: to whoever asks first
+        max_length=128, null=True, editable=False, help_text="the worker that gets its task first"
+    )
     resent_as = models.ForeignKey(
         Instruction, models.SET_NULL, null=True, db_index=False, related_name="+"
     )
@@ -147,6 +151,11 @@ class Escalation(models.Model):
                 F("id").desc(),
                 condition=~Q(state=State.OPEN),
                 name="escalation_answered",
+            ),
+            models.Index(
+                fields=["agent", "offered_to"],
+                condition=Q(offered_to__isnull=False),
+                name="escalation_offered",
             ),
         ]
 

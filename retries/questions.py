@@ -16,7 +16,7 @@ from ledger.refusals import Invalid, InvalidTransition
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Known
-from retries import escalations, task_answers
+from retries import escalations, response_schema, task_answers
 from retries.escalations import HumanRequired, Question
 from retries.models import Escalation, EscalationQuerySet
 from retries.reports import TRIES, LeaseLost, close, live_row, lost
@@ -98,6 +98,8 @@ def check(question: Question, *, now: datetime) -> Question:
         )
     if len(json.dumps(question.response_schema).encode()) > SCHEMA_BYTES:
         raise Invalid("/response_schema", f"response_schema has at most {SCHEMA_BYTES} bytes.")
+    if question.response_schema is not None:
+        response_schema.check_schema(question.response_schema)
     if (question.expires_at is None) != (question.on_expiry is None):
         missing = "on_expiry" if question.on_expiry is None else "expires_at"
         raise Invalid(f"/{missing}", "expires_at and on_expiry go together: when, and what then.")

@@ -138,9 +138,9 @@ def next_context(
     return retry_context(past, attempt=number, max_attempts=limit, budget=budget)
 
 
-def prompt_of(row: Row, context: str) -> str:
-    """The prompt of an attempt at this task, told `context`."""
+def prompt_of(row: Row, context: str, *, system: str) -> str:
+    """The prompt of an attempt at this task: its agent's system text, `context`, the task."""
     xml = task_xml(
         title=row["title"], type=row["type"], payload=row["payload"], ref=row["ref"] or ""
     )
-    return prompt(xml, context)
+    return prompt(xml, context, system=system)

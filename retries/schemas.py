@@ -32,6 +32,7 @@ from retries.prompts import task_xml
 from retries.questions import MOST_ASKED
 from retries.recall import NOTHING, prompt_of
 from retries.reports import MOST_RETRY_AFTER_S
+from retries.response_schema import MOST_FIELDS
 from retries.states import Answer, EscalationState, Reason
 from retries.suggestions import first_fixes
 
@@ -47,6 +48,11 @@ class ResolveIn(In):
     action: Literal["retry", "fix", "skip", "abort", "answer"] | None = None
     instruction: str = Field(
         "", max_length=FIX_LENGTH, description="the words of a fix, or of an answer to a question"
+    )
+    response: dict[str, Any] | None = Field(
+        None,
+        max_length=MOST_FIELDS,
+        description="with 'answer': the values that the question's 'response_schema' asks for",
     )
     note: str = Field("", max_length=NOTE_LENGTH)
     dependents: Literal["continue", "block", "skip"] = Field(
@@ -312,7 +318,9 @@ class AskIn(In):
         default_factory=list, max_length=10, description="answers that a person can pick"
     )
     response_schema: dict[str, Any] | None = Field(
-        None, description="the form of the answer that you hope for, shown to people"
+        None,
+        description="the form that the answer must have: a JSON Schema of a flat object, its "
+        "properties of type string, number, integer or boolean",
     )
     severity: Literal["low", "normal", "high"] = "normal"
     client_state: Any = Field(None, description="kept and given back as it is, at most 8 KiB")
@@ -374,7 +382,9 @@ class ClaimedTask(Schema):
     retry_context: str = Field(
         description="what went wrong before, and a person's words; empty where there is neither"
     )
-    prompt: str = Field(description="the retry context, then the task as XML")
+    prompt: str = Field(
+        description="the agent's system text, the retry context, then the task as XML"
+    )
     next_action: str
 
 
@@ -424,7 +434,10 @@ def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> d
     """The JSON object of a claim; `pasts` has what is known of tasks that are tried again."""
     due = found.next_due_at
     return {
-        "data": [claimed_out(row, pasts.get(row["id"], NOTHING)) for row in found.rows],
+        "data": [
+            claimed_out(row, pasts.get(row["id"], NOTHING), system=found.system_text)
+            for row in found.rows
+        ],
         "reason": found.reason,
         "next_due_in_ms": max(0, round((due - now).total_seconds() * 1000)) if due else None,
         "retry_after_s": found.retry_after_s,
@@ -432,7 +445,7 @@ def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> d
     }
 
 
-def claimed_out(row: Row, past: Past) -> dict[str, Any]:
+def claimed_out(row: Row, past: Past, *, system: str) -> dict[str, Any]:
     attempt_id, number, limit = row["attempt_id"], row["attempt_number"], row["attempt_limit"]
     context = retry_context(past, attempt=number, max_attempts=limit)
     first = "Read the retry context, then do" if context else "Do"
@@ -452,7 +465,7 @@ def claimed_out(row: Row, past: Past) -> dict[str, Any]:
         },
         "task": task_out(row, who=Who.AGENT),
         "retry_context": context,
-        "prompt": prompt_of(row, context),
+        "prompt": prompt_of(row, context, system=system),
         "next_action": f"{first} the task{run}, then POST /v1/attempts/{attempt_id}/result.",
     }
 

@@ -3,10 +3,12 @@
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import Subquery
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
 from ledger.journal import Actor, Kind
+from ledger.models import Attempt
 from ledger.moves import task_to
 from ledger.refusals import InvalidTransition
 from ledger.sql import Row
@@ -73,9 +75,12 @@ def go_on(
     now: datetime,
     request_id: str = "",
 ) -> Row:
-    """Queue the task again with what was granted; with `due_at` it waits so long for an undo."""
+    """Queue the task again with what was granted; with `due_at` it waits so long for an undo.
+
+    The worker that had it last gets it first, if it asks before another does: see `claims`.
+    """
     table = AT_ONCE if due_at is None else LATER
-    return move(
+    row = move(
         escalation,
         table[action],
         action,
@@ -84,6 +89,10 @@ def go_on(
         now=now,
         request_id=request_id,
     )
+    last = Attempt.objects.filter(task_id=row["id"], number=row["attempts"]).exclude(worker_id="")
+    former = Subquery(last.values("worker_id"))
+    Escalation.objects.filter(pk=escalation.pk).update(offered_to=former)
+    return row
 
 
 def end(

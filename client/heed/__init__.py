@@ -23,6 +23,7 @@ from heed.models import (
 )
 from heed.problems import HeedError, ServerAway
 from heed.settings import NotConfigured
+from heed.verification import Verified
 from heed.version import __version__
 
 __all__ = [
@@ -50,5 +51,6 @@ __all__ = [
     "ServerAway",
     "Stats",
     "Task",
+    "Verified",
     "__version__",
 ]

@@ -120,6 +120,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--task", metavar="ID", help="this task, not the next one")
     which.add_argument("--name", metavar="TEXT", help="a new task of this title")
     parser.add_argument("--type", metavar="TYPE", help="of the new task (command)")
+    parser.add_argument("--verify", metavar="COMMAND", help="of the shell: checks what was done")
     _add_limits(parser)
     parser.add_argument("command", metavar="COMMAND", nargs="+", help="what to run")
 

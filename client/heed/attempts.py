@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import logging
 import traceback
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from heed import tasks
+from heed import tasks, verification
 from heed.core import Call
 from heed.models import Claim, Decision, Heartbeat, Task
 from heed.problems import HeedError
 from heed.verbs import AsyncPerforms, Performs
+from heed.verification import Check, Verified
 
 logger = logging.getLogger("heed")
 
@@ -45,6 +46,7 @@ class _Live:
         self.abort_requested = False
         self.is_lost = False
         self._is_over = False
+        self._verified: dict[str, Verified] = {}
 
     @property
     def should_stop(self) -> bool:
@@ -69,15 +71,42 @@ class _Live:
         self.decision, self._is_over = decision, True
         return decision
 
+    def _checked(
+        self, check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False
+    ) -> Verified:
+        """Runs a check; how the same command ended before does not count any more."""
+        found = verification.run(check, should_stop=should_stop, is_shown=is_shown)
+        self._verified.pop(check.command, None)
+        self._verified[check.command] = found
+        return found
+
+    def _succeeded(self, result: Any, *, summary: str | None = None) -> Call[Decision]:
+        """Success, as far as its checks let it be."""
+        found = verification.standing(self._verified)
+        failure = found.failure if found else None
+        return tasks.report(
+            self.id,
+            "failure" if failure else "success",
+            result=result,
+            summary=summary,
+            failure=failure,
+            verification=found.told if found else None,
+        )
+
+    def _failed(self, failure: Mapping[str, Any]) -> Call[Decision]:
+        found = verification.standing(self._verified)
+        told = found.told if found else None
+        return tasks.report(self.id, "failure", failure=failure, verification=told)
+
     def _last_words(self, error: BaseException | None) -> Call[Any] | None:
         """The call that ends it, where nothing has ended it yet."""
         if self._is_over:
             return None
         if error is None:
-            return tasks.report(self.id, "success", result=self.result)
+            return self._succeeded(self.result)
         if isinstance(error, Exception):
             logger.warning("Attempt %s failed", self.id, exc_info=error)
-            return tasks.report(self.id, "failure", failure=_failure_of(error))
+            return self._failed(_failure_of(error))
         interrupted = isinstance(error, KeyboardInterrupt)
         return tasks.release(self.id, reason="user_interrupt" if interrupted else "shutdown")
 
@@ -107,15 +136,33 @@ class LiveAttempt(_Live):
         call = tasks.heartbeat(self.id, message=message, percent=percent, details=details)
         return self._heard(self._client.perform(call))
 
+    def verify(
+        self,
+        command: str | None = None,
+        *,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+        is_shown: bool = False,
+    ) -> Verified:
+        """Runs a command of the shell here, by default the task's own, and keeps how it ended.
+
+        What it prints is shown here only where that is asked for.
+
+        Whatever ends the attempt reports it, and the server judges its exit code: a clean end is
+        no success where it failed. Of several the first that failed is reported, each as it ended
+        last.
+        """
+        check = verification.asked(self.payload, command, cwd=cwd, timeout_s=timeout_s)
+        return self._checked(check, should_stop=lambda: self.should_stop, is_shown=is_shown)
+
     def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
         """Reports success."""
-        call = tasks.report(self.id, "success", result=result, summary=summary)
-        return self._decided(self._client.perform(call))
+        return self._decided(self._client.perform(self._succeeded(result, summary=summary)))
 
     def failed(self, message: str, *, type: str = "execution_error", **failure: Any) -> Decision:
         """Reports a failure: code, details, suggested_fix, non_retryable …"""
         said = {"type": type, "message": message, **failure}
-        return self._decided(self._client.perform(tasks.report(self.id, "failure", failure=said)))
+        return self._decided(self._client.perform(self._failed(said)))
 
     def exited(self, code: int, output: str = "") -> Decision:
         """Reports how a command ended."""
@@ -187,9 +234,33 @@ class AsyncLiveAttempt(_Live):
         call = tasks.heartbeat(self.id, message=message, percent=percent, details=details)
         return self._heard(await self._client.perform(call))
 
+    async def verify(
+        self,
+        command: str | None = None,
+        *,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Verified:
+        """Runs a command of the shell here, by default the task's own, and keeps how it ended.
+
+        Whatever ends the attempt reports it, and the server judges its exit code: a clean end is
+        no success where it failed. Of several the first that failed is reported, each as it ended
+        last.
+        """
+        check = verification.asked(self.payload, command, cwd=cwd, timeout_s=timeout_s)
+        left = Event()
+
+        def should_stop() -> bool:
+            return self.should_stop or left.is_set()
+
+        try:
+            return await asyncio.to_thread(self._checked, check, should_stop=should_stop)
+        finally:
+            left.set()
+
     async def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
         """Reports success."""
-        call = tasks.report(self.id, "success", result=result, summary=summary)
+        call = self._succeeded(result, summary=summary)
         return self._decided(await self._client.perform(call))
 
     async def failed(
@@ -197,8 +268,7 @@ class AsyncLiveAttempt(_Live):
     ) -> Decision:
         """Reports a failure: code, details, suggested_fix, non_retryable …"""
         said = {"type": type, "message": message, **failure}
-        call = tasks.report(self.id, "failure", failure=said)
-        return self._decided(await self._client.perform(call))
+        return self._decided(await self._client.perform(self._failed(said)))
 
     async def exited(self, code: int, output: str = "") -> Decision:
         """Reports how a command ended."""

@@ -82,12 +82,20 @@ class Client(Performs):
                 reply = self._exchange(step)
 
     def attempts(
-        self, *, worker_id: str | None = None, lease_s: int | None = None, wait: bool = False
+        self,
+        *,
+        agent: str | None = None,
+        worker_id: str | None = None,
+        lease_s: int | None = None,
+        wait: bool = False,
     ) -> Iterator[LiveAttempt]:
         """Claims task after task; ends when none waits, or with `wait` goes on asking.
 
-        Each is to be ended, best by a `with`, before the next one is asked for.
+        Each is to be ended, best by a `with`, before the next one is asked for. A token speaks for
+        one agent; with `agent` this is refused (NotConfigured) where it is another one's.
         """
+        if agent is not None:
+            settings.check_agent(self.me(), agent)
         while True:
             claimed = self.tasks.claim(worker_id=worker_id, lease_s=lease_s)
             for claim in claimed:
@@ -174,9 +182,16 @@ class AsyncClient(AsyncPerforms):
                 reply = await self._exchange(step)
 
     async def attempts(
-        self, *, worker_id: str | None = None, lease_s: int | None = None, wait: bool = False
+        self,
+        *,
+        agent: str | None = None,
+        worker_id: str | None = None,
+        lease_s: int | None = None,
+        wait: bool = False,
     ) -> AsyncIterator[AsyncLiveAttempt]:
         """As `Client.attempts`, for `async for` and `async with`."""
+        if agent is not None:
+            settings.check_agent(await self.me(), agent)
         while True:
             claimed = await self.tasks.claim(worker_id=worker_id, lease_s=lease_s)
             for claim in claimed:

@@ -130,6 +130,7 @@ class Plans(Group):
     resume = Verb(plans.resume)
     abort = Verb(plans.abort)
     restart = Verb(plans.restart)
+    confirm = Verb(plans.confirm)
 
 
 class AsyncPlans(AsyncGroup):
@@ -143,6 +144,7 @@ class AsyncPlans(AsyncGroup):
     resume = AsyncVerb(plans.resume)
     abort = AsyncVerb(plans.abort)
     restart = AsyncVerb(plans.restart)
+    confirm = AsyncVerb(plans.confirm)
 
 
 def _refuse_words_on_a_list(outcome: str | None, note: str | None) -> None:

@@ -183,7 +183,7 @@ class Plan(Value):
 
 @dataclass(frozen=True)
 class PlanTask(Value):
-    """A task as its plan shows it; `needs` are refs."""
+    """A task as its plan shows it; `needs` are refs, `proposed_command` waits to be confirmed."""
 
     id: str | None = None
     ref: str = ""
@@ -198,6 +198,7 @@ class PlanTask(Value):
     attempt_limit: int = 0
     retry_count: int = 0
     needs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    proposed_command: str | None = None
 
 
 @dataclass(frozen=True)

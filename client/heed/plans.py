@@ -113,6 +113,15 @@ def abort(id: str, *, reason: str | None = None) -> Call[Plan]:
     return Call("POST", f"{_path(id)}/abort", Plan.read, given({"reason": reason}))
 
 
+def confirm(id: str, commands: Mapping[str, str]) -> Call[PlanWithTasks]:
+    """Has commands run that were found in prose, by the refs of their tasks: a person's token.
+
+    Each is named as its task's `proposed_command` shows it; all or none.
+    """
+    body = {"commands": dict(commands)}
+    return Call("POST", f"{_path(id)}/confirm", PlanWithTasks.read, body)
+
+
 def restart(id: str, *, carry_over: datetime | str | None = None) -> Call[Plan]:
     """Runs an aborted or completed plan once more: what is not done begins anew.
 

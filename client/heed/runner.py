@@ -62,17 +62,29 @@ class Ended:
     was_stopped: bool = False
 
 
-def run(argv: Sequence[str], *, env: Mapping[str, str], should_stop: Callable[[], bool]) -> Ended:
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    should_stop: Callable[[], bool],
+    cwd: str | None = None,
+    is_shown: bool = True,
+) -> Ended:
     """Runs the command to its end, or stops it and all it started; output goes on as it comes.
 
-    An exception, such as an interrupt, stops it too.
+    One that is not shown reads and prints nothing here. An exception, such as an interrupt, stops
+    it too.
     """
+    if cwd is not None and not os.path.isdir(cwd):
+        return Ended(NOT_RUN, f"{cwd}: there is no such folder")
+    # A terminal belongs to one group of processes, and the command has its own.
+    is_alone = not is_shown or (sys.stdin and sys.stdin.isatty())
     try:
         child = subprocess.Popen(
             argv,
             env=dict(env),
-            # A terminal belongs to one group of processes, and the command has its own.
-            stdin=subprocess.DEVNULL if sys.stdin and sys.stdin.isatty() else None,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL if is_alone else None,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
@@ -82,7 +94,10 @@ def run(argv: Sequence[str], *, env: Mapping[str, str], should_stop: Callable[[]
         return Ended(NOT_FOUND if missing else NOT_RUN, f"{argv[0]}: {error.strerror}")
     kept = Kept()
     try:
-        pumps = [_pump(child.stdout, sys.stdout, kept), _pump(child.stderr, sys.stderr, kept)]
+        pumps = [
+            _pump(child.stdout, sys.stdout if is_shown else None, kept),
+            _pump(child.stderr, sys.stderr if is_shown else None, kept),
+        ]
         stopped = _wait(child, should_stop)
     except BaseException as error:
         _stop(child, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
@@ -129,17 +144,20 @@ def _tell(child: subprocess.Popen[bytes], how: signal.Signals) -> None:
         os.killpg(child.pid, how)
 
 
-def _pump(source: IO[bytes] | None, target: TextIO, kept: Kept) -> Thread:
+def _pump(source: IO[bytes] | None, target: TextIO | None, kept: Kept) -> Thread:
     assert source is not None
-    thread = Thread(target=_copy, args=(source, target.buffer, kept), daemon=True)
+    shown = target.buffer if target else None
+    thread = Thread(target=_copy, args=(source, shown, kept), daemon=True)
     thread.start()
     return thread
 
 
-def _copy(source: IO[bytes], target: BinaryIO, kept: Kept) -> None:
+def _copy(source: IO[bytes], target: BinaryIO | None, kept: Kept) -> None:
     with source:
         while data := os.read(source.fileno(), 65_536):
             kept.add(data)
+            if target is None:
+                continue
             # Where nobody reads it here any more, the report still wants it.
             with contextlib.suppress(OSError):
                 target.write(data)

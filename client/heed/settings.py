@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from heed.models import Me
 from heed.problems import HeedError
 
 
@@ -92,6 +93,17 @@ def _tidy_token(token: str) -> str:
             "A token is one word that starts with heed_; copy it again.",
         )
     return tidy
+
+
+def check_agent(me: Me, name: str) -> None:
+    """Raises NotConfigured where the token speaks for another agent, or for none."""
+    speaks_for = (me.agent or {}).get("name")
+    if speaks_for != name:
+        known = f"the agent {speaks_for}" if speaks_for else f"no agent: it is of kind {me.kind}"
+        raise _missing(
+            f"HEED_TOKEN speaks for {known}.",
+            f"Use a token of {name}: .venv/bin/python manage.py token --kind agent --agent {name}",
+        )
 
 
 def _missing(detail: str, hint: str) -> NotConfigured:

@@ -39,6 +39,7 @@ from heed.terminal import (
     text_of,
     wrong_usage,
 )
+from heed.verification import Verified
 
 PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
 WHY = {
@@ -134,13 +135,15 @@ def run(args: argparse.Namespace) -> int:
         with attempt.renewed():
             try:
                 ended = _ran(attempt, args.command)
+                checked = None if ended.code else _checked(attempt, args.verify)
             except (KeyboardInterrupt, SystemExit) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
                 _released(attempt, "user_interrupt" if interrupted else "shutdown")
                 raise
-            decision = _reported(attempt, ended)
+            decision = _reported(attempt, ended, checked)
     _tell(attempt, decision)
-    return _status(ended, decision)
+    code = checked.exit_code if checked and not checked.passed else ended.code
+    return _status(code, decision)
 
 
 def _taken(heed: Client, args: argparse.Namespace) -> Claimed:
@@ -196,12 +199,19 @@ def _filled(command: list[str], attempt: LiveAttempt) -> list[str]:
     return [PLACE.sub(lambda place: told[place[1]], argument) for argument in command]
 
 
-def _reported(attempt: LiveAttempt, ended: Ended) -> Decision:
+def _checked(attempt: LiveAttempt, command: str | None) -> Verified | None:
+    """How the check of what was done ended, where one is asked for."""
+    if not command or attempt.should_stop:
+        return None
+    return attempt.verify(command, is_shown=True)
+
+
+def _reported(attempt: LiveAttempt, ended: Ended, checked: Verified | None) -> Decision:
     """Reports the end, again and again while the server is away: it must not get lost."""
     output, until = masked(ended.output, os.environ), time.monotonic() + PATIENCE_S
     while True:
         try:
-            return attempt.exited(ended.code, output)
+            return attempt.done() if checked else attempt.exited(ended.code, output)
         except HeedError as error:
             if not error.retryable or time.monotonic() > until:
                 raise
@@ -232,11 +242,11 @@ def _tell(attempt: LiveAttempt, decision: Decision) -> None:
         note(said)
 
 
-def _status(ended: Ended, decision: Decision) -> int:
+def _status(code: int, decision: Decision) -> int:
     if decision.decision == "aborted":
         return INTERRUPTED
     # Whoever looks at the status alone must not take it for done when it is not.
-    return ended.code if ended.code or decision.decision == "done" else REFUSED
+    return code if code or decision.decision == "done" else REFUSED
 
 
 def _nothing(claimed: Claimed) -> int:

@@ -20,7 +20,7 @@ from dashboard.access import operators_only
 from dashboard.listing import Listing, lined_up, listed
 from dashboard.painted import painted
 from dashboard.rendering import HtmxRequest
-from dashboard.reply import NOTHING_SAID, Reply, settle, take_back, words_in
+from dashboard.reply import NOTHING_SAID, Reply, said_in, settle, take_back, words_in
 from dashboard.shell import Scope, Shell, scope_of, shell_of
 from ledger.journal import person
 from ledger.refusals import Refusal
@@ -29,6 +29,7 @@ from retries.escalation_story import Record, record_of
 from retries.escalations import FIX_LENGTH
 from retries.models import Escalation
 from retries.options import Option, options
+from retries.response_schema import fields
 from retries.states import Answer
 
 # the letter and the symbol of each answer
@@ -93,8 +94,8 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     escalation = inbox.one(escalation_id, now=timezone.now())
     if escalation is None or escalation.task is None or not escalation.is_open:
         return HttpResponse(status=204)
-    record = Record(escalation.task)
-    context = {"escalation": escalation, **told_next(escalation, record, words_in(request))}
+    record, words = Record(escalation.task), said_in(request, escalation)
+    context = {"escalation": escalation, **told_next(escalation, record, words)}
     return render(request, "escalations/_preview.html", context)
 
 
@@ -277,6 +278,7 @@ def chosen(
         "offers": [offer for offer in offers if not offer.option.requires_text],
         "suggestions": case.offers(record) if record else [],
         "fix_length": FIX_LENGTH,
+        "fields": fields(escalation.response_schema or {}, reply.typed),
     }
 
 

@@ -70,6 +70,7 @@ def agent_out(agent: Any, silent: set[UUID]) -> dict[str, Any]:
         "name": agent.name,
         "paused": agent.paused,
         "concurrency": agent.concurrency,
+        "system_text": agent.system_text,
         "running": agent.running,
         "breaker": breaker_out(agent),
         "last_seen_at": agent.last_seen_at,
@@ -102,15 +103,17 @@ def agents_get(request: KnownRequest, id: UUID) -> HttpResponse:
 
 @router.patch("/agents/{id}", auth=Known("agents:write"), response=schemas.AgentOut)
 def agents_update(request: KnownRequest, id: UUID, body: schemas.AgentPatch) -> HttpResponse:
-    """Pause an agent, so that it is handed no tasks, or let it go on; limit its attempts at once.
+    """Pause an agent, or let it go on; limit its attempts at once; set what its prompts begin with.
 
-    Pulls go on either way, and so does what runs already.
+    A paused one is handed no tasks. Pulls go on either way, and so does what runs already.
     """
     agent, who = found(request, id), actor(request.auth)
     if body.paused is not None:
         agents.pause([agent], paused=body.paused, actor=who)
     if "concurrency" in body.model_fields_set:
         agents.limit([agent], concurrency=body.concurrency, actor=who, request_id=request.id)
+    if "system_text" in body.model_fields_set:
+        agents.brief([agent], system_text=body.system_text or "", actor=who, request_id=request.id)
     return answer(shown(request, id))
 
 

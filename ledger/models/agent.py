@@ -13,6 +13,7 @@ from ledger.principal import Principal
 from ledger.states import InstructionState
 
 CONCURRENCY = (1, 1000)
+SYSTEM_TEXT_LENGTH = 16_000
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
@@ -41,6 +42,9 @@ class Agent(models.Model):
     paused = models.BooleanField(db_default=False)
     concurrency = models.SmallIntegerField(
         null=True, blank=True, help_text="attempts that may run at once; empty: any number"
+    )
+    system_text = models.TextField(
+        db_default="", help_text="what stands before every prompt of its tasks"
     )
     last_seen_at = models.DateTimeField(null=True, editable=False)
     created_at = stamp()

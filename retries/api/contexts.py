@@ -12,6 +12,7 @@ from ninja import Query
 from ledger.api.answers import JSON, answer
 from ledger.api.auth import Known, KnownRequest, Request
 from ledger.api.tasks import router, visible
+from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tasks import row_of
 from retries.recall import next_context, prompt_of
@@ -43,12 +44,14 @@ def tasks_retry_context(request: KnownRequest, id: UUID, asked: Query[BudgetQuer
 
 @router.get("/tasks/{id}/prompt", auth=Known("tasks:read"), openapi_extra=said_as(TEXT))
 def tasks_prompt(request: KnownRequest, id: UUID, asked: Query[BudgetQuery]) -> HttpResponse:
-    """Read the prompt of the next attempt: its retry context, then the task as XML.
+    """Read the prompt of the next attempt: system text, retry context, then the task as XML.
 
-    `budget` is for the retry context alone.
+    The system text is its agent's. `budget` is for the retry context alone.
     """
     row = visible(request, id)
-    return written(prompt_of(row, next_context(row, budget=asked.budget)), TEXT)
+    system = Agent.objects.values_list("system_text", flat=True).get(pk=row["agent_id"])
+    context = next_context(row, budget=asked.budget)
+    return written(prompt_of(row, context, system=system), TEXT)
 
 
 # ---- the agent's loop in a shell

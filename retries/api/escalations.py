@@ -117,9 +117,12 @@ def choice(body: schemas.ResolveIn) -> Choice:
             fix=body.instruction,
             note=body.note,
             dependents=body.dependents,
+            response=body.response,
         )
     if body.text and body.instruction:
         raise Invalid("/instruction", "A line of text has its words in it: leave the instruction.")
+    if body.text and body.response:
+        raise Invalid("/response", "A line of text has no values: say 'action' and 'response'.")
     if body.text and not body.action:
         said = escalations.parse(body.text)
         return Choice(said.action, fix=said.fix, note=body.note, dependents=body.dependents)

@@ -19,6 +19,7 @@ from ledger.refusals import Invalid, InvalidTransition, NotFound
 from ledger.schemas import plan_out, plan_task_out
 from ledger.states import TaskState
 from retries import plans as decided
+from retries.api.escalations import Person
 from retries.schemas import RestartIn
 
 router = Router(tags=["plans"])
@@ -162,7 +163,11 @@ def tagged(plan: Plan, value: Any) -> HttpResponse:
 @router.get("/plans/{id}", auth=Known("tasks:read"), response=schemas.PlanWithTasksOut)
 def plans_get(request: KnownRequest, id: UUID) -> HttpResponse:
     """Read one plan with its tasks; an agent sees its own of them."""
-    plan, who = visible(request, id), request.auth
+    return with_tasks(request, visible(request, id))
+
+
+def with_tasks(request: KnownRequest, plan: Plan) -> HttpResponse:
+    who = request.auth
     rows = [
         row for row in plans.rows_of(plan) if not who.is_agent or row["agent_id"] == who.agent_id
     ]
@@ -230,6 +235,21 @@ def turned(
             allowed=[],
         )
     return tagged(plan, plan_out(plan, plans.progress(plan)))
+
+
+@router.post(
+    "/plans/{id}/confirm",
+    auth=Person("escalations:resolve"),
+    response=schemas.PlanWithTasksOut,
+)
+def plans_confirm(request: KnownRequest, id: UUID, body: schemas.ConfirmIn) -> HttpResponse:
+    """Have commands run that were found in prose, each named as it was shown: all or none.
+
+    Only a person may say so: agents run them. What was confirmed already stays so.
+    """
+    plan = visible(request, id)
+    plans.confirm_shown(plan, body.commands, actor=actor(request.auth), request_id=request.id)
+    return with_tasks(request, plan)
 
 
 @router.post("/plans/{id}/restart", auth=Known("plans:write"), response=schemas.PlanOut)

@@ -60,7 +60,8 @@ def tasks_enqueue(
         agent = Agent.objects.get(pk=row["agent_id"])
         caller = KnownCaller(actor(who), agent=agent, request_id=request.id)
         found = claims.claim(caller, task=row["id"])
-        claim = shown(replace(found, pending_instructions=claims.pending(agent)))
+        waiting, brief = claims.pending(agent), agent.system_text
+        claim = shown(replace(found, pending_instructions=waiting, system_text=brief))
         return 201, claim | {"made": row["id"]}
 
     # what can't be started at all, such as one that needs others, is not made
@@ -274,7 +275,7 @@ def decided(
 def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
     """What is said beside of a next attempt that is open."""
     row = found.rows[0]
-    shown_next = claimed_out(row, pasts([row["id"]])[row["id"]])
+    shown_next = claimed_out(row, pasts([row["id"]])[row["id"]], system=found.system_text)
     return {
         "decision": "retry",
         "retry": {
@@ -304,8 +305,10 @@ def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
 
 def still_open(attempt_id: str) -> Claimed | None:
     """The attempt that a report opened when it came first, unless it is over."""
-    live = Attempt.objects.filter(pk=attempt_id, outcome=None).first() if attempt_id else None
+    rows = Attempt.objects.select_related("agent").filter(outcome=None)
+    live = rows.filter(pk=attempt_id).first() if attempt_id else None
     if live is None:
         return None
     columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
-    return Claimed([row_of(live.task_id) | columns | {"resumed": True}])
+    row = row_of(live.task_id) | columns | {"resumed": True}
+    return Claimed([row], system_text=live.agent.system_text)

@@ -98,7 +98,14 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, wid
     failed(coder, id, now=start + MINUTE, message="other", details="other\n" * 50)
     long = Escalation.objects.get()
     choices = [{"name": "yes", "title": "w" * 200, "description": ""}]
-    question = asked(coder, now=now, choices=choices, response_schema={"type": "object"})
+    said = {"title": text[:300], "description": text[:300]}
+    form = {
+        "a": {"type": "boolean"} | said,
+        "b" * 64: {"type": "string", "enum": [text[:200], "x" * 200]} | said,
+        "c": {"type": "number"},
+    }
+    schema = {"type": "object", "properties": form}
+    question = asked(coder, now=now, choices=choices, response_schema=schema)
     visitor = visit(width=width, color_scheme=scheme)
     page = visitor.sign_in(address(long))
     for one in (long, question):
@@ -107,10 +114,18 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, wid
         assert overflow(page) == 0 and axe_findings(page) == []
     page.fill("#fix", "yes")
     expect(page.locator("#told")).to_contain_text("User provided fix: yes")
+    page.fill("#response-c", "7.5")
+    expect(page.locator("#told")).to_contain_text("c: 7.5")
+    page.fill("#response-c", "seven")
+    page.click("#send-fix")
+    expect(page.locator("#fix-hint")).to_contain_text("'c' is a number.")
+    expect(page.locator("#response-c")).to_be_focused()
+    expect(page.locator("#response-c")).to_have_value("seven")
+    assert overflow(page) == 0 and axe_findings(page) == []
     page.click("button:has-text('Try again')")
     expect(page.locator("[data-undo]")).to_contain_text("Another round for coder")
     assert overflow(page) == 0 and axe_findings(page) == []
-    assert visitor.complaints == []
+    assert all("422" in each for each in visitor.complaints)
 
 
 def test_without_script_it_is_answered_and_taken_back(

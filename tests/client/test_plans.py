@@ -71,6 +71,23 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(producer: Client) -> Non
     assert raised.value.errors[0]["pointer"] == "/tasks/1/needs/0"
 
 
+def test_what_was_found_in_prose_is_confirmed_with_a_persons_token(
+    heed_server: Heed, producer: Client
+) -> None:
+    prose = "<task>\n  <name>One</name>\n  <verify>`npm test`</verify>\n</task>\n"
+    text = f"---\nphase: 03-ids\nplan: 01\nagent: coder\n---\n{prose}"
+    made = producer.plans.import_text(text, media="text/markdown", register=True)
+    id, shown = made.plan.id or "", {each.ref: each.proposed_command or "" for each in made.tasks}
+    assert shown == {"03-01:task-1": "npm test"}
+    with pytest.raises(HeedError) as raised:
+        producer.plans.confirm(id, shown)
+    assert raised.value.code == "human_required"
+    with heed_server.client("operator") as mara:
+        assert mara.plans.confirm(id, shown).tasks[0].proposed_command is None
+    task = producer.tasks.get(made.tasks[0].id or "")
+    assert task.payload["verify"]["command"] == "npm test"
+
+
 def test_the_command(run: Run, heed_server: Heed, file: Path) -> None:
     env = {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
     refused = run("plan", "import", str(file), env=env)

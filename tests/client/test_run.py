@@ -299,3 +299,20 @@ def test_a_report_waits_for_a_server_that_is_away(
     assert (running.returncode, out) == (0, "fine\n")
     assert err.startswith("heed: temporarily_unavailable")
     assert the_task(producer).state == "done"
+
+
+def test_what_a_command_has_done_is_checked(
+    run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    """api.md §9.2: the check's exit code decides; it does not run where the command has failed."""
+    check = f"echo checked; test -e {tmp_path}/mended"
+    options = ["--max-attempts", "1", "--verify", check]
+    worked = run("run", "--name", "A", *options, "--", "touch", f"{tmp_path}/mended", env=as_coder)
+    assert (worked.status, worked.out) == (0, "checked\n")
+    (tmp_path / "mended").unlink()
+    wrong = run("run", "--name", "B", *options, "--", "echo", "all is well", env=as_coder)
+    assert (wrong.status, wrong.out) == (1, "all is well\nchecked\n")
+    broken = run("run", "--name", "C", *options, "--", "sh", "-c", "exit 7", env=as_coder)
+    assert (broken.status, broken.out) == (7, "")
+    found = {task.title: task for task in producer.tasks.list()}
+    assert [found[name].state for name in "ABC"] == ["done", "failed", "failed"]

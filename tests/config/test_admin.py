@@ -128,12 +128,16 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
         assert "from 1 to 1000" in act(mara, Agent, "limit", agent, concurrency=wrong)
         assert Agent.objects.get().concurrency == 2
     assert act(mara, Agent, "limit", agent, concurrency="") == "1 freed of their limit."
+    assert act(mara, Agent, "brief", agent, system_text="Mind the tests") == "1 briefed."
+    assert Agent.objects.get().system_text == "Mind the tests"
+    assert "at most 16,000" in act(mara, Agent, "brief", agent, system_text="x" * 16_001)
     assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
     told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
     assert set(told) == {
         "agent.paused",
         "agent.resumed",
         "agent.limited",
+        "agent.briefed",
         "agent.reset",
         "instruction.cancelled",
     }

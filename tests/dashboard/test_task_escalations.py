@@ -86,6 +86,37 @@ def asked(agent: Agent, *, now: datetime, **more: Any) -> Escalation:
 # ---- what is told
 
 
+def test_the_form_of_an_answer_is_filled_in_and_held(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """api.md §4.5: what does not fit is told beside its field, and nothing is lost."""
+    properties = {
+        "table": {"type": "string", "enum": ["orders", "<b>"], "title": "Which table"},
+        "rows": {"type": "integer", "default": 10, "description": "At once"},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["table"]}
+    question = asked(agent, now=now, response_schema=schema)
+    page = browser.get(address(question)).content.decode()
+    assert '<option value="&lt;b&gt;">' in page and "Which table" in page
+    assert 'name="response.rows" value="10"' in page and "At once" in page
+    form = {"version": question.version, "action": "answer", "fix": "Mind it"}
+    form |= {"response.table": "", "response.rows": "12 x"}
+    told = html(browser.post(f"{address(question)}answer/", form, headers=PART), 422)
+    assert "'table' is missing: one of orders, <b>." in told
+    assert re.search(r'name="response.table" aria-invalid="true"', told)
+    assert 'name="response.rows" value="12 x"' in told and "Mind it</textarea>" in told
+    form |= {"response.table": "orders"}
+    told = html(browser.post(f"{address(question)}answer/", form, headers=PART), 422)
+    assert "'rows' is a whole number." in told
+    shown = browser.post(f"{address(question)}preview/", form | {"response.rows": "12"})
+    assert "Mind it\nrows: 12\ntable: orders" in plain(shown)
+    retried = browser.post(f"{address(question)}answer/", form | {"response.rows": "12"})
+    assert retried.status_code == 302
+    question.refresh_from_db()
+    assert question.response == {"table": "orders", "rows": 12}
+    assert question.fix == "Mind it\nrows: 12\ntable: orders"
+
+
 def test_the_story_of_a_task(browser: Client, agent: Agent, now: datetime) -> None:
     question = exhausted(agent, now=now)
     enqueued(agent, "Reconcile", now=now, needs=[question.task_id])

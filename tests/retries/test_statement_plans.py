@@ -23,7 +23,7 @@ ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False,
 NAMED = ASKED | {"task": uuid4()}
 DONE = {"attempt": uuid4(), "exit": None, "result": Jsonb({}), "mark": b""}
 NOUNS = ("task", "attempt", "event", "agent", "breaker", "plan", "need", "instruction")
-TABLES = tuple(f"ledger_{noun}" for noun in NOUNS)
+TABLES = (*(f"ledger_{noun}" for noun in NOUNS), "retries_escalation")
 
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -33,9 +33,10 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     parts = {"shared": tasks.as_json({}), "tasks": tasks.as_json([task] * 3)}
     waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
     return {
-        "claim": (claims.CLAIM[Known, False, False], ASKED | known),
-        "claim over HTTP": (claims.CLAIM[Bearer, False, True], ASKED | BEARER),
-        "claim one": (claims.CLAIM[Bearer, True, True], NAMED | BEARER),
+        "claim": (claims.CLAIM[Known, claims.BEST, False], ASKED | known),
+        "claim over HTTP": (claims.CLAIM[Bearer, claims.BEST, True], ASKED | BEARER),
+        "claim one": (claims.CLAIM[Bearer, claims.NAMED, True], NAMED | BEARER),
+        "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
         "why not": (claims.WHY[Bearer], ASKED | BEARER),
         "done": (reports.DONE[Bearer], DONE | BEARER),
         "enqueue": (tasks.ENQUEUE, whole | known),
@@ -51,6 +52,7 @@ NAMES = [
     "claim",
     "claim over HTTP",
     "claim one",
+    "claim of a worker",
     "why not",
     "done",
     "enqueue",

@@ -55,7 +55,8 @@ def about(id: UUID) -> Escalation:
 
 
 def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> Escalation:
-    choice = Choice(Answer(action), fix=fix, dependents=more.pop("dependents", "continue"))
+    named = {name: more.pop(name) for name in ("dependents", "response") if name in more}
+    choice = Choice(Answer(action), fix=fix, **named)
     more = {"actor": MARA, "channel": "page", "now": LATER} | more
     return escalations.answer(escalation.pk, choice, among=Escalation.objects.all(), **more)
 

@@ -65,6 +65,7 @@ def test_a_token_without_the_scope_is_refused(
         "signals_report": {"type": "x"},
         "agents_update": {"paused": True},
         "escalations_resolve": {"action": "skip"},
+        "plans_confirm": {"commands": {"03-01:task-1": "x"}},
         "tasks_enqueue": {"agent": "coder", "type": "x"},
         "tasks_enqueue_many": {"tasks": [{"agent": "coder", "type": "x"}]},
         "attempts_report": {"status": "success"},

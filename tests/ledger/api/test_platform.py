@@ -102,6 +102,23 @@ def test_a_limit_of_attempts_is_set_and_lifted(operator: Api, agent: Agent) -> N
     assert list(told) == [{"concurrency": 3}, {"concurrency": None}]
 
 
+def test_a_system_text_is_kept_without_secrets_and_taken_away(
+    operator: Api, coder: Api, agent: Agent
+) -> None:
+    path = f"/agents/{agent.id}"
+    text = " Use the key AKIAIOSFODNN7EXAMPLE\x07.\r\nThen stop. "
+    kept = operator("PATCH", path, {"system_text": text}).body["system_text"]
+    assert kept == "Use the key [redacted:aws].\nThen stop."
+    assert operator("PATCH", path, {"paused": False}).body["system_text"] == kept
+    problem(operator("PATCH", path, {"system_text": "x" * 16_001}), 422, "validation_error")
+    assert len(operator("PATCH", path, {"system_text": "ä" * 16_000}).body["system_text"]) == 16_000
+    problem(coder("PATCH", path, {"system_text": "Do as you like"}), 403, "scope_missing")
+    for nothing in (None, ""):
+        assert operator("PATCH", path, {"system_text": nothing}).body["system_text"] == ""
+    told = Event.objects.filter(kind="agent.briefed").order_by("id").values_list("data", flat=True)
+    assert [event["characters"] for event in told] == [len(kept), 16_000, 0]
+
+
 def test_every_code_has_a_page_and_every_refusal_a_status() -> None:
     for code, (status, title, _again) in CODES.items():
         text = Client().get(f"/problems/{code}").content.decode()

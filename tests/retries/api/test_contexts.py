@@ -69,6 +69,33 @@ def test_a_claim_tells_what_went_wrong_before(coder: Any, operator: Any) -> None
     assert second["next_action"].startswith("Read the retry context, then do the task, run the")
 
 
+def test_the_system_text_of_the_agent_stands_before_it(
+    coder: Any, operator: Any, agent: Agent
+) -> None:
+    """S1.22: before the block, before the task on a first attempt; whole, whatever the budget."""
+    said = "You work on <planner>. " + "Mind the rules. " * 900
+    operator("PATCH", f"/agents/{agent.pk}", {"system_text": f"\n{said}"})
+    brief = said.strip()
+    id = enqueue(operator)
+    first = claim(coder)
+    assert first["retry_context"] == ""
+    assert first["prompt"].startswith(f'{brief}\n\n<task type="code">')
+    reclaimed = report(coder, first, reclaim=True).body
+    assert reclaimed["prompt"].startswith(f"{brief}\n\n{reclaimed['retry_context']}\n\n<task ")
+    coder("POST", f"/attempts/{reclaimed['retry']['attempt']}/release")
+    text = operator("GET", f"/tasks/{id}/prompt?budget=6000").content.decode()
+    block = text.removeprefix(f"{brief}\n\n").partition("\n\n<task ")[0]
+    assert text.startswith(brief) and ElementTree.fromstring(block).tag == "retry_context"
+    assert 4000 < len(block) <= 6000
+    shell = coder("POST", "/claims", {}, Accept="text/plain").content.decode()
+    assert shell.startswith(f"{brief}\n\n<retry_context ")
+    made = coder("POST", "/tasks?claim=true", BODY | {"title": "More"}).body["data"][0]
+    assert made["prompt"].startswith(f"{brief}\n\n<task ")
+    others = enqueue(operator, agent=make_agent("other").name)
+    told = operator("GET", f"/tasks/{others}/prompt").content.decode()
+    assert told.startswith('<task type="code">')
+
+
 def test_a_reclaimed_report_tells_it_at_once(coder: Any, operator: Any) -> None:
     enqueue(operator)
     decision = report(coder, claim(coder), reclaim=True).body

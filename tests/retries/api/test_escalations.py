@@ -295,6 +295,29 @@ def test_the_answer_to_a_checkpoint_is_told_to_its_first_attempt(
     assert "This is attempt 1 of 3." in context and "retry attempt" not in context
 
 
+def test_values_are_asked_for_and_given(operator: Api, coder: Api, agent: Agent) -> None:
+    """api.md §4.5: `response_schema` is held, when it is asked and when it is answered."""
+    make_task(agent)
+    path = f"/attempts/{begun(coder)}/escalate"
+    schema: dict[str, Any] = {"type": "object", "properties": {"rows": {"type": "array"}}}
+    told = problem(coder("POST", path, ASK | {"response_schema": schema}), 422, "validation_error")
+    assert told["errors"][0]["pointer"] == "/response_schema/properties/rows/type"
+    schema["properties"] = {"rows": {"type": "integer", "minimum": 1}}
+    asked = coder("POST", path, ASK | {"response_schema": schema | {"required": ["rows"]}}).body
+    resolve = f"/escalations/{asked['id']}/resolve"
+    for response, where in (({}, "/rows"), ({"rows": 0}, "/rows"), ({"x": 1}, "/x")):
+        body = {"action": "answer", "instruction": "yes", "response": response}
+        told = problem(operator("POST", resolve, body), 422, "validation_error")
+        assert told["errors"][0]["pointer"] == f"/response{where}"
+    line = {"text": "retry", "response": {"rows": 1}}
+    problem(operator("POST", resolve, line), 422, "validation_error")
+    done = operator("POST", resolve, {"action": "answer", "response": {"rows": 7}}).body
+    assert done["decision"]["response"] == {"rows": 7}
+    assert done["decision"]["instruction"] == "rows: 7"
+    mine = coder("GET", f"/escalations/{asked['id']}").body
+    assert mine["resolution"]["response"] == {"rows": 7}
+
+
 def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None:
     make_task(agent)
     until = timezone.now() + timedelta(hours=1)

@@ -184,6 +184,58 @@ def test_patch_asks_for_the_version(operator: Any, agent: Agent) -> None:
     assert (done.status_code, done.body["title"], done["ETag"]) == (200, "x", '"v2"')
 
 
+PROSE = """---
+phase: 03-ids
+plan: 01
+agent: coder
+---
+<task type="auto">
+  <name>One</name>
+  <verify>Run `npm test -- Id` and look</verify>
+</task>
+<task type="auto">
+  <name>Two</name>
+  <verify>`npm run lint`</verify>
+</task>
+"""
+ONE, TWO = "03-01:task-1", "03-01:task-2"
+RUNS = {ONE: "npm test -- Id", TWO: "npm run lint"}
+
+
+def test_a_person_confirms_commands_that_were_found_in_prose(
+    api: Callable[..., Any], operator: Any, coder: Any, agent: Agent
+) -> None:
+    """api.md §8.3: never run until confirmed; each as it was shown, all of them or none."""
+    made = import_plan(operator, PROSE, Content_Type="text/markdown").body
+    path = f"/plans/{made['plan']['id']}/confirm"
+    shown = {each["ref"]: each["proposed_command"] for each in made["tasks"]}
+    assert shown == RUNS
+    for caller in (coder, api("orchestrator"), api("reader")):
+        told = caller("POST", path, {"commands": RUNS})
+        assert (told.status_code, told.body["code"]) == (403, "human_required")
+    for commands, place, says in (
+        (RUNS | {TWO: "npm run lint; rm -rf ~"}, f"/commands/{TWO}", "another: npm run lint"),
+        (RUNS | {"03-01:task-9": "x"}, "/commands/03-01:task-9", "no task of this ref"),
+        ({}, "/commands", "at least 1 item"),
+    ):
+        told = operator("POST", path, {"commands": commands})
+        assert (told.status_code, told.body["code"]) == (422, "validation_error")
+        assert told.body["errors"][0]["pointer"] == place and says in str(told.body["errors"])
+    claimed = coder("POST", "/claims").body["data"][0]
+    assert "command" not in claimed["task"]["payload"]["verify"]  # nothing was kept
+    coder("POST", f"/attempts/{claimed['attempt']['id']}/release")
+    for _ in range(2):  # what was confirmed stays so
+        done = operator("POST", path, {"commands": {ONE: RUNS[ONE]}})
+        assert done.status_code == 200 and done["ETag"]
+        assert [each["proposed_command"] for each in done.body["tasks"]] == [None, RUNS[TWO]]
+    verify = coder("POST", "/claims").body["data"][0]["task"]["payload"]["verify"]
+    assert (verify["command"], verify["source"]) == (RUNS[ONE], "confirmed")
+    assert Event.objects.filter(data__confirmed_command=RUNS[ONE]).count() == 1
+    operator("POST", path.replace("confirm", "abort"))
+    told = operator("POST", path, {"commands": {TWO: RUNS[TWO]}})
+    assert "is aborted: nothing of it is run" in told.body["detail"]
+
+
 def test_who_may(api: Callable[..., Any], operator: Any, coder: Any) -> None:
     mixed = PLAN | {"tasks": [{}, {"agent": "writer"}]}
     make_agent("writer")
@@ -208,6 +260,8 @@ def test_who_may(api: Callable[..., Any], operator: Any, coder: Any) -> None:
         ("POST", "/restart"),
     ]:
         assert foreign(method, f"/plans/{id}{path}").status_code == 404
+    sent = {"commands": {"03-01:task-1": "x"}}
+    assert foreign("POST", f"/plans/{id}/confirm", sent).status_code == 404
     assert foreign("PATCH", f"/plans/{id}", {}, If_Match='"v1"').status_code == 404
 
 

@@ -1,0 +1,167 @@
+"""`attempt.verify`: the check runs next to the code, and the server judges its exit code."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from heed import AsyncClient, Client, NotConfigured, verification
+from heed.verification import END_LENGTH, Check, Verified
+
+from tests.client.test_async_client import told
+from tests.client.test_attempts import next_of
+from tests.serving import Heed
+
+
+@pytest.fixture
+def coder(heed_server: Heed) -> Iterator[Client]:
+    with heed_server.client("agent", "coder") as client:
+        yield client
+
+
+def failure(producer: Client, attempt: Any) -> dict[str, Any]:
+    return dict(producer.tasks.attempt(attempt.id).failure or {})
+
+
+def test_the_example_of_the_reference(
+    heed_server: Heed, producer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """api.md §9.4: it fails once, is told why, and passes."""
+    npm = tmp_path / "npm"
+    npm.write_text(f'#!/bin/sh\necho "$@: 2 failed"; test -e {tmp_path}/mended\n')
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("HEED_URL", heed_server.url)
+    monkeypatch.setenv("HEED_TOKEN", heed_server.token("agent", "coder"))
+    sent = producer.tasks.enqueue("coder", "code", backoff={"base_delay_ms": 0})
+    prompts = []
+
+    def my_agent(prompt: str) -> str:
+        prompts.append(prompt)
+        if len(prompts) == 2:
+            (tmp_path / "mended").touch()
+        return "done"
+
+    with Client() as c:  # HEED_URL, HEED_TOKEN
+        for a in c.attempts(agent="coder"):  # claims, yields again on a retry decision
+            with a:  # heartbeats in a thread; an exception becomes execution_error
+                out = my_agent(a.prompt)
+                a.verify("npm test")
+    assert out == "done" and a.decision and a.decision.decision == "done"
+    assert "<type>verification_failed</type>" in prompts[1]
+    assert "npm test returned exit code 1" in prompts[1] and "test: 2 failed" in prompts[1]
+    assert producer.tasks.get(sent.id).state == "done"
+
+
+def test_the_check_of_the_task_is_run_where_it_says(
+    producer: Client, coder: Client, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where none is named; what it prints is kept, and not shown."""
+    verify = {"command": "pwd; exit 3", "cwd": str(tmp_path), "expect_exit": 3}
+    producer.tasks.enqueue("coder", "code", {"verify": verify | {"required": True}})
+    with next_of(coder) as attempt:
+        found = attempt.verify()
+    assert found.passed and found.output.strip() == str(tmp_path.resolve())
+    assert attempt.decision and attempt.decision.reason == "verified"
+    assert capfd.readouterr() == ("", "")
+    lost = {"verify": verify | {"cwd": "no/such/folder"}}
+    producer.tasks.enqueue("coder", "code", lost, max_attempts=1)
+    with next_of(coder) as attempt:
+        assert not attempt.verify().passed
+    assert "no/such/folder: there is no such folder" in str(failure(producer, attempt))
+    producer.tasks.enqueue("coder", "code")
+    with next_of(coder) as attempt, pytest.raises(ValueError, match="names no verify command"):
+        attempt.verify()
+
+
+def test_one_that_hangs_is_a_timeout(producer: Client, coder: Client) -> None:
+    """S1.6: it is stopped with all it has started."""
+    producer.tasks.enqueue("coder", "code")
+    began = time.monotonic()
+    with next_of(coder) as attempt:
+        found = attempt.verify("echo begun; sleep 60 & wait", timeout_s=0.3)
+        assert (found.exit_code, found.timed_out, found.passed) == (124, True, False)
+    assert time.monotonic() - began < 20
+    said = failure(producer, attempt)
+    assert (said["type"], said["message"]) == ("timeout", "The check did not end within 0.3 s.")
+    assert said["verification"]["output"] == "begun\n"
+
+
+def test_the_first_that_fails_is_told_and_a_later_run_mends_it(
+    producer: Client, coder: Client, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        producer.tasks.enqueue("coder", "code", max_attempts=1, on_exhausted="escalate")
+    with next_of(coder) as first:
+        first.verify("exit 4")
+        first.verify("true")
+        assert first.done("x").decision == "escalated"
+    assert failure(producer, first)["verification"]["command"] == "exit 4"
+    with next_of(coder) as second:
+        assert not second.verify(f"test -e {tmp_path}/x").passed
+        (tmp_path / "x").touch()
+        assert second.verify(f"test -e {tmp_path}/x").passed
+    assert second.decision and second.decision.decision == "done"
+    with next_of(coder) as third:
+        third.verify("echo 1 failed; exit 1")
+        raise RuntimeError("no luck")
+    said = failure(producer, third)
+    assert (said["type"], said["verification"]["output"]) == ("execution_error", "1 failed\n")
+
+
+def test_secrets_of_the_environment_stay_here_and_any_output_fits(
+    producer: Client, coder: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPM_TOKEN", "swordfish-1234")
+    producer.tasks.enqueue("coder", "code")
+    with next_of(coder) as attempt:
+        attempt.verify("echo swordfish-1234; head -c 300000 /dev/zero; printf 'the end'; exit 1")
+    output = failure(producer, attempt)["verification"]["output"]
+    assert "swordfish" not in output and output.endswith("the end")
+    rude = Verified(Check("x"), 1, "🙂" * 40_000, 1.0).told["output"]
+    assert len(rude) == END_LENGTH + len("[…]\n")
+    assert verification.fitting("plain\n" * 9000) == "plain\n" * 9000
+
+
+def test_a_token_of_another_agent_is_told_before_anything_is_claimed(
+    heed_server: Heed, producer: Client, coder: Client
+) -> None:
+    sent = producer.tasks.enqueue("coder", "code")
+    with pytest.raises(NotConfigured, match="speaks for the agent coder"):
+        next_of(coder, agent="codex")
+    with pytest.raises(NotConfigured, match="no agent: it is of kind orchestrator"):
+        next_of(producer, agent="coder")
+    assert producer.tasks.get(sent.id).state == "queued"
+
+
+def test_the_async_one_checks_too_and_stops_when_it_is_cancelled(
+    heed_server: Heed, producer: Client, tmp_path: Path
+) -> None:
+    secret = heed_server.token("agent", "coder")
+    sent = [producer.tasks.enqueue("coder", "code", max_attempts=1) for _ in range(2)]
+    pid = tmp_path / "pid"
+
+    async def story() -> None:
+        async with AsyncClient(heed_server.url, secret) as coder:
+            async with await anext(coder.attempts(agent="coder")) as attempt:
+                assert (await attempt.verify("exit 2")).exit_code == 2
+            assert attempt.decision and attempt.decision.decision == "failed"
+
+            async def work() -> None:
+                async with await anext(coder.attempts()) as attempt:
+                    await attempt.verify(f"echo $$ > {pid}; exec sleep 60")
+
+            working = asyncio.create_task(work())
+            while not (pid.exists() and pid.read_text().strip()):
+                await asyncio.sleep(0.02)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            while Path(f"/proc/{pid.read_text().strip()}").exists():
+                await asyncio.sleep(0.02)
+
+    told(asyncio.wait_for(story(), 20))
+    assert [producer.tasks.get(each.id).state for each in sent] == ["failed", "queued"]
