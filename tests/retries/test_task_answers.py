@@ -24,6 +24,7 @@ from retries.options import options
 from retries.reports import Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW, make_agent
+from tests.ledger.test_plan_import import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 S = TaskState
@@ -88,6 +89,17 @@ def test_the_message_tells_how_it_stood(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent, now=LATER)), now=LATER, message="it broke, 4")
     assert Task.objects.get().attempt_limit == 6
     assert told(Escalation.objects.select_related("task").get(pk=done.pk)) == said
+
+
+def test_the_message_calls_a_plan_s_task_as_the_state_does(agent: Agent) -> None:
+    """S1.38: the seed's {task_name}, which has the number in it."""
+    imported(
+        {"title": "Create the class", "max_attempts": 1}, {"title": "Use it"}, order="sequential"
+    )
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    said = told(Escalation.objects.select_related("task__plan").get())
+    assert "**Task:** Task 1: Create the class\n**Plan:** 03-01\n**Attempts:** 1 of 1\n" in said
+    assert "(1 task depends on it: Task 2: Use it)\n" in said
 
 
 # ---- what is granted
