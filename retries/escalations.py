@@ -15,6 +15,7 @@ from django.utils import timezone
 from ledger import instructions, journal, needs, sql
 from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
+from ledger.redaction import stripped
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
 from ledger.tokens import Known
@@ -258,7 +259,7 @@ def parse(text: str) -> Choice:
 def check(choice: Choice) -> Choice:
     """The choice itself; raises Invalid where its words are missing, too long or unfit."""
     if choice.action in WORDED:
-        if not choice.fix.strip():
+        if not stripped(choice.fix).strip():
             raise Invalid("/instruction", f"{WORDED[choice.action]} needs words: {SAY}.")
         if len(choice.fix.strip()) > FIX_LENGTH:
             raise Invalid(

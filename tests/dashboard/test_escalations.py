@@ -525,6 +525,7 @@ def test_an_unknown_answer_is_none(
     [
         ("", "A fix needs words"),
         (" \r\n\t", "A fix needs words"),
+        ("\u200b\u202e\ufeff", "A fix needs words"),
         ("x" * 4001, "at most 4000 characters"),
         ("a\x07b", "control character U+0007"),
         ("a\x00b", "control character U+0000"),
