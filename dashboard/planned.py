@@ -242,7 +242,12 @@ def failures(plan_id: UUID) -> list[Failed]:
     """Those of its current tasks, oldest first."""
     rows = Failure.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by("id")
     found = rows.values_list(
-        "task_id", "type", Left("message", MESSAGE), "at", "grouped__pattern_id"
+        "task_id",
+        "type",
+        Left("message", MESSAGE),
+        "at",
+        "grouped__pattern_id",
+        "grouped__pattern__template",
     )
     return [Failed(*row) for row in found[: 4 * MOST_TASKS]]
 
