@@ -323,10 +323,10 @@ def skipped(about: About) -> list[Skipped]:
     tasks = list(rows.annotate(failed=Count("failures")).values(*NAMED, "completed_at", "failed"))
     ids = [task["id"] for task in tasks]
     skips = Q(action=Answer.SKIP) | Q(state=EscalationState.EXPIRED, on_expiry=OnExpiry.SKIP)
-    rows = Escalation.objects.filter(skips, task__in=ids).order_by("id")
+    answers = Escalation.objects.filter(skips, task__in=ids).order_by("id")
     asked = {
         task: NOBODY if action is None else reason
-        for task, reason, action in rows.values_list("task_id", "reason", "action")
+        for task, reason, action in answers.values_list("task_id", "reason", "action")
     }
     waiting = dependents(ids)
     return [
