@@ -126,6 +126,9 @@ def test_what_is_over_waits_for_nobody(browser: Client, agent: Agent, now: datet
     question = exhausted(agent, now=now)
     Agent.objects.update(last_seen_at=now)
     assert "It asks for work; this task waits for you." in words(browser.get(address(question)))
+    Agent.objects.update(last_seen_at=now - HOUR)
+    assert "It has not asked for anything since." in words(browser.get(address(question)))
+    Agent.objects.update(last_seen_at=now)
     jonas_answers(question, "skip", now)
     told = words(browser.get(address(question)))
     assert "It asks for work." in told and "waits for you" not in told
