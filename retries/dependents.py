@@ -113,4 +113,4 @@ def downstream(task_id: UUID) -> int:
 def waiting(task_id: UUID) -> list[Task]:
     """What depends on it and is not over, the oldest first."""
     rows = Task.objects.filter(needs__need=task_id).exclude(state__in=FINAL)
-    return list(rows.only("id", "title", "type", "state").order_by("id"))
+    return list(rows.only("id", "ref", "title", "type", "state").order_by("id"))

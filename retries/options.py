@@ -1,5 +1,6 @@
 """What a person can answer to an escalation, in the order of the buttons."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
@@ -7,8 +8,11 @@ from django.db.models import Count, Q
 from ledger.models import Instruction, Task
 from ledger.states import FINAL, TaskState
 from retries import dependents
+from retries.context import clipped
 from retries.models import Escalation
 from retries.states import Answer, Dependents, Reason
+
+NAMED, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ def of_instruction(escalation: Escalation) -> list[Option]:
 def of_task(escalation: Escalation) -> list[Option]:
     task, agent = escalation.task, escalation.agent.name
     assert task is not None
-    waiting = len(dependents.waiting(task.pk))
+    behind = dependents.waiting(task.pk)
+    waiting = len(behind)
     depends = f"{tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
         *([answer(agent)] if escalation.reason == Reason.AGENT_QUESTION else []),
@@ -80,7 +85,9 @@ def of_task(escalation: Escalation) -> list[Option]:
         Option(
             Answer.SKIP,
             "Skip",
-            f"{depends} may fail without it." if waiting else "Nothing depends on it.",
+            f"{depends} may fail without it: {names(behind)}."
+            if waiting
+            else "Nothing depends on it.",
             confirm=True,
             dependents=ways(waiting, dependents.downstream(task.pk)) if waiting else (),
         ),
@@ -93,6 +100,12 @@ def of_task(escalation: Escalation) -> list[Option]:
             confirm=True,
         ),
     ]
+
+
+def names(tasks: Sequence[Task]) -> str:
+    """The first of them by name, and how many more there are."""
+    said = ", ".join(clipped(" ".join(str(each).split()), NAME_LENGTH)[0] for each in tasks[:NAMED])
+    return said if len(tasks) <= NAMED else f"{said}, and {len(tasks) - NAMED} more"
 
 
 def abort_plan(task: Task) -> Option:

@@ -346,7 +346,7 @@ def test_skip_asks_what_becomes_of_the_dependents(
     waits = enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
     form = {"action": "skip", "version": str(question.version)}
     sure = words(browser.post(f"{address(question)}answer/", form))
-    assert "1 task depends on it and may fail without it. This cannot be taken back." in sure
+    assert "1 task depends on it and may fail without it: Reconcile. This cannot be taken" in sure
     assert "It goes on without it It stays blocked until you decide Skip it too" in sure
     post(browser, question, "skip", dependents=choice)
     assert Task.objects.get(pk=waits).state == state

@@ -347,6 +347,15 @@ def test_what_stayed_blocked_is_let_go_on(agent: Agent) -> None:
     assert list(audit()) == []
 
 
+def test_the_option_names_the_first_of_them(agent: Agent) -> None:
+    """S1.51"""
+    asked = escalated(agent, attempts=1)
+    for title in ("Use it", "x" * 200, "Tell\nall", "Look", "Clean up"):
+        make_task(agent, title=title, needs=[asked.task_id])
+    (skip,) = [option for option in options(asked) if option.name == Answer.SKIP]
+    assert skip.description.endswith(f": Use it, {'x' * 59}…, Tell all, and 2 more.")
+
+
 def test_the_option_says_how_many(agent: Agent) -> None:
     asked = escalated(agent, attempts=1)
     offered = {option.name: option for option in options(asked)}
@@ -354,7 +363,8 @@ def test_the_option_says_how_many(agent: Agent) -> None:
     assert offered[Answer.SKIP].dependents == ()
     family(agent, asked.task_id or agent.pk)
     offered = {option.name: option for option in options(asked)}
-    assert offered[Answer.SKIP].description == "2 tasks depend on it and may fail without it."
+    skips = "2 tasks depend on it and may fail without it: first, second."
+    assert offered[Answer.SKIP].description == skips
     assert [way.title for way in offered[Answer.SKIP].dependents] == [
         "All 2 go on without it",
         "They stay blocked until you decide",
