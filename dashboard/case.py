@@ -146,9 +146,15 @@ def rungs(attempts: list[Attempt]) -> list[Rung]:
 def changes(failures: list[Failure]) -> list[Change]:
     """Of neighbours, oldest first."""
     return [
-        Change(a.attempt.number, b.attempt.number, diff(printed(a), printed(b)))
+        Change(a.attempt.number, b.attempt.number, diff(said(a), said(b)))
         for a, b in list(pairwise(failures))[-COMPARED:]
     ]
+
+
+def said(failure: Failure) -> str:
+    """All that it said: its message, where that is more than what it printed."""
+    output = printed(failure)
+    return output if failure.message in output else f"{failure.message}\n{output}"
 
 
 def printed(failure: Failure) -> str:

@@ -16,9 +16,10 @@ def cause(error: str) -> str:
     >>> cause("timeout after 300 s: npx test")
     'timeout after ‹amount›: npx test'
     """
-    line = template(headline(error))
-    if not line:
-        return "no error text"
+    return shortened(template(headline(error))) or "no error text"
+
+
+def shortened(line: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 

@@ -244,7 +244,12 @@ def failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Failed]:
     if carried:
         rows |= Failure.objects.filter(task__in=list(carried))
     found = rows.order_by("id").values_list(
-        "task_id", "type", Left("message", MESSAGE), "at", "grouped__pattern_id"
+        "task_id",
+        "type",
+        Left("message", MESSAGE),
+        "at",
+        "grouped__pattern_id",
+        "grouped__pattern__template",
     )
     return [Failed(carried.get(id, id), *more) for id, *more in found[: 4 * MOST_TASKS]]
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.badges import task_badge
-from dashboard.causes import cause
+from dashboard.causes import cause, shortened
 from dashboard.sparks import Bars, bars
 from dashboard.waves import MET, key_of, natural
 from dashboard.words import counted, waited
@@ -213,7 +213,12 @@ class Failed:
     type: str
     message: str
     at: datetime
-    pattern: UUID | None  # that it was put into
+    pattern: UUID | None = None  # that it was put into
+    template: str | None = None  # what its pattern says
+
+    @property
+    def cause(self) -> str:
+        return shortened(self.template) if self.template else cause(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +237,7 @@ def patterns(failures: Sequence[Failed], refs: dict[UUID, str]) -> list[Pattern]
     """The most frequent first; each with when it happened, from the first failure to the last."""
     groups: dict[str, list[Failed]] = {}
     for each in failures:
-        groups.setdefault(cause(each.message), []).append(each)
+        groups.setdefault(each.cause, []).append(each)
     if not groups:
         return []
     start = failures[0].at

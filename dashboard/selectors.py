@@ -358,3 +358,7 @@ def history(subject_id: UUID) -> QuerySet[Event]:
 
 def by_id(instruction_id: UUID) -> bool:
     return Instruction.objects.filter(id=instruction_id).exists()
+
+
+def silent_after() -> timedelta:
+    return timedelta(seconds=settings.HEED["SILENT_AFTER_SECONDS"])

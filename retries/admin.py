@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
 from ledger import plans as ledger_plans
@@ -21,6 +22,8 @@ from retries.escalation_story import told
 from retries.escalations import FIX_LENGTH, Choice
 from retries.models import Escalation, FailurePattern
 from retries.states import Answer, Dependents
+
+ABOUT_LENGTH = 80
 
 
 class DependentsForm(ActionForm):
@@ -73,6 +76,7 @@ def counts(aborted: int, running: int) -> str:
 class EscalationAdmin(ReadOnly):
     list_display = (
         "opened_at",
+        "about",
         "agent",
         "reason",
         "state",
@@ -81,12 +85,19 @@ class EscalationAdmin(ReadOnly):
         "closed_at",
     )
     list_filter = ("state", "reason", "action", "project")
-    list_select_related = ("agent",)
+    list_select_related = ("agent", "task", "instruction")
     readonly_fields = ("message", "outcome")
-    search_fields = ("agent__name", "answered_by_name")
+    search_fields = ("agent__name", "answered_by_name", "task__title", "task__ref")
     ordering = ("-id",)
     action_form = AnswerForm
     actions = ("fix", "retry", "skip", "abort")
+
+    @admin.display(description="About")
+    def about(self, escalation: Escalation) -> str:
+        task, instruction = escalation.task, escalation.instruction
+        if task:
+            return " ".join(filter(None, (task.ref, task.title or task.type)))
+        return Truncator(instruction.content).chars(ABOUT_LENGTH) if instruction else ""
 
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:
@@ -98,19 +109,21 @@ class EscalationAdmin(ReadOnly):
         came = since.told(escalation.action) if since else ""
         return ". ".join(filter(None, [came, aftermath.consequence(escalation)])) or "–"
 
-    @admin.action(description="Fix: send the words beside instead")
+    @admin.action(description="Fix: with the words beside")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.FIX, fix=request.POST.get("fix", "")))
 
-    @admin.action(description="Retry: send again")
+    @admin.action(description="Retry: once more, from the start")
     def retry(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.RETRY))
 
-    @admin.action(description="Skip: leave it given up")
+    @admin.action(description="Skip: leave it, or go on without the task")
     def skip(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.SKIP, dependents=dependents_in(request)))
 
-    @admin.action(description="Abort: withdraw all that waits for the agent")
+    @admin.action(
+        description="Abort: withdraw all that waits for the agent, or stop the task's whole plan"
+    )
     def abort(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.ABORT))
 

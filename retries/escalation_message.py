@@ -142,16 +142,32 @@ def waiting(names: Sequence[str]) -> str:
 # ---- program output is hostile text: it stays in its cell, its fence, its quote
 
 
-def line(text: str) -> str:
+# a tag or a link of a program's making: a page that shows Markdown would make it real
+MARKUP = re.compile(r"(\\*)(<|(?<=\])\()")
+
+
+def plain(text: str) -> str:
     return " ".join(text.split())
+
+
+def line(text: str) -> str:
+    return inert(plain(text))
+
+
+def inert(text: str) -> str:
+    r"""Text in which no tag and no link is left, whatever stands before them.
+
+    >>> print(inert(r"[a](b) <i> \<i>"))
+    [a]\(b) \<i> \\\<i>
+    """
+    return MARKUP.sub(r"\1\1\\\2", text)
 
 
 def cell(text: str) -> str:
     """The first line of an error, so that it can neither end its cell nor its row."""
-    first = next((each for each in text.splitlines() if each.strip()), "")
-    said = line(first)
+    said = plain(next((each for each in text.splitlines() if each.strip()), ""))
     said = said if len(said) <= CELL_LENGTH else f"{said[: CELL_LENGTH - 1]}…"
-    return said.replace("\\", "\\\\").replace("|", "\\|")
+    return MARKUP.sub(r"\1\\\2", said.replace("\\", "\\\\").replace("|", "\\|"))
 
 
 def fenced(text: str) -> str:
@@ -165,8 +181,8 @@ def fenced(text: str) -> str:
 
 
 def code(text: str) -> str:
-    return f"`{line(text).replace('`', chr(39))}`"
+    return f"`{plain(text).replace('`', chr(39))}`"
 
 
 def quoted(text: str) -> str:
-    return "\n".join(f"> {each}".rstrip() for each in text.strip().splitlines())
+    return "\n".join(f"> {inert(each)}".rstrip() for each in text.strip().splitlines())

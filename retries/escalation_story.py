@@ -10,6 +10,7 @@ from ledger.tasks import line_of
 from retries import dependents
 from retries.escalation_message import File, Row, Story, message
 from retries.models import Escalation
+from retries.renderings.names import Named
 
 ATTEMPTS_TOLD = 100  # the last ones
 
@@ -71,7 +72,7 @@ def story(escalation: Escalation, found: Record) -> Story:
     failures = [failure for attempt in attempts if (failure := failure_of(attempt))]
     waiting = found.waiting if escalation.is_open else []
     return Story(
-        name=str(task),
+        name=name_of(task),
         plan=task.plan.ref if task.plan else "",
         attempts=escalation.attempts or 0,
         limit=escalation.attempt_limit or 0,
@@ -81,8 +82,13 @@ def story(escalation: Escalation, found: Record) -> Story:
         details=details_of(failures, task),
         files=files_of(failures),
         question=escalation.question,
-        dependents=[str(each) for each in waiting],
+        dependents=[name_of(each) for each in waiting],
     )
+
+
+def name_of(task: Task) -> str:
+    """As the renderings call it: Task 3: Create the class."""
+    return Named(task.pk, task.ref, task.title, task.type).name
 
 
 def failure_of(attempt: Attempt) -> Failure | None:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from ledger import instructions, journal, needs, sql
 from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
+from ledger.redaction import stripped
 from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
 from ledger.tokens import Known
@@ -314,7 +315,7 @@ def spoken(words: str, values: dict[str, Any]) -> str:
 
 
 def must_say(choice: Choice) -> Choice:
-    if not choice.fix.strip():
+    if not stripped(choice.fix).strip():
         raise Invalid("/instruction", f"{WORDED[choice.action]} needs words: {SAY}.")
     return choice
 

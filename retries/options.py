@@ -1,5 +1,6 @@
 """What a person can answer to an escalation, in the order of the buttons."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
@@ -7,9 +8,12 @@ from django.db.models import Count, Q
 from ledger.models import Instruction, Task
 from ledger.states import FINAL, TaskState
 from retries import dependents
+from retries.context import clipped
 from retries.escalation_story import Record, record_of
 from retries.models import Escalation
 from retries.states import Answer, Dependents, Reason
+
+NAMED, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ def of_instruction(escalation: Escalation) -> list[Option]:
 
 
 def of_task(escalation: Escalation, record: Record) -> list[Option]:
-    task, agent, waiting = record.task, escalation.agent.name, len(record.waiting)
+    task, agent, behind = record.task, escalation.agent.name, record.waiting
+    waiting = len(behind)
     depends = f"{tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
         *([answer(agent)] if escalation.reason == Reason.AGENT_QUESTION else []),
@@ -80,7 +85,9 @@ def of_task(escalation: Escalation, record: Record) -> list[Option]:
         Option(
             Answer.SKIP,
             "Skip",
-            f"{depends} may fail without it." if waiting else "Nothing depends on it.",
+            f"{depends} may fail without it: {names(behind)}."
+            if waiting
+            else "Nothing depends on it.",
             confirm=True,
             dependents=ways(waiting, following(record)) if waiting else (),
         ),
@@ -100,6 +107,12 @@ def following(record: Record) -> int:
     if any(task.needed_by for task in record.waiting):
         return dependents.downstream(record.task.pk)
     return len(record.waiting)
+
+
+def names(tasks: Sequence[Task]) -> str:
+    """The first of them by name, and how many more there are."""
+    said = ", ".join(clipped(" ".join(str(each).split()), NAME_LENGTH)[0] for each in tasks[:NAMED])
+    return said if len(tasks) <= NAMED else f"{said}, and {len(tasks) - NAMED} more"
 
 
 def abort_plan(task: Task) -> Option:

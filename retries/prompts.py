@@ -10,6 +10,8 @@ from retries.context import escaped
 # keys that Heed knows: they have elements of their own
 KNOWN = ("action", "files", "context", "verify", "done")
 CHECKS = ("command", "cwd", "timeout_s", "expect_exit", "required", "text")
+# what an import notes for people: a command that nobody has confirmed is none
+NOTED = ("source", "proposed_command")
 
 
 def prompt(task: str, context: str = "", *, system: str = "") -> str:
@@ -54,7 +56,7 @@ def rest(payload: Any) -> Any:
         return payload
     left = {name: payload[name] for name in payload if name not in KNOWN}
     if isinstance(asked := payload.get("verify"), Mapping):
-        unknown = {name: asked[name] for name in asked if name not in CHECKS}
+        unknown = {name: asked[name] for name in asked if name not in (*CHECKS, *NOTED)}
         left |= {"verify": unknown} if unknown else {}
     return left or None
 

@@ -1,7 +1,7 @@
 """The fleet: who asks, who is silent, who may work, what waits for whom; and one agent."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -158,17 +158,13 @@ def member(
     shown = circuit(agent, now=now, config=breaker.configured())
     return Member(
         agent,
-        standing(agent, now=now, silent_after=silent_after()),
+        standing(agent, now=now, silent_after=selectors.silent_after()),
         silence(agent, now=now) if agent.silent else "",
         by_agent.get(agent.pk) or Statistics(agent.name),
         hours.get(agent.pk, NO_HOURS),
         shown,
         agent_offers(shown.state),
     )
-
-
-def silent_after() -> timedelta:
-    return timedelta(seconds=settings.HEED["SILENT_AFTER_SECONDS"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,6 +195,7 @@ def page(
     context = {
         "live_key": key,
         "now": now,
+        "away_since": now - selectors.silent_after(),
         "title": title(shell.needs_you),
         "heading": "Escalations",
         "scope": shell.scope,

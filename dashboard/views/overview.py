@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -104,11 +103,7 @@ def glance(
     order = list(chosen)
     made = []
     for agent in sorted(rows, key=lambda row: order.index(row.pk)):
-        stands = standing(agent, now=now, silent_after=silent_after())
+        stands = standing(agent, now=now, silent_after=selectors.silent_after())
         its = hours.get(agent.pk, NO_HOURS)
         made.append(Glance(agent, stands, by_agent.get(agent.pk), its))
     return made
-
-
-def silent_after() -> timedelta:
-    return timedelta(seconds=settings.HEED["SILENT_AFTER_SECONDS"])

@@ -226,7 +226,7 @@ def version_asked(request: KnownRequest) -> int:
         raise IfMatchRequired("The request has no If-Match.")
     match = ETAG.fullmatch(asked)
     if match is None:
-        raise Invalid("/If-Match", 'If-Match is an ETag of this task, such as "v7".')
+        raise Invalid("/If-Match", 'If-Match is the ETag that was read, such as "v7".')
     return int(match[1])
 
 

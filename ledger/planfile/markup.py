@@ -118,7 +118,7 @@ def read_markdown(text: str) -> Found:
     body = text[front.end() :] if front else text
     before = text[: len(text) - len(body)].count("\n")
     lines = body.splitlines()
-    refuse_doctype(lines)
+    refuse_doctype(lines, skipped=before)
     if heading := HEADING.search(body):
         head.setdefault("title", heading[1].rstrip(" #")[:TITLE_LENGTH])
     if (objective := between(body, "<objective>", "</objective>")) is not None:
@@ -189,11 +189,12 @@ def inner(element: Element) -> str:
 # ---- by lines
 
 
-def refuse_doctype(lines: Sequence[str]) -> None:
+def refuse_doctype(lines: Sequence[str], *, skipped: int = 0) -> None:
     fenced = fences(lines)
     for n, line in enumerate(lines):
         if not fenced[n] and FORBIDDEN.search(line):
-            raise Invalid("", f"A plan has no DOCTYPE and no entities of its own: line {n + 1}.")
+            at = skipped + n + 1
+            raise Invalid("", f"A plan has no DOCTYPE and no entities of its own: line {at}.")
 
 
 def fences(lines: Sequence[str]) -> list[bool]:
@@ -378,12 +379,21 @@ def task_of(
             task[name] = "\n\n".join(filter(None, [task.get(name), part.text]))
         else:
             payload[name] = part.text
+    if not task.get("title") and (asked := first_line(task)):
+        task["title"] = asked
     if "needs" in task:
         task["needs"] = [names.get(need, need) for need in task["needs"]]
     if len(task.get("title", "")) > TITLE_LENGTH:
         warnings.append(f"A title was cut: '{task['title'][:40]}…'.")
         task["title"] = task["title"][: TITLE_LENGTH - 1] + "…"
     return task | ({"payload": payload} if payload else {})
+
+
+def first_line(task: Mapping[str, Any]) -> str:
+    """What a task without a name asks, or has done: checkpoints as they are written have none."""
+    text = task.get("question") or task.get("action") or ""
+    line = next((each.strip() for each in text.splitlines() if each.strip()), "")
+    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1]}…"
 
 
 def verify_of(part: Node) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from retries.renderings.happenings import (
 from retries.renderings.names import Named, one_line
 from retries.renderings.plan_summary import Line, Summary
 from retries.renderings.retry_state import Entry, Failed, Stats, status_of
-from retries.renderings.state_md import Skipped
-from retries.states import Answer
+from retries.renderings.state_md import NOBODY, Skipped
+from retries.states import Answer, EscalationState, OnExpiry
 
 State = TaskState
 
@@ -332,11 +332,12 @@ def skipped(about: About) -> list[Skipped]:
     tasks = list(rows.values(*NAMED, "completed_at"))
     ids = [task["id"] for task in tasks]
     failed = counted(Failure.objects.all(), lineages(ids))
-    asked = dict(
-        Escalation.objects.filter(task__in=ids, action=Answer.SKIP)
-        .order_by("id")
-        .values_list("task_id", "reason")
-    )
+    skips = Q(action=Answer.SKIP) | Q(state=EscalationState.EXPIRED, on_expiry=OnExpiry.SKIP)
+    answers = Escalation.objects.filter(skips, task__in=ids).order_by("id")
+    asked = {
+        task: NOBODY if action is None else reason
+        for task, reason, action in answers.values_list("task_id", "reason", "action")
+    }
     waiting = dependents(ids)
     return [
         Skipped(

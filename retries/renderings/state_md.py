@@ -8,6 +8,8 @@ from datetime import datetime
 from retries.renderings.names import moment
 
 EXHAUSTED = "max_retries_exceeded"
+# what stands for the reason where the clock answered: its asker had said so
+NOBODY = "nobody_answered_in_time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from dashboard import inbox
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
+from ledger.redaction import stripped
 from ledger.states import InstructionState as State
 from retries import escalations
 from retries.escalations import Choice
@@ -538,6 +539,7 @@ def test_an_unknown_answer_is_none(
     [
         ("", "A fix needs words"),
         (" \r\n\t", "A fix needs words"),
+        ("\u200b\u202e\ufeff", "A fix needs words"),
         ("x" * 4001, "at most 4000 characters"),
         ("a\x07b", "control character U+0007"),
         ("a\x00b", "control character U+0000"),
@@ -576,7 +578,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text(browser: Client, now: datetime, text: str) -> None:
-    agent = make_agent(text.strip()[:64])
+    agent = make_agent(stripped(text)[:64].strip())
     escalation = ignored(agent, text, now=now - 2 * MINUTE, actor=Actor("token", "", text[:64]))
     post(browser, escalation, "fix", fix=text[:4000])
     again = chased(

@@ -187,6 +187,17 @@ def test_tasks_stand_in_waves_and_say_what_holds_them_up(
     assert f'href="/patterns/{FailurePattern.objects.get().pk}/"' in html(page)
 
 
+def test_a_long_error_is_told_by_the_line_of_its_pattern(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """The end of a traceback says what went wrong, however far down it stands."""
+    plan, ids = make_plan("03-01", TASKS[:1], agent=agent, now=now)
+    frames = "".join(f'  File "app.py", line {n}, in call\n    call({n})\n' for n in range(40))
+    trace = f"Traceback (most recent call last):\n{frames}AssertionError: ValueError not raised"
+    failed(agent, ids[0], now=now, message=trace)
+    assert 'title="AssertionError: ValueError not raised"' in html(browser.get(address(plan)))
+
+
 def test_a_failure_upstream_is_shown_downstream(
     browser: Client, agent: Agent, now: datetime
 ) -> None:

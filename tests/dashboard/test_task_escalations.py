@@ -34,7 +34,7 @@ from tests.ledger.test_plan_import import do, imported, task
 from tests.retries.test_tasks_flow import attempt_of, claim, fail
 
 Part = Callable[..., HttpResponse]
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 ERRORS = (
     "Traceback\nNotNullViolation: null value in column currency",
     "FAILED test_totals\n41 of 9318 invoices differ\nINV-1\nINV-2",
@@ -131,6 +131,43 @@ def test_the_story_of_a_task(browser: Client, agent: Agent, now: datetime) -> No
     assert "## Task Escalation Required" in told  # the message
     page = html(browser.get(address(question)))
     assert 'data-tab="3">2 and 3</button>' in page and 'data-suggest="Round per line"' in page
+
+
+def test_a_plan_s_task_is_called_by_its_ref_in_the_list(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    imported({"title": "Use it", "max_attempts": 1})
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    told = words(browser.get("/escalations/"))
+    assert re.search(r"03-01:task-1 waits \S+ \S+ Use it failed 1 of 1 · coder", told), told
+
+
+def test_another_message_is_another_error_though_the_output_is_the_same(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    id = enqueued(agent, "Backfill", now=now, max_attempts=2, on_exhausted="escalate")
+    for number, message in enumerate(("2 tests failed", "1 test failed")):
+        said = {"command": "make test", "exit_code": 1, "output": "FAIL tests/test_ids.py"}
+        failed(agent, id, now=now + number * HOUR, message=message, verification=said)
+    told = words(browser.get(address(about(id))))
+    assert "From attempt 1 to 2: 1 line gone, 1 new." in told
+
+
+def test_what_is_over_waits_for_nobody(browser: Client, agent: Agent, now: datetime) -> None:
+    question = exhausted(agent, now=now)
+    Agent.objects.update(last_seen_at=now)
+    assert "It asks for work; this task waits for you." in words(browser.get(address(question)))
+    Agent.objects.update(last_seen_at=now - HOUR)
+    assert "It has not asked for anything since." in words(browser.get(address(question)))
+    Agent.objects.update(last_seen_at=now)
+    jonas_answers(question, "skip", now)
+    told = words(browser.get(address(question)))
+    assert "It asks for work." in told and "waits for you" not in told
+    late = asked(agent, now=now, expires_at=now + MINUTE, on_expiry="skip")
+    expiry.due(now=now + MINUTE)
+    told = words(browser.get(address(late)))
+    assert "Why Nobody answered in time, so it was skipped" in told
+    assert "Answered" not in told.partition("Why Nobody")[0].rpartition("Clean up")[2]
 
 
 def test_a_fix_that_worked_before_is_the_first_chip(
@@ -381,7 +418,7 @@ def test_skip_asks_what_becomes_of_the_dependents(
     waits = enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
     form = {"action": "skip", "version": str(question.version)}
     sure = words(browser.post(f"{address(question)}answer/", form))
-    assert "1 task depends on it and may fail without it. This cannot be taken back." in sure
+    assert "1 task depends on it and may fail without it: Reconcile. This cannot be taken" in sure
     assert "It goes on without it It stays blocked until you decide Skip it too" in sure
     post(browser, question, "skip", dependents=choice)
     assert Task.objects.get(pk=waits).state == state
@@ -515,6 +552,8 @@ def test_the_admin_shows_the_message_and_skips_with_dependents(
     waits = enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
     page = words(admin_client.get(f"/admin/retries/escalation/{question.pk}/change/"))
     assert "## Task Escalation Required" in page
+    listed = words(admin_client.get("/admin/retries/escalation/?q=Backfill"))
+    assert "Backfill" in listed and "stop the task's whole plan" in listed
     form = {"action": "skip", "_selected_action": str(question.pk), "dependents": "skip"}
     admin_client.post("/admin/retries/escalation/", form)
     assert Task.objects.get(pk=waits).state == TaskState.SKIPPED

@@ -188,7 +188,7 @@ def test_a_plan_in_markdown_as_it_occurs() -> None:
     titles = [task.title for task in plan.tasks]
     assert titles == [
         "Task 1: Create the type",
-        "",
+        "Which form?",  # a checkpoint without a name is called what it asks
         "Task 3: Use it",
         "Task 4: Tell",
         "Task 5: Look",
@@ -254,6 +254,11 @@ def test_markdown_is_known_by_its_tasks() -> None:
 def test_a_doctype_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="no DOCTYPE"):
         read(text, agent="coder")
+
+
+def test_a_doctype_is_named_by_its_line_of_the_file() -> None:
+    with pytest.raises(Invalid, match=r"line 6\.$"):
+        read("---\nphase: 3\nplan: 7\n---\n# Ids\n<!DOCTYPE x>\n<task>\n</task>", agent="coder")
 
 
 def test_what_else_is_refused() -> None:

@@ -491,6 +491,8 @@ def test_the_prompt_is_system_text_then_context_then_task() -> None:
                 "timeout_s": 120,
                 "expect_exit": 0,
                 "by": "me",
+                "source": "proposed",
+                "proposed_command": "rm -rf build",  # nobody has said to run it
             },
             "done": ["Empty and null ids are rejected", "Tests pass"],
             "anything": {"else": [1, "ä"]},

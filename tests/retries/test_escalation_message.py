@@ -1,5 +1,6 @@
 """The message of an escalated task, byte for byte."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -133,6 +134,25 @@ def test_hostile_output_stays_where_it_belongs() -> None:
     assert "\n`````\nbefore\n```\n````\n## out\n`````\n" in said
     assert "- `a'b - 'c'` - Moved # x\n" in said
     assert max(map(len, said.splitlines())) < 300
+
+
+def test_no_tag_and_no_link_of_a_program_s_making_is_left() -> None:
+    """What shows Markdown must not make an element or a link of a title, an error, a question."""
+    image, link = "<img src=x onerror=alert(1)>", "[here](javascript:alert(1))"
+    hostile = f"{image} \\{image} {link}"
+    said = message(
+        replace(
+            STORY,
+            name=hostile,
+            question=hostile,
+            rows=[Row(1, at(1), "timeout", hostile)],
+            files=[File("a", hostile)],
+            dependents=[hostile],
+        )
+    )
+    live = re.compile(r"(?<!\\)(?:\\\\)*<img|\]\(")
+    assert said.count("onerror") == 10 and live.search(said) is None
+    assert r"| 1 | 2026-01-26 14:01 | timeout | \<img src=x onerror=alert(1)> \\\<img" in said
 
 
 def test_long_output_is_cut_and_says_so() -> None:

@@ -24,6 +24,7 @@ from retries.options import options
 from retries.reports import Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW, make_agent
+from tests.ledger.test_plan_import import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 S = TaskState
@@ -89,6 +90,17 @@ def test_the_message_tells_how_it_stood(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent, now=LATER)), now=LATER, message="it broke, 4")
     assert Task.objects.get().attempt_limit == 6
     assert told(Escalation.objects.select_related("task").get(pk=done.pk)) == said
+
+
+def test_the_message_calls_a_plan_s_task_as_the_state_does(agent: Agent) -> None:
+    """S1.38: the seed's {task_name}, which has the number in it."""
+    imported(
+        {"title": "Create the class", "max_attempts": 1}, {"title": "Use it"}, order="sequential"
+    )
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    said = told(Escalation.objects.select_related("task__plan").get())
+    assert "**Task:** Task 1: Create the class\n**Plan:** 03-01\n**Attempts:** 1 of 1\n" in said
+    assert "(1 task depends on it: Task 2: Use it)\n" in said
 
 
 # ---- what is granted
@@ -336,6 +348,15 @@ def test_what_stayed_blocked_is_let_go_on(agent: Agent) -> None:
     assert list(audit()) == []
 
 
+def test_the_option_names_the_first_of_them(agent: Agent) -> None:
+    """S1.51"""
+    asked = escalated(agent, attempts=1)
+    for title in ("Use it", "x" * 200, "Tell\nall", "Look", "Clean up"):
+        make_task(agent, title=title, needs=[asked.task_id])
+    (skip,) = [option for option in options(asked) if option.name == Answer.SKIP]
+    assert skip.description.endswith(f": Use it, {'x' * 59}…, Tell all, and 2 more.")
+
+
 def test_the_option_says_how_many(agent: Agent) -> None:
     asked = escalated(agent, attempts=1)
     offered = {option.name: option for option in options(asked)}
@@ -343,7 +364,8 @@ def test_the_option_says_how_many(agent: Agent) -> None:
     assert offered[Answer.SKIP].dependents == ()
     family(agent, asked.task_id or agent.pk)
     offered = {option.name: option for option in options(asked)}
-    assert offered[Answer.SKIP].description == "2 tasks depend on it and may fail without it."
+    skips = "2 tasks depend on it and may fail without it: first, second."
+    assert offered[Answer.SKIP].description == skips
     assert [way.title for way in offered[Answer.SKIP].dependents] == [
         "All 2 go on without it",
         "They stay blocked until you decide",

@@ -135,7 +135,7 @@ def test_a_task_is_told_and_skipped_with_what_depends_on_it(operator: Api, agent
     assert read["ETag"] == '"v1"'
     assert read.body["message"].startswith("## Task Escalation Required\n\n**Task:** Backfill\n")
     skip = next(option for option in read.body["options"] if option["name"] == "skip")
-    assert skip["description"] == "1 task depends on it and may fail without it."
+    assert skip["description"] == "1 task depends on it and may fail without it: Reconcile."
     assert [way["name"] for way in skip["dependents"]] == ["continue", "block", "skip"]
     stale = operator("POST", f"{path}/resolve", {"text": "skip"}, If_Match='"v7"')
     assert problem(stale, 412, "version_mismatch")["current"] == 1

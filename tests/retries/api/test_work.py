@@ -206,6 +206,30 @@ def test_a_report_is_kept_within_its_limits(coder: Any, operator: Any) -> None:
     assert len(kept.files_modified) == 200 and kept.files_modified[0]["path"] == "src/0.py"
 
 
+def test_a_report_is_not_lost_for_what_a_program_printed(coder: Any, operator: Any) -> None:
+    """api.md §7.2: NUL and half characters in output are dropped, elsewhere they are refused."""
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    odd = "a\ud800b\x00c \U0001f600"
+    assert (
+        coder("POST", f"/attempts/{at}/heartbeat", {"progress": {"message": odd}}).status_code
+        == 200
+    )
+    said = {
+        "status": "failure",
+        "failure": {"message": odd},
+        "verification": {"command": odd, "exit_code": 1, "output": odd},
+        "learnings": [odd],
+        "result": {odd: odd},
+    }
+    assert coder("POST", f"/attempts/{at}/result", said).status_code == 200
+    kept = Failure.objects.get(task=id)
+    assert (kept.message, kept.learnings) == ("abc \U0001f600", ["abc \U0001f600"])
+    assert (kept.verification or {})["output"] == "abc \U0001f600"
+    task = {"agent": "coder", "type": "code", "title": odd}
+    assert operator("POST", "/tasks", task).status_code == 422
+
+
 def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
     id = enqueue(operator)
     at = claim(coder)["data"][0]["attempt"]["id"]

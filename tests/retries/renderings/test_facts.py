@@ -12,8 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Need, Plan, Task
 from ledger.tokens import Known
-from retries import reports
+from retries import claims, expiry, questions, reports
 from retries import tasks as people
+from retries.escalations import Question
 from retries.renderings import documents, facts, plan_summary
 from retries.renderings.facts import About
 from tests.factories import MINUTE, NOW, make_agent, make_project
@@ -315,6 +316,19 @@ def test_a_skipped_task_stays_in_the_state_while_its_plan_goes_on(agent: Agent) 
 
 
 # ---- what was skipped, and the summary
+
+
+def test_what_the_clock_skipped_was_nobody_s_request(agent: Agent) -> None:
+    """S1.50: an expiry that its asker set."""
+    plan = make_plan(agent)
+    task = add(plan, agent, 1)
+    (row,) = claims.claim(Known(SYSTEM, agent=agent), task=task, now=NOW).rows
+    question = Question(text="Go on?", choices=[], expires_at=NOW + MINUTE, on_expiry="skip")
+    caller = Known(SYSTEM, agent=agent)
+    questions.ask(row["attempt_id"], question, caller=caller, now=NOW)
+    expiry.due(now=NOW + MINUTE)
+    told = "".join(documents.skips(About(plan.project_id, plan)))
+    assert 'reason: "User escalation - nobody answered in time"\n' in told
 
 
 def test_skips_and_whom_they_concern(agent: Agent) -> None:
