@@ -5,7 +5,7 @@ from typing import Any
 from ninja.operation import Operation
 
 from config.problems import CODES, PROBLEM
-from ledger.schemas import ProblemOut
+from ledger.schemas.platform import ProblemOut
 
 REF = "#/components/schemas/"
 ALWAYS = {

@@ -9,7 +9,8 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.models import DeadLetter
-from ledger.schemas import AGENT_ID, AT, ID, TASK, In, Listed, PageQuery, TaskOut, task_out
+from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery
+from ledger.schemas.tasks import TASK, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FailureType, TaskState, Who, urgency_of
 from ledger.tasks import LEASE_S

@@ -45,7 +45,7 @@ def send(agent: Agent, content: str = "", *, now: datetime = NOW, **more: Any) -
 
 def pull(agent: Agent, *, now: datetime = NOW, limit: int = 100) -> list[str]:
     """The texts that the agent gets."""
-    from ledger.schemas import instruction_out
+    from ledger.schemas.instructions import instruction_out
 
     rows = instructions.pull(Known(SYSTEM, agent=agent), limit=limit, now=now)
     return [instruction_out(row)["text"] for row in rows]

@@ -10,13 +10,15 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger import agents, paging, schemas
+from ledger import agents, paging
 from ledger.api.answers import answer, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.models import Agent, Attempt, Breaker, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
 from ledger.refusals import NotFound
+from ledger.schemas import agents as schemas
+from ledger.schemas.parts import PageQuery
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
 router = Router(tags=["agents"])
@@ -87,7 +89,7 @@ def silent_among(agents: list[Any], now: datetime) -> set[UUID]:
 
 
 @router.get("/agents", auth=Known("agents:read"), response=schemas.AgentList)
-def agents_list(request: KnownRequest, asked: Query[schemas.PageQuery]) -> HttpResponse:
+def agents_list(request: KnownRequest, asked: Query[PageQuery]) -> HttpResponse:
     """List the project's agents, newest first."""
     query = counted(request.auth)
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters={})

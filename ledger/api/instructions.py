@@ -8,14 +8,15 @@ from django.db.models import F
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, correlation, instructions, paging, schemas, sql
+from ledger import agents, correlation, instructions, paging, sql
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.instructions import Expect
 from ledger.models import Agent, Instruction, Project
 from ledger.moves import INSTRUCTION_COLUMNS
 from ledger.refusals import Invalid, NotFound
-from ledger.schemas import instruction_out
+from ledger.schemas import instructions as schemas
+from ledger.schemas.instructions import instruction_out
 from ledger.states import InstructionState
 
 router = Router(tags=["instructions"])

@@ -8,13 +8,14 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger import instructions, journal, schemas, statistics
+from ledger import instructions, journal, statistics
 from ledger.api.answers import answer
 from ledger.api.auth import Known, KnownRequest
 from ledger.models import Project, Token
 from ledger.paging import BadCursor
 from ledger.refusals import Invalid
-from ledger.schemas import event_out
+from ledger.schemas import platform as schemas
+from ledger.schemas.platform import event_out
 
 router = Router()
 

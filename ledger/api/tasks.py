@@ -11,7 +11,7 @@ from django.db.models import F, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger import agents, paging, schemas, sql, tasks
+from ledger import agents, paging, sql, tasks
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
@@ -19,7 +19,10 @@ from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.principal import Principal
 from ledger.refusals import IfMatchRequired, Invalid, NotFound, Refusal
-from ledger.schemas import task_out
+from ledger.schemas import tasks as schemas
+from ledger.schemas.attempts import AttemptList, AttemptOut, attempt_out
+from ledger.schemas.platform import EventList, event_out
+from ledger.schemas.tasks import task_out
 from ledger.sql import Row
 from ledger.states import TaskState, Who
 from ledger.tasks import Backoff, Change, Spec
@@ -230,29 +233,29 @@ def version_asked(request: KnownRequest) -> int:
     return int(match[1])
 
 
-@router.get("/tasks/{id}/attempts", auth=Known("tasks:read"), response=schemas.AttemptList)
+@router.get("/tasks/{id}/attempts", auth=Known("tasks:read"), response=AttemptList)
 def tasks_attempts(request: KnownRequest, id: UUID) -> HttpResponse:
     """List the attempts of a task, the newest first, each with its failure."""
     visible(request, id)
     rows = Attempt.objects.filter(task_id=id).select_related("failure").order_by("-number")[:100]
-    data = [schemas.attempt_out(row) for row in rows]
+    data = [attempt_out(row) for row in rows]
     return answer({"data": data, "next_cursor": None, "has_more": False})
 
 
-@router.get("/tasks/{id}/events", auth=Known("tasks:read"), response=schemas.EventList)
+@router.get("/tasks/{id}/events", auth=Known("tasks:read"), response=EventList)
 def tasks_events(request: KnownRequest, id: UUID) -> HttpResponse:
     """List what happened to a task, the oldest first."""
     visible(request, id)
     rows = Event.objects.filter(subject_id=id).order_by("id").values()[:1000]
-    data = [schemas.event_out(dict(row)) for row in rows]
+    data = [event_out(dict(row)) for row in rows]
     return answer({"data": data, "next_cursor": None, "has_more": False})
 
 
-@router.get("/attempts/{id}", auth=Known("tasks:read"), response=schemas.AttemptOut)
+@router.get("/attempts/{id}", auth=Known("tasks:read"), response=AttemptOut)
 def attempts_get(request: KnownRequest, id: UUID) -> HttpResponse:
     """Read one attempt, with its failure and the decision that followed."""
     query = Attempt.objects.visible_to(request.auth).select_related("failure")
     attempt = query.filter(pk=id).first()
     if attempt is None:
         raise NotFound(f"There is no attempt {id} that this token may see.")
-    return answer(schemas.attempt_out(attempt))
+    return answer(attempt_out(attempt))

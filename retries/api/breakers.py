@@ -9,7 +9,7 @@ from ledger.api.agents import found, router, shown
 from ledger.api.answers import answer
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.redaction import clean, redacted
-from ledger.schemas import AgentOut
+from ledger.schemas.agents import AgentOut
 from retries import breaker, schemas
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import paging, planfile, plans, schemas
+from ledger import paging, planfile, plans
 from ledger.api.answers import answer, idempotent, listed
 from ledger.api.auth import Known, KnownRequest, actor
 from ledger.api.tasks import version_asked
@@ -16,7 +16,8 @@ from ledger.models import Plan, PlanState, Project
 from ledger.plan_imports import How, Imported
 from ledger.planfile.model import BYTES
 from ledger.refusals import Invalid, InvalidTransition, NotFound
-from ledger.schemas import plan_out, plan_task_out
+from ledger.schemas import plans as schemas
+from ledger.schemas.plans import plan_out, plan_task_out
 from ledger.states import TaskState
 from retries import plans as decided
 from retries.api.escalations import Person

@@ -11,14 +11,13 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Body, Query, Schema
 
-from ledger import schemas as facts
 from ledger import sql
 from ledger.api.answers import answer, base_of, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
 from ledger.api.tasks import enqueued, router, visible, who_of
 from ledger.models import Agent, Attempt, Token
 from ledger.refusals import InvalidTransition, NotFound
-from ledger.schemas import task_out
+from ledger.schemas.tasks import TaskIn, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused, row_of
@@ -42,12 +41,10 @@ class EnqueueQuery(Schema):
 @router.post(
     "/tasks",
     auth=Known("tasks:create"),
-    response={201: facts.TaskOut | schemas.ClaimOut},
+    response={201: TaskOut | schemas.ClaimOut},
     openapi_extra={"x-idempotent": True},
 )
-def tasks_enqueue(
-    request: KnownRequest, body: facts.TaskIn, asked: Query[EnqueueQuery]
-) -> HttpResponse:
+def tasks_enqueue(request: KnownRequest, body: TaskIn, asked: Query[EnqueueQuery]) -> HttpResponse:
     """Enqueue a task; with `?claim=true` an agent starts it in the same call."""
     who = request.auth
     if asked.claim and not who.is_agent:
@@ -130,7 +127,7 @@ def own(request: BearerRequest, id: UUID) -> Row:
     return row
 
 
-@router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=facts.TaskOut)
+@router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=TaskOut)
 def tasks_abort(
     request: KnownRequest, id: UUID, body: Body[schemas.AbortIn | None] = None
 ) -> HttpResponse:
@@ -222,7 +219,7 @@ def attempts_exit(
 @router.post(
     "/attempts/{id}/release",
     auth=HeedToken("tasks:work"),
-    response=facts.TaskOut,
+    response=TaskOut,
     tags=["attempts"],
 )
 def attempts_release(

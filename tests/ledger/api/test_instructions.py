@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger.models import Agent, Event, IdempotencyKey, Instruction
-from ledger.schemas import InstructionOut
+from ledger.schemas.instructions import InstructionOut
 from ledger.states import InstructionState as State
 from tests.conftest import Api
 from tests.factories import make_agent, make_instruction, make_project

@@ -1,0 +1,238 @@
+"""The shapes of instructions and signals: what comes in, what goes out."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
+
+from ledger.instructions import (
+    CONTENT_BYTES,
+    EXPECT_TYPE_LENGTH,
+    MATCH_SCALARS,
+    MAX_RETRIES,
+    NOTE_LENGTH,
+)
+from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery
+from ledger.sql import Row
+from ledger.states import InstructionState, Urgency, prefixed, urgency_of
+
+
+class InstructionQuery(PageQuery):
+    state: str = Field("", description="one state or several, with commas")
+    agent: str = Field("", description="the agent's name")
+
+
+class ExpectIn(In):
+    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH)
+    match: dict[str, Any] = Field(default_factory=dict, max_length=MATCH_SCALARS)
+
+
+class InstructionIn(In):
+    agent: str = Field(description="the agent's name")
+    content: str = Field(
+        description=f"what to do, at most {CONTENT_BYTES} bytes; it may be delivered several "
+        "times, so it must be safe to follow twice"
+    )
+    max_retries: StrictInt | None = Field(None, ge=0, le=MAX_RETRIES)
+    tracked: StrictBool = Field(True, description="false: delivered once, never chased")
+    expect: ExpectIn | None = Field(None, description="the signal that acknowledges it")
+    priority: StrictBool = Field(False, description="to the front of the queue")
+    on_failed: Literal["record", "escalate"] | None = None
+    register_: StrictBool = Field(
+        False, alias="register", description="make the agent known if it is not"
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "agent": "coder",
+                "content": "Check if the OpenSpec CLI is available",
+                "expect": {"type": "fs_command", "match": {"command": "openspec"}},
+            }
+        },
+    )
+
+
+INSTRUCTION: dict[str, Any] = {
+    "id": ID,
+    "agent": AGENT_ID,
+    "agent_name": "coder",
+    "task": None,
+    "content": "Check if the OpenSpec CLI is available",
+    "text": "**IMPORTANT:** Check if the OpenSpec CLI is available",
+    "urgency": "important",
+    "state": "delivered",
+    "retry_count": 2,
+    "max_retries": 3,
+    "deliveries": 3,
+    "tracked": True,
+    "expect": {"type": "fs_command", "match": {"command": "openspec"}},
+    "on_failed": "record",
+    "sent_by": {"type": "token", "name": "producer"},
+    "resend_of": None,
+    "acknowledged_by": None,
+    "outcome": None,
+    "note": "",
+    "deduplicated": False,
+    "queued_at": AT,
+    "delivered_at": AT,
+    "acknowledged_at": None,
+    "failed_at": None,
+    "cancelled_at": None,
+    "late_ack_at": None,
+    "updated_at": AT,
+    "late": False,
+}
+
+
+class InstructionOut(Schema):
+    id: UUID
+    agent: UUID
+    agent_name: str
+    task: UUID | None
+    content: str
+    text: str = Field(description="what the agent gets: the content behind its urgency's prefix")
+    urgency: Urgency
+    state: InstructionState
+    retry_count: int
+    max_retries: int
+    deliveries: int
+    tracked: bool
+    expect: dict[str, Any] | None
+    on_failed: str
+    sent_by: dict[str, str]
+    resend_of: UUID | None
+    acknowledged_by: dict[str, Any] | None
+    outcome: str | None
+    note: str
+    deduplicated: bool
+    queued_at: datetime
+    delivered_at: datetime | None
+    acknowledged_at: datetime | None
+    failed_at: datetime | None
+    cancelled_at: datetime | None
+    late_ack_at: datetime | None
+    updated_at: datetime
+    late: bool = Field(description="true where an ack came after it had failed or was cancelled")
+
+    model_config = ConfigDict(json_schema_extra={"example": INSTRUCTION})
+
+
+def instruction_out(row: Row) -> dict[str, Any]:
+    """The JSON object of an instruction's row."""
+    expects = row["expect_type"]
+    return {
+        "id": row["id"],
+        "agent": row["agent_id"],
+        "agent_name": row["agent_name"],
+        "task": None,
+        "content": row["content"],
+        "text": prefixed(row["content"], row["retry_count"]),
+        "urgency": urgency_of(row["retry_count"]),
+        "state": row["state"],
+        "retry_count": row["retry_count"],
+        "max_retries": row["max_retries"],
+        "deliveries": row["deliveries"],
+        "tracked": row["tracked"],
+        "expect": {"type": expects, "match": row["expect_match"]} if expects else None,
+        "on_failed": row["on_failed"],
+        "sent_by": {"type": row["sent_by_type"], "name": row["sent_by_name"]},
+        "resend_of": row["resend_of_id"],
+        "acknowledged_by": row["acknowledged_by"],
+        "outcome": row["outcome"],
+        "note": row["note"],
+        "deduplicated": row.get("deduplicated", False),
+        "queued_at": row["queued_at"],
+        "delivered_at": row["delivered_at"],
+        "acknowledged_at": row["acknowledged_at"],
+        "failed_at": row["failed_at"],
+        "cancelled_at": row["cancelled_at"],
+        "late_ack_at": row["late_ack_at"],
+        "updated_at": row["updated_at"],
+        "late": row.get("late", False),
+    }
+
+
+class InstructionList(Listed):
+    data: list[InstructionOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"data": [INSTRUCTION], "next_cursor": None, "has_more": False}
+        }
+    )
+
+
+class PullIn(In):
+    limit: StrictInt = Field(10, ge=1, le=100)
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"limit": 10}})
+
+
+class PullOut(Schema):
+    data: list[InstructionOut]
+    retry_after_s: int = Field(description="ask again after so many seconds; 0: more is waiting")
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [INSTRUCTION], "retry_after_s": 2}}
+    )
+
+
+class AckIn(In):
+    outcome: Literal["done", "accepted", "declined"] = "done"
+    note: str = Field("", max_length=NOTE_LENGTH)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"outcome": "done", "note": "It is 1.4.2"}}
+    )
+
+
+class AckManyIn(In):
+    ids: list[UUID] = Field(min_length=1, max_length=100)
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": [ID]}})
+
+
+class AckResult(Schema):
+    id: UUID
+    status: Literal[200, 404]
+    instruction: InstructionOut | None
+
+
+class AckManyOut(Schema):
+    data: list[AckResult]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "data": [
+                    {
+                        "id": ID,
+                        "status": 200,
+                        "instruction": INSTRUCTION | {"state": "acknowledged"},
+                    }
+                ]
+            }
+        }
+    )
+
+
+class SignalIn(In):
+    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH)
+    data: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"type": "fs_command", "data": {"command": "openspec", "found": True}}
+        },
+    )
+
+
+class SignalOut(Schema):
+    acknowledged: list[UUID] = Field(description="the instructions that expected it, oldest first")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"acknowledged": [ID]}})

@@ -1,0 +1,248 @@
+"""The shapes of plans: what comes in, what goes out."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from ledger.models import Plan, PlanState
+from ledger.planfile.model import MOST_TASKS
+from ledger.plans import verify_of
+from ledger.schemas.parts import AT, ID, In, Listed, PageQuery
+from ledger.sql import Row
+from ledger.states import TaskState
+from ledger.tasks import TITLE_LENGTH
+
+PLAN: dict[str, Any] = {
+    "id": ID,
+    "ref": "03-01",
+    "title": "Planner ids",
+    "objective": "Ids that can't be invalid",
+    "state": "active",
+    "run": 1,
+    "tasks": 5,
+    "counts": {
+        "queued": 1,
+        "running": 1,
+        "retry": 0,
+        "blocked": 1,
+        "escalated": 0,
+        "done": 2,
+        "failed": 0,
+        "skipped": 0,
+        "aborted": 0,
+    },
+    "created_by": {"type": "token", "name": "ci"},
+    "created_at": AT,
+    "updated_at": AT,
+    "paused_at": None,
+    "aborted_at": None,
+    "completed_at": None,
+    "version": 1,
+}
+
+PLAN_TASK: dict[str, Any] = {
+    "id": ID,
+    "ref": "03-01:task-3",
+    "run": 1,
+    "title": "Create InvalidPlannerIdError",
+    "type": "auto",
+    "agent": "coder",
+    "state": "blocked",
+    "blocked_reason": "dependency",
+    "priority": 0,
+    "attempts": 0,
+    "attempt_limit": 3,
+    "retry_count": 0,
+    "needs": ["03-01:task-2", "02-05:task-4"],
+    "proposed_command": None,
+}
+
+
+class PlanQuery(PageQuery):
+    state: str = Field("", description="one state or several, with commas")
+    ref: str = Field("", description="such as 03-01")
+    q: str = Field("", max_length=200, description="a part of the title")
+
+
+class ImportQuery(Schema):
+    mode: Literal["create", "merge", "replace"] = Field(
+        "create", description="what to do with a plan of this ref that has another content"
+    )
+    dry_run: bool = Field(False, description="say what would change, and keep nothing")
+    register_: bool = Field(
+        False, alias="register", description="make agents known that are not yet"
+    )
+    agent: str = Field("", description="for the tasks for which the file names none")
+    allow_missing_needs: bool = Field(
+        False, description="wait for plans and tasks that nobody has imported yet"
+    )
+
+
+class PlanPatch(In):
+    title: str | None = Field(None, max_length=TITLE_LENGTH)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"title": "Planner ids, again"}}
+    )
+
+
+class PlanWhyIn(In):
+    reason: str = Field("", max_length=2000)
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"reason": "the branch is frozen"}}
+    )
+
+
+class ConfirmIn(In):
+    commands: dict[str, str] = Field(
+        min_length=1,
+        max_length=MOST_TASKS,
+        description="the commands to run, as they were shown, by the refs of their tasks",
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"commands": {"03-01:task-3": "npm test -- PlannerId"}}},
+    )
+
+
+class By(Schema):
+    type: str
+    name: str
+
+
+class PlanOut(Schema):
+    id: UUID | None = Field(description="null after a dry run that would make the plan")
+    ref: str
+    title: str
+    objective: str
+    state: PlanState
+    run: int = Field(description="how often it was started")
+    tasks: int
+    counts: dict[str, int] = Field(description="how many tasks are in each state")
+    created_by: By
+    created_at: datetime
+    updated_at: datetime
+    paused_at: datetime | None
+    aborted_at: datetime | None
+    completed_at: datetime | None
+    version: int
+
+    model_config = ConfigDict(json_schema_extra={"example": PLAN})
+
+
+class PlanTaskOut(Schema):
+    id: UUID | None = Field(description="null after a dry run that would make the task")
+    ref: str
+    run: int
+    title: str
+    type: str
+    agent: str
+    state: TaskState
+    blocked_reason: str | None
+    priority: int
+    attempts: int = Field(description="the number of the last attempt")
+    attempt_limit: int
+    retry_count: int
+    needs: list[str] = Field(description="the refs of tasks, and of what is not imported yet")
+    proposed_command: str | None = Field(
+        description="a check that was found in prose: nobody runs it until a person confirms it"
+    )
+
+    model_config = ConfigDict(json_schema_extra={"example": PLAN_TASK})
+
+
+class PlanWithTasksOut(Schema):
+    plan: PlanOut
+    tasks: list[PlanTaskOut] = Field(description="an agent sees its own")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"plan": PLAN, "tasks": [PLAN_TASK]}})
+
+
+class DiffOut(Schema):
+    added: list[str]
+    changed: dict[str, list[str]] = Field(description="what is new of each")
+    same: list[str]
+    untouched: list[str] = Field(description="would be changed, but have begun or are over")
+    left: list[str] = Field(description="not in the file, and kept")
+    aborted: list[str]
+
+
+class ImportedOut(PlanWithTasksOut):
+    warnings: list[str]
+    diff: DiffOut
+    unchanged: bool
+    dry_run: bool
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "plan": PLAN,
+                "tasks": [PLAN_TASK],
+                "warnings": [],
+                "diff": {
+                    "added": ["03-01:task-3"],
+                    "changed": {},
+                    "same": [],
+                    "untouched": [],
+                    "left": [],
+                    "aborted": [],
+                },
+                "unchanged": False,
+                "dry_run": False,
+            }
+        }
+    )
+
+
+class PlanList(Listed):
+    data: list[PlanOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [PLAN], "next_cursor": None, "has_more": False}}
+    )
+
+
+def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
+    """The JSON object of a plan, with how many of its tasks are in each state."""
+    return {
+        "id": plan.pk,
+        "ref": plan.ref,
+        "title": plan.title,
+        "objective": plan.objective,
+        "state": plan.state,
+        "run": plan.run,
+        "tasks": sum(counts.values()),
+        "counts": counts,
+        "created_by": {"type": plan.created_by_type, "name": plan.created_by_name},
+        "created_at": plan.created_at,
+        "updated_at": plan.updated_at,
+        "paused_at": plan.paused_at,
+        "aborted_at": plan.aborted_at,
+        "completed_at": plan.completed_at,
+        "version": plan.version,
+    }
+
+
+def plan_task_out(row: Row) -> dict[str, Any]:
+    """The JSON object of a task as its plan shows it."""
+    return {
+        "id": row["id"],
+        "ref": row["ref"],
+        "run": row["run"],
+        "title": row["title"],
+        "type": row["type"],
+        "agent": row["agent_name"],
+        "state": row["state"],
+        "blocked_reason": row["blocked_reason"],
+        "priority": row["priority"],
+        "attempts": row["attempts"],
+        "attempt_limit": row["attempt_limit"],
+        "retry_count": row["retry_count"],
+        "needs": row["need_refs"],
+        "proposed_command": verify_of(row["payload"]).get("proposed_command"),
+    }
