@@ -144,6 +144,7 @@ class Task(Value):
     current_attempt: str | None = None
     abort_requested: bool = False
     allowed_moves: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    escalation: str | None = None
     replay_of: str | None = None
     version: int = 0
     due_at: datetime | None = None

@@ -169,6 +169,9 @@ class TaskOut(Schema):
     current_attempt: UUID | None
     abort_requested: bool
     due_at: datetime | None
+    escalation: UUID | None = Field(
+        default=None, description="what a person is asked about it; told where one task is read"
+    )
     replay_of: UUID | None
     replaced_by: UUID | None
     created_at: datetime

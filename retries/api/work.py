@@ -14,7 +14,7 @@ from ninja import Body, Query, Schema
 from ledger import sql
 from ledger.api.answers import answer, base_of, idempotent
 from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
-from ledger.api.tasks import enqueued, router, visible, who_of
+from ledger.api.tasks import enqueued, router, tagged, visible, who_of
 from ledger.models import Agent, Attempt, Token
 from ledger.refusals import InvalidTransition, NotFound
 from ledger.schemas.tasks import TaskIn, TaskOut, task_out
@@ -26,6 +26,7 @@ from ledger.tokens import Known as KnownCaller
 from retries import claims, reports, schemas, tasks
 from retries.api.contexts import TEXT, XML, of_claim, of_decision, said_as
 from retries.claims import Claimed
+from retries.models import Escalation
 from retries.recall import may_be_told, pasts
 from retries.reports import Report, Told
 from retries.schemas import claim_out, claimed_out
@@ -125,6 +126,14 @@ def own(request: BearerRequest, id: UUID) -> Row:
     if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
         raise NotFound(f"There is no task {id}.")
     return row
+
+
+@router.get("/tasks/{id}", auth=Known("tasks:read"), response=TaskOut)
+def tasks_get(request: KnownRequest, id: UUID) -> HttpResponse:
+    """Read one task; where a person is asked about it, it names the escalation."""
+    row = visible(request, id)
+    asked = Escalation.objects.open().filter(task=id).values_list("pk", flat=True).first()
+    return tagged(row, request, escalation=asked)
 
 
 @router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=TaskOut)

@@ -148,6 +148,15 @@ def test_a_task_is_told_and_skipped_with_what_depends_on_it(operator: Api, agent
     assert {row["title"] for row in states} == {"Backfill", "Reconcile"}
 
 
+def test_a_task_names_what_is_asked_about_it(coder: Api, operator: Api, agent: Agent) -> None:
+    asked = escalated(agent)
+    path = f"/tasks/{asked.task_id}"
+    read = coder("GET", path).body
+    assert (read["state"], read["escalation"]) == ("escalated", str(asked.pk))
+    operator("POST", f"/escalations/{asked.pk}/resolve", {"action": "retry"})
+    assert coder("GET", path).body["escalation"] is None
+
+
 def test_a_fix_begins_with_what_may_help(operator: Api, agent: Agent) -> None:
     """api.md §4.5: `prompt_fill`; without anything known it is empty."""
     id = make_task(agent, max_attempts=1, on_exhausted="escalate")
