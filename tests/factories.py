@@ -8,6 +8,7 @@ from uuid import UUID
 from ledger import agents, instructions, tokens
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Instruction, Project
+from ledger.redaction import stripped
 from ledger.states import InstructionState
 from ledger.tokens import Known
 from retries.reminders import retry_unacknowledged
@@ -22,6 +23,11 @@ State = InstructionState
 
 def make_project(name: str = "default") -> Project:
     return Project.objects.get_or_create(name=name)[0]
+
+
+def as_name(text: str) -> str:
+    """What an agent can be called of a hostile text."""
+    return stripped(text)[:64].strip()
 
 
 def make_agent(name: str = "coder", *, project: Project | None = None) -> Agent:

@@ -10,7 +10,7 @@ from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Event
 from tests.browser.conftest import Visitor, axe_findings, overflow
-from tests.factories import make_agent, pull, send, tick
+from tests.factories import as_name, make_agent, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
 Visit = Callable[..., Visitor]
@@ -20,7 +20,7 @@ Visit = Callable[..., Visitor]
 def story(coder: Agent, now: datetime) -> None:
     """A day on which everything happened, to hostile names too."""
     for content in HOSTILE:
-        agent = make_agent(content[:64])
+        agent = make_agent(as_name(content))
         send(agent, content, now=now, actor=Actor("token", "1", content[:64]))
     for number in range(4):
         at = now - timedelta(minutes=20 * number + 10)

@@ -12,7 +12,7 @@ from ledger.models import Agent, Event, Instruction
 from ledger.tokens import Known
 from retries import breaker, claims
 from tests.browser.conftest import Visitor, axe_findings, overflow
-from tests.factories import make_agent, make_token, pull, send, tick
+from tests.factories import as_name, make_agent, make_token, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 64, "\u202etxt.exe \u05d0\u200f"]
 Visit = Callable[..., Visitor]
@@ -32,7 +32,7 @@ def fleet(coder: Agent, now: datetime) -> Agent:
         else:
             tick(at + timedelta(minutes=1))
     for name in HOSTILE:
-        silent = make_agent(name)
+        silent = make_agent(as_name(name))
         send(silent, name, now=now - timedelta(hours=1))
     Agent.objects.filter(name=HOSTILE[0]).update(paused=True)
     return coder

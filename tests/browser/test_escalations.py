@@ -18,7 +18,7 @@ from retries.models import Escalation
 from retries.states import Answer
 from tests.browser.conftest import PASSWORD, Visitor, axe_findings, overflow
 from tests.dashboard.test_escalations import HOSTILE, MINUTE, address, ignored, jonas_answers
-from tests.factories import make_agent, make_token, send, tick
+from tests.factories import as_name, make_agent, make_token, send, tick
 
 Visit = Callable[..., Visitor]
 URL = "/escalations/"
@@ -295,7 +295,7 @@ def test_a_session_that_ended_keeps_the_words(visit: Visit, coder: Agent, now: d
 def hostile(coder: Agent, now: datetime) -> list[str]:
     """The addresses of a hostile inbox: open, asked about, answered, empty."""
     for text in HOSTILE:
-        agent = make_agent(text.strip()[:64])
+        agent = make_agent(as_name(text))
         sender = Actor("token", "1", text[:64])
         last = ignored(agent, text, now=now - MINUTE, retries=3, actor=sender)
     choice = Choice(Answer.FIX, fix=HOSTILE[1][:4000], note=HOSTILE[0])

@@ -10,7 +10,7 @@ from ledger import instructions
 from ledger.models import Agent
 from retries.models import Escalation
 from tests.browser.conftest import Visitor, axe_findings, overflow
-from tests.factories import make_agent, pull, send, tick
+from tests.factories import as_name, make_agent, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
 Visit = Callable[..., Visitor]
@@ -20,7 +20,7 @@ Visit = Callable[..., Visitor]
 def day(coder: Agent, now: datetime) -> None:
     """A day with everything: heeded, reminded, ignored, silent."""
     for content in HOSTILE:
-        agent = make_agent(content[:64])
+        agent = make_agent(as_name(content))
         send(agent, content, now=now - timedelta(hours=2), max_retries=0, on_failed="escalate")
         pull(agent, now=now - timedelta(hours=2))
         tick(now - timedelta(hours=1))

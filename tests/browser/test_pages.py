@@ -11,7 +11,7 @@ from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent
 from tests.browser.conftest import PASSWORD, Visitor, axe_findings, overflow
-from tests.factories import make_agent, make_project, pull, send, tick
+from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
 
@@ -20,7 +20,7 @@ HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.e
 def busy(coder: Agent, now: datetime) -> str:
     """The id of one of the instructions of a busy, hostile day."""
     for number, content in enumerate(HOSTILE):
-        agent = make_agent(content[:64])
+        agent = make_agent(as_name(content))
         send(
             agent, content, now=now - timedelta(minutes=9), actor=Actor("token", "1", content[:64])
         )

@@ -11,7 +11,7 @@ from retries.models import FailurePattern
 from retries.states import PatternState
 from tests.browser.conftest import Visitor, axe_findings, overflow
 from tests.dashboard.worked import buried
-from tests.factories import make_agent
+from tests.factories import as_name, make_agent
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 
@@ -20,7 +20,7 @@ HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 def busy(coder: Agent, now: datetime) -> dict[str, str]:
     """The address of a pattern of two agents, beside a hostile one."""
     at = now - timedelta(minutes=4)
-    for agent in (coder, make_agent(HOSTILE[:64])):
+    for agent in (coder, make_agent(as_name(HOSTILE))):
         buried(HOSTILE, agent=agent, now=at, error=HOSTILE, why={"suggested_fix": HOSTILE})
     buried("Stem", agent=coder, now=at, error="Cannot find module 'uuid'")
     hostile, plain = FailurePattern.objects.order_by("id")

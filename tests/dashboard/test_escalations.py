@@ -17,14 +17,13 @@ from dashboard import inbox
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.redaction import stripped
 from ledger.states import InstructionState as State
 from retries import escalations
 from retries.escalations import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART
-from tests.factories import make_agent, make_project, pull, send, tick
+from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 URL = "/escalations/"
 JONAS = Actor("user", "77", "jonas")
@@ -578,7 +577,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text(browser: Client, now: datetime, text: str) -> None:
-    agent = make_agent(stripped(text)[:64].strip())
+    agent = make_agent(as_name(text))
     escalation = ignored(agent, text, now=now - 2 * MINUTE, actor=Actor("token", "", text[:64]))
     post(browser, escalation, "fix", fix=text[:4000])
     again = chased(
