@@ -21,7 +21,7 @@ from ledger.tokens import Known
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
-from tests.factories import make_agent, make_instruction, make_project, pull, send, tick
+from tests.factories import as_name, make_agent, make_instruction, make_project, pull, send, tick
 
 rows = partial(seen.rows, of="ins")
 URL = "/instructions/"
@@ -391,7 +391,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("content", HOSTILE)
 def test_hostile_text_is_only_text(browser: Client, content: str) -> None:
-    agent = make_agent(content[:64].strip())
+    agent = make_agent(as_name(content))
     id = send(agent, content, actor=Actor("token", "1", content[:64]))
     for data in ({}, {"open": str(id)}, {"q": content}):
         raw = browser.get(URL, data).content.decode()

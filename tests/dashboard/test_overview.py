@@ -21,7 +21,7 @@ from ledger.statistics import Statistics
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
-from tests.factories import make_agent, make_project, pull, send, tick
+from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 URL = "/"
 NOW = datetime(2026, 11, 21, 14, 40, tzinfo=UTC)
@@ -224,7 +224,7 @@ def test_strangers_see_nothing_and_looking_changes_nothing(
 def test_hostile_text_stays_text(
     browser: Client, now: datetime, project: object, text: str
 ) -> None:
-    ignored(make_agent(text[:64]), text, at=now - timedelta(minutes=5))
+    ignored(make_agent(as_name(text)), text, at=now - timedelta(minutes=5))
     response = browser.get(URL)
     assert "<script>alert" not in response.content.decode()
     assert len(response.content) < 60_000
