@@ -96,7 +96,8 @@ def live_key(
     transaction holds the former back), and a bucket of time for what ages by itself.
     """
     text = LIVE_KEY_OF_PLAN if of is Plan and row else LIVE_KEYS[of]
-    found = sql.run(text, project=project.id if project else None, row=row)[0]
+    # planned with its values: one plan for any row or none would walk the whole table for one
+    found = sql.planned(text, project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
     bucket = int(now.timestamp()) // BUCKET_SECONDS
     return f"{bucket}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"

@@ -7,8 +7,10 @@ from html import unescape
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard import selectors
 from ledger import correlation, instructions
@@ -21,7 +23,7 @@ from retries.escalations import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART
-from tests.factories import make_project, pull, send, tick
+from tests.factories import NOW, make_project, pull, send, tick
 
 MINUTE = timedelta(minutes=1)
 
@@ -200,3 +202,14 @@ def test_it_is_live_too(
     live = browser.get(url, {"since": found[1]}, headers=PART)
     assert live.status_code == 200 and "Delivered to coder" in live.content.decode()
     assert statements(browser, url) <= 15
+
+
+def test_the_key_of_one_row_looks_at_that_row_alone(agent: Agent) -> None:
+    id = send(agent, "Deploy")
+    with CaptureQueriesContext(connection) as seen:
+        selectors.live_key(now=NOW, row=id)
+    with connection.cursor() as cursor:
+        cursor.execute("set local enable_seqscan = off")  # the table is so small
+        cursor.execute(f"explain {seen[-1]['sql']}")
+        plan = [line for (line,) in cursor.fetchall()]
+    assert any("Index Cond: (id = '" in line for line in plan), plan
