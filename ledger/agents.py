@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -79,33 +80,22 @@ def nearest(name: str, *, project: Project, most: int = 5) -> list[str]:
     return [names[folded] for folded in close]
 
 
-@transaction.atomic
 def pause(
-    agents: Iterable[Agent], *, paused: bool = True, actor: Actor, now: datetime | None = None
+    agents: Iterable[Agent],
+    *,
+    paused: bool = True,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
 ) -> list[Agent]:
     """Stop handing tasks to these agents, or go on; returns those that really changed.
 
     Pulls go on: an instruction may be just what a paused agent needs.
     """
-    now = now or timezone.now()
-    ids = [agent.pk for agent in agents]
-    changed = list(Agent.objects.select_for_update().filter(pk__in=ids, paused=not paused))
-    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(paused=paused)
-    for agent in changed:
-        agent.paused = paused
-        journal.record(
-            Kind.AGENT_PAUSED if paused else Kind.AGENT_RESUMED,
-            subject_type="agent",
-            subject_id=agent.id,
-            agent_id=agent.id,
-            project_id=agent.project_id,
-            actor=actor,
-            now=now,
-        )
-    return changed
+    kind = Kind.AGENT_PAUSED if paused else Kind.AGENT_RESUMED
+    return put(agents, "paused", paused, kind=kind, actor=actor, now=now, request_id=request_id)
 
 
-@transaction.atomic
 def limit(
     agents: Iterable[Agent],
     *,
@@ -121,28 +111,18 @@ def limit(
     least, most = CONCURRENCY
     if concurrency is not None and not least <= concurrency <= most:
         raise Invalid("/concurrency", f"concurrency is a number from {least} to {most}, or null.")
-    now = now or timezone.now()
-    ids = [agent.pk for agent in agents]
-    found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
-    changed = [agent for agent in found if agent.concurrency != concurrency]
-    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(concurrency=concurrency)
-    for agent in changed:
-        agent.concurrency = concurrency
-        journal.record(
-            Kind.AGENT_LIMITED,
-            subject_type="agent",
-            subject_id=agent.id,
-            agent_id=agent.id,
-            project_id=agent.project_id,
-            actor=actor,
-            now=now,
-            data={"concurrency": concurrency},
-            request_id=request_id,
-        )
-    return changed
+    return put(
+        agents,
+        "concurrency",
+        concurrency,
+        kind=Kind.AGENT_LIMITED,
+        data={"concurrency": concurrency},
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
 
 
-@transaction.atomic
 def brief(
     agents: Iterable[Agent],
     *,
@@ -160,22 +140,50 @@ def brief(
             "/system_text", f"A system text has at most {SYSTEM_TEXT_LENGTH:,} characters."
         )
     text = titled(redacted(system_text)).strip()
+    return put(
+        agents,
+        "system_text",
+        text,
+        kind=Kind.AGENT_BRIEFED,
+        data={"characters": len(text)},
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
+
+
+@transaction.atomic
+def put(
+    agents: Iterable[Agent],
+    column: str,
+    value: Any,
+    *,
+    kind: Kind,
+    data: dict[str, Any] | None = None,
+    actor: Actor,
+    now: datetime | None,
+    request_id: str,
+) -> list[Agent]:
+    """Those of these agents that did not have this value yet; they have it now, each journalled."""
     now = now or timezone.now()
-    ids = [agent.pk for agent in agents]
-    found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
-    changed = [agent for agent in found if agent.system_text != text]
-    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(system_text=text)
+    rows = Agent.objects.select_for_update(no_key=True).order_by("pk")
+    changed = [
+        agent
+        for agent in rows.filter(pk__in=[agent.pk for agent in agents])
+        if getattr(agent, column) != value
+    ]
+    Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(**{column: value})
     for agent in changed:
-        agent.system_text = text
+        setattr(agent, column, value)
         journal.record(
-            Kind.AGENT_BRIEFED,
+            kind,
             subject_type="agent",
             subject_id=agent.id,
             agent_id=agent.id,
             project_id=agent.project_id,
             actor=actor,
             now=now,
-            data={"characters": len(text)},
+            data=data,
             request_id=request_id,
         )
     return changed

@@ -67,7 +67,6 @@ class ResolveIn(In):
     )
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {"action": "fix", "instruction": "Run `openspec --version` and report it"}
         },
@@ -296,14 +295,14 @@ def option_out(option: Option, *, fix: str) -> dict[str, Any]:
 class AssignIn(In):
     user: str | None = Field(max_length=150, description="who signs in so; null: nobody")
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"user": "mara"}})
+    model_config = ConfigDict(json_schema_extra={"example": {"user": "mara"}})
 
 
 class CommentIn(In):
     text: str = Field(max_length=NOTE_LENGTH)
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"text": "The archive is down since noon"}}
+        json_schema_extra={"example": {"text": "The archive is down since noon"}}
     )
 
 
@@ -331,7 +330,6 @@ class AskIn(In):
     )
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {
                 "question": "Drop the table old_invoices? It holds 2 million rows.",
@@ -354,15 +352,13 @@ class ClaimIn(In):
     )
     lease_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"worker_id": "ci-7", "limit": 1}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"worker_id": "ci-7", "limit": 1}})
 
 
 class StartIn(In):
     worker_id: str = Field("", max_length=WORKER_LENGTH)
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"worker_id": "ci-7"}})
+    model_config = ConfigDict(json_schema_extra={"example": {"worker_id": "ci-7"}})
 
 
 class ClaimedAttempt(Schema):
@@ -476,7 +472,6 @@ class HeartbeatIn(In):
     extend_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={"example": {"progress": {"message": "wrote tests", "percent": 40}}},
     )
 
@@ -534,7 +529,6 @@ class ResultIn(In):
     reclaim: StrictBool = Field(False, description="go on with the next attempt at once")
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {
                 "status": "failure",
@@ -597,7 +591,7 @@ class ReleaseIn(In):
     reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = "shutdown"
     note: str = Field("", max_length=2000)
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"reason": "shutdown"}})
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "shutdown"}})
 
 
 REASON_BYTES = 500
@@ -606,17 +600,13 @@ REASON_BYTES = 500
 class TripIn(In):
     reason: str = Field("", max_length=500, description="why, for those who wonder")
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"reason": "it deletes its own tests"}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "it deletes its own tests"}})
 
 
 class AbortIn(In):
     reason: str = Field("", max_length=2000)
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"reason": "no longer needed"}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "no longer needed"}})
 
 
 # ---- plans
@@ -627,9 +617,7 @@ class RestartIn(In):
         None, description="what was begun at or after this time goes on with its attempts"
     )
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"carry_over": "2026-11-21T12:00:00Z"}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"carry_over": "2026-11-21T12:00:00Z"}})
 
 
 # ---- dead letters
@@ -692,9 +680,7 @@ class DismissIn(In):
     note: str = Field("", max_length=2000)
     dependents: Literal["continue", "block", "skip"] = "continue"
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"note": "not needed any more"}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"note": "not needed any more"}})
 
 
 class BulkIn(In):
@@ -707,7 +693,6 @@ class BulkIn(In):
     dry_run: StrictBool = Field(False, description="only say how many there are")
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={"example": {"action": "replay", "agent": "coder", "dry_run": True}},
     )
 

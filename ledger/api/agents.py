@@ -111,7 +111,7 @@ def agents_update(request: KnownRequest, id: UUID, body: schemas.AgentPatch) -> 
     """
     agent, who = found(request, id), actor(request.auth)
     if body.paused is not None:
-        agents.pause([agent], paused=body.paused, actor=who)
+        agents.pause([agent], paused=body.paused, actor=who, request_id=request.id)
     if "concurrency" in body.model_fields_set:
         agents.limit([agent], concurrency=body.concurrency, actor=who, request_id=request.id)
     if "system_text" in body.model_fields_set:

@@ -84,7 +84,6 @@ class AgentPatch(In):
     )
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {
                 "paused": False,

@@ -14,7 +14,7 @@ from ledger.instructions import (
     MAX_RETRIES,
     NOTE_LENGTH,
 )
-from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery
+from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
 from ledger.sql import Row
 from ledger.states import InstructionState, Urgency, prefixed, urgency_of
 
@@ -29,7 +29,7 @@ class ExpectIn(In):
     match: dict[str, Any] = Field(default_factory=dict, max_length=MATCH_SCALARS)
 
 
-class InstructionIn(In):
+class InstructionIn(Registering):
     agent: str = Field(description="the agent's name")
     content: str = Field(
         description=f"what to do, at most {CONTENT_BYTES} bytes; it may be delivered several "
@@ -40,12 +40,8 @@ class InstructionIn(In):
     expect: ExpectIn | None = Field(None, description="the signal that acknowledges it")
     priority: StrictBool = Field(False, description="to the front of the queue")
     on_failed: Literal["record", "escalate"] | None = None
-    register_: StrictBool = Field(
-        False, alias="register", description="make the agent known if it is not"
-    )
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {
                 "agent": "coder",
@@ -169,7 +165,7 @@ class InstructionList(Listed):
 class PullIn(In):
     limit: StrictInt = Field(10, ge=1, le=100)
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"limit": 10}})
+    model_config = ConfigDict(json_schema_extra={"example": {"limit": 10}})
 
 
 class PullOut(Schema):
@@ -186,14 +182,14 @@ class AckIn(In):
     note: str = Field("", max_length=NOTE_LENGTH)
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"outcome": "done", "note": "It is 1.4.2"}}
+        json_schema_extra={"example": {"outcome": "done", "note": "It is 1.4.2"}}
     )
 
 
 class AckManyIn(In):
     ids: list[UUID] = Field(min_length=1, max_length=100)
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": [ID]}})
+    model_config = ConfigDict(json_schema_extra={"example": {"ids": [ID]}})
 
 
 class AckResult(Schema):
@@ -225,7 +221,6 @@ class SignalIn(In):
     data: dict[str, Any] = Field(default_factory=dict)
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {"type": "fs_command", "data": {"command": "openspec", "found": True}}
         },

@@ -1,7 +1,7 @@
 """What the shapes of several nouns are made of."""
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictBool
 
 ID = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
 
@@ -14,6 +14,14 @@ class In(Schema):
     """A body: a field that Heed does not know is a mistake worth telling."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class Registering(In):
+    """A body that may name an agent of which nothing is known yet."""
+
+    register_: StrictBool = Field(
+        False, alias="register", description="make the agent known if it is not"
+    )
 
 
 class PageQuery(Schema):

@@ -84,17 +84,13 @@ class ImportQuery(Schema):
 class PlanPatch(In):
     title: str | None = Field(None, max_length=TITLE_LENGTH)
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"title": "Planner ids, again"}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"title": "Planner ids, again"}})
 
 
 class PlanWhyIn(In):
     reason: str = Field("", max_length=2000)
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"reason": "the branch is frozen"}}
-    )
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "the branch is frozen"}})
 
 
 class ConfirmIn(In):
@@ -105,7 +101,6 @@ class ConfirmIn(In):
     )
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={"example": {"commands": {"03-01:task-3": "npm test -- PlannerId"}}},
     )
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery
+from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
 from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import AT_ONCE, LEASE_S, MAX_ATTEMPTS, MOST_NEEDS, TIMEOUT_S, TITLE_LENGTH
@@ -20,7 +20,7 @@ class BackoffIn(In):
     jitter: StrictBool = True
 
 
-class TaskIn(In):
+class TaskIn(Registering):
     agent: str = Field("", description="the agent's name; an agent's token may leave it out")
     type: str = Field(description="such as code or review")
     title: str = Field("", max_length=TITLE_LENGTH)
@@ -37,12 +37,8 @@ class TaskIn(In):
     timeout_s: StrictInt | None = Field(None, ge=TIMEOUT_S[0], le=TIMEOUT_S[1])
     idempotent: StrictBool = Field(True, description="false: a timeout asks a person")
     non_retryable: StrictBool = False
-    register_: StrictBool = Field(
-        False, alias="register", description="make the agent known if it is not"
-    )
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "example": {
                 "agent": "coder",
@@ -64,14 +60,13 @@ class TaskPatch(In):
     max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
     backoff: BackoffIn | None = None
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"priority": 5}})
+    model_config = ConfigDict(json_schema_extra={"example": {"priority": 5}})
 
 
 class TasksIn(In):
     tasks: list[TaskIn] = Field(min_length=1, max_length=AT_ONCE)
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={"example": {"tasks": [{"agent": "coder", "type": "code"}]}},
     )
 
