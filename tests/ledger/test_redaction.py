@@ -156,13 +156,28 @@ def test_a_key_may_itself_be_a_secret() -> None:
     assert redacted({WHOLE["npm"][0]: 1}) == {"[redacted:npm]": 1}
 
 
+SECRET_NAMES = [
+    *("password", "DB_PASSWORD", "userPassword", "passphrase", "pass", "pwd", "auth", "csrf"),
+    *("XSRF", "client-secret", "apiKey", "Set-Cookie", "accessToken", "refresh_token", "tokens"),
+    *("Authorization", "privateKey", "aws_access_key", "signing_key", "credential", "sessionid"),
+    *("api.key", "API KEY", "x access key", "my:private:key"),
+]
+
+
 def test_secret_names_are_told_from_others() -> None:
-    secret = "password DB_PASSWORD userPassword client-secret apiKey Set-Cookie csrf accessToken"
-    secret += " refresh_token Authorization privateKey pwd aws_access_key"
     other = "author passed compass tokenizer token_type secret_name key primary_key session_id"
     other += " password_file cookie_path access_key_id authority"
-    names = f"{secret} {other}".split()
-    assert " ".join(name for name in names if is_secret_name(name)) == secret
+    names = [*SECRET_NAMES, *other.split()]
+    assert [name for name in names if is_secret_name(name)] == SECRET_NAMES
+
+
+@pytest.mark.parametrize("value", ["hunter2", ["a", "hunter2"], {"name": "hunter2"}])
+def test_what_a_name_hides_in_a_short_value_it_hides_in_a_long_one(value: Any) -> None:
+    """One look at the JSON of a short one must not pass over what is found part by part."""
+    for name in SECRET_NAMES:
+        masked, found = redact({name: value})
+        beside, all_found = redact([{name: value}, "w" * 300])
+        assert found["secret"] and (beside[0], all_found) == (masked, found), name
 
 
 def test_masking_twice_changes_nothing_more() -> None:
