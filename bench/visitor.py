@@ -97,8 +97,13 @@ def one_of_each() -> dict[str, str]:
 
 def visited(get: Get, page: str, visits: int) -> dict[str, Any]:
     path, _, query = page.partition("?")
-    took = [timed(get, 200, path, query) for _ in range(visits)]
-    return {"queries": queries_of(lambda: get(path, query)), **spread(took)}
+    ask = partial(get, path, query)
+    took = []
+    for _ in range(visits):
+        status, ms = timed(ask)
+        assert status == 200, (page, status)
+        took.append(ms)
+    return {"queries": queries_of(ask), **spread(took)}
 
 
 def polled(get: Get, path: str, visits: int) -> dict[str, Any]:
@@ -108,17 +113,18 @@ def polled(get: Get, path: str, visits: int) -> dict[str, Any]:
         key = LIVE_KEY.search(get(path)[1].decode())
         assert key, path
         ask = partial(get, path, urlencode({"since": key[1]}), HTTP_HX_REQUEST="true")
-        while len(took) < visits and ask()[0] == 204:
-            took.append(timed(ask, 204))
+        status, _ = timed(ask)  # it may be new since the page was drawn: that is not timed
+        while status == 204 and len(took) < visits:
+            status, ms = timed(ask)
+            took += [ms] if status == 204 else []
     return {"queries": queries_of(ask), **spread(took)}
 
 
-def timed(get: Get, status: int, *asked: str) -> float:
+def timed(ask: Callable[[], tuple[int, bytes]]) -> tuple[int, float]:
+    """What it was answered with, and within how many milliseconds."""
     start = time.perf_counter()
-    found = get(*asked)[0]
-    took = time.perf_counter() - start
-    assert found == status, (asked, found)
-    return took * 1000
+    status = ask()[0]
+    return status, (time.perf_counter() - start) * 1000
 
 
 def spread(took: list[float]) -> dict[str, float]:

@@ -33,6 +33,14 @@ SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # what programs printed is hostile text, and cleaned: a report is not lost for it
 PRINTED = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
+# what agents ask all the time is found without trying the others
+ASKED_MOST = {
+    "claims",
+    "attempts/<id>/result",
+    "attempts/<id>/heartbeat",
+    "instructions/pull",
+    "instructions/<id>/ack",
+}
 
 
 class StrictParser(Parser):
@@ -43,7 +51,8 @@ class StrictParser(Parser):
             raise UnsupportedMediaType(f"The body came as '{request.content_type}'.")
         too_deep = f"The body is nested more than {DEEPEST} deep."
         try:
-            body = json.loads(request.body, parse_constant=refuse_constant, parse_float=finite)
+            text = request.body.decode(json.detect_encoding(request.body), "surrogatepass")
+            body = read_json(text)
         except RecursionError as error:
             raise BadRequest(too_deep) from error
         except ValueError as error:
@@ -104,6 +113,9 @@ def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
             yield from strings(inner, f"{pointer}/{index}")
 
 
+read_json = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite).decode
+
+
 def storable(value: Any) -> Any:
     """A JSON value without the characters that can't be kept."""
     if isinstance(value, str):
@@ -121,6 +133,10 @@ class HeedAPI(Documented, NinjaAPI):
         request.problem_of = partial(self.on_exception, request)  # type: ignore[attr-defined]
         return super().create_temporal_response(request)
 
+    def _get_urls(self) -> list[Any]:
+        """The addresses in the order in which they are tried."""
+        return sorted(super()._get_urls(), key=lambda url: str(url.pattern) not in ASKED_MOST)
+
 
 api = HeedAPI(
     title="Heed",
@@ -131,7 +147,6 @@ api = HeedAPI(
     docs_url="/docs" if settings.HEED["OPEN_DOCS"] else None,
     openapi_url="/openapi.json" if settings.HEED["OPEN_DOCS"] else None,
 )
-# Addresses are tried in this order: what agents ask for all the time comes first.
 api.add_router("", instructions.router)
 api.add_router("", tasks.router)  # with what `work` and `questions` add to it
 api.add_router("", plans.router)

@@ -302,8 +302,14 @@ class Import:
                 after=found.places,
                 missing=len(found.missing),
             )
-            specs.append((self.agents[task.agent], tasks.check(spec, at=f"/tasks/{file[ref]}")))
-        made = tasks.enqueue_many(specs, actor=self.actor, now=self.now, request_id=self.request_id)
+            specs.append((self.agents[task.agent], spec))
+        made = tasks.enqueue_many(
+            specs,
+            actor=self.actor,
+            now=self.now,
+            request_id=self.request_id,
+            places=[f"/tasks/{file[ref]}" for ref in diff.added],
+        )
         ids = {row["ref"]: row["id"] for row in made} | {
             ref: row["id"] for ref, row in rows.items()
         }
@@ -389,7 +395,7 @@ class Import:
 
     def change(self, id: UUID, task: PlanTask, *, at: str) -> None:
         """Write what the file says now into a row that nobody has begun."""
-        row = tasks.written(self.agents[task.agent], tasks.check(spec_of(task), at=at))
+        row = tasks.written(self.agents[task.agent], spec_of(task), at=at)
         names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
         more = ("on_exhausted", "lease_s", "timeout_s", "idempotent", "non_retryable")
         Task.objects.filter(pk=id).update(

@@ -4,11 +4,12 @@ Redact before you cut: half a secret matches no pattern. What holds no secret is
 redacting; what programs have printed is cleaned as well.
 """
 
-import json
 import re
 from collections import Counter
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
+
+from pydantic_core import to_json
 
 T = TypeVar("T")
 
@@ -201,7 +202,6 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
-AS_JSON = json.JSONEncoder(default=str).encode
 # Most texts are short and hold nothing that any pattern needs: one search finds that out.
 SHORT = 256
 NEEDED = re.compile("|".join(sorted(re.escape(need) for _, needs, _ in PATTERNS for need in needs)))
@@ -213,7 +213,7 @@ SECRET_NAME = re.compile(
     r"|(?:^|_)(?:pass|pwd|auth)$"
 )
 # … all of which hold one of these, or of what the patterns need.
-NEEDED_OR_NAMED = re.compile(rf"{NEEDED.pattern}|csrf|xsrf|pass|auth")
+NEEDED_OR_NAMED = re.compile(rf"{NEEDED.pattern}|csrf|xsrf|pass|auth".encode())
 # … but for those that only tell about one.
 ABOUT = re.compile(r"_(?:type|count|url|uri|name|path|file|limit|usage|budget|expires|at|length)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -240,30 +240,38 @@ def redacted(value: T) -> T:
     return redact(value)[0]
 
 
-def redact(value: T) -> tuple[T, Counter[str]]:
+def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
     """`value`, text or JSON, with every secret masked, and how many of each kind there were.
 
     A secret is found whatever unseen characters it is split by: a text that holds one comes back
-    stripped, and every other one as it was.
+    stripped, and every other one as it was. `as_json` is `in_json` of it, where that is known.
     """
     found: Counter[str] = Counter()
-    if _is_plain(value):
+    if isinstance(value, (dict, list, tuple)) and _is_plain(as_json or in_json(value)):
         return value, found
     return cast("T", _deep(value, found, 0)), found
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether one look at the JSON of it tells that nothing is to be hidden, and nothing stripped.
+def in_json(value: Any) -> bytes | None:
+    """The value as JSON in UTF-8; None of what has no such form, or is nested far too deep."""
+    try:
+        return to_json(value)
+    except ValueError:
+        return None
+
+
+def _is_plain(text: bytes | None) -> bool:
+    """Whether one look at this JSON tells that nothing is to be hidden, and nothing stripped.
 
     So it is with most payloads and results, which are short.
     """
-    if not isinstance(value, (dict, list, tuple)):
-        return False
-    text = AS_JSON(value)
     return (
-        len(text) < SHORT
-        and "\\" not in text  # all that is unseen is written with one
-        and text.count("{") + text.count("[") < DEEPEST
+        text is not None
+        and len(text) < SHORT
+        and text.isascii()
+        and b"\\" not in text  # a control character is written with one, but for the last
+        and b"\x7f" not in text
+        and text.count(b"{") + text.count(b"[") < DEEPEST
         and not NEEDED_OR_NAMED.search(text.lower())
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -21,7 +22,7 @@ from ledger.models import Agent, Task
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.needs import hold_current
-from ledger.redaction import redact, redacted, stripped, titled
+from ledger.redaction import in_json, redact, redacted, stripped, titled
 from ledger.refusals import (
     Invalid,
     InvalidTransition,
@@ -83,8 +84,8 @@ class Spec:
     run: int | None = None
 
 
-def check(spec: Spec, *, at: str = "") -> Spec:
-    """The spec itself; raises Invalid or PayloadTooLarge where a value does not fit."""
+def check(spec: Spec, *, at: str) -> None:
+    """Raise where a value beside the payload does not fit."""
     if not TYPE.fullmatch(spec.type):
         raise Invalid(
             f"{at}/type", "A type has 1 to 64 letters, digits, dots, dashes, colons, underscores."
@@ -103,8 +104,6 @@ def check(spec: Spec, *, at: str = "") -> Spec:
         raise Invalid(f"{at}/on_exhausted", "on_exhausted is 'escalate' or 'dead_letter'.")
     if spec.plan_id is None and len(spec.needs) > MOST_NEEDS:
         raise Invalid(f"{at}/needs", f"A task needs at most {MOST_NEEDS} others.")
-    check_payload(spec.payload, at=f"{at}/payload")
-    return spec
 
 
 def between(value: float | None, limits: tuple[float, float], at: str, name: str) -> None:
@@ -126,15 +125,29 @@ VERIFY_LIMITS = {"timeout_s": TIMEOUT_S, "expect_exit": INT4}
 WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
-def check_payload(payload: Any, *, at: str) -> None:
-    """Raise where the payload is too large, or one of the keys that Heed knows does not fit."""
-    size = len(json.dumps(payload, ensure_ascii=False).encode(errors="surrogatepass"))
+def kept_payload(payload: Any, *, at: str) -> tuple[Any, Counter[str]]:
+    """The payload without its secrets, and how many of each kind it had.
+
+    Raises where it is too large, or one of the keys that Heed knows does not fit.
+    """
+    text = in_json(payload)
+    if text is None or len(text) > PAYLOAD_BYTES:
+        check_size(payload)
+    if isinstance(payload, dict):
+        check_known_keys(payload, at=at)
+    return redact({} if payload is None else payload, as_json=text)
+
+
+def check_size(payload: Any) -> None:
+    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+    size = len(text.encode(errors="surrogatepass"))
     if size > PAYLOAD_BYTES:
         raise PayloadTooLarge(
             f"The payload has {size} of at most {PAYLOAD_BYTES} bytes.", limit_bytes=PAYLOAD_BYTES
         )
-    if not isinstance(payload, dict):
-        return
+
+
+def check_known_keys(payload: dict[str, Any], *, at: str) -> None:
     if not isinstance(payload.get("action", ""), str):
         raise Invalid(f"{at}/action", "action is a text.")
     for name in LISTS & payload.keys():
@@ -212,22 +225,23 @@ def asked_of(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {type}" for name, type in columns.items())
 
 
-def enqueue_statement(*, many: bool, needs: bool) -> str:
-    """Make one task or many, of which `shared` says what they have in common.
+def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str:
+    """Make one task, or many of which each has values of its `own` beside those of `shared`.
 
     Gives what is not known beforehand. Most need nothing, and are made in half the time.
     """
-    own, columns = ASKED | (WAITING if needs else {}), ", ".join(f"s.{name}" for name in ASKED)
+    columns = [f"s.{name}" for name in ASKED]
     asked = f"jsonb_to_record(%(shared)s::jsonb) as s({asked_of(ASKED)})"
-    if many:
-        columns = ", ".join(f"coalesce(o.{name}, s.{name}) as {name}" for name in ASKED)
-        columns += ", " + moves.listed("o", list(WAITING)) if needs else ""
+    if own:
+        both = {name: f"coalesce(o.{name}, s.{name}) as {name}" for name in own if name in ASKED}
+        columns = [both.get(name, f"s.{name}") for name in ASKED]
+        columns += [f"o.{name}" for name in own if name not in ASKED]
         asked += f""", rows from (jsonb_to_recordset(%(tasks)s::jsonb) as ({asked_of(own)}))
         with ordinality as o({", ".join(own)}, n)"""
     unmet, needed_by = ("u.unmet", "u.needed_by") if needs else ("0", "0")
-    return f"""with {Known.cte}, {FIRST if many else ""}asked as materialized (
+    return f"""with {Known.cte}, {FIRST if own else ""}asked as materialized (
     -- in the order in which they were asked for: their ids are the order of the queue
-    select {NEXT if many else "uuidv7()"} as id, {columns} from {asked}
+    select {NEXT if own else "uuidv7()"} as id, {", ".join(columns)} from {asked}
 {NEEDED if needs else ""}), made as (
     insert into ledger_task as t (id, project_id, {", ".join(ASKED)}, attempt_limit, unmet,
         needed_by, state, blocked_reason, created_by_type, created_by_name, created_at, updated_at)
@@ -241,16 +255,18 @@ def enqueue_statement(*, many: bool, needs: bool) -> str:
         null as from_state
 ), journalled as ({
         journal.insert("made", kind=f"'{Kind.TASK_CREATED}'", subject="task", id="m.id")
-    }) select id, project_id, state, blocked_reason, unmet from made order by id"""
+    }) select id, state{", blocked_reason, unmet" if needs else ""} from made order by id"""
 
 
-ENQUEUE = enqueue_statement(many=False, needs=False)
-ENQUEUE_MANY = enqueue_statement(many=True, needs=False)
-ENQUEUE_WAITING = enqueue_statement(many=True, needs=True)
+ENQUEUE = enqueue_statement(own=None)
+ENQUEUE_ALIKE = enqueue_statement(own={name: ASKED[name] for name in OWN})
+ENQUEUE_MANY = enqueue_statement(own=ASKED)
+ENQUEUE_WAITING = enqueue_statement(own=ASKED | WAITING, needs=True)
 NEW: Row = dict.fromkeys(moves.TASK_COLUMNS) | {
     "retry_count": 0,
     "attempts": 0,
     "releases": 0,
+    "unmet": 0,
     "version": 1,
 }
 
@@ -281,18 +297,22 @@ def enqueue_many(
     now: datetime | None = None,
     request_id: str = "",
     replay_of: UUID | None = None,
+    places: Iterable[str] | None = None,
 ) -> list[Row]:
     """Put tasks of one project into their agents' queues, all or none; the rows, in this order.
 
     Secrets in texts and payloads are masked. One that needs others waits for them, blocked; for
-    what was replaced it waits in its replacement.
+    what was replaced it waits in its replacement. `places` say where each of them stands in what
+    a caller sent, for a refusal.
     """
     if not asked:
         return []
     now = now or timezone.now()
+    if places is None:
+        places = [""] if len(asked) == 1 else map("/tasks/{}".format, range(len(asked)))
     tasks = [
-        written(agent, check(spec, at=f"/tasks/{n}" if len(asked) > 1 else ""), replay_of=replay_of)
-        for n, (agent, spec) in enumerate(asked)
+        written(agent, spec, at=at, replay_of=replay_of)
+        for at, (agent, spec) in zip(places, asked, strict=True)
     ]
     project_id = asked[0][0].project_id
     params = {"now": now, **Known(actor, project_id=project_id, request_id=request_id).params}
@@ -307,16 +327,15 @@ def enqueue_many(
         sorted([*each["needs"], *(rows[place]["id"] for place in each["after"])])
         for each in waiting
     ] or [[]] * len(rows)
+    known = {**NEW, "project_id": project_id, "created_at": now, "updated_at": now}
     return [
         {
-            **NEW,
+            **known,
             **task,
             **row,
             "attempt_limit": task["max_attempts"],
             "agent_name": agent.name,
             "need_ids": ids,
-            "created_at": now,
-            "updated_at": now,
         }
         for row, task, (agent, _), ids in zip(rows, tasks, asked, need_ids, strict=True)
     ]
@@ -328,27 +347,30 @@ def made(
     """Run the statement that fits; PostgreSQL is sent once what all these tasks have in common."""
     if len(tasks) == 1 and not waiting:
         return sql.run(ENQUEUE, shared=as_json(tasks[0]), **params)
-    shared = {name: value for name, value in tasks[0].items() if name not in OWN}
-    first = ALIKE(tasks[0])
-    if any(ALIKE(task) != first for task in tasks):
-        shared = {
-            name: value
-            for name, value in shared.items()
-            if all(task[name] == value for task in tasks)
-        }
-    rest = [name for name in ASKED if name not in shared]
-    own = [{name: task[name] for name in rest} for task in tasks]
-    if not waiting:
-        return sql.run(ENQUEUE_MANY, shared=as_json(shared), tasks=as_json(own), **params)
-    own = [one | waits for one, waits in zip(own, waiting, strict=True)]
-    return sql.run(ENQUEUE_WAITING, shared=as_json(shared), tasks=as_json(own), **params)
+    first, names = tasks[0], [name for name in ASKED if name not in OWN]
+    if any(ALIKE(task) != ALIKE(first) for task in tasks):
+        names = [name for name in names if all(task[name] == first[name] for task in tasks)]
+    shared = {name: first[name] for name in names}
+    own = [{name: task[name] for name in ASKED if name not in shared} for task in tasks]
+    if waiting:
+        statement = ENQUEUE_WAITING
+        own = [one | waits for one, waits in zip(own, waiting, strict=True)]
+    else:
+        statement = ENQUEUE_ALIKE if len(own[0]) == len(OWN) else ENQUEUE_MANY
+    return sql.run(statement, shared=as_json(shared), tasks=as_json(own), **params)
 
 
 def as_json(value: Any) -> Jsonb:
     return Jsonb(value, dumps=DUMPS)
 
 
-DUMPS = partial(json.dumps, default=str)  # ids
+def id_text(value: Any) -> str:
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{value!r} has no form in JSON")
+
+
+DUMPS = partial(json.dumps, default=id_text)
 
 
 def waiting_of(specs: list[Spec], *, project_id: UUID) -> list[dict[str, Any]]:
@@ -365,10 +387,21 @@ def waiting_of(specs: list[Spec], *, project_id: UUID) -> list[dict[str, Any]]:
     ]
 
 
-def written(agent: Agent, spec: Spec, *, replay_of: UUID | None = None) -> dict[str, Any]:
-    """The values of a task's row: defaults are resolved now and kept."""
+def written(
+    agent: Agent, spec: Spec, *, at: str = "", replay_of: UUID | None = None
+) -> dict[str, Any]:
+    """The values of a task's row: without secrets; defaults are resolved now and kept.
+
+    Raises Invalid or PayloadTooLarge where a value does not fit; `at` is its place in what was
+    asked.
+    """
+    check(spec, at=at)
+    payload, hidden = kept_payload(spec.payload, at=f"{at}/payload")
+    title = titled(spec.title)
+    if title:
+        title, found = redact(title)
+        hidden += found
     heed, backoff = settings.HEED, spec.backoff
-    (title, payload), hidden = redact((titled(spec.title), spec.payload))
     attempts = heed["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
     return {
         "agent_id": agent.pk,
@@ -378,7 +411,7 @@ def written(agent: Agent, spec: Spec, *, replay_of: UUID | None = None) -> dict[
         "title": title,
         "type": spec.type,
         "priority": spec.priority,
-        "payload": {} if payload is None else payload,
+        "payload": payload,
         "redactions": hidden,
         "max_attempts": attempts,
         "on_exhausted": spec.on_exhausted or OnExhausted.DEAD_LETTER.value,
@@ -518,8 +551,9 @@ def change(
     """
     if not asked.names:
         return as_read(task_id, version=version)
-    check_payload(asked.payload, at="/payload")
-    payload, hidden = redact(asked.payload)
+    payload, hidden = None, Counter[str]()
+    if asked.payload is not None:
+        payload, hidden = kept_payload(asked.payload, at="/payload")
     rows = sql.run(
         CHANGE,
         id=task_id,

@@ -147,7 +147,7 @@ def tasks_list(request: KnownRequest, asked: Query[schemas.TaskQuery]) -> HttpRe
     if asked.updated_after:
         query = query.filter(updated_at__gt=asked.updated_after)
     rows = as_rows(query)
-    filters = asked.dict(exclude={"limit", "cursor"})
+    filters = asked.model_dump(exclude={"limit", "cursor"})
     page = paging.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
     who = who_of(request.auth)
     return answer(listed(page, (task_out(row, who=who) for row in page.rows)))
@@ -205,7 +205,7 @@ def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> Ht
             agent=None if body.agent is None else agents.named(body.agent, project=project),
             payload=body.payload,
             max_attempts=body.max_attempts,
-            backoff=Backoff(**body.backoff.dict()) if body.backoff else None,
+            backoff=Backoff(**body.backoff.model_dump()) if body.backoff else None,
         ),
         version=version_asked(request),
         actor=actor(request.auth),

@@ -1,7 +1,7 @@
 """What the shapes of several nouns are made of."""
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 ID = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
 
@@ -10,7 +10,7 @@ AGENT_ID = "01a1fe6d-9af5-7be0-83ca-c63e43309669"
 AT = "2026-11-21T14:05:58.436Z"
 
 
-class In(Schema):
+class In(BaseModel):
     """A body: a field that Heed does not know is a mistake worth telling."""
 
     model_config = ConfigDict(extra="forbid")

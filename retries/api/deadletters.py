@@ -31,7 +31,7 @@ def dead_letters_list(request: KnownRequest, asked: Query[schemas.DeadLetterQuer
         query = query.filter(agent__name=asked.agent)
     if asked.type:
         query = query.filter(type=asked.type)
-    filters = asked.dict(exclude={"limit", "cursor"})
+    filters = asked.model_dump(exclude={"limit", "cursor"})
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
     return answer(listed(page, map(dead_letter_out, page.rows)))
 

@@ -36,7 +36,7 @@ def visible(principal: Principal) -> EscalationQuerySet:
 def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery]) -> HttpResponse:
     """List escalations, newest first."""
     query = visible(request.auth)
-    filters = asked.dict(exclude={"limit", "cursor"})
+    filters = asked.model_dump(exclude={"limit", "cursor"})
     columns = {"plan": "task__plan", "assignee": "assignee__username"}
     query = query.filter(
         **{columns.get(name, name): value for name, value in filters.items() if value}

@@ -134,7 +134,7 @@ def plans_list(request: KnownRequest, asked: Query[schemas.PlanQuery]) -> HttpRe
         query = query.filter(ref=asked.ref)
     if asked.q:
         query = query.filter(title__icontains=asked.q)
-    filters = asked.dict(exclude={"limit", "cursor"})
+    filters = asked.model_dump(exclude={"limit", "cursor"})
     page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
     counts = plans.progress_of(plan.pk for plan in page.rows)
     return answer(listed(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))

@@ -50,7 +50,7 @@ def own(request: KnownRequest, attempt_id: UUID) -> KnownCaller:
 def question_of(body: schemas.AskIn) -> Question:
     return Question(
         text=body.question,
-        choices=[choice.dict() for choice in body.options],
+        choices=[choice.model_dump() for choice in body.options],
         response_schema=body.response_schema,
         severity=body.severity,
         client_state=body.client_state,

@@ -242,7 +242,7 @@ def attempts_release(
 
 def report_of(body: schemas.ResultIn) -> Report:
     failure = body.failure or schemas.FailureIn.model_validate({})
-    verification = body.verification.dict() if body.verification else None
+    verification = body.verification.model_dump() if body.verification else None
     return Report(
         status=body.status,
         summary=body.summary,
@@ -257,7 +257,7 @@ def report_of(body: schemas.ResultIn) -> Report:
         suggested_fix=failure.suggested_fix,
         non_retryable=failure.non_retryable,
         retry_after_s=failure.retry_after_s,
-        files_modified=[each.dict() for each in body.files_modified],
+        files_modified=[each.model_dump() for each in body.files_modified],
         learnings=body.learnings,
     )
 
