@@ -3,15 +3,17 @@
 from typing import Self
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from ledger.models.agent import Agent
 from ledger.models.fields import key
 from ledger.models.project import Project
+from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
 from ledger.states import UNSETTLED, InstructionState, Urgency, prefixed, urgency_of
 
 State = InstructionState
+PLAIN = (State.QUEUED, State.DELIVERED, State.CANCELLED)
 
 
 class OnFailed(models.TextChoices):
@@ -72,34 +74,24 @@ class Instruction(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=State.values), name="instruction_state_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(on_failed__in=OnFailed.values), name="instruction_on_failed_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(max_retries__range=(0, 20), retry_count__gte=0)
-                & Q(retry_count__lte=F("max_retries")),
-                name="instruction_retries_in_range",
+            rule("instruction_state_known", f"state ~ '{one_of(State.values)}'"),
+            rule("instruction_on_failed_known", f"on_failed ~ '{one_of(OnFailed.values)}'"),
+            rule(
+                "instruction_retries_in_range",
+                "retry_count >= 0 and retry_count <= max_retries and max_retries <= 20",
             ),
             # A plain instruction is delivered once: it is never acknowledged and never given up.
-            models.CheckConstraint(
-                condition=Q(tracked=True)
-                | Q(state__in=[State.QUEUED, State.DELIVERED, State.CANCELLED], retry_count=0),
-                name="instruction_plain_is_never_chased",
+            rule(
+                "instruction_plain_is_never_chased",
+                f"tracked or retry_count = 0 and state ~ '{one_of(PLAIN)}'",
             ),
             *(
-                models.CheckConstraint(
-                    condition=Q(**{"state": state, f"{state}_at__isnull": False})
-                    | Q(~Q(state=state), **{f"{state}_at__isnull": True}),
-                    name=f"instruction_{state}_at",
-                )
+                rule(f"instruction_{state}_at", f"(state = '{state}') = ({state}_at is not null)")
                 for state in (State.ACKNOWLEDGED, State.FAILED, State.CANCELLED)
             ),
-            models.CheckConstraint(
-                condition=~Q(state=State.DELIVERED) | Q(delivered_at__isnull=False),
-                name="instruction_delivered_at",
+            rule(
+                "instruction_delivered_at",
+                f"state <> '{State.DELIVERED}' or delivered_at is not null",
             ),
             models.UniqueConstraint(
                 fields=["agent", "content_sha256"],

@@ -1,36 +1,19 @@
 """A unit of work for one agent, what it waits for, and its executions."""
 
-from collections.abc import Iterable
 from typing import Self
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.expressions import RawSQL
 
 from ledger.models.agent import Agent
 from ledger.models.fields import key
 from ledger.models.plan import Plan
 from ledger.models.project import Project
+from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
 from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
 
 State = TaskState
-
-
-def rule(name: str, sql: str) -> models.CheckConstraint:
-    """A check as terse as it can be said.
-
-    PostgreSQL reads the checks of a table anew for every statement that writes to it: as lookups
-    of Django they cost a move a fifth of its time.
-    """
-    return models.CheckConstraint(
-        condition=RawSQL(sql, (), models.BooleanField()),  # noqa: S611 - nobody else's SQL
-        name=name,
-    )
-
-
-def one_of(values: Iterable[str]) -> str:
-    return f"^({'|'.join(values)})$"
 
 
 class OnExhausted(models.TextChoices):
