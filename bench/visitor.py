@@ -34,6 +34,9 @@ LIVE_KEY = re.compile(r'data-since="([^"]+)"')
 def main(name: str, visits: int, pages: dict[str, str] | None) -> None:
     django.setup()
 
+    from config.wsgi import load
+
+    load()  # as the server does that serves them in earnest
     get = browser(name)
     paths = pages or PAGES | one_of_each()
     found = {page: visited(get, path, visits) for page, path in paths.items()}

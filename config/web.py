@@ -20,6 +20,9 @@ def on_starting(_server: object) -> None:
 
     That keeps a pipe open until then; what comes in waits in the socket's queue meanwhile.
     """
+    from config.wsgi import load  # which sets Django up: that is done, the application being here
+
+    load()
     gate = os.environ.get("HEED_GATE")
     if gate:
         with suppress(OSError):

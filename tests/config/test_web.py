@@ -1,0 +1,26 @@
+"""What is loaded before there are workers."""
+
+import os
+import subprocess
+import sys
+
+from config.embedded import free_port
+from config.places import PROJECT
+
+LOADED = """
+import gc, sys
+from config.wsgi import load
+load()
+from django.template import engines
+kept = engines["django"].engine.template_loaders[0].get_template_cache
+print(gc.get_freeze_count() > 100_000, "dashboard.views.overview" in sys.modules, len(kept) > 100)
+"""
+
+
+def test_views_and_templates_are_loaded_once_without_the_database() -> None:
+    """A connection that is open when workers are forked would be shared by them."""
+    nowhere = f"postgresql://heed@127.0.0.1:{free_port()}/heed"
+    env = os.environ | {"DATABASE_URL": nowhere, "PYTHONPATH": str(PROJECT)}
+    argv = [sys.executable, "-c", LOADED]
+    done = subprocess.run(argv, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["True"] * 3, done.stderr
