@@ -100,6 +100,11 @@ CHECKS: dict[str, tuple[str, str]] = {
             where a.outcome is null and (t.state <> '{TaskState.RUNNING}'
                 or t.current_attempt is distinct from a.id)""",
     ),
+    "attempt of": (
+        "is of task {task_id}, which is not there",
+        """select a.id, a.task_id from ledger_attempt a
+            where not exists (select from ledger_task t where t.id = a.task_id)""",
+    ),
     "running": (
         "runs without a live attempt",
         f"""select t.id from ledger_task t where t.state = '{TaskState.RUNNING}'

@@ -71,6 +71,15 @@ def test_a_task_of_an_agent_that_is_not_there_is_named(agent: Agent) -> None:
     ]
 
 
+def test_an_attempt_of_a_task_that_is_not_there_is_named(agent: Agent) -> None:
+    ids, nowhere = story(agent), uuid4()
+    attempt = Attempt.objects.get(task_id=ids["done"])
+    Attempt.objects.filter(pk=attempt.pk).update(task_id=nowhere)
+    assert [str(each) for each in audit.audit()] == [
+        f"attempt of {attempt.pk}: is of task {nowhere}, which is not there"
+    ]
+
+
 def test_what_was_freed_too_early_is_named(agent: Agent) -> None:
     ids = story(agent)
     Task.objects.filter(pk=ids["waits"]).update(unmet=0)
