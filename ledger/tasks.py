@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from functools import partial
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -346,7 +345,7 @@ def made(
 ) -> list[Row]:
     """Run the statement that fits; PostgreSQL is sent once what all these tasks have in common."""
     if len(tasks) == 1 and not waiting:
-        return sql.run(ENQUEUE, shared=as_json(tasks[0]), **params)
+        return sql.run(ENQUEUE, shared=Jsonb(tasks[0]), **params)
     first, names = tasks[0], [name for name in ASKED if name not in OWN]
     if any(ALIKE(task) != ALIKE(first) for task in tasks):
         names = [name for name in names if all(task[name] == first[name] for task in tasks)]
@@ -357,20 +356,7 @@ def made(
         own = [one | waits for one, waits in zip(own, waiting, strict=True)]
     else:
         statement = ENQUEUE_ALIKE if len(own[0]) == len(OWN) else ENQUEUE_MANY
-    return sql.run(statement, shared=as_json(shared), tasks=as_json(own), **params)
-
-
-def as_json(value: Any) -> Jsonb:
-    return Jsonb(value, dumps=DUMPS)
-
-
-def id_text(value: Any) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    raise TypeError(f"{value!r} has no form in JSON")
-
-
-DUMPS = partial(json.dumps, default=id_text)
+    return sql.run(statement, shared=Jsonb(shared), tasks=Jsonb(own), **params)
 
 
 def waiting_of(specs: list[Spec], *, project_id: UUID) -> list[dict[str, Any]]:
