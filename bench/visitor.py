@@ -15,6 +15,8 @@ from urllib.parse import urlencode
 
 import django
 
+from config.web import when_ready
+
 Get = Callable[..., tuple[int, bytes]]
 
 PAGES = {
@@ -34,10 +36,8 @@ LIVE_KEY = re.compile(r'data-since="([^"]+)"')
 def main(name: str, visits: int, pages: dict[str, str] | None) -> None:
     django.setup()
 
-    from config.wsgi import load
-
-    load()  # as the server does that serves them in earnest
     get = browser(name)
+    when_ready(None)  # as where they are served in earnest
     paths = pages or PAGES | one_of_each()
     found = {page: visited(get, path, visits) for page, path in paths.items()}
     for page in () if pages else POLLED:

@@ -1,6 +1,5 @@
 """The WSGI application: pages get the whole middleware list, bearer calls the short one."""
 
-import gc
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -44,17 +43,17 @@ api = ApiHandler()
 
 
 def load() -> None:
-    """Import every view and compile every template, before there are processes that share them.
+    """Import every view and compile every template, before there are workers that share them.
 
-    The database is not asked. All of it stays, so the garbage collector need not look at it again:
-    that took whoever it happened upon a tenth of a second.
+    The database is not asked: they would share the connection, too.
     """
     assert get_resolver().url_patterns
     folder = settings.BASE_DIR / "templates"
     for path in folder.rglob("*.html"):
         get_template(str(path.relative_to(folder)))
-    gc.collect()
-    gc.freeze()
+
+
+load()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

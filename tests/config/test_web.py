@@ -9,8 +9,9 @@ from config.places import PROJECT
 
 LOADED = """
 import gc, sys
-from config.wsgi import load
-load()
+import config.wsgi
+from config.web import when_ready
+when_ready(None)
 from django.template import engines
 kept = engines["django"].engine.template_loaders[0].get_template_cache
 print(gc.get_freeze_count() > 100_000, "dashboard.views.overview" in sys.modules, len(kept) > 100)
