@@ -29,7 +29,8 @@ from retries.api import work as work
 
 logger = logging.getLogger(__name__)
 
-SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
+# NUL and half characters: the latter also as bytes, which UTF-8 does not allow
+SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|\xed[\xa0-\xbf]")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # what programs printed is hostile text, and cleaned: a report is not lost for it
 PRINTED = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
@@ -100,6 +101,9 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
+read_json = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite).decode
+
+
 def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
     """Every string in a JSON value, keys included, with where it stands."""
     if isinstance(value, str):
@@ -111,9 +115,6 @@ def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from strings(inner, f"{pointer}/{index}")
-
-
-read_json = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite).decode
 
 
 def storable(value: Any) -> Any:
@@ -176,9 +177,16 @@ def too_many_failures(request: HttpRequest) -> int:
     return 60 if count > settings.HEED["AUTH_FAILURES_PER_MINUTE"] else 0
 
 
+# what would be told in words of Python
+MENDED = {"model_type": "Input should be an object"}
+
+
 @api.exception_handler(ValidationError)
 def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [{"pointer": pointer_of(each["loc"]), "detail": each["msg"]} for each in error.errors]
+    errors = [
+        {"pointer": pointer_of(each["loc"]), "detail": MENDED.get(each["type"], each["msg"])}
+        for each in error.errors
+    ]
     first = f"{errors[0]['pointer']}: {errors[0]['detail']}" if errors else "A value does not fit."
     return problem(request, "validation_error", first, hint=Invalid.hint, errors=errors)
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import django
@@ -11,7 +12,6 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import get_template
-from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -47,7 +47,7 @@ def load() -> None:
 
     The database is not asked: they would share the connection, too.
     """
-    assert get_resolver().url_patterns
+    import_module(settings.ROOT_URLCONF)
     folder = settings.BASE_DIR / "templates"
     for path in folder.rglob("*.html"):
         get_template(str(path.relative_to(folder)))

@@ -166,12 +166,9 @@ def put(
 ) -> list[Agent]:
     """Those of these agents that did not have this value yet; they have it now, each journalled."""
     now = now or timezone.now()
-    rows = Agent.objects.select_for_update(no_key=True).order_by("pk")
-    changed = [
-        agent
-        for agent in rows.filter(pk__in=[agent.pk for agent in agents])
-        if getattr(agent, column) != value
-    ]
+    ids = [agent.pk for agent in agents]
+    found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    changed = [agent for agent in found if getattr(agent, column) != value]
     Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(**{column: value})
     for agent in changed:
         setattr(agent, column, value)

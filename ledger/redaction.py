@@ -247,27 +247,26 @@ def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
     stripped, and every other one as it was. `as_json` is `in_json` of it, where that is known.
     """
     found: Counter[str] = Counter()
-    if isinstance(value, (dict, list, tuple)) and _is_plain(as_json or in_json(value)):
+    if isinstance(value, (dict, list, tuple)) and _is_plain(as_json or _in_json(value)):
         return value, found
     return cast("T", _deep(value, found, 0)), found
 
 
-def in_json(value: Any) -> bytes | None:
-    """The value as JSON in UTF-8; None of what has no such form, or is nested far too deep."""
+def _in_json(value: Any) -> bytes:
+    """The value as JSON in UTF-8; nothing of what is nested far too deep, or has no such form."""
     try:
         return to_json(value)
     except ValueError:
-        return None
+        return b""
 
 
-def _is_plain(text: bytes | None) -> bool:
+def _is_plain(text: bytes) -> bool:
     """Whether one look at this JSON tells that nothing is to be hidden, and nothing stripped.
 
     So it is with most payloads and results, which are short.
     """
     return (
-        text is not None
-        and len(text) < SHORT
+        0 < len(text) < SHORT
         and text.isascii()
         and b"\\" not in text  # a control character is written with one, but for the last
         and b"\x7f" not in text

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
+from pydantic_core import from_json, to_json
 
 from ledger import journal, moves, sql
 from ledger.journal import SYSTEM, Actor, Kind
@@ -21,7 +22,7 @@ from ledger.models import Agent, Task
 from ledger.models.task import OnExhausted
 from ledger.moves import task_to
 from ledger.needs import hold_current
-from ledger.redaction import in_json, redact, redacted, stripped, titled
+from ledger.redaction import redact, redacted, stripped, titled
 from ledger.refusals import (
     Invalid,
     InvalidTransition,
@@ -127,23 +128,28 @@ WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 def kept_payload(payload: Any, *, at: str) -> tuple[Any, Counter[str]]:
     """The payload without its secrets, and how many of each kind it had.
 
-    Raises where it is too large, or one of the keys that Heed knows does not fit.
+    It is kept as JSON says it, whatever a Python caller made it of. Raises where it is too large,
+    or one of the keys that Heed knows does not fit; TypeError where JSON has no form for it.
     """
-    text = in_json(payload)
-    if text is None or len(text) > PAYLOAD_BYTES:
-        check_size(payload)
-    if isinstance(payload, dict):
-        check_known_keys(payload, at=at)
-    return redact({} if payload is None else payload, as_json=text)
-
-
-def check_size(payload: Any) -> None:
-    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-    size = len(text.encode(errors="surrogatepass"))
-    if size > PAYLOAD_BYTES:
+    kept, text = in_json(payload)
+    if len(text) > PAYLOAD_BYTES:
         raise PayloadTooLarge(
-            f"The payload has {size} of at most {PAYLOAD_BYTES} bytes.", limit_bytes=PAYLOAD_BYTES
+            f"The payload has {len(text)} of at most {PAYLOAD_BYTES} bytes of JSON.",
+            limit_bytes=PAYLOAD_BYTES,
         )
+    if isinstance(kept, dict):
+        check_known_keys(kept, at=at)
+    return redact({} if kept is None else kept, as_json=text)
+
+
+def in_json(value: Any) -> tuple[Any, bytes]:
+    """The value as JSON says it, and its JSON without spaces in UTF-8."""
+    try:
+        text = to_json(value)
+        return from_json(text), text
+    except ValueError:  # half characters, deep nests: Python's own takes longer, and takes them
+        told = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return json.loads(told), told.encode(errors="surrogatepass")
 
 
 def check_known_keys(payload: dict[str, Any], *, at: str) -> None:

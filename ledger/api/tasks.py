@@ -90,7 +90,9 @@ def made(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
         (agent_for(body, request, project, at=at), spec_of(body, at=at))
         for body, at in zip(bodies, places, strict=True)
     ]
-    return tasks.enqueue_many(asked, actor=actor(request.auth), request_id=request.id)
+    return tasks.enqueue_many(
+        asked, actor=actor(request.auth), request_id=request.id, places=places
+    )
 
 
 @router.post(

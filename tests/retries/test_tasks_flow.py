@@ -1,5 +1,6 @@
 """A task from its queue to its end: claimed, reported, retried, buried, answered."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,7 @@ from retries.claims import Claimed
 from retries.models import Escalation
 from retries.reports import AlreadyReported, LeaseLost, Report
 from tests.factories import MINUTE, NOW
+from tests.ledger.test_redaction import WHOLE
 
 pytestmark = pytest.mark.django_db
 S = TaskState
@@ -54,6 +56,38 @@ def test_enqueue_task(agent: Agent) -> None:
     assert (task.state, task.priority, task.retry_count, task.max_attempts) == (S.QUEUED, 0, 0, 3)
     assert task.payload == {"a": [1, "ä"]} and len(str(id)) == 36
     assert kinds(id) == ["task.created"]
+
+
+@dataclass
+class Login:
+    user: str
+    password: str
+
+
+ODD: list[tuple[Any, Any]] = [
+    ({"at": NOW}, {"at": "2026-11-21T12:00:00Z"}),
+    ({"id": UUID(int=1)}, {"id": str(UUID(int=1))}),
+    ({"each": (n for n in "ab")}, {"each": ["a", "b"]}),
+    ({"keys": {WHOLE["github"][0]}}, {"keys": ["[redacted:github]"]}),
+    (
+        {"login": Login("mara", "hunter2")},
+        {"login": {"user": "mara", "password": "[redacted:secret]"}},
+    ),
+    ({"text": "a\ud800b"}, {"text": "ab"}),
+]
+
+
+@pytest.mark.parametrize(("made", "kept"), ODD)
+def test_a_payload_of_python_is_kept_as_json_says_it(agent: Agent, made: Any, kept: Any) -> None:
+    """… and its secrets are found in whatever it was made of."""
+    task = Task.objects.get(pk=tasks.enqueue(agent, "code", made))
+    assert task.payload == kept
+
+
+def test_a_payload_without_a_form_in_json_is_refused(agent: Agent) -> None:
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        tasks.enqueue(agent, "code", {"it": object()})
+    assert not Task.objects.exists()
 
 
 def test_higher_priority_first_then_oldest(agent: Agent) -> None:

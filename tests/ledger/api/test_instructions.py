@@ -187,6 +187,14 @@ def test_signal_data_that_cannot_be_kept_is_refused(coder: Api, agent: Agent, da
     assert not Event.objects.filter(kind="signal.matched").exists()
 
 
+def test_half_characters_as_bytes_are_refused_where_they_stand(coder: Api, agent: Agent) -> None:
+    """No UTF-8, but some programs write it; PostgreSQL does not take it."""
+    make_instruction(State.QUEUED, agent=agent)
+    response = coder("POST", "/signals", b'{"type": "x", "data": {"a": ["\xed\xa0\x80"]}}')
+    told = problem(response, 422, "validation_error")
+    assert told["errors"][0]["pointer"] == "/data/a/0" and "U+D800" in told["detail"]
+
+
 def test_only_json_is_read(operator: Api, agent: Agent) -> None:
     response = operator("POST", "/instructions", "agent=coder", Content_Type="text/plain")
     problem(response, 415, "unsupported_media_type")

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from openapi_spec_validator import validate
 
+from config.api import ASKED_MOST
 from config.api import api as heed_api
 from config.problems import CODES
 from ledger.models import Agent, Event
@@ -41,6 +42,19 @@ def test_the_request_id_is_in_the_journal(operator: Api, agent: Agent) -> None:
     operator("POST", "/instructions", {"agent": "coder", "content": "x"}, X_Request_Id="req-1")
     events = operator("GET", "/events").body["data"]
     assert [row["request_id"] for row in events if row["type"] == "instruction.queued"] == ["req-1"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_set_by_hand_tells_which_request_did_it(operator: Api, agent: Agent) -> None:
+    body = {"paused": True, "concurrency": 2, "system_text": "Be brief."}
+    operator("PATCH", f"/agents/{agent.pk}", body, X_Request_Id="req-2")
+    found = Event.objects.filter(request_id="req-2").values_list("kind", flat=True)
+    assert sorted(found) == ["agent.briefed", "agent.limited", "agent.paused"]
+
+
+def test_what_is_asked_most_is_there_and_found_first() -> None:
+    first = [str(url.pattern) for url in heed_api._get_urls()][: len(ASKED_MOST)]
+    assert set(first) == ASKED_MOST
 
 
 def test_statistics_of_project_and_agents(operator: Api, agent: Agent) -> None:

@@ -393,7 +393,19 @@ def test_bulk_is_all_or_nothing(operator: Any, agent: Agent) -> None:
     response = operator("POST", "/tasks/bulk", {"tasks": [good, good | {"type": "no spaces"}]})
     assert response.status_code == 422
     assert response.body["errors"][0]["pointer"] == "/tasks/1/type"
+    listless = good | {"payload": {"files": "a.py"}}
+    response = operator("POST", "/tasks/bulk", {"tasks": [good, good, listless]})
+    assert response.body["errors"][0]["pointer"] == "/tasks/2/payload/files"
     assert Task.objects.count() == 2
+
+
+@pytest.mark.parametrize("path", ["/claims", "/tasks", "/instructions/pull"])
+def test_a_body_that_is_no_object_is_told_in_words_of_json(
+    coder: Any, operator: Any, agent: Agent, path: str
+) -> None:
+    response = (operator if path == "/tasks" else coder)("POST", path, "[1]")
+    assert response.status_code == 422
+    assert "should be an object" in response.body["detail"]
 
 
 def test_many_each_for_itself(operator: Any, agent: Agent) -> None:
@@ -465,6 +477,17 @@ def test_a_large_payload(
     assert f"The {told} has" in response.body["detail"]
     assert response.body["limit_bytes"] == PAYLOAD_BYTES
     assert not Task.objects.exists()
+
+
+def test_the_size_of_a_payload_is_that_of_its_json_without_spaces(
+    operator: Any, agent: Agent, settings: Any
+) -> None:
+    """However many spaces it was sent with; the text in it counts as UTF-8."""
+    settings.HEED = settings.HEED | {"BODY_BYTES": 4 * PAYLOAD_BYTES}
+    fits = ["ä"] * ((PAYLOAD_BYTES - 1) // 5)
+    assert operator("POST", "/tasks", {"agent": "coder", "type": "x", "payload": fits}).body["id"]
+    over = {"agent": "coder", "type": "x", "payload": [*fits, "ä"]}
+    assert operator("POST", "/tasks", over).body["code"] == "payload_too_large"
 
 
 def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
