@@ -29,8 +29,9 @@ TABLES = (*(f"ledger_{noun}" for noun in NOUNS), "retries_escalation")
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     known = Known(SYSTEM, agent=agent).params
     task = tasks.written(agent, Spec(type="x"))
-    whole = {"shared": tasks.as_json(task)}
-    parts = {"shared": tasks.as_json({}), "tasks": tasks.as_json([task] * 3)}
+    own = {name: task[name] for name in tasks.OWN}
+    alike = {"shared": Jsonb(task), "tasks": Jsonb([own] * 3)}
+    parts = {"shared": Jsonb({}), "tasks": Jsonb([task] * 3)}
     waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
     return {
         "claim": (claims.CLAIM[Known, claims.BEST, False], ASKED | known),
@@ -39,11 +40,12 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
         "why not": (claims.WHY[Bearer], ASKED | BEARER),
         "done": (reports.DONE[Bearer], DONE | BEARER),
-        "enqueue": (tasks.ENQUEUE, whole | known),
+        "enqueue": (tasks.ENQUEUE, {"shared": Jsonb(task)} | known),
+        "enqueue alike": (tasks.ENQUEUE_ALIKE, alike | known),
         "enqueue many": (tasks.ENQUEUE_MANY, parts | known),
         "enqueue waiting": (
             tasks.ENQUEUE_WAITING,
-            {"shared": tasks.as_json({}), "tasks": tasks.as_json(waits)} | known,
+            {"shared": Jsonb({}), "tasks": Jsonb(waits)} | known,
         ),
     }
 
@@ -56,6 +58,7 @@ NAMES = [
     "why not",
     "done",
     "enqueue",
+    "enqueue alike",
     "enqueue many",
     "enqueue waiting",
 ]
