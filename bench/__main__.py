@@ -62,7 +62,8 @@ def main(argv: list[str]) -> int:
         sys.exit(str(refusal))
     lines = table(found)
     print("\n" + "\n".join(lines))
-    command = " ".join(["python -m bench", *argv])
+    # without the file, whose place is nobody else's
+    command = " ".join(["python -m bench --quick" if asked.quick else "python -m bench", *names])
     if asked.json:
         asked.json.write_text(json.dumps(as_json(machine, command, found), indent=1) + "\n")
     if asked.keep:
