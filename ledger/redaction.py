@@ -244,7 +244,7 @@ def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
     """`value`, text or JSON, with every secret masked, and how many of each kind there were.
 
     A secret is found whatever unseen characters it is split by: a text that holds one comes back
-    stripped, and every other one as it was. `as_json` is `in_json` of it, where that is known.
+    stripped, and every other one as it was. `as_json` is its JSON in UTF-8, where that is known.
     """
     found: Counter[str] = Counter()
     if isinstance(value, (dict, list, tuple)) and _is_plain(as_json or _in_json(value)):

@@ -302,7 +302,7 @@ def enqueue_many(
     now: datetime | None = None,
     request_id: str = "",
     replay_of: UUID | None = None,
-    places: Iterable[str] | None = None,
+    places: Sequence[str] = (),
 ) -> list[Row]:
     """Put tasks of one project into their agents' queues, all or none; the rows, in this order.
 
@@ -313,11 +313,9 @@ def enqueue_many(
     if not asked:
         return []
     now = now or timezone.now()
-    if places is None:
-        places = [""] if len(asked) == 1 else map("/tasks/{}".format, range(len(asked)))
     tasks = [
         written(agent, spec, at=at, replay_of=replay_of)
-        for at, (agent, spec) in zip(places, asked, strict=True)
+        for at, (agent, spec) in zip(places or places_of(asked), asked, strict=True)
     ]
     project_id = asked[0][0].project_id
     params = {"now": now, **Known(actor, project_id=project_id, request_id=request_id).params}
@@ -346,6 +344,11 @@ def enqueue_many(
     ]
 
 
+def places_of(asked: Sequence[Any]) -> list[str]:
+    """Where each of these tasks stands in what was sent: a single one is all of it."""
+    return [f"/tasks/{n}" for n in range(len(asked))] if len(asked) > 1 else [""]
+
+
 def made(
     tasks: list[dict[str, Any]], waiting: list[dict[str, Any]] | None = None, **params: Any
 ) -> list[Row]:
@@ -353,7 +356,8 @@ def made(
     if len(tasks) == 1 and not waiting:
         return sql.run(ENQUEUE, shared=Jsonb(tasks[0]), **params)
     first, names = tasks[0], [name for name in ASKED if name not in OWN]
-    if any(ALIKE(task) != ALIKE(first) for task in tasks):
+    alike = ALIKE(first)
+    if any(ALIKE(task) != alike for task in tasks):
         names = [name for name in names if all(task[name] == first[name] for task in tasks)]
     shared = {name: first[name] for name in names}
     own = [{name: task[name] for name in ASKED if name not in shared} for task in tasks]

@@ -85,7 +85,7 @@ def enqueued(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
 
 def made(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
     project = Project.objects.get(pk=request.auth.project_id)
-    places = [f"/tasks/{n}" for n in range(len(bodies))] if len(bodies) > 1 else [""]
+    places = tasks.places_of(bodies)
     asked = [
         (agent_for(body, request, project, at=at), spec_of(body, at=at))
         for body, at in zip(bodies, places, strict=True)

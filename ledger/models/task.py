@@ -221,7 +221,7 @@ class Attempt(models.Model):
 
     id = key()
     # Written by the statement that moves its task, and no task is ever deleted: to look for it and
-    # lock it once more would cost a thirtieth of every claim. `manage.py audit_ledger` looks.
+    # lock it once more costs every claim some hundredths. `manage.py audit_ledger` looks instead.
     task = models.ForeignKey(
         Task, models.PROTECT, db_index=False, db_constraint=False, related_name="attempt_set"
     )

@@ -44,7 +44,6 @@ def test_the_request_id_is_in_the_journal(operator: Api, agent: Agent) -> None:
     assert [row["request_id"] for row in events if row["type"] == "instruction.queued"] == ["req-1"]
 
 
-@pytest.mark.django_db(transaction=True)
 def test_what_is_set_by_hand_tells_which_request_did_it(operator: Api, agent: Agent) -> None:
     body = {"paused": True, "concurrency": 2, "system_text": "Be brief."}
     operator("PATCH", f"/agents/{agent.pk}", body, X_Request_Id="req-2")
