@@ -6,7 +6,7 @@
 python := .venv/bin/python
 new-enough := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 some-python = $(or $(shell for each in $(python) python3 python3.14 python3.13 python3.12 python3.11; do \
-	if $$each $(new-enough); then echo $$each; break; fi; done),$(error Heed needs Python 3.11 or newer))
+	if $$each $(new-enough); then echo $$each; break; fi; done),$(error Tenfour needs Python 3.11 or newer))
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1#/p' Makefile | while IFS='#' read -r name what; do \
@@ -16,11 +16,11 @@ up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
 	@$(some-python) -m config.install requirements.lock
 	@exec $(python) -m config.up --with-parent
 
-demo: ## show on the running Heed what becomes of instructions and of a plan with unreliable agents
+demo: ## show on the running Tenfour what becomes of instructions and of a plan with unreliable agents
 	@$(some-python) -m config.install requirements.lock
 	@$(python) manage.py demo
 
-test: ## run all tests; ARGS="-k heeded" picks some
+test: ## run all tests; ARGS="-k acknowledged" picks some
 	@$(some-python) -m config.install tests/requirements.lock
 	@$(python) -m pytest $(ARGS)
 
@@ -35,7 +35,7 @@ check: ## format, lint, templates, import direction, types, migrations, deployme
 check-with-servers:
 	.venv/bin/mypy
 	$(python) manage.py makemigrations --check --dry-run
-	HEED_URL=https://heed.example.org $(python) manage.py check --deploy --fail-level WARNING
+	TENFOUR_URL=https://tenfour.example.org $(python) manage.py check --deploy --fail-level WARNING
 
 openapi: ## write docs/openapi.json anew, to be reviewed as a change
 	@$(some-python) -m config.install tests/requirements.lock
@@ -50,7 +50,7 @@ lock: ## bring both lists of pinned packages up to date
 	$(compile) -o requirements.lock
 	$(compile) --extra dev -o tests/requirements.lock
 
-clean: ## remove all data, the virtual environment and every cache; refused while Heed runs
+clean: ## remove all data, the virtual environment and every cache; refused while Tenfour runs
 	@$(some-python) -B -m config.up --remove
 	rm -rf .venv .*_cache .hypothesis client/build client/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""Heed measured against hand-written SQL and a bare endpoint; see README.md."""
+"""Tenfour measured against hand-written SQL and a bare endpoint; see README.md."""

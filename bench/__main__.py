@@ -1,4 +1,4 @@
-"""Measures Heed and prints every figure beside its target: `python -m bench [--quick] [NAME …]`."""
+"""Measures Tenfour and prints every figure beside its target: `python -m bench [--quick] [NAME …]`."""
 
 import argparse
 import json

@@ -41,7 +41,7 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
 
 def filled(ground: Ground, count: int) -> str:
     """Tasks that failed in one way, each answered with a fix and then done; some are still open."""
-    url = ground.migrated(f"heed_answered_{count}")
+    url = ground.migrated(f"tenfour_answered_{count}")
     ground.fill(
         url,
         ("agents", {"count": AGENTS}),

@@ -23,7 +23,7 @@ PAGES = {
 
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
     count = LETTERS // 10 if scale.quick else LETTERS
-    url = ground.migrated("heed_buried")
+    url = ground.migrated("tenfour_buried")
     ground.fill(
         url,
         ("agents", {"count": AGENTS}),

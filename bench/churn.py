@@ -1,4 +1,4 @@
-"""Claims where half a million tasks came and went, vacuumed as Heed's tables ask to be."""
+"""Claims where half a million tasks came and went, vacuumed as Tenfour's tables ask to be."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -22,13 +22,15 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
     """As many are enqueued as are finished; claims are timed beside a queue where nothing is."""
     finished = FINISHED // 10 if scale.quick else FINISHED
     with ExitStack() as stack:
-        urls = {name: ground.migrated(f"heed_{name}") for name in ("churned", "calm")}
+        urls = {name: ground.migrated(f"tenfour_{name}") for name in ("churned", "calm")}
         for url in urls.values():
             ground.fill(
                 url, ("agents", {"count": 2}), ("tasks", {"queued": QUEUED}), ("settle", {})
             )
-        doers = {name: stack.enter_context(doer(ground, "heed", url)) for name, url in urls.items()}
-        worker = stack.enter_context(doer(ground, "heed", urls["churned"]))
+        doers = {
+            name: stack.enter_context(doer(ground, "tenfour", url)) for name, url in urls.items()
+        }
+        worker = stack.enter_context(doer(ground, "tenfour", urls["churned"]))
         meanwhile: dict[str, list[float]] = {name: [] for name in doers}
         took = 0.0
         for number in range(finished // STEP):

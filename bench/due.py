@@ -15,7 +15,7 @@ TIMES = 8
 
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
     """From the failure's report to the claim of the next attempt, beside the delay that was set."""
-    url = ground.migrated("heed_due")
+    url = ground.migrated("tenfour_due")
     ground.fill(url, ("agents", {"count": 2}))
     times = TIMES // 4 if scale.quick else TIMES
     argv = [sys.executable, "-m", "bench.poller", AGENT, str(times), *map(str, DELAYS_MS)]

@@ -1,4 +1,4 @@
-"""Fills a database of Heed's with agents, tokens and instructions; run in a process of its own."""
+"""Fills a database of Tenfour's with agents, tokens and instructions; run in a process of its own."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_
 select queued_at, project_id, 'instruction.queued', 'instruction', id, agent_id, 'queued', 'token'
 from ledger_instruction
 """
-# A month of one project: most was heeded at once, some only when told again, some never; every
+# A month of one project: most was acknowledged at once, some only when told again, some never; every
 # thousandth waits. Each left five lines in the journal.
 MONTH = """
 insert into ledger_instruction (id, project_id, agent_id, content, content_sha256, tracked, state,
@@ -146,7 +146,7 @@ insert into retries_escalation (id, project_id, agent_id, task_id, state, reason
     fix, answered_by_type, answered_by_name, channel)
 select uuidv7(interval '1 second' * (row_number() over (order by id) - 20000)), project_id,
     agent_id, id, case state when 'done' then 'resolved' else 'open' end, 'max_retries_exceeded',
-    'system', 'heed', 3, 3, 3, now() - interval '50 minutes', now(),
+    'system', 'tenfour', 3, 3, 3, now() - interval '50 minutes', now(),
     case state when 'done' then now() - interval '30 minutes' end,
     case state when 'done' then 'fix' end,
     case state when 'done' then 'Look at thing ' || right(id::text, 1) else '' end, 'user', 'mara',

@@ -83,7 +83,7 @@ def gunicorn(ground: Ground, application: str, database_url: str) -> Iterator[st
     """Serve an application as `make up` does."""
     port = free_port()
     argv = [sys.executable, "-m", "gunicorn", "-c", "python:config.web", application]
-    env = ground.env(database_url) | {"HEED_BIND": f"127.0.0.1:{port}"}
+    env = ground.env(database_url) | {"TENFOUR_BIND": f"127.0.0.1:{port}"}
     with started(Command(argv, env=env)):
         until(lambda: listens(port), application)
         yield f"http://127.0.0.1:{port}"
@@ -127,9 +127,9 @@ def floor_acks(ground: Ground, rows: int) -> tuple[str, list[str]]:
     return url, [f"{secrets[n % AGENTS]} /ack {body % n}" for n in range(1, rows + 1)]
 
 
-def heed_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
-    """Heed's database, a request for every row that awaits its ack, and who pulls the others."""
-    url = ground.migrated("heed_http")
+def tenfour_acks(ground: Ground, rows: int) -> tuple[str, list[str], list[str]]:
+    """Tenfour's database, a request for every row that awaits its ack, and who pulls the others."""
+    url = ground.migrated("tenfour_http")
     tokens: dict[str, str] = ground.fill(
         url,
         ("agents", {"count": AGENTS}),
@@ -185,14 +185,14 @@ def serve(
     rows = ROWS_PER_CPU_SECOND * (os.cpu_count() or 1) * (scale.rounds * scale.seconds + WARM_UP)
     python = peer_python(ground, say)
     floor_url, floor = floor_acks(ground, 2 * rows)
-    heed_url, acks, agents = heed_acks(ground, rows)
+    tenfour_url, acks, agents = tenfour_acks(ground, rows)
     bare = enter(gunicorn(ground, "bench.floor.wsgi:application", floor_url))
-    heed = enter(gunicorn(ground, "config.wsgi:application", heed_url))
+    tenfour = enter(gunicorn(ground, "config.wsgi:application", tenfour_url))
     sides = [
         Side("floor", bare, "acks.lua", floor[:rows]),
-        Side("heed ack", heed, "acks.lua", acks),
-        Side("heed pull + ack", heed, "pulls.lua", agents, once=False),
-        Side("heed claim + result", heed, "works.lua", agents, once=False),
+        Side("tenfour ack", tenfour, "acks.lua", acks),
+        Side("tenfour pull + ack", tenfour, "pulls.lua", agents, once=False),
+        Side("tenfour claim + result", tenfour, "works.lua", agents, once=False),
     ]
     if python:
         peer = enter(uvicorn(ground, python, floor_url))
@@ -201,26 +201,26 @@ def serve(
 
 
 def figures(sides: dict[str, Side]) -> list[Figure]:
-    floor, ack, both = sides["floor"], sides["heed ack"], sides["heed pull + ack"]
-    work = sides["heed claim + result"]
+    floor, ack, both = sides["floor"], sides["tenfour ack"], sides["tenfour pull + ack"]
+    work = sides["tenfour claim + result"]
     found = [
         Figure(
             "ack over HTTP / floor endpoint",
             ratios(ack.rates, floor.rates),
             target=at_least(0.75),
-            detail={"heed": ack.as_json(), "floor": floor.as_json()},
+            detail={"tenfour": ack.as_json(), "floor": floor.as_json()},
         ),
         Figure(
             "pull one and ack it / two floor calls",
             ratios(both.rates, floor.rates),
             target=at_least(0.6),
-            detail={"heed": both.as_json()},
+            detail={"tenfour": both.as_json()},
         ),
         Figure(
             "claim one and report it done / two floor calls",
             ratios(work.rates, floor.rates),
             target=at_least(0.6),
-            detail={"heed": work.as_json()},
+            detail={"tenfour": work.as_json()},
         ),
     ]
     if peer := sides.get("FastAPI + asyncpg"):

@@ -39,24 +39,29 @@ from moved
 
 
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    url = ground.migrated("heed_idle")
+    url = ground.migrated("tenfour_idle")
     ground.fill(
         url, ("agents", {"count": AGENTS}), ("instructions", {"count": ROWS, "state": "delivered"})
     )
     bare: list[float] = []
-    heed: list[float] = []
+    tenfour: list[float] = []
     with psycopg.connect(url, autocommit=True) as conn, worker(ground, url) as pid:
         conn.execute(KEEP)
         for _ in range(scale.rounds):
             bare.append(seconds_of_bare(conn))
-            heed.append(seconds_of_heed(ground, url, conn))
-            say(f"bare {bare[-1]:.2f} s, idle check {heed[-1]:.2f} s")
+            tenfour.append(seconds_of_tenfour(ground, url, conn))
+            say(f"bare {bare[-1]:.2f} s, idle check {tenfour[-1]:.2f} s")
         peak = peak_mb(pid)
-    seconds = {"heed_s": summary(heed), "bare_s": summary(bare), "rows": ROWS, "agents": AGENTS}
+    seconds = {
+        "tenfour_s": summary(tenfour),
+        "bare_s": summary(bare),
+        "rows": ROWS,
+        "agents": AGENTS,
+    }
     return [
         Figure(
             "idle check of 100,000 / bare UPDATE + INSERT",
-            ratios(heed, bare),
+            ratios(tenfour, bare),
             target=at_most(3),
             detail=seconds,
         ),
@@ -68,7 +73,7 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
 def worker(ground: Ground, url: str) -> Iterator[int]:
     """A Celery worker as `make up` runs it; gives its process id."""
     command = celery_worker()
-    env = ground.env(url) | {"HEED_DB_POOL": "1"}
+    env = ground.env(url) | {"TENFOUR_DB_POOL": "1"}
     with started(replace(command, env=env)) as pid:
         yield pid
 
@@ -87,7 +92,7 @@ def seconds_of_bare(conn: Connection) -> float:
     return took
 
 
-def seconds_of_heed(ground: Ground, url: str, conn: Connection) -> float:
+def seconds_of_tenfour(ground: Ground, url: str, conn: Connection) -> float:
     """How long the worker says it took, having been rung as the clock does."""
     refill(conn)
     ground.fill(url, ("ring", {"entry": "idle_check"}))

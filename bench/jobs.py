@@ -21,8 +21,8 @@ Work = Callable[[int], float | None]
 PER_S = 2_500  # tasks that come and go, where many do
 
 
-def heed(agent_name: str) -> dict[str, Work]:
-    """Heed's own verbs, as a Python caller uses them."""
+def tenfour(agent_name: str) -> dict[str, Work]:
+    """Tenfour's own verbs, as a Python caller uses them."""
     django.setup()
 
     from django.utils import timezone
@@ -136,7 +136,7 @@ def bare(_: str) -> dict[str, Work]:
 
 
 def main(whose: str, agent: str) -> None:
-    work = {"heed": heed, "floor": bare}[whose](agent)
+    work = {"tenfour": tenfour, "floor": bare}[whose](agent)
     print("ready", flush=True)
     for line in sys.stdin:
         what, _, count = line.strip().rpartition(" ")

@@ -19,7 +19,7 @@ MOST_QUERIES, PAGE_MS, POLL_MS = 15, 60, 3
 
 
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    url = ground.migrated("heed_pages")
+    url = ground.migrated("tenfour_pages")
     ground.fill(
         url,
         ("agents", {"count": AGENTS}),

@@ -6,7 +6,7 @@
 DIR holds sets of lines as CSV files with the columns `Content` and `EventTemplate`, such as the six
 2,000-line sets of LogHub-2.0 that the targets are for: Apache, Hadoop, HealthApp, OpenSSH, OpenStack
 and Zookeeper (github.com/logpai/loghub-2.0, `2k_dataset`, corrected templates). They may be used for
-research with a citation, so they are not part of Heed.
+research with a citation, so they are not part of Tenfour.
 
 The measures are those of Jiang et al., "A Large-scale Evaluation for Log Parsing Techniques: How Far
 are We?", ISSTA 2024. A group is a set of lines with one fingerprint; it is right when it is exactly

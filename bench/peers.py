@@ -1,4 +1,4 @@
-"""Other queues on the same PostgreSQL; runs in an environment of its own, and knows nothing of Heed.
+"""Other queues on the same PostgreSQL; runs in an environment of its own, and knows nothing of Tenfour.
 
 Reads "do COUNT" from stdin, enqueues so many jobs that do nothing, and answers with the seconds in
 which one worker of theirs did them.

@@ -66,7 +66,7 @@ def filled(ground: Ground, name: str, rows: int) -> str:
 
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
     rows = QUICK_LARGE if scale.quick else LARGE
-    urls = [filled(ground, "heed_small", SMALL), filled(ground, "heed_large", rows)]
+    urls = [filled(ground, "tenfour_small", SMALL), filled(ground, "tenfour_large", rows)]
     with sender(ground, urls[0]) as small, sender(ground, urls[1]) as large:
         for each in (small, large):
             each.send(SENDS, measured=False)

@@ -24,7 +24,7 @@ from config.places import PROJECT
 
 
 class Missing(Exception):
-    """Something is needed that Heed does not bring; the text says what and where it comes from."""
+    """Something is needed that Tenfour does not bring; the text says what and where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -45,28 +45,28 @@ class Ground:
         return self.database(name)
 
     def env(self, database_url: str) -> dict[str, str]:
-        """The environment of a Heed process on that database."""
-        mine = {name: text for name, text in os.environ.items() if not name.startswith("HEED_")}
+        """The environment of a Tenfour process on that database."""
+        mine = {name: text for name, text in os.environ.items() if not name.startswith("TENFOUR_")}
         return {
             **mine,
             **self.urls,
             "DATABASE_URL": database_url,
-            "HEED_DATA": str(self.folder / "data"),
-            "HEED_SECRET_KEY": "bench" * 10,
-            "HEED_LOG_LEVEL": "WARNING",
+            "TENFOUR_DATA": str(self.folder / "data"),
+            "TENFOUR_SECRET_KEY": "bench" * 10,
+            "TENFOUR_LOG_LEVEL": "WARNING",
             "DJANGO_SETTINGS_MODULE": "config.settings",
             "PYTHONPATH": str(PROJECT),
         }
 
     def migrated(self, name: str) -> str:
-        """The URL of a new database with Heed's tables."""
+        """The URL of a new database with Tenfour's tables."""
         url = self.create(name)
         argv = ["manage.py", "migrate", "--skip-checks", "-v0"]
         subprocess.run([sys.executable, *argv], env=self.env(url), cwd=PROJECT, check=True)
         return url
 
     def fill(self, database_url: str, *steps: tuple[str, dict[str, Any]]) -> list[Any]:
-        """Run steps of `bench.fill` on a database of Heed's; returns what each returned."""
+        """Run steps of `bench.fill` on a database of Tenfour's; returns what each returned."""
         argv = [sys.executable, "-m", "bench.fill", json.dumps(steps)]
         env = self.env(database_url)
         done = subprocess.run(argv, env=env, cwd=PROJECT, check=True, stdout=subprocess.PIPE)
@@ -92,11 +92,11 @@ def ground() -> Iterator[Ground]:
     """Start both servers; stop them and remove their data at the end."""
     # On many machines the folder for temporary files is memory, where fsync costs nothing.
     lasting = "/var/tmp" if Path("/var/tmp").is_dir() else None
-    folder = Path(tempfile.mkdtemp(prefix="heed-bench-", dir=lasting))
+    folder = Path(tempfile.mkdtemp(prefix="tenfour-bench-", dir=lasting))
     folder.chmod(0o711)  # whoever the servers run as gets through to their own folders
     try:
         servers = embedded.servers_of(places.place_of(folder / "data"))
-        # Made as for tests, so that Heed's role may create databases; run as durable as any.
+        # Made as for tests, so that Tenfour's role may create databases; run as durable as any.
         replace(servers, throwaway=True).create()
         with running(servers):
             yield Ground(folder, servers.urls)

@@ -83,7 +83,7 @@ class Gang:
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
     """Twenty thousand tasks, sixteen workers, one of them killed every two seconds."""
     count = TASKS // 10 if scale.quick else TASKS
-    url = ground.migrated("heed_stress")
+    url = ground.migrated("tenfour_stress")
     ground.fill(url, ("agents", {"count": 2}), ("stress_tasks", {"count": count}))
     gang = Gang(ground, url)
     start = time.monotonic()

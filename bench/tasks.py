@@ -1,4 +1,4 @@
-"""Tasks through Heed's Python verbs, beside the same moves in bare SQL; and claims as tables grow."""
+"""Tasks through Tenfour's Python verbs, beside the same moves in bare SQL; and claims as tables grow."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ WORKERS = 4
 SMALL, LARGE = 10_000, 1_000_000
 WAITING, DUE = 100_000, 100_000
 CLAIMS = 100
-# what is set beside Heed: what it is installed from, and how often its rate Heed's is to be
+# what is set beside Tenfour: what it is installed from, and how often its rate Tenfour's is to be
 PEERS = {
     "procrastinate": (["procrastinate", "psycopg[binary]"], 1.5),
     "django-tasks": (["django-tasks", "django-tasks-db", "psycopg[binary]"], 2),
@@ -73,13 +73,13 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
 
 def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[Figure]:
     """Enqueueing and doing, by one worker and by four, in turn with the floor."""
-    heed_url = ground.migrated("heed_tasks")
-    ground.fill(heed_url, ("agents", {"count": 2}))
+    tenfour_url = ground.migrated("tenfour_tasks")
+    ground.fill(tenfour_url, ("agents", {"count": 2}))
     floor_url = ground.create("floor_tasks")
     with psycopg.connect(floor_url, autocommit=True) as conn:
         conn.execute(floor_sql.SCHEMA)
     others = peers(ground, say, stack)
-    heed = [stack.enter_context(doer(ground, "heed", heed_url)) for _ in range(WORKERS)]
+    tenfour = [stack.enter_context(doer(ground, "tenfour", tenfour_url)) for _ in range(WORKERS)]
     floor = [stack.enter_context(doer(ground, "floor", floor_url)) for _ in range(WORKERS)]
     count = 100 if scale.quick else 400
     steps = [
@@ -92,7 +92,7 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
     theirs: dict[str, list[float]] = {name: [] for name in others}
     for number in range(scale.rounds + 1):
         for what, workers, times, _ in steps:
-            sides = [(heed, 0), (floor, 1)]
+            sides = [(tenfour, 0), (floor, 1)]
             for doers, side in sides if number % 2 else sides[::-1]:
                 found = rate(doers[:workers], what, times)
                 if number:  # the first round warms up
@@ -103,7 +103,7 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                     if number:
                         theirs[name].append(found)
         if not number:  # PostgreSQL must know both tables before it plans for good
-            ground.fill(heed_url, ("settle", {}))
+            ground.fill(tenfour_url, ("settle", {}))
             with psycopg.connect(floor_url, autocommit=True) as conn:
                 conn.execute("vacuum analyze")
         if number:
@@ -113,14 +113,14 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                     f"{what} × {n}: {a:,.0f} of {b:,.0f}/s" for (what, n), (a, b) in last.items()
                 )
             )
-    enough(heed[0], 4 * scale.rounds * CLAIMS)
+    enough(tenfour[0], 4 * scale.rounds * CLAIMS)
     names = {
         "enqueue": "enqueue one",
         "enqueue 500": "enqueue 500 at once",
         "do": "claim and finish",
     }
     return (
-        moved(heed[0], scale, say)
+        moved(tenfour[0], scale, say)
         + beside(rates["do", 1][0], theirs)
         + [
             Figure(
@@ -128,7 +128,7 @@ def compared(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[F
                 ratios(*rates[what, workers]),
                 target=at_least(limit),
                 detail={
-                    "heed_per_s": summary(rates[what, workers][0]),
+                    "tenfour_per_s": summary(rates[what, workers][0]),
                     "floor_per_s": summary(rates[what, workers][1]),
                 },
             )
@@ -199,9 +199,9 @@ def grown(ground: Ground, scale: Scale, say: Say, stack: ExitStack) -> list[Figu
     }
     doers = {}
     for name, size in sizes.items():
-        url = ground.migrated(f"heed_{name}_tasks")
+        url = ground.migrated(f"tenfour_{name}_tasks")
         ground.fill(url, ("agents", {"count": 2}), ("tasks", size), ("settle", {}))
-        doers[name] = stack.enter_context(doer(ground, "heed", url))
+        doers[name] = stack.enter_context(doer(ground, "tenfour", url))
     times: dict[str, list[float]] = {name: [] for name in doers}
     for number in range(2 * scale.rounds + 1):
         for name in doers if number % 2 else list(doers)[::-1]:

@@ -126,8 +126,8 @@ def storable(value: Any) -> Any:
     return [storable(inner) for inner in value] if isinstance(value, list) else value
 
 
-class HeedAPI(Documented, NinjaAPI):
-    """NinjaAPI with Heed's description of itself."""
+class TenfourAPI(Documented, NinjaAPI):
+    """NinjaAPI with Tenfour's description of itself."""
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
         """Every request comes to its view this way, and brings how a refusal is told."""
@@ -139,14 +139,14 @@ class HeedAPI(Documented, NinjaAPI):
         return sorted(super()._get_urls(), key=lambda url: str(url.pattern) not in ASKED_MOST)
 
 
-api = HeedAPI(
-    title="Heed",
+api = TenfourAPI(
+    title="Tenfour",
     version=__version__,
     description="The reliability ledger for AI agents' work.",
     urls_namespace="v1",
     parser=StrictParser(),
-    docs_url="/docs" if settings.HEED["OPEN_DOCS"] else None,
-    openapi_url="/openapi.json" if settings.HEED["OPEN_DOCS"] else None,
+    docs_url="/docs" if settings.TENFOUR["OPEN_DOCS"] else None,
+    openapi_url="/openapi.json" if settings.TENFOUR["OPEN_DOCS"] else None,
 )
 api.add_router("", instructions.router)
 api.add_router("", tasks.router)  # with what `work` and `questions` add to it
@@ -174,7 +174,7 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 def too_many_failures(request: HttpRequest) -> int:
     """Count a failed authentication; how many seconds to wait when there were too many."""
     count = remembered.count(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
-    return 60 if count > settings.HEED["AUTH_FAILURES_PER_MINUTE"] else 0
+    return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0
 
 
 # what would be told in words of Python

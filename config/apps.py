@@ -5,5 +5,5 @@ from django.apps import AppConfig
 
 class ConfigConfig(AppConfig):
     name = "config"
-    label = "heed_config"
-    verbose_name = "Heed"
+    label = "tenfour_config"
+    verbose_name = "Tenfour"

@@ -9,18 +9,18 @@ from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-app = Celery("heed")
+app = Celery("tenfour")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
 
 # entry of the clock -> seconds between two runs; each runs the sweep of that name
 CLOCK: dict[str, float] = {
-    "idle_check": settings.HEED["IDLE_CHECK_SECONDS"],
-    "backoff": settings.HEED["BACKOFF_SECONDS"],
-    "expire_leases": settings.HEED["EXPIRE_LEASES_SECONDS"],
-    "breakers": settings.HEED["BREAKERS_SECONDS"],
-    "plans": settings.HEED["PLANS_SECONDS"],
-    "escalations": settings.HEED["ESCALATIONS_SECONDS"],
+    "idle_check": settings.TENFOUR["IDLE_CHECK_SECONDS"],
+    "backoff": settings.TENFOUR["BACKOFF_SECONDS"],
+    "expire_leases": settings.TENFOUR["EXPIRE_LEASES_SECONDS"],
+    "breakers": settings.TENFOUR["BREAKERS_SECONDS"],
+    "plans": settings.TENFOUR["PLANS_SECONDS"],
+    "escalations": settings.TENFOUR["ESCALATIONS_SECONDS"],
 }
 
 app.conf.beat_schedule = {
@@ -37,7 +37,7 @@ app.conf.beat_schedule = {
 
 @beat_init.connect
 def catch_up(**_: Any) -> None:
-    """Run every entry once at the start: what fell due while Heed was away is due now."""
+    """Run every entry once at the start: what fell due while Tenfour was away is due now."""
     for entry in app.conf.beat_schedule.values():
         app.send_task(entry["task"], kwargs=entry["kwargs"], expires=entry["options"]["expires"])
 

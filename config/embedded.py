@@ -36,7 +36,7 @@ PG_SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "",
-    # Heed's own log tells of refused statements; here stand starts, stops and crashes.
+    # Tenfour's own log tells of refused statements; here stand starts, stops and crashes.
     "log_min_messages": "log",
     "log_checkpoints": "off",
 }
@@ -134,10 +134,10 @@ class Servers:
 
     @property
     def urls(self) -> dict[str, str]:
-        """The two variables that the rest of Heed reads."""
+        """The two variables that the rest of Tenfour reads."""
         pg, redis = self.postgres, self.redis
         return {
-            "DATABASE_URL": f"postgres://heed:{pg.password}@127.0.0.1:{pg.port}/heed",
+            "DATABASE_URL": f"postgres://tenfour:{pg.password}@127.0.0.1:{pg.port}/tenfour",
             "REDIS_URL": f"redis://:{redis.password}@127.0.0.1:{redis.port}/0",
         }
 
@@ -170,11 +170,11 @@ class Servers:
         return Command(argv, cwd=self.place.home, env=BARE, user=self.place.user)
 
     def roles(self) -> str:
-        """Heed's own role is no superuser; only tests need it to create databases."""
+        """Tenfour's own role is no superuser; only tests need it to create databases."""
         may = "createdb" if self.throwaway else "nocreatedb"
         return (
-            f"create role heed login nosuperuser {may} password '{self.postgres.password}';\n"
-            "create database heed owner heed;\n"
+            f"create role tenfour login nosuperuser {may} password '{self.postgres.password}';\n"
+            "create database tenfour owner tenfour;\n"
         )
 
     def postgres_program(self, *argv: str) -> Command:
@@ -249,7 +249,7 @@ def free_port() -> int:
 
 def postgres_answers(port: int) -> bool:
     """Whether Postgres would let a client in: it asks for a password only when it is ready."""
-    body = struct.pack("!I", 3 << 16) + b"user\0heed\0database\0heed\0\0"
+    body = struct.pack("!I", 3 << 16) + b"user\0tenfour\0database\0tenfour\0\0"
     return answer(port, struct.pack("!I", len(body) + 4) + body) == b"R"
 
 

@@ -18,7 +18,7 @@ from ledger.refusals import Refusal
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers."""
-    return JsonResponse({"status": "ok", "version": settings.HEED_VERSION})
+    return JsonResponse({"status": "ok", "version": settings.TENFOUR_VERSION})
 
 
 @require_safe
@@ -31,7 +31,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     down = checks["postgres"] != "ok"
     good = all(found == "ok" for found in checks.values())
     status = "unavailable" if down else "ok" if good else "degraded"
-    body = {"status": status, "checks": checks, "version": settings.HEED_VERSION}
+    body = {"status": status, "checks": checks, "version": settings.TENFOUR_VERSION}
     response = JsonResponse(body, status=503 if down else 200)
     if down:
         response["Retry-After"] = "1"

@@ -88,7 +88,7 @@ def install(lock: str) -> bool:
 
 
 def install_client() -> bool:
-    """The command `heed`, from its source, so that it is never older than the rest."""
+    """The command `tenfour`, from its source, so that it is never older than the rest."""
     return run(*PIP, "--no-build-isolation", "--no-deps", "--editable", "./client")
 
 

@@ -52,7 +52,7 @@ where i.tracked group by 1, 2, 3, 4"""
 # name, what it is, its labels, and the rows that hold them with their number `n`
 GAUGES: list[tuple[str, str, list[str], str]] = [
     (
-        "heed_tasks",
+        "tenfour_tasks",
         "Tasks by state.",
         ["project", "agent", "state"],
         f"""with top as (
@@ -65,7 +65,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         group by 1, 2, 3""",
     ),
     (
-        "heed_dead_letters",
+        "tenfour_dead_letters",
         "Dead letters that nobody has replayed or dismissed.",
         ["project"],
         """select p.name as project, count(l.id) as n
@@ -74,7 +74,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         group by 1""",
     ),
     (
-        "heed_breaker_state",
+        "tenfour_breaker_state",
         "0: closed, 1: half open, 2: open.",
         ["project", "agent"],
         f"""select p.name as project, a.name as agent,
@@ -84,7 +84,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         order by b.updated_at desc limit {TOP_AGENTS}""",
     ),
     (
-        "heed_escalations_open",
+        "tenfour_escalations_open",
         "Questions that wait for a person.",
         ["reason"],
         "select reason, count(*) as n from retries_escalation where state = 'open' group by 1",
@@ -103,38 +103,38 @@ class Ledger:
                 gauge.add_metric([row[label] for label in labels], row["n"])
             yield gauge
         beats = GaugeMetricFamily(
-            "heed_beat_last_run_timestamp_seconds", "When the clock's entry ran.", labels=["job"]
+            "tenfour_beat_last_run_timestamp_seconds", "When the clock's entry ran.", labels=["job"]
         )
         for name, at in ClockRun.objects.values_list("name", "last_run_at"):
             beats.add_metric([name], at.timestamp())
         yield beats
-        build = InfoMetricFamily("heed_build", "The version that runs.")
-        build.add_metric([], {"version": settings.HEED_VERSION})
+        build = InfoMetricFamily("tenfour_build", "The version that runs.")
+        build.add_metric([], {"version": settings.TENFOUR_VERSION})
         yield build
 
 
 def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
     labels = ["project", "agent", "outcome", "urgency"]
     totals = CounterMetricFamily(
-        "heed_instructions", "Tracked instructions by how they ended.", labels=labels
+        "tenfour_instructions", "Tracked instructions by how they ended.", labels=labels
     )
     waiting = GaugeMetricFamily(
-        "heed_instructions_waiting",
+        "tenfour_instructions_waiting",
         "Tracked instructions not settled.",
         labels=["project", "agent"],
     )
     retries = CounterMetricFamily(
-        "heed_instruction_retries",
+        "tenfour_instruction_retries",
         "Times an instruction was put back into the queue.",
         labels=["project", "agent"],
     )
     seconds = HistogramMetricFamily(
-        "heed_instruction_ack_seconds",
+        "tenfour_instruction_ack_seconds",
         "From the sending to the acknowledgement.",
         labels=["project", "agent", "urgency"],
     )
     deliveries = HistogramMetricFamily(
-        "heed_instruction_deliveries",
+        "tenfour_instruction_deliveries",
         "Deliveries until an instruction was settled.",
         labels=["project", "agent", "outcome"],
     )
@@ -182,7 +182,7 @@ registry.register(Ledger())
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For HEED_METRICS_ALLOW or a token with metrics:read; counted every 10 s at most."""
+    """For TENFOUR_METRICS_ALLOW or a token with metrics:read; counted every 10 s at most."""
     if not allowed(request):
         return HttpResponseForbidden("A token with the scope metrics:read is needed.\n")
     return HttpResponse(scrape(), content_type=CONTENT_TYPE)
@@ -201,4 +201,4 @@ def allowed(request: HttpRequest) -> bool:
         except Refusal:
             return False
     here = ipaddress.ip_address(request.META["REMOTE_ADDR"])
-    return any(here in ipaddress.ip_network(each) for each in settings.HEED["METRICS_ALLOW"])
+    return any(here in ipaddress.ip_network(each) for each in settings.TENFOUR["METRICS_ALLOW"])

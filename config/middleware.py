@@ -63,7 +63,7 @@ class ApiProblems:
         if not code or not request.path.startswith("/v1/") or response["Content-Type"] == PROBLEM:
             return response
         allowed = response.get("Allow")
-        detail = f"{request.method} {request.path} is not something Heed offers."
+        detail = f"{request.method} {request.path} is not something Tenfour offers."
         answer = problem(request, code, detail, hint="GET /v1/docs lists every call.")
         if allowed:
             answer["Allow"] = allowed

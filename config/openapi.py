@@ -140,7 +140,7 @@ class Documented:
         schema = super().get_openapi_schema(**kwargs)  # type: ignore[misc]
         schemas = schema["components"]["schemas"]
         schema["components"]["securitySchemes"] = {
-            "HeedToken": {"type": "http", "scheme": "bearer", "bearerFormat": "heed_<kind>_…"}
+            "TenfourToken": {"type": "http", "scheme": "bearer", "bearerFormat": "tenfour_<kind>_…"}
         }
         schemas["ProblemOut"] = ProblemOut.model_json_schema(ref_template=REF + "{model}")
         schema["tags"] = [
@@ -181,7 +181,7 @@ def complete(operation: dict[str, Any], schemas: dict[str, Any], scope: str) -> 
     operation["summary"] = operation.get("description", "").partition("\n")[0].rstrip(".")
     if scope:
         operation["x-required-scopes"] = [scope]
-    operation["security"] = [{"HeedToken": []}]
+    operation["security"] = [{"TenfourToken": []}]
     contents = [answer.get("content", {}) for answer in operation["responses"].values()]
     if "requestBody" in operation:
         contents.append(operation["requestBody"]["content"])

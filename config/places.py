@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import IO
 
 PROJECT = Path(__file__).resolve().parent.parent
-CLOSED_HOMES = Path("/var/lib/heed")
+CLOSED_HOMES = Path("/var/lib/tenfour")
 
 
 class Refused(Exception):
-    """Heed can't start here; the text is a sentence for whoever started it."""
+    """Tenfour can't start here; the text is a sentence for whoever started it."""
 
 
 # ---- whom the servers run as, and where
@@ -80,8 +80,8 @@ def place_of(data: Path) -> Place:
         raise Refused(f"The data folder {data} can't be made: {error.strerror}.") from None
     if data.stat().st_uid != os.geteuid():
         raise Refused(
-            f"{data} belongs to another user. Start Heed as the user who did before, "
-            "or give it another data folder: HEED_DATA=FOLDER make up"
+            f"{data} belongs to another user. Start Tenfour as the user who did before, "
+            "or give it another data folder: TENFOUR_DATA=FOLDER make up"
         )
     return Place(data, home_of(data, user), user)
 
@@ -150,7 +150,7 @@ def remove(data: Path) -> None:
     if data.is_dir():
         held = lock(data)
         if held is None:
-            raise Refused("Heed is running here: stop it first (Ctrl-C where 'make up' runs).")
+            raise Refused("Tenfour is running here: stop it first (Ctrl-C where 'make up' runs).")
         held.close()
     shutil.rmtree(data, ignore_errors=True)
     shutil.rmtree(closed_home(data), ignore_errors=True)

@@ -47,8 +47,8 @@ CODES: dict[str, tuple[int, str, bool]] = {
     "unknown_agent": (422, "No agent has this name", False),
     "idempotency_key_reused": (422, "This key was used for another request", False),
     "rate_limited": (429, "Too many failed attempts", True),
-    "internal_error": (500, "Heed made a mistake", True),
-    "temporarily_unavailable": (503, "Heed can't reach its database", True),
+    "internal_error": (500, "Tenfour made a mistake", True),
+    "temporarily_unavailable": (503, "Tenfour can't reach its database", True),
 }
 
 

@@ -14,7 +14,7 @@ from config.commands import Command
 BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
 STEADY = 30  # seconds that a process must have lived for its next wait to be the shortest again
 GRACE = 15  # seconds to stop in before it is killed
-COLOURS = {"heed": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}
+COLOURS = {"tenfour": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}
 WORDS = {signal.SIGKILL: "was killed", signal.SIGSEGV: "crashed"}
 
 
@@ -94,7 +94,7 @@ class Process:
             if time.monotonic() - started > STEADY:
                 waits = iter(BACK_OFF)
             wait = next(waits, BACK_OFF[-1])
-            self.terminal.say("heed", f"{self.name} {how_it_ended(code)}; again in {wait:g} s")
+            self.terminal.say("tenfour", f"{self.name} {how_it_ended(code)}; again in {wait:g} s")
             await asyncio.sleep(wait)
 
     def is_alive(self) -> bool:

@@ -17,7 +17,7 @@ from redis.retry import Retry
 from config import __version__
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(os.environ.get("HEED_DATA") or BASE_DIR / ".heed").resolve()
+DATA_DIR = Path(os.environ.get("TENFOUR_DATA") or BASE_DIR / ".tenfour").resolve()
 
 if (DATA_DIR / "env").is_file():
     # `make up` wrote where its own servers are; whatever the environment says wins.
@@ -31,22 +31,22 @@ def secret(name: str) -> str:
     value = Path(path).read_text().strip() if path else os.environ.get(name, "")
     if not value:
         raise ImproperlyConfigured(
-            f"{name} is not set. Start Heed with 'make up', which brings its own servers, "
+            f"{name} is not set. Start Tenfour with 'make up', which brings its own servers, "
             f"or set {name} (or {name}_FILE) in the environment."
         )
     return value
 
 
 def number(name: str, default: int, *, low: int = 0, high: int = 10**9) -> int:
-    """A whole number between `low` and `high`, from HEED_`name`."""
-    raw = os.environ.get(f"HEED_{name}", str(default))
+    """A whole number between `low` and `high`, from TENFOUR_`name`."""
+    raw = os.environ.get(f"TENFOUR_{name}", str(default))
     try:
         value = int(raw)
     except ValueError:
         value = low - 1
     if not low <= value <= high:
         raise ImproperlyConfigured(
-            f"HEED_{name} must be a whole number from {low} to {high}, not {raw!r}."
+            f"TENFOUR_{name} must be a whole number from {low} to {high}, not {raw!r}."
         )
     return value
 
@@ -63,7 +63,7 @@ def flag(name: str, default: bool) -> bool:
 
 # ---- what operators tune: name -> value; docs/settings.md says what each one means
 
-HEED = {
+TENFOUR = {
     "IDLE_CHECK_SECONDS": number("IDLE_CHECK_SECONDS", 60, low=1),
     "INSTRUCTION_MIN_AGE": number("INSTRUCTION_MIN_AGE", 30),
     "INSTRUCTION_MAX_RETRIES": number("INSTRUCTION_MAX_RETRIES", 3, high=20),
@@ -77,7 +77,7 @@ HEED = {
     "BREAKER_FAILURES": number("BREAKER_FAILURES", 5, low=1),
     "BREAKER_SUCCESSES": number("BREAKER_SUCCESSES", 2, low=1),
     "BREAKER_OPEN_SECONDS": number("BREAKER_OPEN_SECONDS", 60),
-    "BREAKER_COUNTS": env.list("HEED_BREAKER_COUNTS", default=["execution_error", "timeout"]),
+    "BREAKER_COUNTS": env.list("TENFOUR_BREAKER_COUNTS", default=["execution_error", "timeout"]),
     "ESCALATIONS_SECONDS": number("ESCALATIONS_SECONDS", 15, low=1),
     "ESCALATION_REMIND_SECONDS": number("ESCALATION_REMIND_SECONDS", 3600),
     "UNDO_SECONDS": number("UNDO_SECONDS", 5, high=60),
@@ -86,31 +86,31 @@ HEED = {
     "TOKEN_DAYS": number("TOKEN_DAYS", 90, low=1),
     "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
     "BODY_BYTES": number("BODY_BYTES", 262_144, low=1024),
-    "PREPARE": flag("HEED_PREPARE", True),
-    "METRICS_ALLOW": env.list("HEED_METRICS_ALLOW", default=["127.0.0.1", "::1"]),
-    "OPEN_DOCS": flag("HEED_OPEN_DOCS", True),
-    "ADMIN_PATH": os.environ.get("HEED_ADMIN_PATH", "admin").strip("/") + "/",
+    "PREPARE": flag("TENFOUR_PREPARE", True),
+    "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=["127.0.0.1", "::1"]),
+    "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),
+    "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
 }
-HEED_VERSION = __version__
+TENFOUR_VERSION = __version__
 
 # ---- where it runs
 
 # The address that people and agents use. https:// switches secure cookies, HSTS and redirect on.
-HEED_URL = os.environ.get("HEED_URL", "").rstrip("/")
-_public = urlsplit(HEED_URL)
-if HEED_URL and (_public.scheme not in ("http", "https") or not _public.hostname):
+TENFOUR_URL = os.environ.get("TENFOUR_URL", "").rstrip("/")
+_public = urlsplit(TENFOUR_URL)
+if TENFOUR_URL and (_public.scheme not in ("http", "https") or not _public.hostname):
     raise ImproperlyConfigured(
-        f"HEED_URL must look like https://heed.example.org, not {HEED_URL!r}."
+        f"TENFOUR_URL must look like https://tenfour.example.org, not {TENFOUR_URL!r}."
     )
 SECURE = _public.scheme == "https"
 
-SECRET_KEY = secret("HEED_SECRET_KEY")
+SECRET_KEY = secret("TENFOUR_SECRET_KEY")
 if len(SECRET_KEY) < 32:
-    raise ImproperlyConfigured("HEED_SECRET_KEY must have at least 32 random characters.")
+    raise ImproperlyConfigured("TENFOUR_SECRET_KEY must have at least 32 random characters.")
 DEBUG = False
-ALLOWED_HOSTS = env.list("HEED_HOSTS", default=[_public.hostname] if HEED_URL else ["*"])
+ALLOWED_HOSTS = env.list("TENFOUR_HOSTS", default=[_public.hostname] if TENFOUR_URL else ["*"])
 ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]  # health checks come from here
-if HEED_URL:
+if TENFOUR_URL:
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
@@ -194,16 +194,16 @@ DATABASES = {"default": environ.Env.db_url_config(secret("DATABASE_URL"))}
 DATABASES["default"] |= {
     "ENGINE": "config.postgres",
     # Web threads keep their connection. The worker's threads share a pool instead, because Celery
-    # closes connections around every job (stack of the worker: HEED_DB_POOL=1).
+    # closes connections around every job (stack of the worker: TENFOUR_DB_POOL=1).
     "CONN_MAX_AGE": 600,
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
         **DATABASES["default"].get("OPTIONS", {}),
-        "application_name": "heed",
+        "application_name": "tenfour",
         "connect_timeout": 5,
     },
 }
-if HEED["PREPARE"]:
+if TENFOUR["PREPARE"]:
     DATABASES["default"]["OPTIONS"] |= {
         "prepare_threshold": 5,
         # What is prepared (ledger/sql.py) is written for one plan. Left to itself, PostgreSQL plans
@@ -216,7 +216,7 @@ if HEED["PREPARE"]:
 else:
     # A transaction pooler stands between: it keeps neither cursors nor a session's settings.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
-if flag("HEED_DB_POOL", False):
+if flag("TENFOUR_DB_POOL", False):
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
 
@@ -227,7 +227,7 @@ CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
-        "KEY_PREFIX": "heed",
+        "KEY_PREFIX": "tenfour",
         "OPTIONS": {
             "socket_timeout": 0.5,
             "socket_connect_timeout": 0.5,
@@ -257,7 +257,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_keepalive": True,
     "health_check_interval": 10,
     "retry_on_timeout": True,
-    "global_keyprefix": "heed:",
+    "global_keyprefix": "tenfour:",
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
 }
@@ -279,7 +279,7 @@ WHITENOISE_MAX_AGE = 3600
 
 # ---- logs: JSON lines where a machine reads them, plain text on a terminal
 
-LOG_JSON = flag("HEED_LOG_JSON", False)
+LOG_JSON = flag("TENFOUR_LOG_JSON", False)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -287,7 +287,7 @@ LOGGING = {
         "lines": {"()": "config.logs.formatter", "as_json": LOG_JSON},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
-    "root": {"handlers": ["stderr"], "level": os.environ.get("HEED_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("TENFOUR_LOG_LEVEL", "INFO")},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
         "django": {"handlers": [], "level": "INFO"},

@@ -1,4 +1,4 @@
-"""What Heed consists of, started in order, kept running and stopped in order."""
+"""What Tenfour consists of, started in order, kept running and stopped in order."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ STARTED = time.monotonic()
 
 
 class Supervisor:
-    """The processes of one Heed, from the first to the last of them."""
+    """The processes of one Tenfour, from the first to the last of them."""
 
     def __init__(self, place: Place, door: socket.socket, lock: IO[str]) -> None:
         self.place, self.door, self.lock = place, door, lock
@@ -58,7 +58,7 @@ class Supervisor:
         if first:
             await self.once("first_run", python("manage.py", "first_run", "--skip-checks"))
         os.close(self.open_gate)
-        self.keep("worker", replace(celery_worker(), env=self.env | {"HEED_DB_POOL": "1"}))
+        self.keep("worker", replace(celery_worker(), env=self.env | {"TENFOUR_DB_POOL": "1"}))
         self.keep("beat", celery_beat())
 
     async def start_servers(self) -> None:
@@ -81,7 +81,7 @@ class Supervisor:
         self.keep("web", self.web())
 
     def web(self) -> Command:
-        bind = {"HEED_BIND": f"fd://{self.door.fileno()}", "HEED_GATE": str(self.gate)}
+        bind = {"TENFOUR_BIND": f"fd://{self.door.fileno()}", "TENFOUR_GATE": str(self.gate)}
         command = python("-m", "gunicorn", "-c", "python:config.web", "config.wsgi:application")
         return replace(command, env=self.env | bind, fds=(self.door.fileno(), self.gate))
 
@@ -100,7 +100,7 @@ class Supervisor:
         self.tasks.append(asyncio.create_task(process.keep_running()))
 
     def add(self, name: str, command: Command) -> Process:
-        # Whoever holds the lock file counts as this Heed: so do its children.
+        # Whoever holds the lock file counts as this Tenfour: so do its children.
         fds = (*command.fds, self.lock.fileno())
         command = replace(command, env=command.env or self.env, fds=fds)
         self.processes[name] = Process(name, command, self.terminal)
@@ -110,29 +110,29 @@ class Supervisor:
         """What the children and every later `manage.py` need to know, in one file."""
         values = {
             **(self.servers.urls if self.servers else {}),
-            "HEED_PORT": str(self.door.getsockname()[1]),
-            "HEED_LOCAL_URL": self.url,
+            "TENFOUR_PORT": str(self.door.getsockname()[1]),
+            "TENFOUR_LOCAL_URL": self.url,
         }
-        if not given("HEED_SECRET_KEY"):
-            values["HEED_SECRET_KEY"] = secret_key(self.place.data / "secret_key")
+        if not given("TENFOUR_SECRET_KEY"):
+            values["TENFOUR_SECRET_KEY"] = secret_key(self.place.data / "secret_key")
         lines = "".join(f"{name}={value}\n" for name, value in values.items())
         write_private(self.place.data / "env", lines)
-        ours = {"HEED_DATA": str(self.place.data), "DJANGO_SETTINGS_MODULE": "config.settings"}
+        ours = {"TENFOUR_DATA": str(self.place.data), "DJANGO_SETTINGS_MODULE": "config.settings"}
         self.env |= values | ours | {"PYTHONUNBUFFERED": "1"}
 
     # -- what it says
 
     def announce(self, first: bool) -> None:
         seconds = time.monotonic() - STARTED
-        self.terminal.say("heed", f"ready in {seconds:.1f} s: {self.url}/")
+        self.terminal.say("tenfour", f"ready in {seconds:.1f} s: {self.url}/")
         credentials = self.place.data / "credentials"
         if not credentials.exists():
             hint = ".venv/bin/python manage.py token --kind agent --agent coder"
-            self.terminal.say("heed", f"no credentials are kept here; make a token with: {hint}")
+            self.terminal.say("tenfour", f"no credentials are kept here; make a token with: {hint}")
         elif first:
-            self.terminal.say("heed", first_words(credentials, self.url))
+            self.terminal.say("tenfour", first_words(credentials, self.url))
         else:
-            self.terminal.say("heed", f"credentials are in {shown(credentials)}")
+            self.terminal.say("tenfour", f"credentials are in {shown(credentials)}")
 
     # -- stop
 
@@ -155,7 +155,7 @@ class Supervisor:
     async def lasting(self, starting: asyncio.Task[None]) -> int:
         """Waits for the end, once everything has started; a failed start is the end."""
         if starting.done() and (error := starting.exception()):
-            self.terminal.say("heed", reason(error))
+            self.terminal.say("tenfour", reason(error))
             return 1
         await self.wanted_down.wait()
         starting.cancel()
@@ -172,7 +172,7 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Who brings in work first, then who does it, then what it is kept in."""
-        self.terminal.say("heed", "stopping")
+        self.terminal.say("tenfour", "stopping")
         self.wanted_down.set()
         last = ["redis", "postgres"]
         first = [name for name in self.processes if name not in ["worker", *last]]
@@ -182,7 +182,7 @@ class Supervisor:
         for task in self.tasks:
             task.cancel()
         (self.place.data / "running.json").unlink(missing_ok=True)
-        self.terminal.say("heed", "stopped")
+        self.terminal.say("tenfour", "stopped")
         self.terminal.close()
 
 
@@ -198,7 +198,7 @@ def celery(*argv: str) -> Command:
 
 
 def celery_worker() -> Command:
-    threads = os.environ.get("HEED_WORKER_THREADS") or "4"
+    threads = os.environ.get("TENFOUR_WORKER_THREADS") or "4"
     return celery("worker", "-P", "threads", "-c", threads, "--without-gossip", "--without-mingle")
 
 
@@ -256,18 +256,18 @@ def first_words(credentials: Path, url: str) -> str:
     lines = (line for line in credentials.read_text().splitlines() if not line.startswith("#"))
     known = dict(line.split("=", 1) for line in lines if "=" in line)
     return f"""
-Sign in at {url}/ as {known["HEED_LOGIN"]} with the password {known["HEED_PASSWORD"]}
+Sign in at {url}/ as {known["TENFOUR_LOGIN"]} with the password {known["TENFOUR_PASSWORD"]}
 
-As the agent {known["HEED_AGENT"]}, in another terminal:
-  export HEED_URL={url} HEED_TOKEN={known["HEED_AGENT_TOKEN"]}
-  .venv/bin/heed doctor
+As the agent {known["TENFOUR_AGENT"]}, in another terminal:
+  export TENFOUR_URL={url} TENFOUR_TOKEN={known["TENFOUR_AGENT_TOKEN"]}
+  .venv/bin/tenfour doctor
 
 As a producer, send it an instruction:
   curl {url}/v1/instructions -H 'Content-Type: application/json' \\
-    -H 'Authorization: Bearer {known["HEED_PRODUCER_TOKEN"]}' \\
-    -d '{{"agent": "{known["HEED_AGENT"]}", "content": "Say hello"}}'
+    -H 'Authorization: Bearer {known["TENFOUR_PRODUCER_TOKEN"]}' \\
+    -d '{{"agent": "{known["TENFOUR_AGENT"]}", "content": "Say hello"}}'
 
-This is shown once, and kept in {shown(credentials)}. Ctrl-C stops Heed.
+This is shown once, and kept in {shown(credentials)}. Ctrl-C stops Tenfour.
 """
 
 

@@ -23,7 +23,7 @@ from config.supervisor import Supervisor, given_servers, url_of
 
 def open_door() -> socket.socket:
     """Takes the port that the web server answers on; raises Refused if it is not to be had."""
-    host, port = os.environ.get("HEED_HOST") or "127.0.0.1", chosen_port()
+    host, port = os.environ.get("TENFOUR_HOST") or "127.0.0.1", chosen_port()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -31,14 +31,14 @@ def open_door() -> socket.socket:
         other = embedded.free_port() if port else 0
         raise Refused(
             f"Port {port} on {host} can't be used: {error.strerror}. "
-            f"Choose another: HEED_PORT={other} make up"
+            f"Choose another: TENFOUR_PORT={other} make up"
         ) from None
 
 
 def chosen_port() -> int:
-    raw = os.environ.get("HEED_PORT") or "8000"
+    raw = os.environ.get("TENFOUR_PORT") or "8000"
     if not raw.isdecimal() or int(raw) > 65535:
-        raise Refused(f"HEED_PORT must be a whole number from 0 to 65535, not {raw!r}.")
+        raise Refused(f"TENFOUR_PORT must be a whole number from 0 to 65535, not {raw!r}.")
     return int(raw)
 
 
@@ -52,15 +52,15 @@ def running(data: Path) -> str | None:
 
 
 def take(data: Path) -> IO[str] | None:
-    """The lock of the data folder; None if another Heed runs here, which is said."""
+    """The lock of the data folder; None if another Tenfour runs here, which is said."""
     for _ in range(10 * GRACE):
         if (held := places.lock(data)) is not None:
             return held
         if (where := running(data)) is not None:
-            print(f"Heed already runs here: {where}")
+            print(f"Tenfour already runs here: {where}")
             return None
         time.sleep(0.1)  # its supervisor is gone, and the rest about to follow
-    raise Refused(f"Processes of an earlier Heed still hold {data / 'lock'}.")
+    raise Refused(f"Processes of an earlier Tenfour still hold {data / 'lock'}.")
 
 
 async def supervise(place: Place, door: socket.socket, lock: IO[str]) -> int:
@@ -80,7 +80,7 @@ def up(data: Path) -> int:
 
 
 def main(argv: list[str]) -> int:
-    data = Path(os.environ.get("HEED_DATA") or PROJECT / ".heed").resolve()
+    data = Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour").resolve()
     if "--with-parent" in argv:  # whoever kills make means us
         die_with(os.getppid(), signal.SIGTERM)
     try:

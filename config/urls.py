@@ -8,7 +8,7 @@ from django.urls import include, path
 from config import health, metrics
 from config.api import api
 
-admin.site.site_header = admin.site.site_title = "Heed"
+admin.site.site_header = admin.site.site_title = "Tenfour"
 # One door: the throttled sign-in page.
 admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]
 
@@ -18,6 +18,6 @@ urlpatterns = [
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
     path("problems/<slug:code>", health.problem_page),
-    path(settings.HEED["ADMIN_PATH"], admin.site.urls),
+    path(settings.TENFOUR["ADMIN_PATH"], admin.site.urls),
     path("", include("dashboard.urls")),
 ]

@@ -1,13 +1,13 @@
-"""How gunicorn serves Heed: `gunicorn -c python:config.web config.wsgi:application`."""
+"""How gunicorn serves Tenfour: `gunicorn -c python:config.web config.wsgi:application`."""
 
 import gc
 import os
 from contextlib import suppress
 
-bind = [os.environ.get("HEED_BIND") or f"127.0.0.1:{os.environ.get('HEED_PORT') or 8000}"]
+bind = [os.environ.get("TENFOUR_BIND") or f"127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"]
 worker_class = "gthread"
-workers = int(os.environ.get("HEED_WEB_WORKERS") or 2)
-threads = int(os.environ.get("HEED_WEB_THREADS") or 8)
+workers = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
+threads = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
 preload_app = True  # imported once: half the start, and memory that the workers share
 keepalive = 75
 timeout = 60
@@ -21,7 +21,7 @@ def on_starting(_server: object) -> None:
 
     That keeps a pipe open until then; what comes in waits in the socket's queue meanwhile.
     """
-    gate = os.environ.get("HEED_GATE")
+    gate = os.environ.get("TENFOUR_GATE")
     if gate:
         with suppress(OSError):
             os.read(int(gate), 1)

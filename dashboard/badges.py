@@ -100,6 +100,6 @@ def failure_icon(type: str) -> str:
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:
-    """How loud the last delivery was; three bars once Heed gave up."""
+    """How loud the last delivery was; three bars once Tenfour gave up."""
     badge = URGENCIES[urgency_of(retry_count)]
     return Badge(badge.label, GAVE_UP.icon, GAVE_UP.css) if gave_up else badge

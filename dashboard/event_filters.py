@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 ACTORS: dict[str, tuple[str, ...]] = {
     "people": ("user",),
     "tokens": ("token",),
-    "heed": ("system",),
+    "tenfour": ("system",),
 }
 KNOWN: dict[str, dict[str, tuple[str, ...]]] = {"kind": KINDS, "by": ACTORS}
 

@@ -1,4 +1,4 @@
-"""When Heed turns to an instruction again (pure): the clock's beat, the minimum age, the queue."""
+"""When the idle check will turn to an instruction again (pure)."""
 
 import math
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from retries.strategy import RetryConfig
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One of HEED's, in the words of docs/settings.md, where a test looks for them."""
+    """One of TENFOUR's, in the words of docs/settings.md, where a test looks for them."""
 
     name: str
     default: str
@@ -72,7 +72,7 @@ class Mechanism:
 
 def value_of(name: str) -> str:
     """As it stands in the environment."""
-    value = settings.HEED[name]
+    value = settings.TENFOUR[name]
     if isinstance(value, bool):
         return "1" if value else "0"
     return ",".join(value) if isinstance(value, list) else str(value).rstrip("/")

@@ -60,7 +60,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
             actor=actor,
             channel="page",
             version=version_of(request),
-            undo_for=timedelta(seconds=settings.HEED["UNDO_SECONDS"]),
+            undo_for=timedelta(seconds=settings.TENFOUR["UNDO_SECONDS"]),
             now=now,
             request_id=request.id,  # type: ignore[attr-defined]
         )

@@ -324,8 +324,8 @@ def clock() -> Clock:
     """How the idle check runs."""
     run = ClockRun.objects.filter(name="idle_check").only("last_run_at").first()
     return Clock(
-        every=timedelta(seconds=settings.HEED["IDLE_CHECK_SECONDS"]),
-        min_age=timedelta(seconds=settings.HEED["INSTRUCTION_MIN_AGE"]),
+        every=timedelta(seconds=settings.TENFOUR["IDLE_CHECK_SECONDS"]),
+        min_age=timedelta(seconds=settings.TENFOUR["INSTRUCTION_MIN_AGE"]),
         last_run_at=run.last_run_at if run else None,
     )
 
@@ -362,4 +362,4 @@ def by_id(instruction_id: UUID) -> bool:
 
 
 def silent_after() -> timedelta:
-    return timedelta(seconds=settings.HEED["SILENT_AFTER_SECONDS"])
+    return timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])

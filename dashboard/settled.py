@@ -33,7 +33,7 @@ ICONS = {
 CAME = {
     State.QUEUED: "It waits to be delivered",
     State.DELIVERED: "Delivered, not answered yet",
-    State.ACKNOWLEDGED: "Heeded",
+    State.ACKNOWLEDGED: "Acknowledged",
     State.FAILED: "Ignored again",
     State.CANCELLED: "Withdrawn since",
 }

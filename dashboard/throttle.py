@@ -20,7 +20,7 @@ def take_try(address: str, username: str) -> bool:
     Counting first means that tries at the same moment can't slip through together.
     """
     tries = remembered.count(key_of(address, username), seconds=WINDOW_SECONDS)
-    return tries <= int(settings.HEED["AUTH_FAILURES_PER_MINUTE"])
+    return tries <= int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
 
 
 def forget_tries(address: str, username: str) -> None:

@@ -98,7 +98,7 @@ def told_of_instruction(event: Event, about: About) -> Told:
             note = f" · no answer, q{as_loud}"
             return Told(icon, agent, "has not answered", "amber", quote, f". Q{as_loud}", note)
         case Kind.INSTRUCTION_FAILED:
-            gave_up = f"Heed gave up after {counted(retries, 'retry', 'retries')}"
+            gave_up = f"Tenfour gave up after {counted(retries, 'retry', 'retries')}"
             note = f" · no answer. {gave_up}"
             return Told("s-failed", agent, "ignored", "red", quote, f". {gave_up}", note)
         case Kind.INSTRUCTION_CANCELLED:

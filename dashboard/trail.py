@@ -70,7 +70,7 @@ def told_one(event: Event, agent: str) -> Step | None:
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
             return Step(f"Answered too late by {who}. Nothing changes", "s-acked", at=at)
         case Kind.INSTRUCTION_FAILED:
-            gave_up = f"No answer after {counted(retries, 'retry', 'retries')}. Heed gave up"
+            gave_up = f"No answer after {counted(retries, 'retry', 'retries')}. Tenfour gave up"
             return Step(gave_up, "s-failed", "red", at=at)
         case Kind.INSTRUCTION_CANCELLED:
             return Step(f"Withdrawn by {who}", "s-aborted", at=at)
@@ -105,7 +105,7 @@ def ahead(
     retries = row.retry_count + 1
     text, icon = f"Queued again as {loud(retries)}", urgency_badge(retries).icon
     if forecast.gives_up:
-        text, icon = "Heed gives up", "u-3"
+        text, icon = "Tenfour gives up", "u-3"
     left = forecast.seconds(now) if forecast.at else None
     return Step(f"{text}, if nobody answers", icon, note=blocked(forecast), countdown=left)
 

@@ -1,8 +1,8 @@
-"""Three small agents that speak to Heed over HTTP, each with its own idea of instructions.
+"""Three small agents that speak to Tenfour over HTTP, each with its own idea of instructions.
 
-    HEED_URL=… HEED_TOKEN=… python examples/agents.py steady    # does what it is told, and says so
-    HEED_URL=… HEED_TOKEN=… python examples/agents.py picky     # only when it is IMPORTANT
-    HEED_URL=… HEED_TOKEN=… python examples/agents.py deaf      # pulls, and answers people alone
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py steady  # follows and acknowledges
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py picky   # only when it is IMPORTANT
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py deaf    # answers people alone
 
 Where a model would read the text and decide what to run, these look it up in a short table: what
 is not in it is never run. They report what they did as signals, so they need no ids.
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from heed import Client, HeedError, Instruction
+from tenfour import Client, Instruction, TenfourError
 
 OUTPUT_LIMIT = 2000
 ENTRIES_LIMIT = 100
@@ -109,29 +109,29 @@ def obey(text: str) -> Report | None:
 # ---- how they take instructions
 
 
-def steady(heed: Client, instruction: Instruction) -> str:
+def steady(tenfour: Client, instruction: Instruction) -> str:
     """Does it at once and reports it; what it can't do, it declines."""
     report = obey(instruction.text)
     if report is None:
-        heed.instructions.ack(instruction.id, outcome="declined", note="I do not know how.")
+        tenfour.instructions.ack(instruction.id, outcome="declined", note="I do not know how.")
         return "declined, not among what it knows"
-    if instruction.id not in heed.signal(report.type, report.data):
+    if instruction.id not in tenfour.signal(report.type, report.data):
         # Nobody said which signal to expect, so the answer goes by id.
-        heed.instructions.ack(instruction.id, note=str(report.data.get("output", ""))[:200])
+        tenfour.instructions.ack(instruction.id, note=str(report.data.get("output", ""))[:200])
     return f"done, {summary(report)}"
 
 
-def picky(heed: Client, instruction: Instruction) -> str:
+def picky(tenfour: Client, instruction: Instruction) -> str:
     """As steady, but only once the reminder is marked as important."""
     if not instruction.text.startswith("**IMPORTANT:**"):
         return "not important enough"
-    return steady(heed, instruction)
+    return steady(tenfour, instruction)
 
 
-def deaf(heed: Client, instruction: Instruction) -> str:
+def deaf(tenfour: Client, instruction: Instruction) -> str:
     """Reads it, and that is all, unless a person took the trouble to write it."""
     if (instruction.sent_by or {}).get("type") == "user":
-        return steady(heed, instruction)
+        return steady(tenfour, instruction)
     return "ignored"
 
 
@@ -149,17 +149,17 @@ AGENTS: Mapping[str, Callable[[Client, Instruction], str]] = {
 }
 
 
-def work(heed: Client, name: str, *, every_s: float | None) -> None:
+def work(tenfour: Client, name: str, *, every_s: float | None) -> None:
     """Pulls and acts for ever; a server that is away for a while is waited for."""
     while True:
         wait = every_s or 5.0
         try:
-            pulled = heed.instructions.pull()
+            pulled = tenfour.instructions.pull()
             wait = every_s or pulled.retry_after_s or wait
             for instruction in pulled:
-                said = AGENTS[name](heed, instruction)
+                said = AGENTS[name](tenfour, instruction)
                 print(f"{name:<7}| {instruction.text}  →  {said}", flush=True)
-        except HeedError as error:
+        except TenfourError as error:
             if not error.retryable:
                 raise
             print(f"{name:<7}| {error.sentence}", file=sys.stderr, flush=True)
@@ -191,9 +191,9 @@ def main() -> int:
     if args.with_parent:
         leave_with_parent()
     try:
-        with Client() as heed:
-            work(heed, args.agent, every_s=args.every)
-    except HeedError as error:
+        with Client() as tenfour:
+            work(tenfour, args.agent, every_s=args.every)
+    except TenfourError as error:
         print(f"{args.agent}: {error.sentence} {error.hint}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,9 +1,9 @@
 """An agent that does tasks to the letter: it runs the action, then the command that verifies it.
 
-    HEED_URL=… HEED_TOKEN=… python examples/builder.py --folder /tmp/scratch
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/builder.py --folder /tmp/scratch
 
 Where a model would read and decide, it runs the task's `action` with `sh` in the folder. The action
-finds what went wrong before in $HEED_RETRY_CONTEXT. Where a person has answered with a fix, it does
+finds earlier errors in $TENFOUR_RETRY_CONTEXT. Where a person has answered with a fix, it does
 what stands in backticks there instead: a person's word goes before the plan's.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from agents import leave_with_parent
-from heed import Client, HeedError
-from heed.attempts import LiveAttempt
-from heed.models import Decision
+from tenfour import Client, TenfourError
+from tenfour.attempts import LiveAttempt
+from tenfour.models import Decision
 
 TIMEOUT_S = 60
 QUOTED = re.compile(r"`([^`]+)`")
@@ -32,7 +32,7 @@ def shell(line: str, *, folder: Path, context: str) -> tuple[int, str]:
     """The exit code and the output of a command line."""
     here = Path(sys.executable).parent
     env = os.environ | {
-        "HEED_RETRY_CONTEXT": context,
+        "TENFOUR_RETRY_CONTEXT": context,
         "PATH": f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }
     try:
@@ -54,15 +54,15 @@ def fix_in(context: str) -> str | None:
     """The command that a person has asked for, where one has."""
     if not context:
         return None
-    # Heed's own block: well-formed whatever went into it, and without a DTD.
+    # Tenfour's own block: well-formed whatever went into it, and without a DTD.
     block = ElementTree.fromstring(context)  # noqa: S314
     said = block.findtext("user_intervention/instruction", "")
     found = QUOTED.search(said)
     return found[1] if found else None
 
 
-def do(heed: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> Decision:
-    """Does the task and reports it; returns what Heed decides."""
+def do(tenfour: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> Decision:
+    """Does the task and reports it; returns what Tenfour decides."""
     payload, context = attempt.payload, attempt.claim.retry_context
     with attempt.renewed() if renews else contextlib.nullcontext():
         action = fix_in(context) or payload["action"]
@@ -81,10 +81,10 @@ def do(heed: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> Dec
         "output": output,
         "duration_s": round(time.monotonic() - start, 1),
     }
-    return heed.tasks.report(attempt.id, "success", verification=said)
+    return tenfour.tasks.report(attempt.id, "success", verification=said)
 
 
-def work(heed: Client, name: str, *, folder: Path, every_s: float, renews: bool) -> None:
+def work(tenfour: Client, name: str, *, folder: Path, every_s: float, renews: bool) -> None:
     """Claims and does for ever; a server that is away for a while is waited for."""
     worker = f"{name}-{os.getpid()}"
 
@@ -93,14 +93,14 @@ def work(heed: Client, name: str, *, folder: Path, every_s: float, renews: bool)
 
     while True:
         try:
-            for claim in (claimed := heed.tasks.claim(worker_id=worker)):
-                attempt = LiveAttempt(heed, claim)
+            for claim in (claimed := tenfour.tasks.claim(worker_id=worker)):
+                attempt = LiveAttempt(tenfour, claim)
                 title = f"{attempt.task.title}, attempt {attempt.number}"
                 say(f"{title}  →  begins")
-                decision = do(heed, attempt, folder=folder, renews=renews)
+                decision = do(tenfour, attempt, folder=folder, renews=renews)
                 say(f"{title}  →  {decision.decision}, {decision.reason}")
             wait = 0.0 if claimed else every_s
-        except HeedError as error:
+        except TenfourError as error:
             if error.code != "lease_lost" and not error.retryable:
                 raise
             say(error.sentence)
@@ -121,10 +121,10 @@ def main() -> int:
     if args.with_parent:
         leave_with_parent()
     try:
-        with Client() as heed:
+        with Client() as tenfour:
             renews = not args.no_heartbeats
-            work(heed, args.name, folder=args.folder, every_s=args.every, renews=renews)
-    except HeedError as error:
+            work(tenfour, args.name, folder=args.folder, every_s=args.every, renews=renews)
+    except TenfourError as error:
         print(f"{args.name}: {error.sentence} {error.hint}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

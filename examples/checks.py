@@ -1,9 +1,9 @@
 """Three tasks that ask an agent something and go on with its answer.
 
-    HEED_URL=… HEED_TOKEN=<an orchestrator's> python examples/checks.py --agent steady
+    TENFOUR_URL=… TENFOUR_TOKEN=<an orchestrator's> python examples/checks.py --agent steady
 
 Each check sends an instruction and says which signal it expects. It keeps the id of what is
-pending; the agent never sees that id. Whatever signal the agent's program reports, Heed matches it
+pending; the agent never sees that id. When the agent reports a signal, Tenfour matches it
 with what is expected, by its type and its content. The check then finds the data with its
 instruction, clears the id and uses the data. An instruction that was given up also clears it: no
 task waits for ever.
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from heed import Client, HeedError
+from tenfour import Client, TenfourError
 
 Data = Mapping[str, Any]
 
@@ -36,18 +36,18 @@ class Check:
         self.pending_id: str | None = None
         self.ignored = False
 
-    def request(self, heed: Client, agent: str, *, max_retries: int | None = None) -> None:
+    def request(self, tenfour: Client, agent: str, *, max_retries: int | None = None) -> None:
         """Sends the instruction; the same one again while it is pending changes nothing."""
-        sent = heed.instructions.send(
+        sent = tenfour.instructions.send(
             agent, self.content, expect=self.expect, max_retries=max_retries
         )
         self.pending_id, self.ignored = sent.id, False
 
-    def look(self, heed: Client) -> None:
+    def look(self, tenfour: Client) -> None:
         """Once the expected signal has come: clears the id and uses its data."""
         if self.pending_id is None:
             return
-        instruction = heed.instructions.get(self.pending_id)
+        instruction = tenfour.instructions.get(self.pending_id)
         if instruction.is_open:
             return
         self.pending_id = None
@@ -136,16 +136,16 @@ def pending(tasks: tuple[Task, ...]) -> list[Check]:
     return [check for task in tasks for check in task.checks if check.pending_id]
 
 
-def run(heed: Client, agent: str, *, wait_s: float) -> tuple[Task, ...]:
+def run(tenfour: Client, agent: str, *, wait_s: float) -> tuple[Task, ...]:
     """Asks everything, then looks for the answers until all are there or the time is over."""
     tasks: tuple[Task, ...] = (OpenSpecTask(), ClientContextTask(), WorkflowTask())
     for task in tasks:
         for check in task.checks:
-            check.request(heed, agent)
+            check.request(tenfour, agent)
     until = time.monotonic() + wait_s
     while pending(tasks) and time.monotonic() < until:
         for check in pending(tasks):
-            check.look(heed)
+            check.look(tenfour)
         time.sleep(0.5 if pending(tasks) else 0)
     return tasks
 
@@ -156,9 +156,9 @@ def main() -> int:
     parser.add_argument("--wait", type=float, default=60.0, metavar="SECONDS")
     args = parser.parse_args()
     try:
-        with Client() as heed:
-            tasks = run(heed, args.agent, wait_s=args.wait)
-    except HeedError as error:
+        with Client() as tenfour:
+            tasks = run(tenfour, args.agent, wait_s=args.wait)
+    except TenfourError as error:
         print(f"{error.sentence} {error.hint}", file=sys.stderr)
         return 1
     print(*tasks, sep="\n")

@@ -122,7 +122,7 @@ def send(
 
     A tracked one that is not yet settled answers for every further one of the same content.
     """
-    retries = settings.HEED["INSTRUCTION_MAX_RETRIES"] if max_retries is None else max_retries
+    retries = settings.TENFOUR["INSTRUCTION_MAX_RETRIES"] if max_retries is None else max_retries
     if not 0 <= retries <= MAX_RETRIES:
         raise Invalid("/max_retries", f"max_retries is a whole number from 0 to {MAX_RETRIES}.")
     if expect and not tracked:

@@ -83,7 +83,7 @@ class Actor:
     name: str = ""
 
 
-SYSTEM = Actor("system", "", "heed")
+SYSTEM = Actor("system", "", "tenfour")
 
 
 def clock(entry: str) -> Actor:

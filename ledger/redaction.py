@@ -114,9 +114,9 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
             r"|(?:(?!-----)[A-Za-z0-9+/=\s\\,:|>-]){0,16384})",
         ),
         (
-            "heed",
-            ("heed_",),
-            START + r"heed_(?:agt|orc|opr|ro)_[0-9A-Za-z]{16,64}(?:_[0-9A-Za-z]{1,16})?",
+            "tenfour",
+            ("tenfour_",),
+            START + r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{16,64}(?:_[0-9A-Za-z]{1,16})?",
         ),
         (
             "jwt",

@@ -1,4 +1,4 @@
-"""What Heed says no to (pure): the parent of every anticipated error.
+"""What Tenfour says no to (pure): the parent of every anticipated error.
 
 A refusal is defined beside the function that raises it. Its docstring is the title that people
 read, `code` the name that programs match; `config/api.py` adds the HTTP status.
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Refusal(Exception):
-    """Heed refused this"""
+    """Tenfour refused this"""
 
     code = "refused"
     retryable = False

@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 
 Row = dict[str, Any]
 PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
-PREPARE = settings.HEED["PREPARE"]
+PREPARE = settings.TENFOUR["PREPARE"]
 P = ParamSpec("P")
 T = TypeVar("T")
 

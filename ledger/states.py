@@ -10,11 +10,11 @@ class InstructionState(TextChoices):
     QUEUED = "queued"
     # handed to the agent, awaiting its ack; ack, idle check or a person moves it on
     DELIVERED = "delivered"
-    # heeded; final
+    # acknowledged; final
     ACKNOWLEDGED = "acknowledged"
     # ignored to the end; final
     FAILED = "failed"
-    # withdrawn before it was heeded; final
+    # withdrawn before it was acknowledged; final
     CANCELLED = "cancelled"
 
 

@@ -1,4 +1,4 @@
-"""How instructions fare: sent, heeded, given up, how loud it had to get, how long it took."""
+"""How instructions fare: sent, acknowledged, given up, how loud it had to get, how long it took."""
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -13,7 +13,7 @@ State = InstructionState
 
 # From the sending to the acknowledgement, reminders and waiting in the queue included.
 ACK_SECONDS = "extract(epoch from i.acknowledged_at - i.queued_at)::float8"
-# The level of the last delivery: the one that was heeded, or that is waited for.
+# The level of the last delivery: the one that was acknowledged, or that is waited for.
 HEARD_LEVEL = f"least(greatest(i.deliveries - 1, 0), {len(LEVELS) - 1})"
 NEXT_LEVEL = f"least(i.retry_count, {len(LEVELS) - 1})"
 WAITING = f"i.state in ('{State.QUEUED}', '{State.DELIVERED}')"

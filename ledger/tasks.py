@@ -129,7 +129,7 @@ def kept_payload(payload: Any, *, at: str) -> tuple[Any, Counter[str]]:
     """The payload without its secrets, and how many of each kind it had.
 
     It is kept as JSON says it, whatever a Python caller made it of. Raises where it is too large,
-    or one of the keys that Heed knows does not fit; TypeError where JSON has no form for it.
+    or one of the keys that Tenfour knows does not fit; TypeError where JSON has no form for it.
     """
     kept, text = in_json(payload)
     if len(text) > PAYLOAD_BYTES:
@@ -397,8 +397,8 @@ def written(
     if title:
         title, found = redact(title)
         hidden += found
-    heed, backoff = settings.HEED, spec.backoff
-    attempts = heed["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
+    tenfour, backoff = settings.TENFOUR, spec.backoff
+    attempts = tenfour["TASK_MAX_ATTEMPTS"] if spec.max_attempts is None else spec.max_attempts
     return {
         "agent_id": agent.pk,
         "plan_id": spec.plan_id,
@@ -415,8 +415,8 @@ def written(
         "max_delay_ms": backoff.max_delay_ms,
         "exponential_base": backoff.exponential_base,
         "jitter": backoff.jitter,
-        "lease_s": heed["TASK_LEASE_SECONDS"] if spec.lease_s is None else spec.lease_s,
-        "timeout_s": heed["TASK_TIMEOUT_SECONDS"] if spec.timeout_s is None else spec.timeout_s,
+        "lease_s": tenfour["TASK_LEASE_SECONDS"] if spec.lease_s is None else spec.lease_s,
+        "timeout_s": tenfour["TASK_TIMEOUT_SECONDS"] if spec.timeout_s is None else spec.timeout_s,
         "idempotent": spec.idempotent,
         "non_retryable": spec.non_retryable,
         "replay_of_id": replay_of,

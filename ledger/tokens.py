@@ -28,7 +28,7 @@ SHORT = {
     TokenKind.OPERATOR: "opr",
     TokenKind.READER: "ro",
 }
-FORM = re.compile(r"heed_(agt|orc|opr|ro)_([0-9A-Za-z]{30})_([0-9A-Za-z]{6})")
+FORM = re.compile(r"tenfour_(agt|orc|opr|ro)_([0-9A-Za-z]{30})_([0-9A-Za-z]{6})")
 
 READING = {
     "agents:read",
@@ -69,7 +69,7 @@ class TokenMissing(Refusal):
     """A token is needed"""
 
     code = "token_missing"
-    hint = "Send the header 'Authorization: Bearer heed_…'."
+    hint = "Send the header 'Authorization: Bearer tenfour_…'."
 
 
 class TokenInvalid(Refusal):
@@ -110,8 +110,8 @@ def checksum(text: str) -> str:
 
 
 def new_secret(kind: TokenKind) -> str:
-    """heed_<kind>_<30 random base62 digits>_<checksum>."""
-    stem = f"heed_{SHORT[kind]}_" + "".join(secrets.choice(BASE62) for _ in range(30))
+    """tenfour_<kind>_<30 random base62 digits>_<checksum>."""
+    stem = f"tenfour_{SHORT[kind]}_" + "".join(secrets.choice(BASE62) for _ in range(30))
     return f"{stem}_{checksum(stem)}"
 
 
@@ -119,7 +119,7 @@ def digest_of(secret: str) -> bytes:
     """The SHA-256 of a well-formed secret; raises TokenInvalid without asking the database."""
     match = FORM.fullmatch(secret)
     if match is None or checksum(secret[:-7]) != match[3]:
-        raise TokenInvalid("This is not a token of Heed: its form or its checksum is wrong.")
+        raise TokenInvalid("This is not a token of Tenfour: its form or its checksum is wrong.")
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -141,11 +141,11 @@ def issue(
         project=project,
         agent=agent,
         name=(name or (agent.name if agent else kind.value))[:64],
-        prefix=secret[: len(f"heed_{SHORT[kind]}_") + 4],
+        prefix=secret[: len(f"tenfour_{SHORT[kind]}_") + 4],
         digest=digest_of(secret),
         scopes=sorted(PRESETS[kind]),
         created_by=actor.name,
-        expires_at=now + timedelta(days=settings.HEED["TOKEN_DAYS"]),
+        expires_at=now + timedelta(days=settings.TENFOUR["TOKEN_DAYS"]),
     )
     journal.record(
         Kind.TOKEN_CREATED,

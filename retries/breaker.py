@@ -68,9 +68,9 @@ class CircuitBreakerConfig:
 
 def configured() -> CircuitBreakerConfig:
     """What the settings say."""
-    heed = settings.HEED
+    tenfour = settings.TENFOUR
     return CircuitBreakerConfig(
-        heed["BREAKER_FAILURES"], heed["BREAKER_SUCCESSES"], heed["BREAKER_OPEN_SECONDS"]
+        tenfour["BREAKER_FAILURES"], tenfour["BREAKER_SUCCESSES"], tenfour["BREAKER_OPEN_SECONDS"]
     )
 
 
@@ -190,7 +190,7 @@ def heard(
 
 def blamed(agent_id: UUID, failure_type: str | None, *, now: datetime) -> Breaker | None:
     """The agent's breaker, made if there is none, unless this type of failure does not count."""
-    if failure_type not in settings.HEED["BREAKER_COUNTS"]:
+    if failure_type not in settings.TENFOUR["BREAKER_COUNTS"]:
         return None
     if found := locked(agent_id):
         return found

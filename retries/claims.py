@@ -260,7 +260,7 @@ def rationed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
     with transaction.atomic():
         room = room_of(seen["caller_agent"])
         if not room:
-            return none(seen, "concurrency_limit", retry_after_s=settings.HEED["POLL_SECONDS"])
+            return none(seen, "concurrency_limit", retry_after_s=settings.TENFOUR["POLL_SECONDS"])
         asked = asked | {"rationed": True, "limit": min(asked["limit"], room)}
         return come_of(caller, asked, taken(caller, asked, probe=False))
 
@@ -300,7 +300,7 @@ def claimed(rows: list[Row], *, now: datetime) -> Claimed:
         waiting, brief = first["pending_instructions"], first["system_text"]
         return Claimed(rows, pending_instructions=waiting, system_text=brief)
     due = first["next_due_at"]
-    wait = settings.HEED["POLL_SECONDS"]
+    wait = settings.TENFOUR["POLL_SECONDS"]
     if due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
     return none(first, why_none(first), retry_after_s=wait)

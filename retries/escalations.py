@@ -114,7 +114,7 @@ def opened_from(source: str) -> str:
 
     Only for those sent with on_failed 'escalate'; the caller is the CTE `caller`.
     """
-    wait = settings.HEED["ESCALATION_REMIND_SECONDS"]
+    wait = settings.TENFOUR["ESCALATION_REMIND_SECONDS"]
     notify = f"%(now)s + interval '{wait} seconds'" if wait else "null"
     return f"""insert into retries_escalation (project_id, agent_id, instruction_id, state, reason,
         raised_by_type, raised_by_name, opened_at, updated_at, notify_again_at)
@@ -135,7 +135,7 @@ def opening_journalled(source: str) -> str:
 
 
 def first_reminder(now: datetime) -> datetime | None:
-    wait: int = settings.HEED["ESCALATION_REMIND_SECONDS"]
+    wait: int = settings.TENFOUR["ESCALATION_REMIND_SECONDS"]
     return now + timedelta(seconds=wait) if wait else None
 
 

@@ -58,7 +58,7 @@ def due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Close what has expired, remind of what still waits, and forget offers that are over."""
     of = project.id if project else None
     expired = expire(now=now, of=of)
-    wait = max(1, settings.HEED["ESCALATION_REMIND_SECONDS"])
+    wait = max(1, settings.TENFOUR["ESCALATION_REMIND_SECONDS"])
     reminded = sql.run(REMIND, now=now, of=of, wait=wait, **Known(ENTRY).params)
     over = sql.run(OVER, of=of)
     return {"expired": expired, "reminded": len(reminded), "offers_over": len(over)}

@@ -39,7 +39,7 @@ where a.outcome is null returning a.id"""
 
 def away() -> timedelta:
     """How long between two runs is our own outage, however seldom the sweep is asked to run."""
-    return timedelta(seconds=max(AWAY_S, 3 * settings.HEED["EXPIRE_LEASES_SECONDS"]))
+    return timedelta(seconds=max(AWAY_S, 3 * settings.TENFOUR["EXPIRE_LEASES_SECONDS"]))
 
 
 def expire_leases(*, now: datetime, project: Project | None = None) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Escalation(models.Model):
         null=True,
         db_index=False,
         related_name="+",
-        help_text="the attempt whose agent asks it; null where Heed or a plan does",
+        help_text="the attempt whose agent asks it; null where Tenfour or a plan does",
     )
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False

@@ -7,7 +7,7 @@ from typing import Any
 from ledger.redaction import titled
 from retries.context import escaped
 
-# keys that Heed knows: they have elements of their own
+# keys that Tenfour knows: they have elements of their own
 KNOWN = ("action", "files", "context", "verify", "done")
 CHECKS = ("command", "cwd", "timeout_s", "expect_exit", "required", "text")
 # what an import notes for people: a command that nobody has confirmed is none
@@ -20,7 +20,7 @@ def prompt(task: str, context: str = "", *, system: str = "") -> str:
 
 
 def task_xml(*, title: str, type: str, payload: Any = None, ref: str = "") -> str:
-    """The task as XML: the keys that Heed knows as elements, all else of its payload as JSON."""
+    """The task as XML: the keys that Tenfour knows as elements, all else of its payload as JSON."""
     named = payload if isinstance(payload, Mapping) else {}
     lines = [
         f"<task{attribute('ref', ref)}{attribute('type', type)}>",

@@ -91,7 +91,7 @@ def standing(belongs: Mapping[UUID, UUID]) -> dict[UUID, list[Said]]:
     """The words of people that stand, by task, the oldest first; `belongs` are the rows of tasks,
     each with the task that goes on with it.
 
-    A fix or a retry ends what was said before, and so does a question that Heed asks: those words
+    A fix or a retry ends what was said before; so does a question from Tenfour: those words
     were tried. What is asked by an agent or a plan adds its answer; where that never came, nothing.
     """
     rows = Escalation.objects.filter(task_id__in=belongs).order_by("id")

@@ -107,7 +107,7 @@ def retry_unacknowledged(
     """
     now = now or timezone.now()
     if min_age is None:
-        min_age = timedelta(seconds=settings.HEED["INSTRUCTION_MIN_AGE"])
+        min_age = timedelta(seconds=settings.TENFOUR["INSTRUCTION_MIN_AGE"])
     before = now - min_age
     total = Reminded()
     for agents in idle_agents(before, project_id=project.id if project else None):

@@ -106,7 +106,7 @@ ESCALATION: dict[str, Any] = {
     "on_expiry": None,
     "opened_at": AT,
     "closed_at": None,
-    "url": f"https://heed.example.org/escalations/{ID}/",
+    "url": f"https://tenfour.example.org/escalations/{ID}/",
     "resolution": None,
     "outcome": None,
     "version": 1,
@@ -274,7 +274,7 @@ def told_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "on_expiry": escalation.on_expiry,
         "opened_at": escalation.opened_at,
         "closed_at": escalation.closed_at,
-        "url": f"/escalations/{escalation.id}/",  # behind the address of this Heed
+        "url": f"/escalations/{escalation.id}/",  # behind the address of this Tenfour
         "resolution": resolution(escalation),
         "version": escalation.version,
     }

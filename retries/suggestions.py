@@ -19,9 +19,9 @@ LOOKED_AT = 1000  # of a project's answers, the newest
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A guess at the cause and at a fix, each by the agent where it gave one, else by Heed.
+    """A guess at the cause and at a fix, each by the agent where it gave one, else by Tenfour.
 
-    `cause_by` and `fix_by` are `agent`, `heed` or empty, and empty is what they go with.
+    `cause_by` and `fix_by` are `agent`, `tenfour` or empty, and empty is what they go with.
     """
 
     title: str = ""
@@ -75,7 +75,7 @@ def of(failure: Failure) -> Suggestion:
 
 
 def by(agents: str, ours: str) -> str:
-    return "agent" if agents else "heed" if ours else ""
+    return "agent" if agents else "tenfour" if ours else ""
 
 
 # A fix is one for the pattern that the task had failed with last when it was answered. What counts

@@ -46,7 +46,7 @@ def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict
 def take(name: str, *, before: datetime, now: datetime) -> bool:
     """Note this run as the last one, if the last one was before `before`."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"heed.clock.{name}"])
+        cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"tenfour.clock.{name}"])
         if not cursor.fetchone()[0]:
             return False
         run, made = ClockRun.objects.get_or_create(name=name, defaults={"last_run_at": now})

@@ -20,8 +20,8 @@ from config.commands import Command
 from config.embedded import Servers
 from config.places import PROJECT, Place
 
-# What a terminal that talks to a running Heed may have set, and tests must not see.
-KEPT = {"HEED_CHROMIUM", "HEED_REQUIRE_BROWSER"}
+# What a terminal that talks to a running Tenfour may have set, and tests must not see.
+KEPT = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
 
 
 @dataclass
@@ -109,7 +109,7 @@ def place_for_tests(outer: Place) -> Place:
 def boot() -> None:
     """Starts both servers and tells settings of them."""
     global running
-    outer = places.place_of(Path(os.environ.get("HEED_DATA") or PROJECT / ".heed").resolve())
+    outer = places.place_of(Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour").resolve())
     place = place_for_tests(outer)
     running = Throwaway(embedded.throwaway_servers(place, embedded.binaries(outer)))
     atexit.register(running.remove)
@@ -120,9 +120,12 @@ def boot() -> None:
 
 
 def tell(urls: dict[str, str], data: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("HEED_") and name not in KEPT]:
+    for name in [name for name in os.environ if name.startswith("TENFOUR_") and name not in KEPT]:
         del os.environ[name]
-    os.environ |= urls | {"HEED_DATA": str(data), "HEED_SECRET_KEY": secrets.token_urlsafe(48)}
+    os.environ |= urls | {
+        "TENFOUR_DATA": str(data),
+        "TENFOUR_SECRET_KEY": secrets.token_urlsafe(48),
+    }
 
 
 def use_given() -> bool:
@@ -130,7 +133,7 @@ def use_given() -> bool:
     urls = {name: os.environ.get(f"TEST_{name}", "") for name in ("DATABASE_URL", "REDIS_URL")}
     if not all(urls.values()):
         return False
-    data = PROJECT / ".heed" / f"test-{os.getpid()}"
+    data = PROJECT / ".tenfour" / f"test-{os.getpid()}"
     data.mkdir(mode=0o700, parents=True)
     atexit.register(shutil.rmtree, data, ignore_errors=True)
     tell(urls, data)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from django.db import connection
-from heed import Client, calls
+from tenfour import Client, calls
 
 from config.commands import Command
 from ledger import agents, tokens
@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Heed:
-    """A running Heed with a project of its own."""
+class Tenfour:
+    """A running Tenfour with a project of its own."""
 
     url: str
     project: Project
@@ -57,7 +57,11 @@ def gunicorn(django_db_setup: None) -> Iterator[str]:
 def serve(fd: int) -> "subprocess.Popen[bytes]":
     """Gunicorn as `make up` starts it, but on a socket that is open already; it ends with us."""
     gunicorn = "-m gunicorn -c python:config.web config.wsgi:application"
-    own = {"DATABASE_URL": database_of_tests(), "HEED_BIND": f"fd://{fd}", "HEED_WEB_WORKERS": "1"}
+    own = {
+        "DATABASE_URL": database_of_tests(),
+        "TENFOUR_BIND": f"fd://{fd}",
+        "TENFOUR_WEB_WORKERS": "1",
+    }
     command = Command([sys.executable, *gunicorn.split()], env=os.environ | own, fds=(fd,))
     return subprocess.Popen(command.argv, **command.options())
 
@@ -69,20 +73,20 @@ def database_of_tests() -> str:
 
 
 @pytest.fixture
-def heed_server(gunicorn: str, transactional_db: None) -> Heed:
-    return Heed(gunicorn, Project.objects.create(name=f"client-{uuid.uuid4()}"))
+def tenfour_server(gunicorn: str, transactional_db: None) -> Tenfour:
+    return Tenfour(gunicorn, Project.objects.create(name=f"client-{uuid.uuid4()}"))
 
 
 @pytest.fixture
-def producer(heed_server: Heed) -> Iterator[Client]:
-    with heed_server.client("orchestrator") as client:
+def producer(tenfour_server: Tenfour) -> Iterator[Client]:
+    with tenfour_server.client("orchestrator") as client:
         yield client
 
 
 @pytest.fixture
-def agent_client(heed_server: Heed) -> Iterator[Client]:
+def agent_client(tenfour_server: Tenfour) -> Iterator[Client]:
     """The agent `coder`."""
-    with heed_server.client("agent", "coder") as client:
+    with tenfour_server.client("agent", "coder") as client:
         yield client
 
 

@@ -89,20 +89,20 @@ def test_every_clock_entry_has_a_sweep_and_a_job() -> None:
 
 def test_settings_and_their_page_are_equal() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
-    documented = set(re.findall(r"`((?:HEED_|DATABASE_|REDIS_)[A-Z_]+)`", text))
+    documented = set(re.findall(r"`((?:TENFOUR_|DATABASE_|REDIS_)[A-Z_]+)`", text))
     code = "\n".join(path.read_text() for path in sources())
     reading = r"(?:environ(?:\.get)?[(\[]|flag\(|secret\(|env\.list\()\s*\"([A-Z_]+)\""
     read = {
-        name for name in re.findall(reading, code) if name.startswith(("HEED", "DATAB", "REDIS"))
+        name for name in re.findall(reading, code) if name.startswith(("TENFOUR", "DATAB", "REDIS"))
     }
     numbers = set(re.findall(r'number\(\s*"([A-Z_]+)"', code))
-    known = {name.removesuffix("_FILE") for name in read} | {f"HEED_{name}" for name in numbers}
+    known = {name.removesuffix("_FILE") for name in read} | {f"TENFOUR_{name}" for name in numbers}
     # what `make up` tells its own children
-    internal = {"HEED_LOCAL_URL", "HEED_GATE", "HEED_BIND"}
+    internal = {"TENFOUR_LOCAL_URL", "TENFOUR_GATE", "TENFOUR_BIND"}
     assert {name.removesuffix("_FILE") for name in documented} == known - internal
-    for name, value in re.findall(r"`HEED_([A-Z_]+)` \| ([0-9]+) \|", text):
-        if name in settings.HEED:
-            assert settings.HEED[name] == int(value), name
+    for name, value in re.findall(r"`TENFOUR_([A-Z_]+)` \| ([0-9]+) \|", text):
+        if name in settings.TENFOUR:
+            assert settings.TENFOUR[name] == int(value), name
 
 
 @pytest.mark.parametrize("pattern", [r"localhost:\d{4}/simple", r"pypi\.", r"registry\.npm"])

@@ -1,1 +1,1 @@
-"""The least an acknowledgement over HTTP can cost with Django: what Heed's own is set beside."""
+"""The least an acknowledgement over HTTP can cost with Django: what Tenfour's own is set beside."""

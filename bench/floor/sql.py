@@ -104,7 +104,7 @@ insert into history (task_id, from_state, to_state, actor)
 select id, 1, 2, %(worker)s from u returning task_id
 """
 
-# The rows that Heed writes when it hands out a task, on Heed's tables: what its claim is set beside.
+# The rows that Tenfour writes when it hands out a task, on Tenfour's tables: what its claim is set beside.
 SAME_ROWS = """
 with t as (
     update ledger_task set state = 'running', current_attempt = uuidv7(), attempts = attempts + 1,

@@ -1,1 +1,1 @@
-"""What `manage.py demo` shows: agents at work, and what Heed does about their weaknesses."""
+"""What `manage.py demo` shows: agents at work, and what Tenfour does about their weaknesses."""

@@ -36,7 +36,7 @@ class Building:
         FOLDER.mkdir(parents=True)
         source = yaml.safe_load((EXAMPLES / "planner.yaml").read_text())
         self.ref = source["ref"] = self.next_ref()
-        self.stage.heed.plans.create(source, register=True)
+        self.stage.tenfour.plans.create(source, register=True)
         for _ in range(2):
             self.play("builder")
         self.play("sleepy", "--no-heartbeats")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from heed import Instruction
+from tenfour import Instruction
 
 from config.demo.stage import DEMO, Stage
 from ledger import agents
@@ -102,7 +102,7 @@ class Orders:
 
     def send(self, order: Order) -> Instruction:
         self.tell(f"demo   | to {order.agent}: {order.content}")
-        return self.stage.heed.instructions.send(
+        return self.stage.tenfour.instructions.send(
             order.agent,
             order.content,
             expect=order.expect,
@@ -113,12 +113,12 @@ class Orders:
 
     @property
     def is_over(self) -> bool:
-        """Whether no agent has anything left to heed."""
+        """Whether no agent has anything left to tenfour."""
         return not Sent.objects.filter(project=self.stage.project).awaiting_ack().exists()
 
     def sum_up(self) -> None:
         self.tell(f"\n{'agent':<8}{'state':<14}{'deliveries':<12}{'last rung':<11}instruction")
-        fates = [self.stage.heed.instructions.get(each.id) for each in self.sent]
+        fates = [self.stage.tenfour.instructions.get(each.id) for each in self.sent]
         for now in fates:
             self.tell(
                 f"{now.agent_name:<8}{now.state:<14}{now.deliveries:<12}{now.urgency:<11}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
-from heed import Client, HeedError, calls
+from tenfour import Client, TenfourError, calls
 
 from ledger import agents, tokens
 from ledger.journal import Actor
@@ -23,18 +23,18 @@ DEMO = Actor("system", "demo", "demo")
 PROJECT = "demo"
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 CLIENT_DIR = Path(settings.BASE_DIR) / "client"
-START_FIRST = "No Heed runs here. Start it first, in another terminal: make up"
+START_FIRST = "No Tenfour runs here. Start it first, in another terminal: make up"
 
 Player = subprocess.Popen[bytes]
 
 
 @dataclass
 class Stage:
-    """Where the demo plays: `heed` speaks to the server with an orchestrator's token."""
+    """Where the demo plays: `tenfour` speaks to the server with an orchestrator's token."""
 
     url: str
     project: Project
-    heed: Client
+    tenfour: Client
     players: list[Player] = field(default_factory=list)
 
     def play(self, name: str, script: str, *options: str) -> Player:
@@ -45,7 +45,8 @@ class Stage:
         mine = {name: os.environ[name] for name in kept if name in os.environ}
         player = subprocess.Popen(
             [sys.executable, EXAMPLES / script, name, *options, "--with-parent"],
-            env=mine | {"HEED_URL": self.url, "HEED_TOKEN": secret, "PYTHONPATH": str(CLIENT_DIR)},
+            env=mine
+            | {"TENFOUR_URL": self.url, "TENFOUR_TOKEN": secret, "PYTHONPATH": str(CLIENT_DIR)},
             # Held open by us alone: it closes with us, however we end, and the agent ends with it.
             stdin=subprocess.PIPE,
             start_new_session=True,  # so that what it runs can be ended with it
@@ -60,8 +61,8 @@ def staged(url: str) -> Iterator[Stage]:
     project, _ = Project.objects.get_or_create(name=PROJECT)
     revoke_all(project)
     _, secret = tokens.issue("orchestrator", project=project, name="demo", actor=DEMO)
-    with Client(url, secret) as heed:
-        stage = Stage(url, project, heed)
+    with Client(url, secret) as tenfour:
+        stage = Stage(url, project, tenfour)
         try:
             yield stage
         finally:
@@ -94,38 +95,38 @@ def revoke_all(project: Project) -> None:
 
 
 def running_at(url: str | None) -> str:
-    """The address where Heed answers; raises CommandError where it does not."""
+    """The address where Tenfour answers; raises CommandError where it does not."""
     url = url or local_url()
     if not url:
         raise CommandError(START_FIRST)
     try:
         # /healthz asks for no token, so any word will do.
-        with Client(url, "none", retries=0, timeout=5) as heed:
-            heed.perform(calls.health())
-            return heed.settings.url
-    except HeedError as error:
+        with Client(url, "none", retries=0, timeout=5) as tenfour:
+            tenfour.perform(calls.health())
+            return tenfour.settings.url
+    except TenfourError as error:
         raise CommandError(f"{error.sentence} {START_FIRST}") from error
 
 
 def local_url() -> str:
     """Where `make up` says that it runs, or what the environment says."""
-    if settings.HEED_URL:
-        return str(settings.HEED_URL)
+    if settings.TENFOUR_URL:
+        return str(settings.TENFOUR_URL)
     try:
         running = json.loads((Path(settings.DATA_DIR) / "running.json").read_text())
         return str(running["url"])
     except (OSError, ValueError, KeyError):
-        return os.environ.get("HEED_LOCAL_URL", "")
+        return os.environ.get("TENFOUR_LOCAL_URL", "")
 
 
 @contextmanager
 def alone() -> Iterator[None]:
     """Refuses a second demo beside this one: each would drive the other's clock."""
     with connection.cursor() as cursor:
-        cursor.execute("select pg_try_advisory_lock(hashtext('heed demo'))")
+        cursor.execute("select pg_try_advisory_lock(hashtext('tenfour demo'))")
         if not cursor.fetchone()[0]:
             raise CommandError("A demo runs already. Let it end, or stop it with Ctrl-C.")
         try:
             yield
         finally:
-            cursor.execute("select pg_advisory_unlock(hashtext('heed demo'))")
+            cursor.execute("select pg_advisory_unlock(hashtext('tenfour demo'))")

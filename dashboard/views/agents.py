@@ -66,7 +66,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "segments": segments(counts, show),
         "page": page,
         "members": [member(row, by_agent, hours, now=now) for row in page.agents],
-        "silent_after": settings.HEED["SILENT_AFTER_SECONDS"],
+        "silent_after": settings.TENFOUR["SILENT_AFTER_SECONDS"],
         "rule": breaker.configured(),
     }
     return rendering.respond(
@@ -82,7 +82,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 @require_safe
 @operators_only
 def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
-    """One agent: how it stands, its breaker, how loud Heed had to get, what it did, its tokens."""
+    """Show one agent: breaker, reminders needed, activity, tokens."""
     now = timezone.now()
     key = selectors.live_key(now=now)
     if rendering.is_unchanged(request, key):
@@ -102,7 +102,7 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
         "member": shown,
         "whole": whole,
         "most_given_up": whole if whole.failed else None,
-        "defaults": settings.HEED,
+        "defaults": settings.TENFOUR,
         "recent": recent(agent),
         "tokens": fleet.tokens(agent),
         "asked": asked_about(request, shown.offers),

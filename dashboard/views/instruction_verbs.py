@@ -85,7 +85,7 @@ def started(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
     return {
         "project": project.name if project else "",
         "agent": request.GET.get("agent", ""),
-        "max_retries": settings.HEED["INSTRUCTION_MAX_RETRIES"],
+        "max_retries": settings.TENFOUR["INSTRUCTION_MAX_RETRIES"],
     }
 
 

@@ -146,7 +146,7 @@ def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> 
     return {
         "whole": whole,
         "most_given_up": most_given_up(by_agent.values()),
-        "defaults": settings.HEED,
+        "defaults": settings.TENFOUR,
         "times": of,
         "choices": [Chosen(str(id), by_agent[id].name, id == agent_id) for id in shown],
         "bars": bars,

@@ -37,8 +37,8 @@ def answer(value: Any, status: int = 200) -> HttpResponse:
 
 
 def base_of(request: HttpRequest) -> str:
-    """The address that this Heed is reached at, without a slash at its end."""
-    return settings.HEED_URL or f"{request.scheme}://{request.get_host()}"
+    """The address that this Tenfour is reached at, without a slash at its end."""
+    return settings.TENFOUR_URL or f"{request.scheme}://{request.get_host()}"
 
 
 def linked(request: HttpRequest, shown: dict[str, Any]) -> dict[str, Any]:

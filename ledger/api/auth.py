@@ -36,7 +36,7 @@ class KnownRequest(Request):
     problem_of: Callable[[Exception], HttpResponse]
 
 
-class HeedToken(HttpBearer):
+class TenfourToken(HttpBearer):
     """Reads the token; the call's own statement looks it up and holds it to the scope.
 
     A body has at most `body_bytes`, or what the setting says.
@@ -48,7 +48,7 @@ class HeedToken(HttpBearer):
         self.body_bytes = body_bytes
 
     def __call__(self, request: HttpRequest) -> Any:
-        refuse_large(request, limit=self.body_bytes or settings.HEED["BODY_BYTES"])
+        refuse_large(request, limit=self.body_bytes or settings.TENFOUR["BODY_BYTES"])
         kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() != "bearer" or not secret:
             raise TokenMissing("The request has no bearer token.")
@@ -58,7 +58,7 @@ class HeedToken(HttpBearer):
         return Bearer(tokens.digest_of(token), self.scope, cast(Request, request).id)
 
 
-class Known(HeedToken):
+class Known(TenfourToken):
     """Looks the token up at once: `request.auth` is a Principal."""
 
     # what a call that people alone may make raises instead

@@ -10,7 +10,7 @@ from ninja import Body, Query, Router
 
 from ledger import agents, correlation, instructions, paging, sql
 from ledger.api.answers import answer, idempotent, listed
-from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
+from ledger.api.auth import BearerRequest, Known, KnownRequest, TenfourToken, actor
 from ledger.instructions import Expect
 from ledger.models import Agent, Instruction, Project
 from ledger.moves import INSTRUCTION_COLUMNS
@@ -87,7 +87,7 @@ def states(text: str) -> list[str]:
     return asked
 
 
-@router.post("/instructions/pull", auth=HeedToken("instructions:ack"), response=schemas.PullOut)
+@router.post("/instructions/pull", auth=TenfourToken("instructions:ack"), response=schemas.PullOut)
 def instructions_pull(
     request: BearerRequest, body: Body[schemas.PullIn | None] = None
 ) -> HttpResponse:
@@ -100,11 +100,13 @@ def instructions_pull(
     if "text/plain" in request.META.get("HTTP_ACCEPT", ""):
         text = "\n\n".join(instruction_out(row)["text"] for row in rows)
         return HttpResponse(text + "\n" if rows else "", content_type="text/plain; charset=utf-8")
-    wait = 0 if len(rows) == limit else settings.HEED["POLL_SECONDS"]
+    wait = 0 if len(rows) == limit else settings.TENFOUR["POLL_SECONDS"]
     return answer({"data": [instruction_out(row) for row in rows], "retry_after_s": wait})
 
 
-@router.post("/instructions/ack", auth=HeedToken("instructions:ack"), response=schemas.AckManyOut)
+@router.post(
+    "/instructions/ack", auth=TenfourToken("instructions:ack"), response=schemas.AckManyOut
+)
 def instructions_ack_many(request: BearerRequest, body: schemas.AckManyIn) -> HttpResponse:
     """Acknowledge several instructions; each id has its own result, in the order given."""
     rows = instructions.acknowledge(body.ids, caller=request.auth)
@@ -133,7 +135,7 @@ def instructions_get(request: KnownRequest, id: UUID) -> HttpResponse:
 
 
 @router.post(
-    "/instructions/{id}/ack", auth=HeedToken("instructions:ack"), response=schemas.InstructionOut
+    "/instructions/{id}/ack", auth=TenfourToken("instructions:ack"), response=schemas.InstructionOut
 )
 def instructions_ack(
     request: BearerRequest, id: UUID, body: Body[schemas.AckIn | None] = None
@@ -167,7 +169,7 @@ def instructions_cancel(request: KnownRequest, id: UUID) -> HttpResponse:
 
 
 @router.post(
-    "/signals", auth=HeedToken("signals:write"), response=schemas.SignalOut, tags=["signals"]
+    "/signals", auth=TenfourToken("signals:write"), response=schemas.SignalOut, tags=["signals"]
 )
 def signals_report(request: BearerRequest, body: schemas.SignalIn) -> HttpResponse:
     """Report what the agent did or saw.

@@ -39,12 +39,12 @@ def me_get(request: KnownRequest) -> HttpResponse:
             "token": {"id": token.id, "prefix": token.prefix, "expires_at": token.expires_at},
             "limits": {
                 "content_bytes": instructions.CONTENT_BYTES,
-                "body_bytes": settings.HEED["BODY_BYTES"],
+                "body_bytes": settings.TENFOUR["BODY_BYTES"],
                 "page": 100,
             },
-            "poll_every_s": settings.HEED["POLL_SECONDS"],
+            "poll_every_s": settings.TENFOUR["POLL_SECONDS"],
             "server_time": timezone.now(),
-            "version": settings.HEED_VERSION,
+            "version": settings.TENFOUR_VERSION,
         }
     )
 

@@ -28,7 +28,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         from ledger.models.instruction import Instruction
 
         waiting = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED)
-        limit = now - timedelta(seconds=settings.HEED["SILENT_AFTER_SECONDS"])
+        limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
         quiet = models.Q(last_seen_at=None) | models.Q(last_seen_at__lt=limit)
         return self.filter(quiet, Exists(waiting.filter(queued_at__lt=limit)))
 

@@ -41,7 +41,7 @@ class Breaker(models.Model):
         """When an open one lets the first probe through."""
         if self.state != BreakerState.OPEN or self.opened_at is None:
             return None
-        return self.opened_at + timedelta(seconds=settings.HEED["BREAKER_OPEN_SECONDS"])
+        return self.opened_at + timedelta(seconds=settings.TENFOUR["BREAKER_OPEN_SECONDS"])
 
     def __str__(self) -> str:
         return f"{self.agent_id} {self.state}"

@@ -11,7 +11,7 @@ AT = "2026-11-21T14:05:58.436Z"
 
 
 class In(BaseModel):
-    """A body: a field that Heed does not know is a mistake worth telling."""
+    """A body: a field that Tenfour does not know is a mistake worth telling."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -58,7 +58,7 @@ class MeOut(Schema):
                 "project": {"id": ID, "name": "default"},
                 "agent": {"id": AGENT_ID, "name": "coder"},
                 "scopes": ["instructions:ack", "instructions:read", "signals:write"],
-                "token": {"id": ID, "prefix": "heed_agt_VquT", "expires_at": AT},
+                "token": {"id": ID, "prefix": "tenfour_agt_VquT", "expires_at": AT},
                 "limits": {"content_bytes": 8192, "body_bytes": 262144, "page": 100},
                 "poll_every_s": 2,
                 "server_time": AT,
@@ -114,7 +114,7 @@ class EventList(Listed):
 
 class LevelOut(Schema):
     urgency: Urgency
-    acknowledged: int = Field(description="heeded at this level")
+    acknowledged: int = Field(description="acknowledged at this level")
     waiting: int
     ack_p50_s: float | None
     ack_p95_s: float | None
@@ -175,7 +175,7 @@ class StatsOut(Schema):
 
 
 class ProblemOut(Schema):
-    """RFC 9457, with Heed's extension members."""
+    """RFC 9457, with Tenfour's extension members."""
 
     type: str
     title: str
@@ -191,7 +191,7 @@ class ProblemOut(Schema):
         extra="allow",
         json_schema_extra={
             "example": {
-                "type": "https://heed.example.org/problems/unknown_agent",
+                "type": "https://tenfour.example.org/problems/unknown_agent",
                 "title": "No agent has this name",
                 "status": 422,
                 "detail": "No agent is called 'codr' in project 'default'. Nearest: coder.",

@@ -60,7 +60,7 @@ def tasks_prompt(request: KnownRequest, id: UUID, asked: Query[BudgetQuery]) -> 
 def of_claim(request: Request, claim: dict[str, Any]) -> HttpResponse:
     """What was claimed: as JSON, or the prompt alone as text, or the retry context as XML.
 
-    The header Heed-Attempt names the attempt to report; without one there was nothing.
+    The header Tenfour-Attempt names the attempt to report; without one there was nothing.
     """
     kind = preferred(request, JSON, TEXT, XML)
     if kind == JSON:
@@ -69,7 +69,7 @@ def of_claim(request: Request, claim: dict[str, Any]) -> HttpResponse:
     response = written("\n\n".join(each[field] for each in claim["data"]), kind)
     if claim["data"]:
         ids = [str(each["attempt"]["id"]) for each in claim["data"]]
-        response["Heed-Attempt"] = ", ".join(ids)
+        response["Tenfour-Attempt"] = ", ".join(ids)
     return response
 
 
@@ -80,7 +80,7 @@ def of_decision(request: Request, decision: dict[str, Any]) -> HttpResponse:
         return answer(decision)
     if following := decision.get("retry"):
         response = written(decision["prompt" if kind == TEXT else "retry_context"], kind)
-        response["Heed-Attempt"] = str(following["attempt"])
+        response["Tenfour-Attempt"] = str(following["attempt"])
         return response
     row = row_of(UUID(decision["task"]["id"])) if decision["decision"] == "wait" else None
     # Where another worker has it by now, what comes next is not for this one.

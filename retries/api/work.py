@@ -13,7 +13,7 @@ from ninja import Body, Query, Schema
 
 from ledger import sql
 from ledger.api.answers import answer, base_of, idempotent
-from ledger.api.auth import BearerRequest, HeedToken, Known, KnownRequest, actor
+from ledger.api.auth import BearerRequest, Known, KnownRequest, TenfourToken, actor
 from ledger.api.tasks import enqueued, router, tagged, visible, who_of
 from ledger.models import Agent, Attempt, Token
 from ledger.refusals import InvalidTransition, NotFound
@@ -68,7 +68,7 @@ def tasks_enqueue(request: KnownRequest, body: TaskIn, asked: Query[EnqueueQuery
 
 @router.post(
     "/claims",
-    auth=HeedToken("tasks:work"),
+    auth=TenfourToken("tasks:work"),
     response=schemas.ClaimOut,
     openapi_extra=said_as(TEXT, XML),
 )
@@ -76,7 +76,7 @@ def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = Non
     """Take the next tasks of the agent, each with an attempt under a lease.
 
     An empty answer says why, and when to ask again. With `Accept: text/plain` the prompt alone
-    comes back, and the header Heed-Attempt with the attempt's id; nothing where there is no task.
+    comes back, with the attempt's id in the header Tenfour-Attempt; nothing without a task.
     """
     asked = body or schemas.ClaimIn.model_validate({})
     found = claims.claim(
@@ -99,7 +99,7 @@ def shown(found: Claimed) -> dict[str, Any]:
 
 @router.post(
     "/tasks/{id}/start",
-    auth=HeedToken("tasks:work"),
+    auth=TenfourToken("tasks:work"),
     response=schemas.ClaimOut,
     openapi_extra=said_as(TEXT, XML),
 )
@@ -170,7 +170,7 @@ def tasks_abort(
 
 @router.post(
     "/attempts/{id}/heartbeat",
-    auth=HeedToken("tasks:work"),
+    auth=TenfourToken("tasks:work"),
     response=schemas.HeartbeatOut,
     tags=["attempts"],
 )
@@ -189,7 +189,7 @@ def attempts_heartbeat(
 
 @router.post(
     "/attempts/{id}/result",
-    auth=HeedToken("tasks:work"),
+    auth=TenfourToken("tasks:work"),
     response=schemas.DecisionOut,
     tags=["attempts"],
     openapi_extra=said_as(TEXT, XML),
@@ -206,7 +206,7 @@ def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) ->
 
 @router.post(
     "/attempts/{id}/exit/{code}",
-    auth=HeedToken("tasks:work", body_bytes=MOST_OUTPUT_BYTES),
+    auth=TenfourToken("tasks:work", body_bytes=MOST_OUTPUT_BYTES),
     response=schemas.DecisionOut,
     tags=["attempts"],
     openapi_extra=said_as(TEXT, XML),
@@ -227,7 +227,7 @@ def attempts_exit(
 
 @router.post(
     "/attempts/{id}/release",
-    auth=HeedToken("tasks:work"),
+    auth=TenfourToken("tasks:work"),
     response=TaskOut,
     tags=["attempts"],
 )

@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
                 ('offered_to', models.CharField(editable=False, help_text='the worker that gets its task first', max_length=128, null=True)),
                 ('cancelled', models.IntegerField(help_text='how many instructions an abort withdrew', null=True)),
                 ('agent', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.agent')),
-                ('asked_in', models.ForeignKey(db_index=False, help_text='the attempt whose agent asks it; null where Heed or a plan does', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='ledger.attempt')),
+                ('asked_in', models.ForeignKey(db_index=False, help_text='the attempt whose agent asks it; null where Tenfour or a plan does', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='ledger.attempt')),
                 ('assignee', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
                 ('instruction', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, to='ledger.instruction')),
                 ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='ledger.project')),

@@ -30,15 +30,15 @@ ARGS = [
 ]
 NAMES = ("chromium", "google-chrome")
 MISSING = (
-    "NO BROWSER: tests/browser needs a Chromium (HEED_CHROMIUM, chromium or google-chrome) and is "
+    "NO BROWSER: tests/browser needs a Chromium (TENFOUR_CHROMIUM, chromium or google-chrome) and is "
     "skipped."
 )
-PASSWORD = "heed-heed-heed"
+PASSWORD = "tenfour-tenfour-tenfour"
 
 
 def chromium() -> str | None:
     """The browser's executable, if there is one."""
-    named = os.environ.get("HEED_CHROMIUM")
+    named = os.environ.get("TENFOUR_CHROMIUM")
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -52,7 +52,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def browser_process() -> Iterator[Browser]:
     path = chromium()
     if path is None:
-        if os.environ.get("HEED_REQUIRE_BROWSER") == "1":
+        if os.environ.get("TENFOUR_REQUIRE_BROWSER") == "1":
             pytest.fail(MISSING, pytrace=False)
         pytest.skip(MISSING)
     # Playwright's loop runs in this thread, and Django takes that for asynchronous code.

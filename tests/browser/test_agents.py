@@ -59,7 +59,7 @@ def test_a_silent_agent_that_asks_is_silent_no_more(
     row = page.locator(f"#agent-{coder.pk}")
     expect(row).to_contain_text("has never asked, 1 waits")
     expect(page.locator("#side a[data-go=a] .nav__count")).to_contain_text("1")
-    expect(page).to_have_title("1 silent · Agents · Heed")
+    expect(page).to_have_title("1 silent · Agents · Tenfour")
     pull(coder, now=now)
     expect(row).to_have_count(0)
     expect(page.locator("#no-match")).to_contain_text("has asked lately")

@@ -1,4 +1,4 @@
-"""The inbox in a browser: an ignored instruction reaches a person, whose words are heeded."""
+"""The inbox in a browser: an ignored instruction reaches a person, whose words are acknowledged."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 from django.contrib.auth.models import User
-from heed import Client
 from playwright.sync_api import Page, Route, expect
+from tenfour import Client
 
 from ledger import instructions
 from ledger.journal import Actor
@@ -45,7 +45,7 @@ def panel(escalation: Escalation) -> str:
 # ---- the whole story
 
 
-def test_an_ignored_instruction_is_answered_by_a_person_and_heeded(
+def test_an_ignored_instruction_is_answered_by_a_person_and_acknowledged(
     visit: Visit, coder: Agent, now: datetime
 ) -> None:
     visitor = visit()
@@ -57,7 +57,7 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_heeded(
         assert [one.text for one in agent.instructions.pull()] == ["Check the lock"]
         tick(now + MINUTE)  # it never answered
 
-        expect(page).to_have_title("1 needs you · Escalations · Heed")
+        expect(page).to_have_title("1 needs you · Escalations · Tenfour")
         expect(page.locator("#escalation-title")).to_have_text("Check the lock")
         expect(page.locator("#side a[data-go=e] .nav__count--alert")).to_contain_text("1")
         page.keyboard.press("f")
@@ -69,12 +69,12 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_heeded(
 
         expect(page.locator(".answer")).to_contain_text("Your words are first in the queue.")
         expect(page.locator(".answer")).to_contain_text("Nothing else needs you.")
-        expect(page).to_have_title("Escalations · Heed")
+        expect(page).to_have_title("Escalations · Tenfour")
         (told,) = agent.instructions.pull()
         assert told.text == "Run `ls .lock`, then say what you see"
         expect(page.locator("#recent")).to_contain_text("Delivered, not answered yet")
         agent.instructions.ack(told.id)
-    expect(page.locator("#recent")).to_contain_text("mara sent other words. Heeded")
+    expect(page.locator("#recent")).to_contain_text("mara sent other words. Acknowledged")
     assert page.evaluate("window.untouched")
     page.click("text=a new instruction")
     expect(page).to_have_url(re.compile(f"/instructions/{told.id}/"))
@@ -237,7 +237,7 @@ def test_typed_words_survive_news_a_reload_and_other_pages(
     page.keyboard.type("half a sent")
     second = ignored(make_agent("codex"), "two", now=now)
     expect(page.locator(f"#esc-{second.pk}")).to_be_visible()
-    expect(page).to_have_title("2 need you · Escalations · Heed")
+    expect(page).to_have_title("2 need you · Escalations · Tenfour")
     page.keyboard.type("ence")
     expect(page.locator("#fix")).to_have_value("half a sentence")
     page.keyboard.press("Escape")

@@ -18,7 +18,7 @@ Visit = Callable[..., Visitor]
 
 @pytest.fixture
 def day(coder: Agent, now: datetime) -> None:
-    """A day with everything: heeded, reminded, ignored, silent."""
+    """A day with everything: acknowledged, reminded, ignored, silent."""
     for content in HOSTILE:
         agent = make_agent(as_name(content))
         send(agent, content, now=now - timedelta(hours=2), max_retries=0, on_failed="escalate")
@@ -58,15 +58,15 @@ def test_the_very_first_page_is_whole(visit: Visit, coder: Agent, scheme: str) -
 def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: datetime) -> None:
     visitor = visit()
     page = visitor.sign_in("/")
-    expect(page).to_have_title("Overview · Heed")
+    expect(page).to_have_title("Overview · Tenfour")
     page.evaluate("window.untouched = true")
     at = now - timedelta(minutes=9)
     send(coder, "Ignored", now=at, max_retries=0, on_failed="escalate")
-    expect(page.locator("#feed")).to_contain_text("heed sent coder “Ignored”")
+    expect(page.locator("#feed")).to_contain_text("tenfour sent coder “Ignored”")
     pull(coder, now=at)
     tick(now)
     expect(page.locator("#needs-you")).to_contain_text("1 instruction needs you")
-    expect(page).to_have_title("1 needs you · Overview · Heed")
+    expect(page).to_have_title("1 needs you · Overview · Tenfour")
     expect(page.locator("#side a[data-go=e] .nav__count")).to_contain_text("1")
     assert page.evaluate("window.untouched")
     page.keyboard.press("e")

@@ -79,7 +79,7 @@ def test_signing_in_and_out(visit: Callable[..., Visitor], coder: Agent) -> None
     page.fill("#password", "wrong")
     page.click("button:has-text('Sign in')")
     assert "do not go together" in page.inner_text("[role=alert]")
-    page.fill("#password", "heed-heed-heed")
+    page.fill("#password", "tenfour-tenfour-tenfour")
     page.click("button:has-text('Sign in')")
     page.wait_for_url("**/instructions/?q=agent:coder")
     page.click("button[aria-label='Sign out']")
@@ -225,7 +225,7 @@ def test_without_script_everything_works(
     assert page.locator("[data-row]").count() == 60 - PAGE
     page.click("text=Newer")
     page.click(f"#ins-{ids[0]} a")
-    assert "Sent by heed" in page.inner_text("#trail")
+    assert "Sent by tenfour" in page.inner_text("#trail")
     page.click("text=Gave up 0")
     assert "No instruction matches" in page.inner_text("main")
     page.fill("#query", '"Step 7"')

@@ -79,7 +79,7 @@ def test_the_compared_errors_stay_chosen(visit: Visit, coder: Agent, now: dateti
     page.click("[data-tab='2']")
     expect(page.locator("#diff-2")).to_contain_text("NotNullViolation")
     exhausted(coder, "Another", now=now)
-    expect(page).to_have_title("2 need you · Escalations · Heed")
+    expect(page).to_have_title("2 need you · Escalations · Tenfour")
     expect(page.locator("#diff-2")).to_be_visible()
     expect(page.locator("#diff-3")).to_be_hidden()
     page.keyboard.press("ArrowRight")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pytest
 
 from tests.client.faulty import FaultyLine
-from tests.serving import Heed, environment
+from tests.serving import Tenfour, environment
 
 
 @pytest.fixture
-def line(heed_server: Heed) -> Iterator[FaultyLine]:
-    with FaultyLine(heed_server.url) as line:
+def line(tenfour_server: Tenfour) -> Iterator[FaultyLine]:
+    with FaultyLine(tenfour_server.url) as line:
         yield line
 
 
@@ -29,11 +29,11 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run() -> Run:
-    """Runs the command `heed` as a process of its own."""
+    """Runs the command `tenfour` as a process of its own."""
 
     def run(*args: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
         done = subprocess.run(
-            [sys.executable, "-m", "heed", *args],
+            [sys.executable, "-m", "tenfour", *args],
             input=stdin.encode(),
             capture_output=True,
             timeout=30,

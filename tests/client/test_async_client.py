@@ -3,11 +3,11 @@
 import inspect
 
 import pytest
-from heed import AsyncClient, Client, HeedError, ServerAway
+from tenfour import AsyncClient, Client, ServerAway, TenfourError
 
 from tests.client.faulty import Fault, FaultyLine
 from tests.loops import told
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 
 def public(cls: type) -> set[str]:
@@ -15,7 +15,7 @@ def public(cls: type) -> set[str]:
 
 
 def test_both_clients_have_the_same_names() -> None:
-    sync, other = Client("http://h", "heed_x"), AsyncClient("http://h", "heed_x")
+    sync, other = Client("http://h", "tenfour_x"), AsyncClient("http://h", "tenfour_x")
     assert public(Client) - {"close"} == public(AsyncClient) - {"aclose"}
     for group in ("instructions", "tasks", "agents"):
         ours, theirs = type(getattr(sync, group)), type(getattr(other, group))
@@ -26,14 +26,17 @@ def test_both_clients_have_the_same_names() -> None:
             assert parameters[0] == parameters[1], name
 
 
-def test_the_whole_way_there_and_back(heed_server: Heed, line: FaultyLine) -> None:
-    coder, orchestrating = heed_server.token("agent", "coder"), heed_server.token("orchestrator")
+def test_the_whole_way_there_and_back(tenfour_server: Tenfour, line: FaultyLine) -> None:
+    coder, orchestrating = (
+        tenfour_server.token("agent", "coder"),
+        tenfour_server.token("orchestrator"),
+    )
     line.faults.append(Fault(503, {"Retry-After": "0"}, b"", after=True))
 
     async def story() -> None:
         async with (
             AsyncClient(line.url, orchestrating) as producer,
-            AsyncClient(heed_server.url, coder) as agent_client,
+            AsyncClient(tenfour_server.url, coder) as agent_client,
         ):
             sent = await producer.instructions.send("coder", "Look", expect="looked")
             other = await producer.instructions.send("coder", "Listen")
@@ -48,7 +51,7 @@ def test_the_whole_way_there_and_back(heed_server: Heed, line: FaultyLine) -> No
             assert (await producer.instructions.get(sent.id)).data == {"n": 1}
             assert [each.name async for each in producer.agents.list()] == ["coder"]
             assert (await producer.stats()).project.acknowledged == 2
-            with pytest.raises(HeedError):
+            with pytest.raises(TenfourError):
                 await producer.instructions.cancel(sent.id)
 
     told(story())
@@ -56,7 +59,7 @@ def test_the_whole_way_there_and_back(heed_server: Heed, line: FaultyLine) -> No
 
 def test_nobody_listening() -> None:
     async def story() -> None:
-        async with AsyncClient("http://127.0.0.1:1", "heed_x", retries=0) as client:
+        async with AsyncClient("http://127.0.0.1:1", "tenfour_x", retries=0) as client:
             await client.me()
 
     with pytest.raises(ServerAway):

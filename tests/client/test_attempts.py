@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from heed import AsyncClient, Client, HeedError
-from heed.attempts import LiveAttempt
+from tenfour import AsyncClient, Client, TenfourError
+from tenfour.attempts import LiveAttempt
 
 from tests.client.faulty import Fault, FaultyLine, problem
 from tests.client.test_async_client import told
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 
 @pytest.fixture
-def coder(heed_server: Heed, line: FaultyLine) -> Iterator[Client]:
+def coder(tenfour_server: Tenfour, line: FaultyLine) -> Iterator[Client]:
     """The agent `coder`, over a line that shows what it says."""
-    with Client(line.url, heed_server.token("agent", "coder")) as client:
+    with Client(line.url, tenfour_server.token("agent", "coder")) as client:
         yield client
 
 
@@ -165,7 +165,7 @@ def test_a_report_that_is_refused_for_another_reason_is_an_error(
     producer.tasks.enqueue("coder", "code")
     attempt = next_of(coder)
     line.faults.append(Fault(403, {"Content-Type": "application/problem+json"}, b'{"code": "x"}'))
-    with pytest.raises(HeedError), attempt:
+    with pytest.raises(TenfourError), attempt:
         pass
 
 
@@ -182,8 +182,10 @@ def test_it_waits_for_the_next_task_when_asked_to(producer: Client, coder: Clien
     assert seen == [1, 2]
 
 
-def test_the_async_one_does_the_same(heed_server: Heed, producer: Client, line: FaultyLine) -> None:
-    secret = heed_server.token("agent", "coder")
+def test_the_async_one_does_the_same(
+    tenfour_server: Tenfour, producer: Client, line: FaultyLine
+) -> None:
+    secret = tenfour_server.token("agent", "coder")
     sent = [producer.tasks.enqueue("coder", "code", n, max_attempts=1) for n in range(4)]
 
     decisions = []
@@ -211,9 +213,9 @@ def test_the_async_one_does_the_same(heed_server: Heed, producer: Client, line: 
 
 
 def test_the_async_one_is_renewed_and_gives_back_what_is_cancelled(
-    heed_server: Heed, producer: Client, line: FaultyLine, monkeypatch: pytest.MonkeyPatch
+    tenfour_server: Tenfour, producer: Client, line: FaultyLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = heed_server.token("agent", "coder")
+    secret = tenfour_server.token("agent", "coder")
     sent = producer.tasks.enqueue("coder", "code")
 
     async def story() -> None:

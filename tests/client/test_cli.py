@@ -1,4 +1,4 @@
-"""The command `heed`, run as a process."""
+"""The command `tenfour`, run as a process."""
 
 import json
 import os
@@ -8,28 +8,34 @@ import sys
 from pathlib import Path
 
 import pytest
-from heed import Client
-from heed.version import __version__
+from tenfour import Client
+from tenfour.version import __version__
 
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
-from tests.serving import Heed, environment
+from tests.serving import Tenfour, environment
 
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def as_producer(heed_server: Heed) -> dict[str, str]:
-    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
+def as_producer(tenfour_server: Tenfour) -> dict[str, str]:
+    return {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("orchestrator"),
+    }
 
 
 @pytest.fixture
-def as_coder(heed_server: Heed) -> dict[str, str]:
-    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("agent", "coder")}
+def as_coder(tenfour_server: Tenfour) -> dict[str, str]:
+    return {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
+    }
 
 
 def test_version_and_help_need_no_server(run: Run) -> None:
-    assert run("--version").out == f"heed {__version__}\n"
+    assert run("--version").out == f"tenfour {__version__}\n"
     assert "doctor" in run("--help").out
     assert run("send", "--help").status == 0
 
@@ -104,7 +110,7 @@ def test_an_unknown_id_does_not_keep_the_others_from_being_acknowledged(
     acked = run("ack", UNKNOWN, "nonsense", id, env=as_coder)
     assert acked.status == 1
     assert acked.out == f"{id} acknowledged\n"
-    assert f"heed: {UNKNOWN}: " in acked.err and "heed: nonsense: " in acked.err
+    assert f"tenfour: {UNKNOWN}: " in acked.err and "tenfour: nonsense: " in acked.err
 
 
 def test_a_late_ack_says_so(
@@ -133,7 +139,7 @@ def test_a_refusal_is_one_sentence_with_a_hint_and_the_requests_id(
 
 
 def test_a_server_that_is_away_is_69(run: Run) -> None:
-    env = {"HEED_URL": "http://127.0.0.1:1", "HEED_TOKEN": "heed_x"}
+    env = {"TENFOUR_URL": "http://127.0.0.1:1", "TENFOUR_TOKEN": "tenfour_x"}
     away = run("pull", env=env)
     assert (away.status, away.out) == (69, "")
     assert "make up" in away.err
@@ -142,14 +148,14 @@ def test_a_server_that_is_away_is_69(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "env", "says"),
     [
-        (["pull"], {}, "HEED_URL is not set"),
-        (["pull"], {"HEED_URL": "http://127.0.0.1:1"}, "HEED_TOKEN is not set"),
-        (["pull"], {"HEED_URL": "nonsense", "HEED_TOKEN": "heed_x"}, "not a web address"),
+        (["pull"], {}, "TENFOUR_URL is not set"),
+        (["pull"], {"TENFOUR_URL": "http://127.0.0.1:1"}, "TENFOUR_TOKEN is not set"),
+        (["pull"], {"TENFOUR_URL": "nonsense", "TENFOUR_TOKEN": "tenfour_x"}, "not a web address"),
         (["signal", "t", "{"], {}, "not JSON"),
         (["signal", "t", "[1]"], {}, "not a JSON object"),
         (
             ["send", "a", "b", "--expect", "t", "{x}"],
-            {"HEED_URL": "http://h", "HEED_TOKEN": "x"},
+            {"TENFOUR_URL": "http://h", "TENFOUR_TOKEN": "x"},
             "not JSON",
         ),
         (["send", "a"], {}, "TEXT"),
@@ -166,7 +172,7 @@ def test_wrong_usage_is_2(run: Run, args: list[str], env: dict[str, str], says: 
 
 def test_stdin_that_is_not_text_is_wrong_usage(as_producer: dict[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "heed", "send", "coder", "-"],
+        [sys.executable, "-m", "tenfour", "send", "coder", "-"],
         input=b"\xff\xfe",
         capture_output=True,
         env=environment(as_producer),
@@ -175,15 +181,15 @@ def test_stdin_that_is_not_text_is_wrong_usage(as_producer: dict[str, str]) -> N
 
 
 def test_url_may_stand_before_or_after_the_command(run: Run, as_coder: dict[str, str]) -> None:
-    url, env = as_coder["HEED_URL"], as_coder | {"HEED_URL": "http://127.0.0.1:1"}
+    url, env = as_coder["TENFOUR_URL"], as_coder | {"TENFOUR_URL": "http://127.0.0.1:1"}
     assert run("--url", url, "pull", env=env).status == 0
     assert run("pull", "--url", url, env=env).status == 0
 
 
 def test_the_token_may_be_in_a_file(run: Run, as_coder: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "token"
-    file.write_text(as_coder["HEED_TOKEN"] + "\n")
-    env = {"HEED_URL": as_coder["HEED_URL"], "HEED_TOKEN_FILE": str(file)}
+    file.write_text(as_coder["TENFOUR_TOKEN"] + "\n")
+    env = {"TENFOUR_URL": as_coder["TENFOUR_URL"], "TENFOUR_TOKEN_FILE": str(file)}
     assert run("pull", env=env).status == 0
 
 
@@ -194,7 +200,7 @@ def test_a_reader_that_has_left_is_no_traceback(
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "heed", "pull"],
+        [sys.executable, "-m", "tenfour", "pull"],
         stdout=writing,
         stderr=subprocess.PIPE,
         env=environment(as_coder),
@@ -215,11 +221,11 @@ def test_follow_outlives_faults_and_ends_when_interrupted(
     for wait in ("0", "0", "1"):  # the last is what the tries of one call end with
         line.faults.append(problem(503, "temporarily_unavailable", Retry_After=wait))
     following = subprocess.Popen(
-        [sys.executable, "-m", "heed", "pull", "--follow", *["--json"] * json_lines],
+        [sys.executable, "-m", "tenfour", "pull", "--follow", *["--json"] * json_lines],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(as_coder | {"HEED_URL": line.url}),
+        env=environment(as_coder | {"TENFOUR_URL": line.url}),
     )
     assert following.stdout and following.stderr
     try:
@@ -235,4 +241,4 @@ def test_follow_outlives_faults_and_ends_when_interrupted(
         following.send_signal(signal.SIGINT)
         _, err = following.communicate(timeout=10)
     assert following.returncode == 130 and "Traceback" not in err
-    assert err.startswith("heed: temporarily_unavailable")
+    assert err.startswith("tenfour: temporarily_unavailable")

@@ -4,20 +4,20 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from heed import Client, HeedError, ServerAway
-from heed.version import __version__
+from tenfour import Client, ServerAway, TenfourError
+from tenfour.version import __version__
 
 from tests.client.faulty import DROPPED, Fault, FaultyLine, problem
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def shaky(heed_server: Heed, line: FaultyLine) -> Iterator[Client]:
+def shaky(tenfour_server: Tenfour, line: FaultyLine) -> Iterator[Client]:
     """An orchestrator behind the line that breaks; the agent `coder` is known."""
-    heed_server.token("agent", "coder")
-    with Client(line.url, heed_server.token("orchestrator")) as client:
+    tenfour_server.token("agent", "coder")
+    with Client(line.url, tenfour_server.token("orchestrator")) as client:
         yield client
 
 
@@ -100,7 +100,7 @@ def test_a_late_ack_says_so(producer: Client, agent_client: Client) -> None:
 def test_what_is_settled_cannot_be_cancelled(producer: Client, agent_client: Client) -> None:
     sent = producer.instructions.send("coder", "Look")
     agent_client.instructions.ack(sent.id)
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.instructions.cancel(sent.id)
     assert (raised.value.status, raised.value.code) == (409, "invalid_transition")
     assert raised.value.problem["current"] == "acknowledged"
@@ -117,7 +117,7 @@ def test_the_list_walks_through_all_pages(producer: Client, agent_client: Client
 def test_an_unknown_agent_is_refused_with_the_nearest_names_unless_it_is_to_be_made(
     producer: Client, agent_client: Client
 ) -> None:
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.instructions.send("codr", "Look")
     assert raised.value.code == "unknown_agent"
     assert "coder" in raised.value.sentence
@@ -130,25 +130,25 @@ def test_an_unknown_agent_is_refused_with_the_nearest_names_unless_it_is_to_be_m
 def test_what_is_no_instruction_is_refused_with_a_sentence(
     producer: Client, agent_client: Client, content: str
 ) -> None:
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.instructions.send("coder", content)
     assert (raised.value.status, raised.value.code) == (422, "validation_error")
     assert raised.value.sentence and raised.value.hint
 
 
-def test_a_wrong_token_is_refused(heed_server: Heed) -> None:
+def test_a_wrong_token_is_refused(tenfour_server: Tenfour) -> None:
     with (
-        Client(heed_server.url, "heed_agt_nonsense") as client,
-        pytest.raises(HeedError) as raised,
+        Client(tenfour_server.url, "tenfour_agt_nonsense") as client,
+        pytest.raises(TenfourError) as raised,
     ):
         client.me()
     assert (raised.value.status, raised.value.code) == (401, "token_invalid")
 
 
-def test_me_says_who_asks(heed_server: Heed, agent_client: Client, producer: Client) -> None:
+def test_me_says_who_asks(tenfour_server: Tenfour, agent_client: Client, producer: Client) -> None:
     me = agent_client.me()
     assert (me.kind, me.agent and me.agent["name"]) == ("agent", "coder")
-    assert me.project["name"] == heed_server.project.name
+    assert me.project["name"] == tenfour_server.project.name
     assert "instructions:ack" in me.scopes and me.version and me.server_time
     assert producer.me().agent is None
 
@@ -171,7 +171,7 @@ def test_an_answer_that_got_lost_does_not_make_a_second_instruction(
     assert [each.id for each in shaky.instructions.list()] == [sent.id]
     first, second, _ = line.seen
     assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
-    assert first.headers["User-Agent"] == f"heed-python/{__version__}"
+    assert first.headers["User-Agent"] == f"tenfour-python/{__version__}"
 
 
 def test_a_program_can_keep_its_key_across_its_own_restart(shaky: Client) -> None:
@@ -180,14 +180,14 @@ def test_a_program_can_keep_its_key_across_its_own_restart(shaky: Client) -> Non
         for _ in range(2)
     ]
     assert both[0].id == both[1].id
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         shaky.instructions.send("coder", "Look again", idempotency_key="run-41")
     assert raised.value.code == "idempotency_key_reused"
 
 
 def test_it_gives_up_after_two_more_tries(shaky: Client, line: FaultyLine) -> None:
     line.faults.extend([problem(503, "temporarily_unavailable", X_Request_Id="r-9")] * 4)
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         shaky.me()
     assert raised.value.status == 503 and raised.value.retryable
     assert raised.value.request_id == "r-9"
@@ -203,7 +203,7 @@ def test_retry_after_is_waited_for(shaky: Client, line: FaultyLine) -> None:
 
 def test_a_long_retry_after_is_left_to_the_caller(shaky: Client, line: FaultyLine) -> None:
     line.faults.append(problem(429, "rate_limited", Retry_After="600"))
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         shaky.me()
     assert raised.value.retry_after_s == 600 and len(line.seen) == 1
 
@@ -219,7 +219,7 @@ def test_a_connection_that_breaks_after_the_request_is_not_repeated_blindly(
 
 def test_nobody_listening_is_tried_three_times() -> None:
     start = time.monotonic()
-    with Client("http://127.0.0.1:1", "heed_x") as client, pytest.raises(ServerAway) as raised:
+    with Client("http://127.0.0.1:1", "tenfour_x") as client, pytest.raises(ServerAway) as raised:
         client.me()
     assert time.monotonic() - start >= 0.75
     assert "make up" in raised.value.hint and raised.value.retryable

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from heed import HeedError, Instruction, ServerAway, calls
-from heed.core import request_for, steps
-from heed.exchange import Answer, NoAnswer, Request, Wait
-from heed.settings import Settings
-from heed.version import __version__
+from tenfour import Instruction, ServerAway, TenfourError, calls
+from tenfour.core import request_for, steps
+from tenfour.exchange import Answer, NoAnswer, Request, Wait
+from tenfour.settings import Settings
+from tenfour.version import __version__
 
-SETTINGS = Settings("http://heed", "heed_agt_x")
+SETTINGS = Settings("http://tenfour", "tenfour_agt_x")
 AWAY = NoAnswer("refused", connected=False)
 
 
@@ -56,13 +56,13 @@ def test_what_creates_nothing_has_no_key(call: Any) -> None:
 
 def test_every_request_says_who_asks() -> None:
     headers = request_for(calls.me(), SETTINGS).headers
-    assert headers["User-Agent"] == f"heed-python/{__version__}"
-    assert headers["Authorization"] == "Bearer heed_agt_x"
+    assert headers["User-Agent"] == f"tenfour-python/{__version__}"
+    assert headers["Authorization"] == "Bearer tenfour_agt_x"
 
 
 def test_an_id_cannot_leave_its_place_in_the_path() -> None:
     url = request_for(calls.get("../agents?x=1#y"), SETTINGS).url
-    assert url == "http://heed/v1/instructions/..%2Fagents%3Fx%3D1%23y"
+    assert url == "http://tenfour/v1/instructions/..%2Fagents%3Fx%3D1%23y"
 
 
 def test_what_is_not_given_is_left_to_the_server() -> None:
@@ -95,7 +95,7 @@ def test_a_number_that_is_not_json_is_refused_before_it_is_sent() -> None:
 
 def test_a_problem_becomes_an_error_with_the_servers_words() -> None:
     problem = {
-        "type": "http://heed/problems/unknown_agent",
+        "type": "http://tenfour/problems/unknown_agent",
         "title": "No agent has this name",
         "status": 422,
         "detail": "No agent is called 'codr'.",
@@ -106,7 +106,7 @@ def test_a_problem_becomes_an_error_with_the_servers_words() -> None:
         "nearest": ["coder"],
         "errors": [{"pointer": "/agent", "detail": "Nobody has this name."}],
     }
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         play(calls.send("codr", "Look"), ok(problem, 422))
     error = raised.value
     assert (error.status, error.code, error.retryable) == (422, "unknown_agent", False)
@@ -119,7 +119,7 @@ def test_a_problem_becomes_an_error_with_the_servers_words() -> None:
 
 def test_the_request_id_is_read_from_the_header_too() -> None:
     answer = Answer(404, {"x-request-id": "r-2"}, b'{"code": "not_found", "detail": "No."}')
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         play(calls.get("1"), answer)
     assert raised.value.request_id == "r-2"
 
@@ -131,14 +131,14 @@ def test_the_request_id_is_read_from_the_header_too() -> None:
         Answer(200, {}, b"[]"),
         Answer(200, {}, b"{}"),
         Answer(404, {}, b"<html>nothing here</html>"),
-        Answer(301, {"location": "https://heed/v1/me"}, b""),
+        Answer(301, {"location": "https://tenfour/v1/me"}, b""),
     ],
 )
 def test_another_server_at_the_address_is_told_apart(answer: Answer) -> None:
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         play(calls.me(), answer)
-    assert raised.value.code == "not_heed"
-    assert "HEED_URL" in raised.value.hint
+    assert raised.value.code == "not_tenfour"
+    assert "TENFOUR_URL" in raised.value.hint
     assert answer.headers.get("location", "") in raised.value.detail
 
 

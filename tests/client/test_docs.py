@@ -29,7 +29,7 @@ def test_every_command_is_in_the_guide(run: Run) -> None:
     commands = re.findall(r"^    ([a-z]+) ", run("--help").out, re.MULTILINE)
     assert len(commands) == 11
     for command in commands:
-        assert f"heed {command}" in GUIDE
+        assert f"tenfour {command}" in GUIDE
 
 
 def test_the_rule_for_instructions_has_good_and_bad_examples() -> None:

@@ -1,15 +1,15 @@
-"""What `heed doctor` finds, and what it advises."""
+"""What `tenfour doctor` finds, and what it advises."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from heed import Me
-from heed.doctor import Finding, about, health
-from heed.version import __version__
+from tenfour import Me
+from tenfour.doctor import Finding, about, health
+from tenfour.version import __version__
 
 from tests.client.conftest import Run
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC)
 WELL = {
@@ -23,26 +23,32 @@ WELL = {
 }
 
 
-def test_all_is_well(run: Run, heed_server: Heed) -> None:
-    env = {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("agent", "coder")}
+def test_all_is_well(run: Run, tenfour_server: Tenfour) -> None:
+    env = {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
+    }
     well = run("doctor", env=env)
     assert well.status == 0, well.out
-    assert f"ok    Heed answers at {heed_server.url}" in well.out
+    assert f"ok    Tenfour answers at {tenfour_server.url}" in well.out
     assert "of agent coder in project client-" in well.out and "instructions:ack" in well.out
     assert all(line[:4] in {"ok  ", "warn"} for line in well.out.splitlines())
 
 
-def test_a_wrong_token_is_found_while_the_server_is_well(run: Run, heed_server: Heed) -> None:
-    ill = run("doctor", env={"HEED_URL": heed_server.url, "HEED_TOKEN": "heed_agt_x"})
+def test_a_wrong_token_is_found_while_the_server_is_well(run: Run, tenfour_server: Tenfour) -> None:
+    ill = run("doctor", env={"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": "tenfour_agt_x"})
     assert ill.status == 1
-    assert "ok    Heed answers" in ill.out and "fail  Token: " in ill.out
+    assert "ok    Tenfour answers" in ill.out and "fail  Token: " in ill.out
 
 
 @pytest.mark.parametrize(
     ("env", "says"),
     [
-        ({}, "fail  HEED_URL is not set"),
-        ({"HEED_URL": "http://127.0.0.1:1", "HEED_TOKEN": "x"}, "fail  Heed cannot be reached"),
+        ({}, "fail  TENFOUR_URL is not set"),
+        (
+            {"TENFOUR_URL": "http://127.0.0.1:1", "TENFOUR_TOKEN": "x"},
+            "fail  Tenfour cannot be reached",
+        ),
     ],
 )
 def test_what_cannot_be_reached_fails_and_nothing_else_is_asked(

@@ -1,4 +1,4 @@
-"""`heed export`, and the debugging commands of the seed document on what it writes."""
+"""`tenfour export`, and the debugging commands of the seed document on what it writes."""
 
 import json
 import re
@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 from django.utils import timezone
-from heed import Client, HeedError
+from tenfour import Client, TenfourError
 
 from ledger import agents
 from ledger.journal import SYSTEM
 from tests.client.conftest import Run
 from tests.retries.renderings.stories import add, attempt, make_plan, sample
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 FILES = {"retry-state.json", "retry.log", "retry.jsonl", "state.md"}
 
 
 @pytest.fixture
-def as_reader(heed_server: Heed) -> dict[str, str]:
+def as_reader(tenfour_server: Tenfour) -> dict[str, str]:
     """Of a project with the sample's plan, and a task in another one."""
     now = timezone.now() - timedelta(hours=1)
-    agent = agents.register("coder", project=heed_server.project, actor=SYSTEM)
+    agent = agents.register("coder", project=tenfour_server.project, actor=SYSTEM)
     sample(agent, now=now)
     attempt(agent, add(make_plan(agent, "03-02"), agent, 1, now=now), now=now, error="no")
-    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("reader")}
+    return {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("reader")}
 
 
 def names(folder: Path) -> set[str]:
@@ -113,11 +113,11 @@ def test_one_plan_alone_replaces_what_was_there(
 
 
 def test_an_export_that_can_not_be_made_changes_nothing(
-    run: Run, as_reader: dict[str, str], heed_server: Heed, tmp_path: Path
+    run: Run, as_reader: dict[str, str], tenfour_server: Tenfour, tmp_path: Path
 ) -> None:
     unknown = run("export", str(tmp_path / "a"), "--plan", "09-09", env=as_reader)
     assert unknown.status == 1 and "There is no plan 09-09" in unknown.err
-    agent = as_reader | {"HEED_TOKEN": heed_server.token("agent", "coder")}
+    agent = as_reader | {"TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
     refused = run("export", str(tmp_path / "a"), env=agent)
     assert refused.status == 1 and "events:read" in refused.err
     (tmp_path / "file").write_text("mine")
@@ -126,9 +126,9 @@ def test_an_export_that_can_not_be_made_changes_nothing(
     assert names(tmp_path) == {"file"}
 
 
-def test_documents_in_python(heed_server: Heed, as_reader: dict[str, str]) -> None:
-    with Client(heed_server.url, as_reader["HEED_TOKEN"]) as heed:
-        assert len(heed.document("retry.log", tail=2).splitlines()) == 2
-        assert heed.document("summary", plan="03-01").startswith("## Retry Summary")
-        with pytest.raises(HeedError, match="no plan"):
-            heed.document("state.md", plan="09-09")
+def test_documents_in_python(tenfour_server: Tenfour, as_reader: dict[str, str]) -> None:
+    with Client(tenfour_server.url, as_reader["TENFOUR_TOKEN"]) as tenfour:
+        assert len(tenfour.document("retry.log", tail=2).splitlines()) == 2
+        assert tenfour.document("summary", plan="03-01").startswith("## Retry Summary")
+        with pytest.raises(TenfourError, match="no plan"):
+            tenfour.document("state.md", plan="09-09")

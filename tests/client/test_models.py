@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from heed import Acked, Instruction, Me, Pulled, Stats
+from tenfour import Acked, Instruction, Me, Pulled, Stats
 
 ROW = {
     "id": "1",

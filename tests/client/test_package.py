@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from heed.version import __version__
 from setuptools import build_meta
+from tenfour.version import __version__
 
 from tests.serving import ROOT, environment
 
@@ -15,7 +15,7 @@ CLIENT = ROOT / "client"
 
 
 def test_importing_it_imports_neither_django_nor_httpx2() -> None:
-    code = "import sys, heed, heed.cli; print({'django', 'httpx2'} & sys.modules.keys())"
+    code = "import sys, tenfour, tenfour.cli; print({'django', 'httpx2'} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -27,7 +27,7 @@ def test_importing_it_imports_neither_django_nor_httpx2() -> None:
 
 
 def test_nothing_in_it_names_django() -> None:
-    for path in (CLIENT / "heed").glob("*.py"):
+    for path in (CLIENT / "tenfour").glob("*.py"):
         assert "django" not in path.read_text(), path
 
 
@@ -35,7 +35,7 @@ def test_its_metadata_asks_for_httpx2_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "client"
-    for path in [CLIENT / "pyproject.toml", CLIENT / "README.md", *(CLIENT / "heed").iterdir()]:
+    for path in [CLIENT / "pyproject.toml", CLIENT / "README.md", *(CLIENT / "tenfour").iterdir()]:
         if path.is_file():
             target = copy / path.relative_to(CLIENT)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,10 +46,10 @@ def test_its_metadata_asks_for_httpx2_alone(
     needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
     assert needs == ["Requires-Dist: httpx2>=2.16"]
     assert f"\nVersion: {__version__}\n" in metadata
-    assert "heed = heed.cli:main" in (tmp_path / folder / "entry_points.txt").read_text()
+    assert "tenfour = tenfour.cli:main" in (tmp_path / folder / "entry_points.txt").read_text()
 
 
 def test_types_are_shipped() -> None:
     package_data = tomllib.loads((CLIENT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert package_data["package-data"] == {"heed": ["py.typed"]}
-    assert (CLIENT / "heed" / "py.typed").exists()
+    assert package_data["package-data"] == {"tenfour": ["py.typed"]}
+    assert (CLIENT / "tenfour" / "py.typed").exists()

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from heed import Client, HeedError
+from tenfour import Client, TenfourError
 
 from tests.client.conftest import Run
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 YAML = """ref: 03-01
 title: Planner ids
@@ -48,7 +48,7 @@ def test_a_plan_from_its_file_to_its_end(
     now = producer.plans.get(plan.id)
     assert [each.state for each in now.tasks] == ["done", "done"]
     assert producer.plans.rename(plan.id, "Ids", version=now.plan.version).title == "Ids"
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.plans.rename(plan.id, "x", version=1)
     assert raised.value.code == "version_mismatch"
 
@@ -56,7 +56,7 @@ def test_a_plan_from_its_file_to_its_end(
 def test_a_plan_is_stopped_and_started_anew(producer: Client, agent_client: Client) -> None:
     plan = producer.plans.import_text(YAML, media="application/yaml").plan
     assert plan.id
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.plans.restart(plan.id)
     assert raised.value.code == "invalid_transition"
     assert producer.plans.abort(plan.id).is_over
@@ -65,31 +65,31 @@ def test_a_plan_is_stopped_and_started_anew(producer: Client, agent_client: Clie
 
 
 def test_what_is_wrong_in_a_file_is_said_with_its_place(producer: Client) -> None:
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.plans.import_text(YAML.replace("task-1", "task-9"))
     assert raised.value.code == "unknown_dependency"
     assert raised.value.errors[0]["pointer"] == "/tasks/1/needs/0"
 
 
 def test_what_was_found_in_prose_is_confirmed_with_a_persons_token(
-    heed_server: Heed, producer: Client
+    tenfour_server: Tenfour, producer: Client
 ) -> None:
     prose = "<task>\n  <name>One</name>\n  <verify>`npm test`</verify>\n</task>\n"
     text = f"---\nphase: 03-ids\nplan: 01\nagent: coder\n---\n{prose}"
     made = producer.plans.import_text(text, media="text/markdown", register=True)
     id, shown = made.plan.id or "", {each.ref: each.proposed_command or "" for each in made.tasks}
     assert shown == {"03-01:task-1": "npm test"}
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         producer.plans.confirm(id, shown)
     assert raised.value.code == "human_required"
-    with heed_server.client("operator") as mara:
+    with tenfour_server.client("operator") as mara:
         assert mara.plans.confirm(id, shown).tasks[0].proposed_command is None
     task = producer.tasks.get(made.tasks[0].id or "")
     assert task.payload["verify"]["command"] == "npm test"
 
 
-def test_the_command(run: Run, heed_server: Heed, file: Path) -> None:
-    env = {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
+def test_the_command(run: Run, tenfour_server: Tenfour, file: Path) -> None:
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
     refused = run("plan", "import", str(file), env=env)
     assert refused.status == 1 and "No agent is called 'coder'" in refused.err
     dry = run("plan", "import", str(file), "--register", "--dry-run", env=env)

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from heed.exchange import Answer, NoAnswer
-from heed.resend import retry_after, wait_before_next
+from tenfour.exchange import Answer, NoAnswer
+from tenfour.resend import retry_after, wait_before_next
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 

@@ -1,4 +1,4 @@
-"""Tasks with the command `heed`, run as a process against a real server."""
+"""Tasks with the command `tenfour`, run as a process against a real server."""
 
 import json
 import os
@@ -10,21 +10,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from heed import Client, Task
+from tenfour import Client, Task
 
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
-from tests.serving import Heed, environment
+from tests.serving import Tenfour, environment
 
 
 @pytest.fixture
-def as_producer(heed_server: Heed) -> dict[str, str]:
-    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
+def as_producer(tenfour_server: Tenfour) -> dict[str, str]:
+    return {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("orchestrator"),
+    }
 
 
 @pytest.fixture
-def as_coder(heed_server: Heed) -> dict[str, str]:
-    return {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("agent", "coder")}
+def as_coder(tenfour_server: Tenfour) -> dict[str, str]:
+    return {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
+    }
 
 
 def the_task(producer: Client) -> Task:
@@ -76,7 +82,7 @@ def test_no_task_is_3_with_the_reason(run: Run, as_coder: dict[str, str]) -> Non
     for command in (["claim"], ["run", "--", "true"]):
         nothing = run(*command, env=as_coder)
         assert (nothing.status, nothing.out) == (3, "")
-        assert nothing.err.startswith("heed: No task waits; ask again in ")
+        assert nothing.err.startswith("tenfour: No task waits; ask again in ")
 
 
 def test_a_claim_shows_everything_as_json(
@@ -127,15 +133,21 @@ def test_run_takes_the_next_task_and_tells_the_command_about_it(
     for n in range(2):
         producer.tasks.enqueue("coder", "code", {"n": n})
     last = producer.tasks.enqueue("coder", "code", {"n": 2}).id
-    script = (
-        'echo $HEED_TASK $HEED_ATTEMPT_NUMBER; stat -c %a "$HEED_TASK_FILE"; cat $HEED_TASK_FILE'
-    )
+    script = 'echo $TENFOUR_TASK $TENFOUR_ATTEMPT_NUMBER; stat -c %a "$TENFOUR_TASK_FILE"; cat $TENFOUR_TASK_FILE'
     ran = run("run", "--", "sh", "-c", script, env=as_coder)
     told, mode, task = ran.out.split("\n", 2)
     assert told == f"{json.loads(task)['id']} 1" and mode == "600"
     assert json.loads(task)["payload"] == {"n": 0}
     ran = run(
-        "run", "--task", last, "--", "sh", "-c", "cat; echo $HEED_TASK", stdin="in ", env=as_coder
+        "run",
+        "--task",
+        last,
+        "--",
+        "sh",
+        "-c",
+        "cat; echo $TENFOUR_TASK",
+        stdin="in ",
+        env=as_coder,
     )
     assert ran.out == f"in {last}\n" and producer.tasks.get(last).state == "done"
 
@@ -147,8 +159,8 @@ def test_run_tells_the_command_what_went_wrong_before(
     action = "say $(id) {retry_context} 'ä'"
     producer.tasks.enqueue("coder", "code", {"action": action}, backoff={"base_delay_ms": 0})
     script = """cd "$1"; printf %s "$2" >argument; printf %s "$3" >context; echo $# >count
-        cp "$HEED_PROMPT_FILE" prompt; cp "$HEED_RETRY_CONTEXT_FILE" block
-        stat -c %a "$HEED_PROMPT_FILE" "$HEED_RETRY_CONTEXT_FILE"; exit $HEED_ATTEMPT_NUMBER"""
+        cp "$TENFOUR_PROMPT_FILE" prompt; cp "$TENFOUR_RETRY_CONTEXT_FILE" block
+        stat -c %a "$TENFOUR_PROMPT_FILE" "$TENFOUR_RETRY_CONTEXT_FILE"; exit $TENFOUR_ATTEMPT_NUMBER"""
     command = ["sh", "-c", script, "sh", str(tmp_path), "{prompt}", "<{retry_context}>"]
 
     def told() -> list[str]:
@@ -173,7 +185,7 @@ def test_run_gives_the_commands_exit_code_and_says_what_comes_next(
     script = 'echo "one of two failed"; exit 4'
     ran = run("run", "--name", "x", "--max-attempts", "2", "--", "sh", "-c", script, env=as_coder)
     assert (ran.status, ran.out) == (4, "one of two failed\n")
-    assert ran.err.startswith("heed: Attempt 1 of 2 failed; the task can be claimed again at 20")
+    assert ran.err.startswith("tenfour: Attempt 1 of 2 failed; the task can be claimed again at 20")
     task = the_task(producer)
     assert (task.state, task.error, task.retry_count) == ("retry", "one of two failed", 1)
     until(lambda: run("run", "--", "sh", "-c", script, env=as_coder).status == 4)
@@ -187,7 +199,9 @@ def test_an_exit_code_of_0_is_not_passed_on_where_the_task_is_not_done(
     producer.tasks.enqueue("coder", "code", {"verify": verify}, max_attempts=1)
     ran = run("run", "--", "true", env=as_coder)
     assert (ran.status, the_task(producer).state) == (1, "failed")
-    assert ran.err == "heed: Attempt 1 of 1 failed, and the task with it (max_retries_exceeded).\n"
+    assert (
+        ran.err == "tenfour: Attempt 1 of 1 failed, and the task with it (max_retries_exceeded).\n"
+    )
 
 
 def test_a_secret_of_the_environment_stays_here(
@@ -227,7 +241,7 @@ def test_a_wrong_call_claims_nothing(
 
 def start(env: dict[str, str], *args: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "heed", "run", *args],
+        [sys.executable, "-m", "tenfour", "run", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -253,7 +267,7 @@ def test_the_lease_is_renewed_while_it_runs_and_an_abort_stops_it(
     until(is_renewed)
     producer.tasks.abort(task.id)
     _, err = running.communicate(timeout=15)
-    assert (running.returncode, err) == (130, "heed: The task was aborted.\n")
+    assert (running.returncode, err) == (130, "tenfour: The task was aborted.\n")
     assert the_task(producer).state == "aborted"
 
 
@@ -290,14 +304,14 @@ def test_a_report_waits_for_a_server_that_is_away(
 ) -> None:
     mark = tmp_path / "go"
     script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo fine"
-    running = start(as_coder | {"HEED_URL": line.url}, "--name", "x", "--", "sh", "-c", script)
+    running = start(as_coder | {"TENFOUR_URL": line.url}, "--name", "x", "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
     for wait in ("0", "0", "1"):  # the last is what the tries of one call end with
         line.faults.append(problem(503, "temporarily_unavailable", Retry_After=wait))
     mark.touch()
     out, err = running.communicate(timeout=20)
     assert (running.returncode, out) == (0, "fine\n")
-    assert err.startswith("heed: temporarily_unavailable")
+    assert err.startswith("tenfour: temporarily_unavailable")
     assert the_task(producer).state == "done"
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from heed import runner
-from heed.redaction import masked
-from heed.runner import HEAD_BYTES, TAIL_BYTES, Ended, Kept
+from tenfour import runner
+from tenfour.redaction import masked
+from tenfour.runner import HEAD_BYTES, TAIL_BYTES, Ended, Kept
 
 
 def ran(*argv: str, should_stop: Callable[[], bool] = lambda: False) -> Ended:
@@ -95,7 +95,7 @@ def test_values_of_the_environment_that_are_secret_are_masked() -> None:
     secret = "correct" + "horse"
     environ = {
         "DB_PASSWORD": secret,
-        "HEED_TOKEN": f"{secret}-battery",
+        "TENFOUR_TOKEN": f"{secret}-battery",
         "API_KEY": "short",
         "SECRET_FILE": "/run/secrets/one",
         "PWD": "/srv/place",

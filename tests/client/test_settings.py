@@ -1,33 +1,33 @@
-"""Where Heed runs and which token speaks: arguments, environment, file."""
+"""Where Tenfour runs and which token speaks: arguments, environment, file."""
 
 from pathlib import Path
 
 import pytest
-from heed import NotConfigured
-from heed.settings import read, tidy_url
+from tenfour import NotConfigured
+from tenfour.settings import read, tidy_url
 
-ENV = {"HEED_URL": "http://env:1", "HEED_TOKEN": "heed_agt_env"}
+ENV = {"TENFOUR_URL": "http://env:1", "TENFOUR_TOKEN": "tenfour_agt_env"}
 
 
 def test_arguments_win_over_the_environment() -> None:
-    read_settings = read("http://arg:1", "heed_agt_arg", environ=ENV)
-    assert (read_settings.url, read_settings.token) == ("http://arg:1", "heed_agt_arg")
+    read_settings = read("http://arg:1", "tenfour_agt_arg", environ=ENV)
+    assert (read_settings.url, read_settings.token) == ("http://arg:1", "tenfour_agt_arg")
 
 
 def test_the_environment_is_read() -> None:
-    assert read(environ=ENV).token == "heed_agt_env"
+    assert read(environ=ENV).token == "tenfour_agt_env"
 
 
 def test_a_token_file_is_read_where_no_token_is_set(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    file.write_text("heed_agt_file\n")
-    env = {"HEED_URL": "http://env:1", "HEED_TOKEN_FILE": str(file)}
-    assert read(environ=env).token == "heed_agt_file"
-    assert read(environ=ENV | env).token == "heed_agt_env"
+    file.write_text("tenfour_agt_file\n")
+    env = {"TENFOUR_URL": "http://env:1", "TENFOUR_TOKEN_FILE": str(file)}
+    assert read(environ=env).token == "tenfour_agt_file"
+    assert read(environ=ENV | env).token == "tenfour_agt_env"
 
 
 def test_a_token_is_never_shown() -> None:
-    assert "heed_agt_env" not in repr(read(environ=ENV))
+    assert "tenfour_agt_env" not in repr(read(environ=ENV))
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,19 @@ def test_slashes_and_the_version_are_trimmed(url: str) -> None:
 def test_what_is_no_address_is_refused_with_an_example(url: str) -> None:
     with pytest.raises(NotConfigured) as error:
         tidy_url(url)
-    assert "HEED_URL" in error.value.detail
+    assert "TENFOUR_URL" in error.value.detail
     assert "http://127.0.0.1:8000" in error.value.hint
 
 
-@pytest.mark.parametrize("token", ["", "two words", "heed_agt_\nx: y", "hëed"])
+@pytest.mark.parametrize("token", ["", "two words", "tenfour_agt_\nx: y", "hëed"])
 def test_what_is_no_token_is_refused(token: str) -> None:
-    with pytest.raises(NotConfigured, match="HEED_TOKEN"):
-        read("http://host", environ={"HEED_TOKEN": token})
+    with pytest.raises(NotConfigured, match="TENFOUR_TOKEN"):
+        read("http://host", environ={"TENFOUR_TOKEN": token})
 
 
 def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured, match="No such file"):
-        read("http://host", environ={"HEED_TOKEN_FILE": str(tmp_path / "none")})
+        read("http://host", environ={"TENFOUR_TOKEN_FILE": str(tmp_path / "none")})
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
     [
         ("http://127.0.0.1:8000", True),
         ("http://[::1]:8000", True),
-        ("https://heed.example.org", False),
+        ("https://tenfour.example.org", False),
     ],
 )
 def test_this_machine_is_known(url: str, local: bool) -> None:
-    assert read(url, "heed_x").is_local is local
+    assert read(url, "tenfour_x").is_local is local

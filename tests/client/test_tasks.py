@@ -1,13 +1,13 @@
 """Tasks in the Python client, from the producer to the end of the attempt, on a real server."""
 
 import pytest
-from heed import Client, HeedError, tasks
-from heed.core import request_for
-from heed.models import Claim, Claimed, Decision, Task
-from heed.settings import Settings
+from tenfour import Client, TenfourError, tasks
+from tenfour.core import request_for
+from tenfour.models import Claim, Claimed, Decision, Task
+from tenfour.settings import Settings
 
 from tests.client.faulty import DROPPED, Fault, FaultyLine
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
@@ -58,7 +58,7 @@ def test_what_is_handed_back_does_not_count(producer: Client, agent_client: Clie
     sent = producer.tasks.enqueue("coder", "code")
     claim = claimed_one(agent_client)
     assert agent_client.tasks.release(claim.attempt.id, note="moving").state == "queued"
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         agent_client.tasks.heartbeat(claim.attempt.id)
     assert raised.value.code == "lease_lost"
     assert claimed_one(agent_client, task=sent.id).task.retry_count == 0
@@ -76,12 +76,12 @@ def test_nothing_to_do_says_why_and_when_to_ask_again(
     nothing = agent_client.tasks.claim()
     assert not nothing and nothing.reason == "no_task" and nothing.retry_after_s > 0
     sent = producer.tasks.enqueue("coder", "code")
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         agent_client.tasks.claim(task=UNKNOWN)
     assert raised.value.status == 404
     (started,) = agent_client.tasks.start(sent.id)
     assert started.task.state == "running"
-    with pytest.raises(HeedError) as raised:
+    with pytest.raises(TenfourError) as raised:
         agent_client.tasks.start(sent.id)
     assert raised.value.code == "invalid_transition"
 
@@ -112,26 +112,26 @@ def test_an_agent_makes_a_task_and_starts_it_in_one_call(agent_client: Client) -
 
 
 def test_an_answer_that_got_lost_does_not_make_a_second_task(
-    heed_server: Heed, line: FaultyLine
+    tenfour_server: Tenfour, line: FaultyLine
 ) -> None:
-    heed_server.token("agent", "coder")
+    tenfour_server.token("agent", "coder")
     line.faults.append(Fault(503, {"Retry-After": "0"}, b"", after=True))
-    with Client(line.url, heed_server.token("orchestrator")) as client:
+    with Client(line.url, tenfour_server.token("orchestrator")) as client:
         sent = client.tasks.enqueue("coder", "code")
         assert [each.id for each in client.tasks.list()] == [sent.id]
 
 
 def test_a_report_whose_answer_got_lost_can_be_repeated(
-    heed_server: Heed, line: FaultyLine, producer: Client
+    tenfour_server: Tenfour, line: FaultyLine, producer: Client
 ) -> None:
-    with Client(line.url, heed_server.token("agent", "coder")) as client:
+    with Client(line.url, tenfour_server.token("agent", "coder")) as client:
         producer.tasks.enqueue("coder", "code")
         attempt = claimed_one(client).attempt.id
         line.faults.append(Fault(DROPPED.status, after=True))
-        with pytest.raises(HeedError):
+        with pytest.raises(TenfourError):
             client.tasks.exit(attempt, 0, "fine")
         assert client.tasks.exit(attempt, 0, "fine").decision == "done"
-        with pytest.raises(HeedError) as raised:
+        with pytest.raises(TenfourError) as raised:
             client.tasks.exit(attempt, 1, "not fine")
     assert raised.value.code == "attempt_already_reported"
 
@@ -152,8 +152,10 @@ def test_what_is_not_given_is_left_to_the_server() -> None:
 
 
 def test_an_output_goes_out_as_text() -> None:
-    request = request_for(tasks.exit("../x", 3, "größer\n"), Settings("http://heed", "heed_agt_x"))
-    assert request.url == "http://heed/v1/attempts/..%2Fx/exit/3"
+    request = request_for(
+        tasks.exit("../x", 3, "größer\n"), Settings("http://tenfour", "tenfour_agt_x")
+    )
+    assert request.url == "http://tenfour/v1/attempts/..%2Fx/exit/3"
     assert request.content == "größer\n".encode()
     assert request.headers["Content-Type"] == "text/plain; charset=utf-8"
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from heed import AsyncClient, Client, NotConfigured, verification
-from heed.verification import END_LENGTH, Check, Verified
+from tenfour import AsyncClient, Client, NotConfigured, verification
+from tenfour.verification import END_LENGTH, Check, Verified
 
 from tests.client.test_async_client import told
 from tests.client.test_attempts import next_of
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 
 @pytest.fixture
-def coder(heed_server: Heed) -> Iterator[Client]:
-    with heed_server.client("agent", "coder") as client:
+def coder(tenfour_server: Tenfour) -> Iterator[Client]:
+    with tenfour_server.client("agent", "coder") as client:
         yield client
 
 
@@ -27,15 +27,15 @@ def failure(producer: Client, attempt: Any) -> dict[str, Any]:
 
 
 def test_the_example_of_the_reference(
-    heed_server: Heed, producer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tenfour_server: Tenfour, producer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """api.md §9.4: it fails once, is told why, and passes."""
     npm = tmp_path / "npm"
     npm.write_text(f'#!/bin/sh\necho "$@: 2 failed"; test -e {tmp_path}/mended\n')
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("HEED_URL", heed_server.url)
-    monkeypatch.setenv("HEED_TOKEN", heed_server.token("agent", "coder"))
+    monkeypatch.setenv("TENFOUR_URL", tenfour_server.url)
+    monkeypatch.setenv("TENFOUR_TOKEN", tenfour_server.token("agent", "coder"))
     sent = producer.tasks.enqueue("coder", "code", backoff={"base_delay_ms": 0})
     prompts = []
 
@@ -45,7 +45,7 @@ def test_the_example_of_the_reference(
             (tmp_path / "mended").touch()
         return "done"
 
-    with Client() as c:  # HEED_URL, HEED_TOKEN
+    with Client() as c:  # TENFOUR_URL, TENFOUR_TOKEN
         for a in c.attempts(agent="coder"):  # claims, yields again on a retry decision
             with a:  # heartbeats in a thread; an exception becomes execution_error
                 out = my_agent(a.prompt)
@@ -127,7 +127,7 @@ def test_secrets_of_the_environment_stay_here_and_any_output_fits(
 
 
 def test_a_token_of_another_agent_is_told_before_anything_is_claimed(
-    heed_server: Heed, producer: Client, coder: Client
+    tenfour_server: Tenfour, producer: Client, coder: Client
 ) -> None:
     sent = producer.tasks.enqueue("coder", "code")
     with pytest.raises(NotConfigured, match="speaks for the agent coder"):
@@ -138,14 +138,14 @@ def test_a_token_of_another_agent_is_told_before_anything_is_claimed(
 
 
 def test_the_async_one_checks_too_and_stops_when_it_is_cancelled(
-    heed_server: Heed, producer: Client, tmp_path: Path
+    tenfour_server: Tenfour, producer: Client, tmp_path: Path
 ) -> None:
-    secret = heed_server.token("agent", "coder")
+    secret = tenfour_server.token("agent", "coder")
     sent = [producer.tasks.enqueue("coder", "code", max_attempts=1) for _ in range(2)]
     pid = tmp_path / "pid"
 
     async def story() -> None:
-        async with AsyncClient(heed_server.url, secret) as coder:
+        async with AsyncClient(tenfour_server.url, secret) as coder:
             async with await anext(coder.attempts(agent="coder")) as attempt:
                 assert (await attempt.verify("exit 2")).exit_code == 2
             assert attempt.decision and attempt.decision.decision == "failed"

@@ -67,11 +67,15 @@ def test_the_metrics_count_what_the_ledger_holds(agent: Agent) -> None:
     make_instruction(State.FAILED, agent=agent, max_retries=0)
     make_instruction(State.QUEUED, agent=agent)
     found = scraped()
-    totals = {key[1]: value for key, value in found.items() if key[0] == "heed_instructions_total"}
+    totals = {
+        key[1]: value for key, value in found.items() if key[0] == "tenfour_instructions_total"
+    }
     assert sum(totals.values()) == 2
-    waiting = [value for key, value in found.items() if key[0] == "heed_instructions_waiting"]
+    waiting = [value for key, value in found.items() if key[0] == "tenfour_instructions_waiting"]
     assert waiting == [1]
-    acks = [value for key, value in found.items() if key[0] == "heed_instruction_ack_seconds_count"]
+    acks = [
+        value for key, value in found.items() if key[0] == "tenfour_instruction_ack_seconds_count"
+    ]
     assert acks == [1]
 
 
@@ -82,14 +86,14 @@ def test_tasks_breakers_and_dead_letters_are_counted(agent: Agent) -> None:
         fail(agent, attempt_of(claim(agent)), now=NOW)
     make_task(agent, on_exhausted="escalate")
     found = scraped()
-    assert found["heed_tasks", "coder default failed"] == 5
-    assert found["heed_tasks", "coder default queued"] == 1
-    assert found["heed_dead_letters", "default"] == 5
-    assert found["heed_breaker_state", "coder default"] == 2
+    assert found["tenfour_tasks", "coder default failed"] == 5
+    assert found["tenfour_tasks", "coder default queued"] == 1
+    assert found["tenfour_dead_letters", "default"] == 5
+    assert found["tenfour_breaker_state", "coder default"] == 2
 
 
 def test_metrics_are_for_those_who_may(settings: Any) -> None:
-    settings.HEED = settings.HEED | {"METRICS_ALLOW": ["10.0.0.0/8"]}
+    settings.TENFOUR = settings.TENFOUR | {"METRICS_ALLOW": ["10.0.0.0/8"]}
     assert Client().get("/metrics").status_code == 403
     for kind, status in [("reader", 200), ("agent", 403)]:
         headers = {"Authorization": f"Bearer {make_token(kind)}"}

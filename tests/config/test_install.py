@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / folder).mkdir()
     (tmp_path / install.CLIENT).write_text("[project]\n")
     (tmp_path / install.RUNTIME).write_text(
-        "django==5.2 \\\n    --hash=sha256:ab\n    # via heed\n"
+        "django==5.2 \\\n    --hash=sha256:ab\n    # via tenfour\n"
     )
     (tmp_path / TESTS).write_text("django==5.2 \\\n    --hash=sha256:ab\npytest==9.2 \\\n")
     return tmp_path

@@ -27,9 +27,9 @@ class Instance:
 
     def __init__(self, data: Path, **env: str) -> None:
         self.data, self.log = data, data.with_name(f"{data.name}.log")
-        self.port = env.setdefault("HEED_PORT", str(embedded.free_port()))
-        inherited = {k: v for k, v in os.environ.items() if k not in OURS and "HEED_" not in k}
-        self.env = inherited | env | {"HEED_DATA": str(data)}
+        self.port = env.setdefault("TENFOUR_PORT", str(embedded.free_port()))
+        inherited = {k: v for k, v in os.environ.items() if k not in OURS and "TENFOUR_" not in k}
+        self.env = inherited | env | {"TENFOUR_DATA": str(data)}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Instance":
@@ -124,11 +124,11 @@ def eventually(
 
 def data_folder(name: str) -> Path:
     """A folder that the user of the servers can reach, inside the one that this run removes."""
-    return Path(os.environ["HEED_DATA"]) / name
+    return Path(os.environ["TENFOUR_DATA"]) / name
 
 
 @pytest.fixture(scope="module")
-def heed() -> Iterator[Instance]:
+def tenfour() -> Iterator[Instance]:
     """The instance that most tests look at; at its end Ctrl-C must leave nothing behind."""
     instance = Instance(data_folder("up")).start()
     yield instance
@@ -138,89 +138,89 @@ def heed() -> Iterator[Instance]:
     assert not (instance.data / "running.json").exists()
 
 
-def test_it_answers_when_it_says_that_it_is_ready(heed: Instance) -> None:
-    assert heed.status() == 200
+def test_it_answers_when_it_says_that_it_is_ready(tenfour: Instance) -> None:
+    assert tenfour.status() == 200
 
 
-def test_every_part_of_it_runs(heed: Instance) -> None:
+def test_every_part_of_it_runs(tenfour: Instance) -> None:
     parts = (
         "bin/postgres",
         "redis-server",
         "gunicorn",
         "celery --quiet --skip-checks -A config worker",
     )
-    assert all(heed.child(words) for words in (*parts, "beat"))
+    assert all(tenfour.child(words) for words in (*parts, "beat"))
 
 
-def test_the_servers_run_without_rights(heed: Instance) -> None:
+def test_the_servers_run_without_rights(tenfour: Instance) -> None:
     for words in ("bin/postgres", "redis-server"):
-        owner = Path(f"/proc/{heed.child(words)}").stat()
+        owner = Path(f"/proc/{tenfour.child(words)}").stat()
         assert owner.st_uid != 0
         assert os.geteuid() or owner.st_gid != 0
 
 
-def test_secrets_are_for_their_owner_alone(heed: Instance) -> None:
+def test_secrets_are_for_their_owner_alone(tenfour: Instance) -> None:
     for name in ("env", "credentials", "secret_key", "servers.json", "running.json", "lock"):
-        assert stat.S_IMODE((heed.data / name).stat().st_mode) == 0o600, name
-    assert stat.S_IMODE(heed.data.stat().st_mode) & 0o067 == 0
+        assert stat.S_IMODE((tenfour.data / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(tenfour.data.stat().st_mode) & 0o067 == 0
     for name in ("pg", "redis"):
-        assert stat.S_IMODE((heed.data / name).stat().st_mode) == 0o700
+        assert stat.S_IMODE((tenfour.data / name).stat().st_mode) == 0o700
 
 
-def test_no_secret_stands_in_a_command_line(heed: Instance) -> None:
-    servers = json.loads((heed.data / "servers.json").read_text())
-    commands = " ".join(heed.family().values())
+def test_no_secret_stands_in_a_command_line(tenfour: Instance) -> None:
+    servers = json.loads((tenfour.data / "servers.json").read_text())
+    commands = " ".join(tenfour.family().values())
     assert servers["postgres"]["password"] not in commands
     assert servers["redis"]["password"] not in commands
 
 
-def test_the_first_start_says_once_how_to_connect(heed: Instance) -> None:
+def test_the_first_start_says_once_how_to_connect(tenfour: Instance) -> None:
     kept = dict(
         line.split("=", 1)
-        for line in (heed.data / "credentials").read_text().splitlines()
+        for line in (tenfour.data / "credentials").read_text().splitlines()
         if not line.startswith("#")
     )
-    assert f"export HEED_URL=http://127.0.0.1:{heed.port}" in heed.said()
-    for name in ("HEED_PASSWORD", "HEED_AGENT_TOKEN", "HEED_PRODUCER_TOKEN"):
-        assert heed.said().count(kept[name]) == 1
+    assert f"export TENFOUR_URL=http://127.0.0.1:{tenfour.port}" in tenfour.said()
+    for name in ("TENFOUR_PASSWORD", "TENFOUR_AGENT_TOKEN", "TENFOUR_PRODUCER_TOKEN"):
+        assert tenfour.said().count(kept[name]) == 1
 
 
-def test_a_token_of_the_first_start_opens_the_api(heed: Instance) -> None:
-    token = (heed.data / "credentials").read_text().split("HEED_AGENT_TOKEN=")[1].split()[0]
+def test_a_token_of_the_first_start_opens_the_api(tenfour: Instance) -> None:
+    token = (tenfour.data / "credentials").read_text().split("TENFOUR_AGENT_TOKEN=")[1].split()[0]
     request = urllib.request.Request(
-        f"http://127.0.0.1:{heed.port}/v1/me", headers={"Authorization": f"Bearer {token}"}
+        f"http://127.0.0.1:{tenfour.port}/v1/me", headers={"Authorization": f"Bearer {token}"}
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert json.load(answer)["agent"]["name"] == "coder"
 
 
-def test_a_second_start_says_that_it_runs_and_where(heed: Instance) -> None:
-    second = heed.again()
+def test_a_second_start_says_that_it_runs_and_where(tenfour: Instance) -> None:
+    second = tenfour.again()
     assert second.returncode == 0
-    assert f"already runs here: http://127.0.0.1:{heed.port}/" in second.stdout
-    assert heed.status() == 200
+    assert f"already runs here: http://127.0.0.1:{tenfour.port}/" in second.stdout
+    assert tenfour.status() == 200
 
 
-def test_a_taken_port_is_said_before_anything_starts(heed: Instance) -> None:
-    other = Instance(data_folder("other"), HEED_PORT=heed.port)
+def test_a_taken_port_is_said_before_anything_starts(tenfour: Instance) -> None:
+    other = Instance(data_folder("other"), TENFOUR_PORT=tenfour.port)
     second = other.again()
     assert second.returncode == 1
-    assert f"Port {heed.port}" in second.stderr and "HEED_PORT=" in second.stderr
+    assert f"Port {tenfour.port}" in second.stderr and "TENFOUR_PORT=" in second.stderr
     assert not (other.data / "pg").exists()
 
 
-def test_data_cannot_be_removed_under_it(heed: Instance) -> None:
+def test_data_cannot_be_removed_under_it(tenfour: Instance) -> None:
     with pytest.raises(Refused, match="running here"):
-        places.remove(heed.data)
+        places.remove(tenfour.data)
 
 
 @pytest.mark.parametrize("words", ["gunicorn", "redis-server"])
-def test_what_dies_is_started_again(heed: Instance, words: str) -> None:
-    before = heed.child(words)
+def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
+    before = tenfour.child(words)
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: heed.child(words) not in (0, before), heed.said)
-    assert heed.status() == 200
-    assert "was killed; again in 0.5 s" in heed.said()
+    eventually(lambda: tenfour.child(words) not in (0, before), tenfour.said)
+    assert tenfour.status() == 200
+    assert "was killed; again in 0.5 s" in tenfour.said()
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
@@ -249,8 +249,8 @@ def test_one_given_server_without_the_other_is_refused(monkeypatch: pytest.Monke
 
 
 def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEED_PORT", "eighty")
-    with pytest.raises(Refused, match="HEED_PORT must be"):
+    monkeypatch.setenv("TENFOUR_PORT", "eighty")
+    with pytest.raises(Refused, match="TENFOUR_PORT must be"):
         up.chosen_port()
 
 
@@ -269,10 +269,10 @@ def test_root_in_a_closed_home_keeps_the_servers_data_elsewhere(
     monkeypatch.setattr(places, "CLOSED_HOMES", elsewhere)
     closed = tmp_path / "home"
     closed.mkdir(mode=0o700)
-    place = places.place_of(closed / ".heed")
+    place = places.place_of(closed / ".tenfour")
     assert place.home.parent == elsewhere
     assert stat.S_IMODE(place.home.stat().st_mode) == 0o700
-    assert (closed / ".heed" / "where").read_text().strip() == str(place.home)
+    assert (closed / ".tenfour" / "where").read_text().strip() == str(place.home)
     places.remove(place.data)
     assert not elsewhere.exists()
 

@@ -20,7 +20,7 @@ print(gc.get_freeze_count() > 100_000, "dashboard.views.overview" in sys.modules
 
 def test_views_and_templates_are_loaded_once_without_the_database() -> None:
     """A connection that is open when workers are forked would be shared by them."""
-    nowhere = f"postgresql://heed@127.0.0.1:{free_port()}/heed"
+    nowhere = f"postgresql://tenfour@127.0.0.1:{free_port()}/tenfour"
     env = os.environ | {"DATABASE_URL": nowhere, "PYTHONPATH": str(PROJECT)}
     argv = [sys.executable, "-c", LOADED]
     done = subprocess.run(argv, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=60)

@@ -82,7 +82,7 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def story(agent: Agent, now: datetime) -> UUID:
-    """An instruction that was heeded after a reminder, and one that was given up."""
+    """An instruction that was acknowledged after a reminder, and one that was given up."""
     at = now - timedelta(minutes=20)
     id = send(agent, "Rebase on main", now=at, actor=Actor("token", "1", "ci"))
     pull(agent, now=at)
@@ -113,7 +113,7 @@ def test_the_journal_is_told_newest_first(browser: Client, story: UUID) -> None:
         "agent.registered",
     ]
     assert notes(response) == [
-        "“Ignored” · no answer. Heed gave up after 0 retries",
+        "“Ignored” · no answer. Tenfour gave up after 0 retries",
         "“Ignored” · needs a person",
         "“Ignored”",
         "“Ignored” to coder",
@@ -154,11 +154,11 @@ def test_events_are_grouped_by_their_age(browser: Client, agent: Agent, now: dat
         ("actor:ci,idle_check", 4),
         ("-actor:ci", 9),
         ("by:tokens", 1),
-        ("-by:heed", 1),
+        ("-by:tenfour", 1),
         ("by:people", 0),
         ("since:15m kind:instruction", 0),
         ("since:3h until:18m30s kind:instruction.queued", 2),  # half of it is nonsense
-        ("kind:agent agent:coder by:heed", 1),
+        ("kind:agent agent:coder by:tenfour", 1),
         ("kind:token", 0),
         ("{story}", 5),
         ("about:{story} kind:instruction.requeued", 1),
@@ -366,7 +366,7 @@ QUOTE = "“Rebase on main before you push”"
         ),
         (
             event("instruction.failed", retry_count=3),
-            f"coder ignored {QUOTE}. Heed gave up after 3 retries",
+            f"coder ignored {QUOTE}. Tenfour gave up after 3 retries",
         ),
         (event("instruction.cancelled", actor=MARA), f"mara withdrew {QUOTE} from coder"),
         (event("signal.matched", type="fs_command"), "coder reported fs_command, as expected"),
@@ -388,8 +388,8 @@ QUOTE = "“Rebase on main before you push”"
             "mara reset coder: 1 instruction withdrawn",
         ),
         (
-            event("token.created", actor=MARA, kind="agent", prefix="heed_ab"),
-            "mara made a token of coder, heed_ab…",
+            event("token.created", actor=MARA, kind="agent", prefix="tenfour_ab"),
+            "mara made a token of coder, tenfour_ab…",
         ),
         (event("token.revoked", actor=MARA), "mara revoked a token of coder"),
         (event("moon.landed", actor=MARA), "mara moon.landed"),
@@ -424,7 +424,7 @@ def test_a_real_answer_is_told(browser: Client, story: UUID, mara: User, now: da
     )
     tokens.issue("agent", project=make_project(), agent=make_agent(), actor=person(mara))
     assert notes(browser.get(URL))[1] == "“Ignored” · skip"
-    assert notes(browser.get(URL))[0].startswith("Made a token of coder, heed_")
+    assert notes(browser.get(URL))[0].startswith("Made a token of coder, tenfour_")
 
 
 # ---- queries

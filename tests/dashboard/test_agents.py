@@ -73,7 +73,7 @@ def test_each_agent_has_its_line(browser: Client, four: dict[str, Agent]) -> Non
     assert "In touch asked 8 s ago" in text
     assert "New never asked" in text
     assert "Away Paused asked 3 h ago" in text
-    assert "<title>1 silent · Agents · Heed</title>" in html(response)
+    assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
     assert re.search(r"All 4 Silent 1 Tripped 0 Paused 1 Waiting 2 ", text)
     assert "has not asked for 5 m although something waits" in text
 
@@ -232,11 +232,11 @@ def test_one_agent(browser: Client, agent: Agent, now: datetime) -> None:
     text = words(response)
     assert "Away asked 20 m ago" in text
     assert "1 ignored all for coder" in text  # the ladder
-    assert "coder acknowledged “ Rebase on main ” in 4.0 s" in text.replace("heed", "coder")
+    assert "coder acknowledged “ Rebase on main ” in 4.0 s" in text.replace("tenfour", "coder")
     assert f'href="/instructions/{id}/"' in html(response)
     assert "laptop Last used never" in text and f"{secret[:9]}" in text
     assert secret not in html(response)
-    assert "<title>coder · Agent · Heed</title>" in html(response)
+    assert "<title>coder · Agent · Tenfour</title>" in html(response)
 
 
 def test_revoked_and_expired_tokens_say_so(browser: Client, agent: Agent, now: datetime) -> None:
@@ -309,7 +309,7 @@ def test_failures_in_a_row_are_counted(browser: Client, agent: Agent, now: datet
 def test_more_failures_than_dots_are_a_number(
     browser: Client, agent: Agent, now: datetime, settings: Settings
 ) -> None:
-    settings.HEED = settings.HEED | {"BREAKER_FAILURES": 40}
+    settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 40}
     fail_in_a_row(agent, 1, now=now)
     assert "In a row 1 of 40" in words(browser.get(URL))
 
@@ -326,7 +326,7 @@ def test_an_open_breaker_says_why_until_when_and_what_it_holds(
     assert "5 in a row failed, the last with execution error" in line
     assert "2 tasks are held" in line and "Held 2" in line
     page = html(response)
-    assert "<title>1 open · Agents · Heed</title>" in page
+    assert "<title>1 open · Agents · Tenfour</title>" in page
     assert 'href="/tasks/?q=agent%3Acoder+reason%3Abreaker_open"' in page
     cool = re.search(r'data-cool="(\d+)" data-of="60"', page)
     assert cool and 30 <= int(cool[1]) <= 38

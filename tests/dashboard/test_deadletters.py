@@ -57,7 +57,7 @@ def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: d
     page = browser.get(URL)
     assert rows(page) == [str(letter.pk) for letter in (bs4, lxml, full)]
     text = words(page)
-    assert "3 dead letters · Heed" in text and "Open 3" in text
+    assert "3 dead letters · Tenfour" in text and "Open 3" in text
     assert "No module named ‹text› 2 Replay all 2…" in text
     assert "2 tasks died of the same cause" in text and "coder , gemini" in text
     by_time = browser.get(URL, {"group": "time"})

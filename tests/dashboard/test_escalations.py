@@ -106,10 +106,10 @@ def test_the_one_that_waits_longest_is_shown(browser: Client, agent: Agent, now:
     page = browser.get(URL)
     assert lines(page) == [str(first.pk), str(second.pk)]
     told = words(page)
-    assert "2 need you · Escalations · Heed" in told and "Open 2" in told
+    assert "2 need you · Escalations · Tenfour" in told and "Open 2" in told
     assert "No answer to 4 deliveries , the last one as URGENT" in told
     assert "coder received, the last time **URGENT:** Mend the build" in told
-    for loud in ("a plain reminder", "IMPORTANT", "URGENT", "Heed gave up", "Waiting for you"):
+    for loud in ("a plain reminder", "IMPORTANT", "URGENT", "Tenfour gave up", "Waiting for you"):
         assert loud in told
     assert "waits 1 h" in told and "waits 5 m" in told
     assert f'hx-get="{address(first)}"' in html(page)  # pinned: nothing slides in instead
@@ -132,7 +132,7 @@ def test_a_pasted_id_lands_on_it(browser: Client, agent: Agent, now: datetime) -
 
 def test_nothing_needs_you(browser: Client, agent: Agent, now: datetime) -> None:
     page = words(browser.get(URL))
-    assert "Nothing needs you" in page and "Escalations · Heed" in page
+    assert "Nothing needs you" in page and "Escalations · Tenfour" in page
     assert "need you" not in page.replace("Nothing needs you", "")
     jonas_answers(ignored(agent, now=now - 7 * MINUTE), "skip", now)
     assert "The last one was answered at" in words(browser.get(URL))
@@ -154,7 +154,7 @@ def test_a_late_answer_of_the_agent_is_told(browser: Client, agent: Agent, now: 
     escalation = ignored(agent, now=now - MINUTE)
     instructions.acknowledge_instruction(escalation.instruction_id or "", now=now)
     assert "coder answered at" in words(browser.get(URL))
-    assert "after Heed had given up" in words(browser.get(URL))
+    assert "after Tenfour had given up" in words(browser.get(URL))
 
 
 def test_former_answers_are_told(browser: Client, agent: Agent, now: datetime) -> None:
@@ -179,7 +179,7 @@ def test_what_an_answer_led_to_is_told(browser: Client, agent: Agent, now: datet
     pull(agent)
     assert "Delivered, not answered yet" in words(browser.get(address(done)))
     instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
-    assert "Heeded" in words(browser.get(address(done)))
+    assert "Acknowledged" in words(browser.get(address(done)))
     assert f"/instructions/{done.resent_as_id}/" in html(browser.get(address(done)))
 
 

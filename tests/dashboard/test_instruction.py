@@ -57,7 +57,7 @@ def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now
     ignored(agent, id, now=now, ticks=4)
     text = show(id)
     story = [
-        "Sent by heed",
+        "Sent by tenfour",
         "Delivered to coder",
         "Queued again as a plain reminder",
         "Delivered to coder again, as a plain reminder",
@@ -65,7 +65,7 @@ def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now
         "Delivered to coder again, as IMPORTANT",
         "Queued again as URGENT",
         "Delivered to coder again, as URGENT",
-        "No answer after 3 retries. Heed gave up",
+        "No answer after 3 retries. Tenfour gave up",
     ]
     places = [text.index(step) for step in story]
     assert places == sorted(places)
@@ -85,7 +85,7 @@ def test_what_comes_next_is_told(show: Callable[[UUID], str], agent: Agent, now:
     ClockRun.objects.create(name="idle_check", last_run_at=now)
     assert re.search(r"in (59|60) s|in 1 m", show(id))
     Instruction.objects.update(max_retries=0)
-    assert "Heed gives up, if nobody answers" in show(id)
+    assert "Tenfour gives up, if nobody answers" in show(id)
     send(agent, now=now)
     assert "not before its queue is empty" in show(id)
 

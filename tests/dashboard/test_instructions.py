@@ -46,7 +46,7 @@ def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Par
     assert page.startswith("<!doctype html>") and 'id="instructions"' in page
     assert "<html" not in live and '<div id="instructions"' in live
     assert live.count("hx-swap-oob") == 2  # the counts of sidebar and tab bar
-    assert "<title>Instructions · Heed</title>" in live
+    assert "<title>Instructions · Tenfour</title>" in live
 
 
 def test_a_restored_or_boosted_page_is_whole(browser: Client) -> None:
@@ -165,7 +165,7 @@ def test_each_state_says_what_it_waits_for(browser: Client, agent: Agent, now: d
     for said in ("next in its queue", "again in", "after 0 retries", "withdrawn", "0.0 s"):
         assert said in text
     assert "All 5 Waiting 2 Acknowledged 1 Gave up 1 Cancelled 1" in text
-    assert "2 wait for an answer · Instructions · Heed" in text
+    assert "2 wait for an answer · Instructions · Tenfour" in text
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_page_that_emptied_says_so(browser: Client, agent: Agent) -> None:
 
 def test_nothing_exists(browser: Client) -> None:
     text = words(browser.get(URL))
-    assert "No instruction yet" in text and "heed send" in text
+    assert "No instruction yet" in text and "tenfour send" in text
     assert "Nothing was sent in the last 24 h." in text
 
 
@@ -349,7 +349,7 @@ def test_a_row_opens_in_place_with_its_trail(
     tick(now - timedelta(minutes=2))
     text = words(part(URL, open=str(id)))
     assert "coder received Look here" in text
-    assert "Sent by heed" in text and "Delivered to coder" in text
+    assert "Sent by tenfour" in text and "Delivered to coder" in text
     assert "No answer, queue idle. Queued again as a plain reminder" in text
     assert "Delivered when coder asks: next in its queue" in text
     for nonsense in ("x", str(uuid4())):

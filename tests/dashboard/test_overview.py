@@ -35,7 +35,7 @@ def ignored(agent: Agent, text: str, *, at: datetime) -> Escalation:
     return Escalation.objects.get(instruction_id=id)
 
 
-def heeded(agent: Agent, *, at: datetime, after: float = 2, reminders: int = 0) -> UUID:
+def acknowledged(agent: Agent, *, at: datetime, after: float = 2, reminders: int = 0) -> UUID:
     id = send(agent, now=at)
     pull(agent, now=at)
     for number in range(reminders):
@@ -74,7 +74,7 @@ def test_what_needs_you_stands_first_and_oldest_first(
     assert shown == sorted(shown)
     assert "Ignored 3 coder ignored" not in text  # the list has it
     assert f'href="/escalations/{asked[0].pk}/">Answer the oldest' in page
-    assert "<title>4 need you · Overview · Heed</title>" in page
+    assert "<title>4 need you · Overview · Tenfour</title>" in page
     assert page.count('class="due due--red"') == 2  # those that waited for more than an hour
 
 
@@ -82,14 +82,14 @@ def test_one_needs_you(browser: Client, agent: Agent, now: datetime) -> None:
     ignored(agent, "Ignored", at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
     assert "1 instruction needs you" in page
-    assert "<title>1 needs you · Overview · Heed</title>" in page
+    assert "<title>1 needs you · Overview · Tenfour</title>" in page
 
 
 def test_nobody_needs_you(browser: Client, agent: Agent, now: datetime) -> None:
-    heeded(agent, at=now - timedelta(minutes=5))
+    acknowledged(agent, at=now - timedelta(minutes=5))
     response = browser.get(URL)
     assert "Nobody needs you" in words(response) and "Answer the oldest" not in html(response)
-    assert "<title>Overview · Heed</title>" in html(response)
+    assert "<title>Overview · Tenfour</title>" in html(response)
 
 
 def test_silent_agents_are_named(browser: Client, project: object, now: datetime) -> None:
@@ -107,11 +107,11 @@ def test_silent_agents_are_named(browser: Client, project: object, now: datetime
 
 def test_five_figures(browser: Client, agent: Agent, now: datetime) -> None:
     for hours in (30, 31):
-        heeded(agent, at=now - timedelta(hours=hours))
+        acknowledged(agent, at=now - timedelta(hours=hours))
     aged()
     for minutes in range(40, 46):
-        heeded(agent, at=now - timedelta(minutes=minutes), after=4)
-    heeded(agent, at=now - timedelta(minutes=20), reminders=2)
+        acknowledged(agent, at=now - timedelta(minutes=minutes), after=4)
+    acknowledged(agent, at=now - timedelta(minutes=20), reminders=2)
     ignored(agent, "Ignored", at=now - timedelta(minutes=10))
     send(agent, "Wait", now=now)
     text = words(browser.get(URL))
@@ -127,7 +127,7 @@ def test_agents_at_a_glance(browser: Client, agent: Agent, now: datetime) -> Non
     for number in range(12):
         other = make_agent(f"agent-{number:02}")
         for _ in range(number):
-            heeded(other, at=now - timedelta(minutes=30))
+            acknowledged(other, at=now - timedelta(minutes=30))
     send(agent, now=now - timedelta(hours=1))  # nobody asks for it
     page = html(browser.get(URL))
     rows = re.findall(r'<tr id="glance-.*?<bdi class="trunc">(.*?)</bdi>', page)
@@ -136,7 +136,7 @@ def test_agents_at_a_glance(browser: Client, agent: Agent, now: datetime) -> Non
 
 def test_the_feed_has_the_last_sixteen(browser: Client, agent: Agent, now: datetime) -> None:
     for _ in range(12):
-        heeded(agent, at=now - timedelta(minutes=5))
+        acknowledged(agent, at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
     assert page.count('<li id="feed-') == 16
     assert "<bdi>coder</bdi></b> <bdi>acknowledged</bdi>" in page
@@ -149,7 +149,7 @@ def test_before_anything_was_sent(browser: Client, project: object, now: datetim
 
 
 def test_after_a_quiet_day(browser: Client, agent: Agent, now: datetime) -> None:
-    heeded(agent, at=now - timedelta(days=3))
+    acknowledged(agent, at=now - timedelta(days=3))
     text = words(browser.get(URL))
     assert "Instructions sent 0 none waits" in text
     assert "Acknowledged – of 0 sent" in text
@@ -159,10 +159,11 @@ def test_after_a_quiet_day(browser: Client, agent: Agent, now: datetime) -> None
 def test_a_project_has_its_own_overview(browser: Client, agent: Agent, now: datetime) -> None:
     other = make_agent("elsewhere", project=make_project("other"))
     asked = ignored(other, "Ignored", at=now - timedelta(minutes=5))
-    heeded(agent, at=now - timedelta(minutes=5))
+    acknowledged(agent, at=now - timedelta(minutes=5))
     whole, own = words(browser.get(URL)), words(browser.get(URL, {"project": "default"}))
     assert (
-        "1 instruction needs you" in whole and "ignored it 1 time · sent by heed · other" in whole
+        "1 instruction needs you" in whole
+        and "ignored it 1 time · sent by tenfour · other" in whole
     )
     assert "Nobody needs you" in own and "Instructions sent 1 " in own
     page = html(browser.get(URL, {"project": "other"}))
@@ -182,7 +183,7 @@ def test_page_part_and_poll(browser: Client, part: Part, agent: Agent, now: date
     assert part(URL, since=key(page)).status_code == 204
     ignored(agent, "Ignored", at=now - timedelta(minutes=3))
     fresh = part(URL, since=key(page))
-    assert "<title>1 needs you · Overview · Heed</title>" in html(fresh)
+    assert "<title>1 needs you · Overview · Tenfour</title>" in html(fresh)
 
 
 def test_the_number_of_rows_costs_no_statement(

@@ -87,7 +87,7 @@ def test_the_list_counts_and_sorts(browser: Client, agent: Agent, now: datetime)
     page = browser.get(URL)
     assert rows(page) == [str(last.pk), str(often.pk)]
     text = words(page)
-    assert "2 open · Patterns · Heed" in text and "Open 2 Ignored 0 Resolved 0 All 2" in text
+    assert "2 open · Patterns · Tenfour" in text and "Open 2 Ignored 0 Resolved 0 All 2" in text
     assert "No module named ‹text› 3 failures 2 failures in the last 24 h coder , gemini" in text
     assert '<span class="mk">‹text›</span>' in html(page)
     assert rows(browser.get(URL, {"sort": "often"})) == [str(often.pk), str(last.pk)]

@@ -62,7 +62,7 @@ def under_way(agent: Agent, now: datetime) -> tuple[Plan, list[UUID]]:
 
 def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Part) -> None:
     page, live = html(browser.get(URL)), html(part(URL))
-    assert page.startswith("<!doctype html>") and "heed plan import plan.yaml" in page
+    assert page.startswith("<!doctype html>") and "tenfour plan import plan.yaml" in page
     assert "<html" not in live and '<div id="plans"' in live
 
 
@@ -168,7 +168,7 @@ def test_the_head_says_how_far_it_got_and_what_it_waits_for(
     assert "16 % 1 of 6 tasks finished. 1 runs, 3 wait for their turn." in text
     assert "task-2 needs you , 2 tasks wait for it." in text  # 4 waits behind 3
     assert "Answer task-2" in text and "by architect" in text and "10 m so far" in text
-    assert "<title>task-2 needs you · 03-01 Ledger · Heed</title>" in html(page)
+    assert "<title>task-2 needs you · 03-01 Ledger · Tenfour</title>" in html(page)
 
 
 def test_tasks_stand_in_waves_and_say_what_holds_them_up(

@@ -10,7 +10,7 @@ from django.test import Client
 from redis.exceptions import ConnectionError as RedisAway
 
 
-def sign_in(client: Client, password: str = "heed-heed-heed", **more: str) -> Any:
+def sign_in(client: Client, password: str = "tenfour-tenfour-tenfour", **more: str) -> Any:
     return client.post("/sign-in/", {"username": "mara", "password": password, **more})
 
 
@@ -50,7 +50,7 @@ def test_empty_fields_are_told(client: Client, mara: User) -> None:
 
 
 def test_the_eleventh_try_in_a_minute_waits(client: Client, mara: User) -> None:
-    User.objects.create_user("jonas", password="heed-heed-heed", is_staff=True)
+    User.objects.create_user("jonas", password="tenfour-tenfour-tenfour", is_staff=True)
     for _ in range(10):
         assert sign_in(client, "wrong").status_code == 422
     response = sign_in(client)

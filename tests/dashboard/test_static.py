@@ -22,9 +22,9 @@ def test_vendored_scripts_are_as_recorded() -> None:
 
 def test_every_script_that_a_page_loads_is_ours_or_recorded() -> None:
     loaded = {name for path in TEMPLATES for name in re.findall(r"'(\S+\.js)'", path.read_text())}
-    theirs = {name for name in loaded if not name.startswith("heed/js/")}
+    theirs = {name for name in loaded if not name.startswith("tenfour/js/")}
     assert theirs == {f"vendor/{path.name}" for path in (STATIC / "vendor").glob("*.js")}
-    assert loaded - theirs == {f"heed/js/{path.name}" for path in STATIC.glob("heed/js/*.js")}
+    assert loaded - theirs == {f"tenfour/js/{path.name}" for path in STATIC.glob("tenfour/js/*.js")}
 
 
 def test_all_that_is_loaded_stays_small() -> None:
@@ -45,14 +45,14 @@ def test_nothing_is_inline(path: Path) -> None:
     assert not re.search(r"(src|href)=\"(https?:)?//", text)
 
 
-@pytest.mark.parametrize("path", sorted(STATIC.glob("heed/js/*.js")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(STATIC.glob("tenfour/js/*.js")), ids=lambda path: path.name)
 def test_scripts_make_no_markup_and_no_code_from_text(path: Path) -> None:
     text = path.read_text()
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|\beval\b|new Function", text)
 
 
 def test_every_icon_that_a_template_names_is_drawn() -> None:
-    drawn = set(re.findall(r'id="([a-z0-9-]+)"', (STATIC / "heed" / "icons.svg").read_text()))
+    drawn = set(re.findall(r'id="([a-z0-9-]+)"', (STATIC / "tenfour" / "icons.svg").read_text()))
     code = "".join(path.read_text() for path in (ROOT / "dashboard").rglob("*.py"))
     named = set(re.findall(r'"((?:s|u|n)-[a-z0-9-]+)"', code))
     for path in TEMPLATES:

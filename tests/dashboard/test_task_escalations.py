@@ -393,7 +393,7 @@ def fields(question: Escalation) -> dict[str, str]:
 def test_without_time_for_an_undo_it_is_queued(
     browser: Client, agent: Agent, now: datetime, settings: Settings
 ) -> None:
-    settings.HEED = django_settings.HEED | {"UNDO_SECONDS": 0}
+    settings.TENFOUR = django_settings.TENFOUR | {"UNDO_SECONDS": 0}
     question = exhausted(agent, now=now)
     told = words(post(browser, question, "retry", headers=PART))
     assert "It gets another round of attempts." in told and "Undo" not in told

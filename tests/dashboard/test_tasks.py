@@ -242,8 +242,10 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
     assert "Likely cause a guess" in text and "Suggested fix a fix" in text
     assert "src/a.py 3 lines" in text and "it blinks" in text
     assert "coder took it, attempt 2" in text
-    assert "Attempt 1 failed: timeout; an attempt is left" in text and "Enqueued by heed" in text
-    assert text.index("coder took it, attempt 2") < text.index("Enqueued by heed")  # newest first
+    assert "Attempt 1 failed: timeout; an attempt is left" in text and "Enqueued by tenfour" in text
+    assert text.index("coder took it, attempt 2") < text.index(
+        "Enqueued by tenfour"
+    )  # newest first
     assert '"goal" : "green"' in text and "None yet. It is stored when" in text
     assert "half" in text and "50 %" in text
     assert 'data-tip="Attempt 1: timed out|for 10\u202fs"' in page.content.decode()

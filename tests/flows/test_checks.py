@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
-from heed import Client
+from tenfour import Client
 
 from examples.checks import ClientContextTask, OpenSpecTask, WorkflowTask
 from ledger.journal import SYSTEM
 from retries.reminders import retry_unacknowledged
-from tests.serving import ROOT, Heed, environment
+from tests.serving import ROOT, Tenfour, environment
 
 COMMAND = {"command": "openspec", "line": "openspec --version", "found": True, "exit_code": 0}
 
@@ -82,7 +82,7 @@ def test_the_system_and_the_phase_come_from_the_data(
 
 
 def test_an_ignored_check_is_given_up_and_does_not_wait_for_ever(
-    heed_server: Heed, producer: Client, agent_client: Client
+    tenfour_server: Tenfour, producer: Client, agent_client: Client
 ) -> None:
     task = OpenSpecTask()
     task.cli_check.request(producer, "coder", max_retries=1)
@@ -90,7 +90,7 @@ def test_an_ignored_check_is_given_up_and_does_not_wait_for_ever(
     for tick in range(1, 4):
         texts += [each.text for each in agent_client.instructions.pull()]
         now = timezone.now() + timedelta(minutes=tick)
-        retry_unacknowledged(now=now, project=heed_server.project, actor=SYSTEM)
+        retry_unacknowledged(now=now, project=tenfour_server.project, actor=SYSTEM)
     task.cli_check.look(producer)
     assert texts == [task.cli_check.content] * 2
     assert task.cli_check.ignored and task.cli_check.pending_id is None
@@ -98,9 +98,12 @@ def test_an_ignored_check_is_given_up_and_does_not_wait_for_ever(
 
 
 @pytest.fixture
-def steady(heed_server: Heed) -> Iterator[None]:
+def steady(tenfour_server: Tenfour) -> Iterator[None]:
     """The steady agent as a process."""
-    env = {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("agent", "steady")}
+    env = {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("agent", "steady"),
+    }
     command = [sys.executable, "examples/agents.py", "steady", "--every", "0.1", "--with-parent"]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, env=environment(env))
     yield
@@ -109,8 +112,8 @@ def steady(heed_server: Heed) -> Iterator[None]:
     assert process.wait(timeout=10) == 0
 
 
-def test_real_processes_ask_and_answer(heed_server: Heed, steady: None) -> None:
-    env = {"HEED_URL": heed_server.url, "HEED_TOKEN": heed_server.token("orchestrator")}
+def test_real_processes_ask_and_answer(tenfour_server: Tenfour, steady: None) -> None:
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
     done = subprocess.run(
         [sys.executable, "examples/checks.py", "--agent", "steady", "--wait", "20"],
         cwd=ROOT,

@@ -7,62 +7,62 @@ import sys
 
 import pytest
 from django.utils import timezone
-from heed import Client
+from tenfour import Client
 
 from ledger.audit import audit
 from ledger.models import Attempt, DeadLetter, Task
 from ledger.states import FINAL
 from retries import leases
 from tests.flows.test_main_job import until
-from tests.serving import ROOT, Heed
+from tests.serving import ROOT, Tenfour
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 # Takes tasks until it is stopped; in the first attempt of one called "hang" it never comes back.
 WORKER = """
 import os, sys, time
-from heed import Client
+from tenfour import Client
 
-with Client(os.environ["HEED_URL"], os.environ["HEED_TOKEN"]) as heed:
+with Client(os.environ["TENFOUR_URL"], os.environ["TENFOUR_TOKEN"]) as tenfour:
     while True:
-        claimed = heed.tasks.claim(worker_id=sys.argv[1])
+        claimed = tenfour.tasks.claim(worker_id=sys.argv[1])
         for claim in claimed:
             attempt = claim.attempt.id
             if claim.task.type == "hang" and claim.attempt.number == 1:
                 print("hangs", flush=True)
                 time.sleep(60)
             if claim.task.type == "fail":
-                heed.tasks.report(attempt, "failure", failure={"message": "broken"})
+                tenfour.tasks.report(attempt, "failure", failure={"message": "broken"})
             else:
-                heed.tasks.report(attempt, "success", result={"by": sys.argv[1]})
+                tenfour.tasks.report(attempt, "success", result={"by": sys.argv[1]})
         if not claimed:
             time.sleep(0.05)
 """
 
 
-def worker(heed: Heed, name: str) -> "subprocess.Popen[str]":
-    mine = {"HEED_URL": heed.url, "HEED_TOKEN": heed.token("agent", "coder")}
+def worker(tenfour: Tenfour, name: str) -> "subprocess.Popen[str]":
+    mine = {"TENFOUR_URL": tenfour.url, "TENFOUR_TOKEN": tenfour.token("agent", "coder")}
     env = os.environ | mine | {"PYTHONPATH": str(ROOT / "client")}
     argv = [sys.executable, "-c", WORKER, name]
     return subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def test_every_task_ends_in_a_known_state_whatever_crashes(
-    heed_server: Heed, producer: Client
+    tenfour_server: Tenfour, producer: Client
 ) -> None:
     """S3.15, S3.19, S3.20, S3.43: one hangs and is killed, one fails for good, the rest is done."""
-    with heed_server.client("agent", "coder"):
+    with tenfour_server.client("agent", "coder"):
         pass  # the agent is known now
     kinds = ["hang", "fail", *["good"] * 6]
     for kind in kinds:
         producer.tasks.enqueue(
             "coder", kind, priority=int(kind == "hang"), max_attempts=2, lease_s=5
         )
-    first = worker(heed_server, "first")
+    first = worker(tenfour_server, "first")
     others = []
     try:
         assert first.stdout is not None and first.stdout.readline() == "hangs\n"
-        others = [worker(heed_server, f"w{number}") for number in range(3)]
+        others = [worker(tenfour_server, f"w{number}") for number in range(3)]
         first.send_signal(signal.SIGKILL)
         first.wait(10)
         until(lambda: Task.objects.filter(state__in=["done", "failed"]).count() == 7)

@@ -88,7 +88,7 @@ def test_the_whole_ladder(demo: Demo, gunicorn: str, transactional_db: None) -> 
     assert not Token.objects.filter(revoked_at=None).exists()
 
 
-def test_a_persons_fix_is_heeded(demo: Demo, gunicorn: str, transactional_db: None) -> None:
+def test_a_persons_fix_is_acknowledged(demo: Demo, gunicorn: str, transactional_db: None) -> None:
     """S1.47, S1.49: what failed three times for want of a fact is done by attempt 4 of 4."""
     running = demo(gunicorn, "--seconds", "9.5", "--speed", "5", "--wait", "20")
     assert running.stdout

@@ -16,7 +16,7 @@ from django.db import connection
 from ledger.models import Event, Instruction
 from ledger.states import InstructionState as State
 from tests import services
-from tests.serving import Heed
+from tests.serving import Tenfour
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -45,9 +45,9 @@ def until(true: Callable[[], Any], seconds: float = 20) -> Any:
     return found
 
 
-def test_without_redis_sending_pulling_and_acking_go_on(heed_server: Heed) -> None:
-    producer, agent = heed_server.token("orchestrator"), heed_server.token("agent", "coder")
-    url = heed_server.url
+def test_without_redis_sending_pulling_and_acking_go_on(tenfour_server: Tenfour) -> None:
+    producer, agent = tenfour_server.token("orchestrator"), tenfour_server.token("agent", "coder")
+    url = tenfour_server.url
     services.stop_redis()
     try:
         body = {"agent": "coder", "content": "Check", "expect": {"type": "done"}}
@@ -65,9 +65,9 @@ def test_without_redis_sending_pulling_and_acking_go_on(heed_server: Heed) -> No
     until(lambda: call(f"{url}/readyz")[1]["checks"]["redis"] == "ok")
 
 
-def test_a_restart_of_postgres_costs_only_the_requests_in_flight(heed_server: Heed) -> None:
-    url, agent = heed_server.url, heed_server.token("agent", "coder")
-    producer = heed_server.token("orchestrator")
+def test_a_restart_of_postgres_costs_only_the_requests_in_flight(tenfour_server: Tenfour) -> None:
+    url, agent = tenfour_server.url, tenfour_server.token("agent", "coder")
+    producer = tenfour_server.token("orchestrator")
     answers: Counter[tuple[int, str]] = Counter()
     acked: list[str] = []
     stop = threading.Event()
@@ -104,8 +104,8 @@ def test_a_restart_of_postgres_costs_only_the_requests_in_flight(heed_server: He
     assert told.count() == len(acked)
 
 
-def test_a_connection_that_died_while_idle_costs_no_request(heed_server: Heed) -> None:
-    url, agent = heed_server.url, heed_server.token("agent", "coder")
+def test_a_connection_that_died_while_idle_costs_no_request(tenfour_server: Tenfour) -> None:
+    url, agent = tenfour_server.url, tenfour_server.token("agent", "coder")
 
     def pulls() -> list[int]:
         with ThreadPoolExecutor(8) as pool:
@@ -118,8 +118,8 @@ def test_a_connection_that_died_while_idle_costs_no_request(heed_server: Heed) -
     assert set(pulls()) == {200}
 
 
-def test_without_postgres_it_says_so_and_comes_back(heed_server: Heed) -> None:
-    url, agent = heed_server.url, heed_server.token("agent", "coder")
+def test_without_postgres_it_says_so_and_comes_back(tenfour_server: Tenfour) -> None:
+    url, agent = tenfour_server.url, tenfour_server.token("agent", "coder")
     connection.close()
     services.ours().stop("postgres")
     try:

@@ -10,16 +10,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from django.db import connection
-from heed import Client
+from tenfour import Client
 
 from ledger.models import ClockRun, Event, Instruction
-from tests.serving import ROOT, Heed
+from tests.serving import ROOT, Tenfour
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def clockwork(heed_server: Heed) -> Iterator[None]:
+def clockwork(tenfour_server: Tenfour) -> Iterator[None]:
     """A Celery beat that ticks every second, and a worker, on the test database."""
     database = urlsplit(os.environ["DATABASE_URL"])._replace(
         path=f"/{connection.settings_dict['NAME']}"
@@ -28,13 +28,13 @@ def clockwork(heed_server: Heed) -> Iterator[None]:
     env = os.environ | {
         "DATABASE_URL": urlunsplit(database),
         "REDIS_URL": urlunsplit(bell),
-        "HEED_IDLE_CHECK_SECONDS": "1",
-        "HEED_INSTRUCTION_MIN_AGE": "0",
-        "HEED_DB_POOL": "1",
+        "TENFOUR_IDLE_CHECK_SECONDS": "1",
+        "TENFOUR_INSTRUCTION_MIN_AGE": "0",
+        "TENFOUR_DB_POOL": "1",
         "C_FORCE_ROOT": "1",
     }
     celery = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
-    schedule = os.path.join(os.environ["HEED_DATA"], "beat-test.db")
+    schedule = os.path.join(os.environ["TENFOUR_DATA"], "beat-test.db")
     commands = [
         [
             *celery,
@@ -70,11 +70,11 @@ def until(true: Callable[[], Any], seconds: float = 30) -> Any:
 
 
 def test_a_deaf_agent_is_told_four_times_and_then_given_up(
-    clockwork: None, heed_server: Heed, producer: Client, agent_client: Client
+    clockwork: None, tenfour_server: Tenfour, producer: Client, agent_client: Client
 ) -> None:
     """S0.12, S0.20 by the real clock; an agent that acks is left alone meanwhile."""
     ignored = producer.instructions.send("coder", "Check")
-    with heed_server.client("agent", "steady") as steady:
+    with tenfour_server.client("agent", "steady") as steady:
         heard = producer.instructions.send("steady", "Check", expect={"type": "done"})
         texts = []
 

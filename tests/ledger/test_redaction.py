@@ -32,7 +32,7 @@ def key_block(kind: str = "RSA ", body: str = BODY) -> str:
 JWT = ".".join(("ey" + "J" + DIGITS[:30], "ey" + "J" + DIGITS[:40], DIGITS[:43]))
 
 WHOLE = {
-    "heed": [tokens.new_secret(kind) for kind in TokenKind],
+    "tenfour": [tokens.new_secret(kind) for kind in TokenKind],
     "private_key": [
         key_block(),
         key_block(""),
@@ -73,7 +73,7 @@ def test_a_key_whose_end_was_cut_off_is_masked_as_far_as_it_looks_like_one() -> 
 
 SECRET = "correct" + "Horse7"
 NAMED = [
-    ("postgres://heed:{}@db:5432/heed", "url"),
+    ("postgres://tenfour:{}@db:5432/tenfour", "url"),
     ("redis://:{}@127.0.0.1", "url"),
     ("Authorization: Bearer {}", "authorization"),
     ('{{"authorization": "Basic {}"}}', "authorization"),

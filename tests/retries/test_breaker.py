@@ -191,7 +191,7 @@ def test_circuit_breaker_open_exception(circuit: CircuitBreaker, clock: Clock) -
 def test_thresholds_are_the_settings_or_those_of_a_config(settings: Any, clock: Clock) -> None:
     """S3.30, S3.50"""
     assert breaker.configured() == CircuitBreakerConfig(5, 2, 60) == CircuitBreakerConfig()
-    settings.HEED = settings.HEED | {"BREAKER_FAILURES": 1}
+    settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 1}
     tuned = CircuitBreaker("tuned", clock=clock)
     failing(tuned, 1)
     assert tuned.state == State.OPEN
@@ -255,7 +255,7 @@ def test_a_probe_that_fails_in_a_way_that_does_not_count_gives_its_slot_back(
 
     failing(circuit, 5)
     clock.now += MINUTE
-    settings.HEED = settings.HEED | {"BREAKER_COUNTS": ["timeout"]}
+    settings.TENFOUR = settings.TENFOUR | {"BREAKER_COUNTS": ["timeout"]}
     failing(circuit, 1)
     assert circuit.state == State.HALF_OPEN
     with pytest.raises(TimeoutError):
@@ -302,7 +302,7 @@ def test_a_failure_that_does_not_count_leaves_the_row_of_failures_as_it_is(agent
 
 @pytest.mark.django_db
 def test_which_types_count_is_a_setting(agent: Agent, settings: Any) -> None:
-    settings.HEED = settings.HEED | {"BREAKER_COUNTS": ["architect_rejected"]}
+    settings.TENFOUR = settings.TENFOUR | {"BREAKER_COUNTS": ["architect_rejected"]}
     fails(agent, 5, type="timeout")
     assert not Breaker.objects.exists()
     fails(agent, 5, type="architect_rejected")

@@ -96,7 +96,7 @@ def test_a_resolved_pattern_that_comes_again_is_regressed(agent: Agent) -> None:
     assert (only().state, only().state_at) == (S.REGRESSED, NOW + timedelta(seconds=1))
     broken(agent, now=NOW + MINUTE * 2)
     assert only().state == S.REGRESSED
-    assert kinds() == ["pattern.resolved mara", "pattern.regressed heed"]
+    assert kinds() == ["pattern.resolved mara", "pattern.regressed tenfour"]
 
 
 def test_an_ignored_pattern_is_open_again_once_its_time_is_over(agent: Agent) -> None:
@@ -106,7 +106,7 @@ def test_an_ignored_pattern_is_open_again_once_its_time_is_over(agent: Agent) ->
     assert (only().state, only().ignored_until) == (S.IGNORED, NOW + HOUR)
     broken(agent, now=NOW + HOUR)
     assert (only().state, only().ignored_until) == (S.OPEN, None)
-    assert kinds() == ["pattern.ignored mara", "pattern.reopened heed"]
+    assert kinds() == ["pattern.ignored mara", "pattern.reopened tenfour"]
 
 
 def test_one_ignored_for_good_stays_so(agent: Agent) -> None:
@@ -239,5 +239,5 @@ def test_a_person_is_named_and_a_system_is_too(agent: Agent) -> None:
     broken(agent)
     patterns.resolve([only().pk], actor=SYSTEM, now=NOW)
     patterns.reopen([only().pk], actor=MARA, now=NOW)
-    assert kinds() == ["pattern.resolved heed", "pattern.reopened mara"]
+    assert kinds() == ["pattern.resolved tenfour", "pattern.reopened mara"]
     assert (only().state, only().state_by_name) == (S.OPEN, "mara")

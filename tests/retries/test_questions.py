@@ -141,7 +141,7 @@ def test_its_agent_may_take_it_back(agent: Agent) -> None:
     assert list(audit()) == []
 
 
-def test_what_heed_asked_no_agent_takes_back(agent: Agent) -> None:
+def test_what_tenfour_asked_no_agent_takes_back(agent: Agent) -> None:
     found = escalated(agent, attempts=1)
     with pytest.raises(HumanRequired):
         withdraw(found)

@@ -26,16 +26,16 @@ def failure(**more: object) -> Failure:
     return Failure(**(blank | {"message": MISSING} | more))
 
 
-def test_heed_guesses_where_the_agent_did_not() -> None:
+def test_tenfour_guesses_where_the_agent_did_not() -> None:
     found = suggestions.of(failure())
-    assert (found.title, found.cause_by, found.fix_by) == ("Missing module", "heed", "heed")
+    assert (found.title, found.cause_by, found.fix_by) == ("Missing module", "tenfour", "tenfour")
     assert found.cause == "uuid is not installed where the command runs."
     assert found.fix.startswith("Add it to the project's dependencies")
 
 
 def test_the_agents_own_words_win_each_by_itself() -> None:
     found = suggestions.of(failure(suggested_fix="Run npm install uuid"))
-    assert (found.fix, found.fix_by, found.cause_by) == ("Run npm install uuid", "agent", "heed")
+    assert (found.fix, found.fix_by, found.cause_by) == ("Run npm install uuid", "agent", "tenfour")
     found = suggestions.of(failure(message="odd", root_cause_guess="the moon"))
     assert found == Suggestion(cause="the moon", cause_by="agent")
     assert not suggestions.of(failure(message="odd"))

@@ -183,7 +183,7 @@ def test_our_own_outage_expires_nobody(agent: Agent) -> None:
 
 def test_a_sweep_that_seldom_runs_still_expires(agent: Agent, settings: Any) -> None:
     """Between two runs lies what was asked for: that is no outage."""
-    settings.HEED = settings.HEED | {"EXPIRE_LEASES_SECONDS": 60}
+    settings.TENFOUR = settings.TENFOUR | {"EXPIRE_LEASES_SECONDS": 60}
     make_task(agent)
     claim(agent)
     sweeps.run("expire_leases", now=NOW + MINUTE * 5)

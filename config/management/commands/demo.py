@@ -1,4 +1,4 @@
-"""`manage.py demo`: agents with weaknesses, instructions and a plan, against a running Heed."""
+"""`manage.py demo`: agents with weaknesses, instructions and a plan, against a running Tenfour."""
 
 import logging
 import signal
@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError
-from heed import HeedError
+from tenfour import TenfourError
 
 from config.demo.building import Building
 from config.demo.orders import Orders
@@ -17,7 +17,7 @@ from retries.models import Escalation
 
 
 class Command(BaseCommand):
-    help = "Show in a minute what Heed does about agents' weaknesses, on a running Heed."
+    help = "Show in a minute what Tenfour does about agents' weaknesses, on a running Tenfour."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--wait", type=float, default=180.0, help="how long to wait for your answer then (180)"
         )
-        parser.add_argument("--url", help="where Heed runs, if not where 'make up' started it")
+        parser.add_argument("--url", help="where Tenfour runs, if not where 'make up' started it")
         parser.add_argument("--speed", type=float, default=1.0, help="how many times as fast (1)")
 
     def handle(
@@ -45,7 +45,7 @@ class Command(BaseCommand):
                 self.play(stage, seconds=seconds, speed=speed, wait=wait)
         except KeyboardInterrupt:
             self.tell("\nEnded. No agent is left running.")
-        except HeedError as error:
+        except TenfourError as error:
             raise CommandError(f"{error.sentence} {error.hint}") from error
 
     def play(self, stage: Stage, *, seconds: float, speed: float, wait: float) -> None:

@@ -38,15 +38,15 @@ def credentials() -> str:
     password = secrets.token_urlsafe(15)
     get_user_model().objects.create_superuser(LOGIN, password=password)
     values = {
-        "HEED_LOGIN": LOGIN,
-        "HEED_PASSWORD": password,
-        "HEED_OPERATOR_TOKEN": secret("operator", project),
-        "HEED_PRODUCER_TOKEN": secret("orchestrator", project, name="producer"),
-        "HEED_AGENT": AGENT,
-        "HEED_AGENT_TOKEN": secret("agent", project, agent=agent),
+        "TENFOUR_LOGIN": LOGIN,
+        "TENFOUR_PASSWORD": password,
+        "TENFOUR_OPERATOR_TOKEN": secret("operator", project),
+        "TENFOUR_PRODUCER_TOKEN": secret("orchestrator", project, name="producer"),
+        "TENFOUR_AGENT": AGENT,
+        "TENFOUR_AGENT_TOKEN": secret("agent", project, agent=agent),
     }
     lines = "".join(f"{name}={value}\n" for name, value in values.items())
-    return "# Made at the first start of Heed, and kept nowhere else.\n" + lines
+    return "# Made at the first start of Tenfour, and kept nowhere else.\n" + lines
 
 
 def secret(kind: str, project: Project, **of: Any) -> str:

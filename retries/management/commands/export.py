@@ -16,7 +16,7 @@ from retries.renderings.facts import About
 
 
 class Command(BaseCommand):
-    help = "Writes retry-state.json, retry.log, retry.jsonl and state.md, as 'heed export' does."
+    help = "Writes retry-state.json, retry.log, retry.jsonl and state.md, as 'tenfour export' does."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", metavar="DIR", help="made where it is missing")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from config.api import api as heed_api
+from config.api import api as tenfour_api
 from ledger import tokens
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Token
@@ -23,7 +23,7 @@ ANY_ID = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
 
 def operations() -> list[tuple[str, str, str, str]]:
     """(method, path, operation id, scope) of everything the API offers."""
-    schema = heed_api.get_openapi_schema(path_prefix="")
+    schema = tenfour_api.get_openapi_schema(path_prefix="")
     return [
         (
             method.upper(),
@@ -84,7 +84,7 @@ def test_acting_on_a_queue_needs_an_agents_token(operator: Api) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["", "Bearer", "Basic abc", "Bearer x", "Bearer heed_agt_" + "0" * 30 + "_000000"],
+    ["", "Bearer", "Basic abc", "Bearer x", "Bearer tenfour_agt_" + "0" * 30 + "_000000"],
 )
 def test_a_malformed_token_never_reaches_the_database(
     header: str, django_assert_num_queries: Any
@@ -122,7 +122,7 @@ def test_only_the_hash_of_a_token_is_kept(project: Any) -> None:
     secret = make_token("operator")
     row = Token.objects.values().get()
     assert secret not in str(row) and bytes(row["digest"]) == tokens.digest_of(secret)
-    assert re.fullmatch(r"heed_opr_[0-9A-Za-z]{30}_[0-9A-Za-z]{6}", secret)
+    assert re.fullmatch(r"tenfour_opr_[0-9A-Za-z]{30}_[0-9A-Za-z]{6}", secret)
 
 
 def test_one_wrong_character_fails_the_checksum() -> None:

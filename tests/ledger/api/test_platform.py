@@ -9,7 +9,7 @@ from django.test import Client
 from openapi_spec_validator import validate
 
 from config.api import ASKED_MOST
-from config.api import api as heed_api
+from config.api import api as tenfour_api
 from config.problems import CODES
 from ledger.models import Agent, Event
 from ledger.refusals import Refusal
@@ -52,7 +52,7 @@ def test_what_is_set_by_hand_tells_which_request_did_it(operator: Api, agent: Ag
 
 
 def test_what_is_asked_most_is_there_and_found_first() -> None:
-    first = [str(url.pattern) for url in heed_api._get_urls()][: len(ASKED_MOST)]
+    first = [str(url.pattern) for url in tenfour_api._get_urls()][: len(ASKED_MOST)]
     assert set(first) == ASKED_MOST
 
 
@@ -149,13 +149,13 @@ def test_every_code_has_a_page_and_every_refusal_a_status() -> None:
 
 
 def test_the_description_is_valid_and_reviewed() -> None:
-    schema = json.loads(json.dumps(heed_api.get_openapi_schema()))
+    schema = json.loads(json.dumps(tenfour_api.get_openapi_schema()))
     validate(schema)
     assert schema == json.loads(OPENAPI.read_text()), "docs/openapi.json: make openapi"
 
 
 def test_every_operation_is_documented() -> None:
-    schema = heed_api.get_openapi_schema()
+    schema = tenfour_api.get_openapi_schema()
     tags = {tag["name"] for tag in schema["tags"]}
     for methods in schema["paths"].values():
         for operation in methods.values():

@@ -197,12 +197,12 @@ def test_a_task_of_others_is_not_there(
 def test_a_claim_as_text_is_the_prompt_and_names_its_attempt(coder: Any, operator: Any) -> None:
     nothing = coder("POST", "/claims", None, Accept="text/plain")
     assert (nothing.status_code, nothing.content) == (200, b"")
-    assert "Heed-Attempt" not in nothing
+    assert "Tenfour-Attempt" not in nothing
     id = enqueue(operator)
     first = coder("POST", "/claims", None, Accept="text/plain")
     assert first["Content-Type"] == "text/plain; charset=utf-8"
     assert first.content.startswith(b'<task type="code">')
-    at = first["Heed-Attempt"]
+    at = first["Tenfour-Attempt"]
     assert operator("GET", f"/attempts/{at}").body["number"] == 1
     coder("POST", f"/attempts/{at}/result", FAILED)
     block = coder("POST", f"/tasks/{id}/start", None, Accept="application/xml")
@@ -241,10 +241,10 @@ def test_a_report_as_text_with_the_next_attempt_open_is_its_prompt(
     path = f"/attempts/{at}/result"
     told = coder("POST", path, FAILED | {"reclaim": True}, Accept="text/plain")
     assert told.content.startswith(b"<retry_context ") and told.content.endswith(b"</task>")
-    assert operator("GET", f"/attempts/{told['Heed-Attempt']}").body["number"] == 2
+    assert operator("GET", f"/attempts/{told['Tenfour-Attempt']}").body["number"] == 2
     # the same report again, whose answer may have got lost: it has opened that attempt
     again = coder("POST", path, FAILED | {"reclaim": True}, Accept="text/plain")
-    assert (again.content, again["Heed-Attempt"]) == (told.content, told["Heed-Attempt"])
+    assert (again.content, again["Tenfour-Attempt"]) == (told.content, told["Tenfour-Attempt"])
 
 
 @pytest.mark.parametrize(

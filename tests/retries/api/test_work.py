@@ -117,7 +117,7 @@ def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: An
 def test_what_follows_a_report_has_its_actor(
     coder: Any, operator: Any, agent: Agent, settings: Any
 ) -> None:
-    settings.HEED = settings.HEED | {"BREAKER_FAILURES": 1}
+    settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 1}
     enqueue(operator, on_exhausted="escalate", max_attempts=1)
     at = claim(coder)["data"][0]["attempt"]["id"]
     coder("POST", f"/attempts/{at}/result", {"status": "failure"})
@@ -470,7 +470,7 @@ def test_a_large_payload(
     operator: Any, agent: Agent, settings: Any, body_bytes: int | None, told: str
 ) -> None:
     """The body has its limit, and behind a larger one the payload has its own."""
-    settings.HEED = settings.HEED | ({"BODY_BYTES": body_bytes} if body_bytes else {})
+    settings.TENFOUR = settings.TENFOUR | ({"BODY_BYTES": body_bytes} if body_bytes else {})
     body = {"agent": "coder", "type": "x", "payload": "x" * PAYLOAD_BYTES}
     response = operator("POST", "/tasks", body)
     assert (response.status_code, response.body["code"]) == (413, "payload_too_large")
@@ -483,7 +483,7 @@ def test_the_size_of_a_payload_is_that_of_its_json_without_spaces(
     operator: Any, agent: Agent, settings: Any
 ) -> None:
     """However many spaces it was sent with; the text in it counts as UTF-8."""
-    settings.HEED = settings.HEED | {"BODY_BYTES": 4 * PAYLOAD_BYTES}
+    settings.TENFOUR = settings.TENFOUR | {"BODY_BYTES": 4 * PAYLOAD_BYTES}
     fits = ["ä"] * ((PAYLOAD_BYTES - 1) // 5)
     assert operator("POST", "/tasks", {"agent": "coder", "type": "x", "payload": fits}).body["id"]
     over = {"agent": "coder", "type": "x", "payload": [*fits, "ä"]}

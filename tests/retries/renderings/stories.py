@@ -28,7 +28,7 @@ def make_plan(agent: Agent, ref: str = "03-01", *, now: datetime = NOW, **more: 
         source={},
         content_hash="",
         created_by_type="system",
-        created_by_name="heed",
+        created_by_name="tenfour",
         created_at=now,
         updated_at=now,
         **more,

@@ -58,7 +58,7 @@ def icon(name: str, css: str = "", *, label: str = "") -> SafeString:
         '<svg class="{}" {}><use href="{}#{}"/></svg>',
         f"ic {css}".strip(),
         SafeString(said),
-        static("heed/icons.svg"),
+        static("tenfour/icons.svg"),
         name,
     )
 

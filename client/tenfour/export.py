@@ -1,4 +1,4 @@
-"""What the command `heed` writes into files: retry state and logs, of the project and its plans."""
+"""Export of retry state and logs to files: the project's, and each plan's."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from heed.client import Client
-from heed.terminal import OK, say, wrong_usage
+from tenfour.client import Client
+from tenfour.terminal import OK, say, wrong_usage
 
 FILES = ("retry-state.json", "retry.log", "retry.jsonl", "state.md")
 # the ref of a task in a plan; the plan's own is before the colon, and safe as a folder's name
@@ -21,18 +21,18 @@ IN_PLAN = re.compile(r"([A-Za-z0-9.]+-[A-Za-z0-9.]+):.+")
 def export(args: argparse.Namespace) -> int:
     """Prints the name of each file; a plan that the project's files tell of has its own folder."""
     folder = Path(args.folder)
-    with Client(args.url) as heed:
-        texts = _texts(heed, args.plan)
+    with Client(args.url) as tenfour:
+        texts = _texts(tenfour, args.plan)
         _write(folder, texts)
         for ref in [] if args.plan else _plans(texts):
-            _write(folder / "plans" / ref, _texts(heed, ref))
+            _write(folder / "plans" / ref, _texts(tenfour, ref))
     return OK
 
 
-def _texts(heed: Client, plan: str | None) -> dict[str, str]:
-    texts = {name: heed.document(name, plan=plan) for name in FILES}
+def _texts(tenfour: Client, plan: str | None) -> dict[str, str]:
+    texts = {name: tenfour.document(name, plan=plan) for name in FILES}
     if plan:
-        texts["summary.md"] = heed.document("summary", plan=plan)
+        texts["summary.md"] = tenfour.document("summary", plan=plan)
     return texts
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar, overload
 
-from heed import calls, plans, tasks
-from heed.core import Call
-from heed.models import Acked, Instruction
-from heed.verbs import AsyncListing, AsyncPerforms, AsyncVerb, Listing, Performs, Verb
+from tenfour import calls, plans, tasks
+from tenfour.core import Call
+from tenfour.models import Acked, Instruction
+from tenfour.verbs import AsyncListing, AsyncPerforms, AsyncVerb, Listing, Performs, Verb
 
 T = TypeVar("T")
 Ids = list[str] | tuple[str, ...]

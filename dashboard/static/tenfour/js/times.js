@@ -47,7 +47,7 @@
   }
 
   function tick() {
-    if (document.hidden || window.heed.paused) return;
+    if (document.hidden || window.tenfour.paused) return;
     document.querySelectorAll("[data-countdown]").forEach(function (el) {
       var left = Math.max(0, Number(el.dataset.countdown) - 1);
       el.dataset.countdown = left;
@@ -62,7 +62,7 @@
     });
   }
 
-  window.heed = { localise: localise, clock: clock, duration: duration, paused: false };
+  window.tenfour = { localise: localise, clock: clock, duration: duration, paused: false };
   localise(document);
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) setInterval(tick, 1000);
 })();

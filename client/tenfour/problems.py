@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class HeedError(Exception):
-    """The server refused a call, or gave an answer that is not Heed's."""
+class TenfourError(Exception):
+    """The server refused a call, or gave an answer that is not Tenfour's."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class HeedError(Exception):
     @property
     def sentence(self) -> str:
         """What went wrong, and in which fields, in one line."""
-        said = self.detail or self.title or "Heed refused the call."
+        said = self.detail or self.title or "Tenfour refused the call."
         fields = "; ".join(
             _field(error) for error in self.errors if str(error.get("detail")) not in said
         )
         return f"{said.rstrip('.')}: {fields}" if fields else said
 
 
-class ServerAway(HeedError):
+class ServerAway(TenfourError):
     """No answer came: nothing listens there, or the connection broke or took too long."""
 
 
@@ -62,9 +62,9 @@ def server_away(url: str, *, reason: str, connected: bool) -> ServerAway:
     """The error for a call that got no answer from `url`."""
     reason = reason.rstrip(".")
     if connected:
-        detail = f"Heed at {url} did not answer: {reason}."
+        detail = f"Tenfour at {url} did not answer: {reason}."
         hint = "It may have carried the call out: look before you repeat it, or allow more time."
     else:
-        detail = f"Heed cannot be reached at {url}: {reason}."
-        hint = "Start it with `make up`, or set HEED_URL to where it runs."
+        detail = f"Tenfour cannot be reached at {url}: {reason}."
+        hint = "Start it with `make up`, or set TENFOUR_URL to where it runs."
     return ServerAway(detail, code="server_away", title="Server away", hint=hint, retryable=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from heed.calls import PAGE, given, page_of, part
-from heed.core import Call, new_key
-from heed.models import Attempt, Claimed, Decision, Heartbeat, Page, Task
+from tenfour.calls import PAGE, given, page_of, part
+from tenfour.core import Call, new_key
+from tenfour.models import Attempt, Claimed, Decision, Heartbeat, Page, Task
 
 Status = Literal["success", "failure", "blocked"]
 OnExhausted = Literal["escalate", "dead_letter"]

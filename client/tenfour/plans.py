@@ -9,9 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from heed.calls import PAGE, given, page_of, part
-from heed.core import Call, new_key
-from heed.models import ImportedPlan, Page, Plan, PlanWithTasks
+from tenfour.calls import PAGE, given, page_of, part
+from tenfour.core import Call, new_key
+from tenfour.models import ImportedPlan, Page, Plan, PlanWithTasks
 
 Mode = Literal["create", "merge", "replace"]
 

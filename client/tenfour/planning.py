@@ -1,18 +1,18 @@
-"""What the command `heed plan` does: import, status, pause, resume, abort, restart."""
+"""What the command `tenfour plan` does: import, status, pause, resume, abort, restart."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
 
-from heed.client import Client
-from heed.models import ImportedPlan, Plan, PlanTask
-from heed.problems import HeedError
-from heed.terminal import OK, note, pretty, say, text_of, wrong_usage
+from tenfour.client import Client
+from tenfour.models import ImportedPlan, Plan, PlanTask
+from tenfour.problems import TenfourError
+from tenfour.terminal import OK, note, pretty, say, text_of, wrong_usage
 
 
 def plan(args: argparse.Namespace) -> int:
-    """Runs one of the verbs of `heed plan`."""
+    """Runs one of the verbs of `tenfour plan`."""
     return VERBS[args.verb](args)
 
 
@@ -25,12 +25,12 @@ def bring(args: argparse.Namespace) -> int:
         "register": args.register or None,
         "allow_missing_needs": args.allow_missing_needs or None,
     }
-    with Client(args.url) as heed:
+    with Client(args.url) as tenfour:
         if args.file == "-":
-            done = heed.plans.import_text(text_of("-"), **options)
+            done = tenfour.plans.import_text(text_of("-"), **options)
         else:
             try:
-                done = heed.plans.import_file(args.file, **options)
+                done = tenfour.plans.import_file(args.file, **options)
             except OSError as error:
                 raise wrong_usage(f"{args.file} can't be read: {error.strerror}.") from error
             except UnicodeDecodeError as error:
@@ -63,8 +63,8 @@ def changes(done: ImportedPlan) -> list[str]:
 
 def status(args: argparse.Namespace) -> int:
     """Prints the plan and a line for each of its tasks."""
-    with Client(args.url) as heed:
-        found = heed.plans.get(id_of(heed, args.ref))
+    with Client(args.url) as tenfour:
+        found = tenfour.plans.get(id_of(tenfour, args.ref))
     if args.json:
         say(pretty(found.raw))
         return OK
@@ -88,29 +88,29 @@ def line_of(task: PlanTask) -> str:
 
 def turn(args: argparse.Namespace) -> int:
     """Pauses, resumes, aborts or restarts a plan; prints how it stands then."""
-    with Client(args.url) as heed:
-        id = id_of(heed, args.ref)
+    with Client(args.url) as tenfour:
+        id = id_of(tenfour, args.ref)
         if args.verb == "restart":
-            plan = heed.plans.restart(id, carry_over=args.carry_over)
+            plan = tenfour.plans.restart(id, carry_over=args.carry_over)
         else:
-            plan = getattr(heed.plans, args.verb)(id, reason=args.reason)
+            plan = getattr(tenfour.plans, args.verb)(id, reason=args.reason)
     say(headline(plan))
     return OK
 
 
-def id_of(heed: Client, ref: str) -> str:
+def id_of(tenfour: Client, ref: str) -> str:
     """The id of the plan of that ref; an id stands for itself."""
     if len(ref) == 36:
         return ref
-    for plan in heed.plans.list(ref=ref):
+    for plan in tenfour.plans.list(ref=ref):
         if plan.id:
             return plan.id
-    raise HeedError(
+    raise TenfourError(
         f"There is no plan {ref} that this token may see.",
         status=404,
         code="not_found",
         title="There is no such thing",
-        hint="`heed plan import` brings it.",
+        hint="`tenfour plan import` brings it.",
     )
 
 

@@ -11,14 +11,14 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from heed import tasks, verification
-from heed.core import Call
-from heed.models import Claim, Decision, Heartbeat, Task
-from heed.problems import HeedError
-from heed.verbs import AsyncPerforms, Performs
-from heed.verification import Check, Verified
+from tenfour import tasks, verification
+from tenfour.core import Call
+from tenfour.models import Claim, Decision, Heartbeat, Task
+from tenfour.problems import TenfourError
+from tenfour.verbs import AsyncPerforms, Performs
+from tenfour.verification import Check, Verified
 
-logger = logging.getLogger("heed")
+logger = logging.getLogger("tenfour")
 
 # Between heartbeats, where the server does not say.
 EVERY_S = 60.0
@@ -62,7 +62,7 @@ class _Live:
         self.abort_requested = self.abort_requested or beat.abort_requested
         return beat
 
-    def _missed(self, error: HeedError) -> None:
+    def _missed(self, error: TenfourError) -> None:
         """Notes a heartbeat that failed; one that a later one may make good is only logged."""
         self.is_lost = self.is_lost or error.code in OVER or error.status == 404
         logger.warning("Heartbeat of attempt %s: %s", self.id, error)
@@ -110,7 +110,7 @@ class _Live:
         interrupted = isinstance(error, KeyboardInterrupt)
         return tasks.release(self.id, reason="user_interrupt" if interrupted else "shutdown")
 
-    def _too_late(self, refused: HeedError) -> None:
+    def _too_late(self, refused: TenfourError) -> None:
         """Logs that the end came too late; raises anything else."""
         if refused.code not in OVER:
             raise refused
@@ -178,7 +178,7 @@ class LiveAttempt(_Live):
     def renewed(self) -> Iterator[Self]:
         """Heartbeats in a thread as long as this lasts; reports nothing."""
         ended = Event()
-        thread = Thread(target=self._beat, args=(ended,), name="heed-heartbeat", daemon=True)
+        thread = Thread(target=self._beat, args=(ended,), name="tenfour-heartbeat", daemon=True)
         thread.start()
         try:
             yield self
@@ -191,7 +191,7 @@ class LiveAttempt(_Live):
         while not ended.wait(self.every_s) and not self.is_lost:
             try:
                 self.heartbeat()
-            except HeedError as error:
+            except TenfourError as error:
                 self._missed(error)
 
     def __enter__(self) -> Self:
@@ -208,7 +208,7 @@ class LiveAttempt(_Live):
         call = self._last_words(error)
         try:
             ended = self._client.perform(call) if call else None
-        except HeedError as refused:
+        except TenfourError as refused:
             self._too_late(refused)
         else:
             if isinstance(ended, Decision):
@@ -296,7 +296,7 @@ class AsyncLiveAttempt(_Live):
             await asyncio.sleep(self.every_s)
             try:
                 await self.heartbeat()
-            except HeedError as error:
+            except TenfourError as error:
                 self._missed(error)
 
     async def __aenter__(self) -> Self:
@@ -313,7 +313,7 @@ class AsyncLiveAttempt(_Live):
         call = self._last_words(error)
         try:
             ended = await self._client.perform(call) if call else None
-        except HeedError as refused:
+        except TenfourError as refused:
             self._too_late(refused)
         else:
             if isinstance(ended, Decision):

@@ -1,18 +1,18 @@
-"""The arguments of the command `heed`."""
+"""The arguments of the command `tenfour`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 
-from heed.version import __version__
+from tenfour.version import __version__
 
 Runs = Mapping[str, Callable[[argparse.Namespace], int]]
 
 EPILOG = """environment:
-  HEED_URL         where Heed runs, for example http://127.0.0.1:8000
-  HEED_TOKEN       the token to speak with
-  HEED_TOKEN_FILE  or a file that holds it
+  TENFOUR_URL         where Tenfour runs, for example http://127.0.0.1:8000
+  TENFOUR_TOKEN       the token to speak with
+  TENFOUR_TOKEN_FILE  or a file that holds it
 
 exit status: 0 done, 1 refused, 2 wrong usage, 3 no task, 69 server away;
              of `run`, that of its command"""
@@ -21,13 +21,13 @@ exit status: 0 done, 1 refused, 2 wrong usage, 3 no task, 69 server away;
 def parser_of(runs: Runs) -> argparse.ArgumentParser:
     """The parser of the whole command; `runs` says what runs for each of its parts."""
     parser = argparse.ArgumentParser(
-        prog="heed",
-        description="Instructions that are chased until heeded, tasks until they are done.",
+        prog="tenfour",
+        description="Instructions that are chased until acknowledged, tasks until they are done.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"heed {__version__}")
-    parser.add_argument("--url", default=None, help="where Heed runs (HEED_URL)")
+    parser.add_argument("--version", action="version", version=f"tenfour {__version__}")
+    parser.add_argument("--url", default=None, help="where Tenfour runs (TENFOUR_URL)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (does, add) in PARTS.items():
         part = commands.add_parser(name, help=does, description=does)
@@ -115,7 +115,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "heed run [options] -- COMMAND [ARGUMENT …]"
+    parser.usage = "tenfour run [options] -- COMMAND [ARGUMENT …]"
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--task", metavar="ID", help="this task, not the next one")
     which.add_argument("--name", metavar="TEXT", help="a new task of this title")

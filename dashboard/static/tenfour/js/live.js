@@ -18,8 +18,8 @@
   var newsAt = Date.now();      // something changed, or its reader did something
   var versions = new Map();
   var paused = false;
-  try { paused = sessionStorage.getItem("heed-paused") === "1"; } catch (e) { /* not kept */ }
-  window.heed.paused = paused;
+  try { paused = sessionStorage.getItem("tenfour-paused") === "1"; } catch (e) { /* not kept */ }
+  window.tenfour.paused = paused;
 
   function part() { return $("[data-live]"); }
 
@@ -51,9 +51,9 @@
     /* before htmx has seen the part nobody would hear the event, nor its end */
     if (asking || isHeld() || !part().hasAttribute("data-htmx-powered")) return later();
     asking = true;
-    htmx.trigger(part(), "heed:poll");
+    htmx.trigger(part(), "tenfour:poll");
   }
-  function isPoll(ctx) { return ctx && ctx.sourceEvent && ctx.sourceEvent.type === "heed:poll"; }
+  function isPoll(ctx) { return ctx && ctx.sourceEvent && ctx.sourceEvent.type === "tenfour:poll"; }
 
   document.addEventListener("htmx:config:request", function (event) {
     var ctx = event.detail.ctx;
@@ -98,7 +98,7 @@
     /* it was free to move when the question was asked: is it still? */
     var ctx = event.detail.ctx;
     if (isPoll(ctx) && (isHeld() || counts() !== Boolean(ctx.isCount))) return event.preventDefault();
-    event.detail.tasks.forEach(function (task) { window.heed.localise(task.fragment); });
+    event.detail.tasks.forEach(function (task) { window.tenfour.localise(task.fragment); });
     versions = new Map(rows().map(function (row) { return [row.id, row.dataset.version]; }));
     versions.set("key", keyOf(part()));
   });
@@ -125,19 +125,19 @@
     light.title = paused ? "Resume live updates (P)" : "Pause live updates (P)";
     light.querySelector("b").textContent = signedOut ? "Signed out" : isLost ? "Reconnecting" : paused ? "Paused" : "Live";
     var age = Math.round((Date.now() - currentAt) / 1000);
-    light.querySelector(".live__age").textContent = signedOut || document.hidden ? "" : window.heed.duration(age) + " ago";
+    light.querySelector(".live__age").textContent = signedOut || document.hidden ? "" : window.tenfour.duration(age) + " ago";
     banner($("#lost"), !signedOut && lostFor > BANNER_AFTER);
     banner($("#signed-out"), signedOut);
   }
   function banner(box, shown) {
     if (box.hidden !== shown) return;
-    box.querySelector("[data-as-of]").textContent = window.heed.clock(new Date(currentAt));
+    box.querySelector("[data-as-of]").textContent = window.tenfour.clock(new Date(currentAt));
     box.hidden = !shown;
   }
 
   light.addEventListener("click", function () {
-    paused = window.heed.paused = !paused;
-    try { sessionStorage.setItem("heed-paused", paused ? "1" : "0"); } catch (e) { /* not kept */ }
+    paused = window.tenfour.paused = !paused;
+    try { sessionStorage.setItem("tenfour-paused", paused ? "1" : "0"); } catch (e) { /* not kept */ }
     paint();
     ask();
   });

@@ -1,4 +1,4 @@
-"""What `heed doctor` looks at: address, token, clock, versions, health."""
+"""What `tenfour doctor` looks at: address, token, clock, versions, health."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from heed import calls
-from heed.client import Client
-from heed.models import Me
-from heed.problems import HeedError
-from heed.settings import NotConfigured
-from heed.version import __version__
+from tenfour import calls
+from tenfour.client import Client
+from tenfour.models import Me
+from tenfour.problems import TenfourError
+from tenfour.settings import NotConfigured
+from tenfour.version import __version__
 
 SKEW = timedelta(seconds=5)
 SOON = timedelta(days=7)
@@ -41,16 +41,16 @@ def examine(url: str | None = None) -> tuple[Finding, ...]:
         return tuple(_findings(client))
 
 
-def _findings(heed: Client) -> Iterator[Finding]:
-    reached = _reach(heed)
+def _findings(tenfour: Client) -> Iterator[Finding]:
+    reached = _reach(tenfour)
     yield reached
     if reached.level == "fail":
         return
-    yield _health(heed)
+    yield _health(tenfour)
     before = datetime.now(UTC)
     try:
-        me = heed.me()
-    except HeedError as error:
+        me = tenfour.me()
+    except TenfourError as error:
         yield Finding("fail", f"Token: {error.sentence}", error.hint)
         return
     yield from about(me, here=before + (datetime.now(UTC) - before) / 2)
@@ -64,18 +64,18 @@ def about(me: Me, *, here: datetime) -> Iterator[Finding]:
     yield _versions(me)
 
 
-def _reach(heed: Client) -> Finding:
+def _reach(tenfour: Client) -> Finding:
     try:
-        heed.perform(calls.health())
-    except HeedError as error:
+        tenfour.perform(calls.health())
+    except TenfourError as error:
         return Finding("fail", error.sentence, error.hint)
-    return Finding("ok", f"Heed answers at {heed.settings.url}")
+    return Finding("ok", f"Tenfour answers at {tenfour.settings.url}")
 
 
-def _health(heed: Client) -> Finding:
+def _health(tenfour: Client) -> Finding:
     try:
-        ready = heed.perform(calls.ready())
-    except HeedError as error:
+        ready = tenfour.perform(calls.ready())
+    except TenfourError as error:
         return Finding("fail", f"Server: {error.sentence}", "Its database is away: look there.")
     return health(ready)
 

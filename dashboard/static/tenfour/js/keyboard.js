@@ -7,7 +7,7 @@
   var $ = function (selector) { return document.querySelector(selector); };
 
   function isOff() {
-    try { return localStorage.getItem("heed-keys") === "off"; } catch (e) { return false; }
+    try { return localStorage.getItem("tenfour-keys") === "off"; } catch (e) { return false; }
   }
 
   /* the cursor is an attribute that a swap leaves alone: see morphIgnore in base.html */
@@ -59,8 +59,8 @@
   document.addEventListener("change", function (event) {
     if (!event.target.matches("[data-keys-switch]")) return;
     try {
-      if (event.target.checked) localStorage.removeItem("heed-keys");
-      else localStorage.setItem("heed-keys", "off");
+      if (event.target.checked) localStorage.removeItem("tenfour-keys");
+      else localStorage.setItem("tenfour-keys", "off");
     } catch (e) { /* not kept */ }
   });
   var keySwitch = $("[data-keys-switch]");

@@ -1,4 +1,4 @@
-"""The command `heed`: what it does with instructions, and `doctor`."""
+"""The command `tenfour`: what it does with instructions, and `doctor`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heed import doctor, export, planning, work
-from heed.arguments import Runs, parser_of, with_match
-from heed.client import Client
-from heed.models import Pulled
-from heed.problems import HeedError, ServerAway
-from heed.terminal import (
+from tenfour import doctor, export, planning, work
+from tenfour.arguments import Runs, parser_of, with_match
+from tenfour.client import Client
+from tenfour.models import Pulled
+from tenfour.problems import ServerAway, TenfourError
+from tenfour.terminal import (
     INTERRUPTED,
     OK,
     REFUSED,
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
-    except HeedError as error:
+    except TenfourError as error:
         complain(error)
         return exit_status(error)
     except KeyboardInterrupt:
@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def send(args: argparse.Namespace) -> int:
     """Prints the id of the instruction; says so where the same one waits already."""
-    with Client(args.url) as heed:
-        sent = heed.instructions.send(
+    with Client(args.url) as tenfour:
+        sent = tenfour.instructions.send(
             args.agent,
             text_of(args.text),
             tracked=False if args.plain else None,
@@ -73,10 +73,10 @@ def send(args: argparse.Namespace) -> int:
 
 def pull(args: argparse.Namespace) -> int:
     """Prints what waits for this agent: the texts alone, or everything as JSON."""
-    with Client(args.url) as heed:
+    with Client(args.url) as tenfour:
         if args.follow:
-            return _follow(heed, args)
-        pulled = heed.instructions.pull(args.limit)
+            return _follow(tenfour, args)
+        pulled = tenfour.instructions.pull(args.limit)
     if args.json:
         say(pretty(pulled.raw))
     elif pulled:
@@ -84,10 +84,10 @@ def pull(args: argparse.Namespace) -> int:
     return OK
 
 
-def _follow(heed: Client, args: argparse.Namespace) -> int:
+def _follow(tenfour: Client, args: argparse.Namespace) -> int:
     before = ""
     while True:
-        pulled, wait = _pull_or_wait(heed, args.limit)
+        pulled, wait = _pull_or_wait(tenfour, args.limit)
         for instruction in pulled if args.json else ():
             say(json.dumps(instruction.raw, ensure_ascii=False))
         if pulled and not args.json:
@@ -96,10 +96,10 @@ def _follow(heed: Client, args: argparse.Namespace) -> int:
         time.sleep(wait)
 
 
-def _pull_or_wait(heed: Client, limit: int) -> tuple[Pulled, float]:
+def _pull_or_wait(tenfour: Client, limit: int) -> tuple[Pulled, float]:
     try:
-        pulled = heed.instructions.pull(limit)
-    except HeedError as error:
+        pulled = tenfour.instructions.pull(limit)
+    except TenfourError as error:
         if not error.retryable:
             raise
         complain(error)
@@ -111,17 +111,17 @@ def _pull_or_wait(heed: Client, limit: int) -> tuple[Pulled, float]:
 
 def ack(args: argparse.Namespace) -> int:
     """Prints each id and what became of it; 1 if one of them is unknown."""
-    with Client(args.url) as heed:
-        results = [_ack_one(heed, id, args) for id in dict.fromkeys(args.ids)]
+    with Client(args.url) as tenfour:
+        results = [_ack_one(tenfour, id, args) for id in dict.fromkeys(args.ids)]
     return OK if all(results) else REFUSED
 
 
-def _ack_one(heed: Client, id: str, args: argparse.Namespace) -> bool:
+def _ack_one(tenfour: Client, id: str, args: argparse.Namespace) -> bool:
     try:
-        acked = heed.instructions.ack(id, outcome=args.outcome, note=args.note)
+        acked = tenfour.instructions.ack(id, outcome=args.outcome, note=args.note)
     except ServerAway:
         raise
-    except HeedError as error:
+    except TenfourError as error:
         if error.status not in {404, 422}:
             raise
         complain(error, subject=id)
@@ -135,8 +135,8 @@ def signal(args: argparse.Namespace) -> int:
     data = (
         json_object(text_of(args.data), what="The signal's data", hint=OBJECT) if args.data else {}
     )
-    with Client(args.url) as heed:
-        acknowledged = heed.signal(args.type, data)
+    with Client(args.url) as tenfour:
+        acknowledged = tenfour.signal(args.type, data)
     for id in acknowledged:
         say(id)
     if not acknowledged:

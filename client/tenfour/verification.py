@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from heed import runner
-from heed.redaction import masked
+from tenfour import runner
+from tenfour.redaction import masked
 
 TIMEOUT_S = 120.0
 TIMED_OUT = 124

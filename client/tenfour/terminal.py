@@ -7,15 +7,15 @@ import json
 import sys
 from typing import Any
 
-from heed.problems import HeedError, ServerAway
-from heed.settings import NotConfigured
+from tenfour.problems import ServerAway, TenfourError
+from tenfour.settings import NotConfigured
 
 OK, REFUSED, USAGE, NOTHING, AWAY, INTERRUPTED = 0, 1, 2, 3, 69, 130
 # Where the command has other words for it than the API.
 HINTS = {"unknown_agent": "Use one of the nearest names, or --register to make it known."}
 
 
-class WrongUsage(HeedError):
+class WrongUsage(TenfourError):
     """An argument that cannot be meant."""
 
 
@@ -23,7 +23,7 @@ def wrong_usage(detail: str, hint: str = "") -> WrongUsage:
     return WrongUsage(detail, code="usage", hint=hint)
 
 
-def exit_status(error: HeedError) -> int:
+def exit_status(error: TenfourError) -> int:
     """The exit status that an error stands for."""
     if isinstance(error, (NotConfigured, WrongUsage)):
         return USAGE
@@ -66,10 +66,10 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    print(f"heed: {text}", file=sys.stderr)
+    print(f"tenfour: {text}", file=sys.stderr)
 
 
-def complain(error: HeedError, *, subject: str = "") -> None:
+def complain(error: TenfourError, *, subject: str = "") -> None:
     """One sentence, one hint, and the request's id for the server's log."""
     said = f"{subject}: {error.sentence}" if subject else error.sentence
     said += "" if said.endswith((".", "!", "?")) else "."

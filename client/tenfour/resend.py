@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
-from heed.exchange import Answer, NoAnswer
+from tenfour.exchange import Answer, NoAnswer
 
 RETRIES = 2
 LONGEST_RETRY_AFTER = timedelta(seconds=60)

@@ -1,8 +1,8 @@
-"""The agent's side of Heed: instructions that are chased, tasks that are retried or buried."""
+"""The agent's side of Tenfour: instructions that are chased, tasks that are retried or buried."""
 
-from heed.attempts import AsyncLiveAttempt, LiveAttempt
-from heed.client import AsyncClient, Client
-from heed.models import (
+from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
+from tenfour.client import AsyncClient, Client
+from tenfour.models import (
     Acked,
     Agent,
     Attempt,
@@ -21,10 +21,10 @@ from heed.models import (
     Stats,
     Task,
 )
-from heed.problems import HeedError, ServerAway
-from heed.settings import NotConfigured
-from heed.verification import Verified
-from heed.version import __version__
+from tenfour.problems import ServerAway, TenfourError
+from tenfour.settings import NotConfigured
+from tenfour.verification import Verified
+from tenfour.version import __version__
 
 __all__ = [
     "Acked",
@@ -37,7 +37,6 @@ __all__ = [
     "Client",
     "Decision",
     "Heartbeat",
-    "HeedError",
     "ImportedPlan",
     "Instruction",
     "LiveAttempt",
@@ -51,6 +50,7 @@ __all__ = [
     "ServerAway",
     "Stats",
     "Task",
+    "TenfourError",
     "Verified",
     "__version__",
 ]

@@ -10,11 +10,11 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from heed import calls, settings
-from heed.attempts import AsyncLiveAttempt, LiveAttempt
-from heed.core import Call, steps
-from heed.exchange import Answer, NoAnswer, Request, Wait
-from heed.groups import (
+from tenfour import calls, settings
+from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
+from tenfour.core import Call, steps
+from tenfour.exchange import Answer, NoAnswer, Request, Wait
+from tenfour.groups import (
     Agents,
     AsyncAgents,
     AsyncInstructions,
@@ -24,9 +24,9 @@ from heed.groups import (
     Plans,
     Tasks,
 )
-from heed.models import Claimed
-from heed.resend import RETRIES
-from heed.verbs import AsyncPerforms, AsyncVerb, Performs, Verb
+from tenfour.models import Claimed
+from tenfour.resend import RETRIES
+from tenfour.verbs import AsyncPerforms, AsyncVerb, Performs, Verb
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,7 +40,7 @@ LONGEST_PAUSE_S = 60.0
 
 
 class Client(Performs):
-    """Speaks to Heed; reads HEED_URL, and HEED_TOKEN or HEED_TOKEN_FILE, where not told."""
+    """Calls Tenfour. Reads TENFOUR_URL and TENFOUR_TOKEN (or TENFOUR_TOKEN_FILE) by default."""
 
     me = Verb(calls.me)
     signal = Verb(calls.signal)
@@ -66,7 +66,7 @@ class Client(Performs):
         self._opening = Lock()
 
     def perform(self, call: Call[T]) -> T:
-        """Makes one call, again where that is safe; raises HeedError or ServerAway."""
+        """Makes one call, again where that is safe; raises TenfourError or ServerAway."""
         script = steps(call, settings=self.settings, retries=self.retries, rand=random.random)
         reply: Answer | NoAnswer | None = None
         while True:
@@ -166,7 +166,7 @@ class AsyncClient(AsyncPerforms):
         self._http: httpx2.AsyncClient | None = None
 
     async def perform(self, call: Call[T]) -> T:
-        """Makes one call, again where that is safe; raises HeedError or ServerAway."""
+        """Makes one call, again where that is safe; raises TenfourError or ServerAway."""
         script = steps(call, settings=self.settings, retries=self.retries, rand=random.random)
         reply: Answer | NoAnswer | None = None
         while True:
@@ -239,13 +239,13 @@ def _pause(claimed: Claimed) -> float:
     return min(max(claimed.retry_after_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
 
-def _options(heed: settings.Settings, timeout: float) -> dict[str, Any]:
+def _options(tenfour: settings.Settings, timeout: float) -> dict[str, Any]:
     import httpx2
 
     return {
         "timeout": httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT_S)),
         # A proxy from the environment must not come between us and our own machine.
-        "trust_env": not heed.is_local,
+        "trust_env": not tenfour.is_local,
     }
 
 

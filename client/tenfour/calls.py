@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from heed.core import Call, new_key
-from heed.models import Acked, Agent, Instruction, Me, Page, Pulled, Stats
+from tenfour.core import Call, new_key
+from tenfour.models import Acked, Agent, Instruction, Me, Page, Pulled, Stats
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@
     if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog:modal")) return;
     if (event.key === "Escape") return pick(boxes(), false);
     var off = false;
-    try { off = localStorage.getItem("heed-keys") === "off"; } catch (e) { /* not kept */ }
+    try { off = localStorage.getItem("tenfour-keys") === "off"; } catch (e) { /* not kept */ }
     var row = document.querySelector("[data-row][data-cursor]");
     if (off || !row || event.key.toLowerCase() !== "x") return;
     var some = boxes(event.shiftKey ? row.closest("tbody") : row);

@@ -7,7 +7,7 @@
   root.classList.add("js");
 
   function stored() {
-    try { return localStorage.getItem("heed-theme") || "system"; } catch (e) { return "system"; }
+    try { return localStorage.getItem("tenfour-theme") || "system"; } catch (e) { return "system"; }
   }
   function wear(theme) {
     if (theme === "light" || theme === "dark") root.dataset.theme = theme;
@@ -26,7 +26,7 @@
   document.addEventListener("click", function (event) {
     if (!event.target.closest("[data-theme-toggle]")) return;
     var next = ORDER[(ORDER.indexOf(stored()) + 1) % ORDER.length];
-    try { localStorage.setItem("heed-theme", next); } catch (e) { /* private window: for this page */ }
+    try { localStorage.setItem("tenfour-theme", next); } catch (e) { /* private window: for this page */ }
     wear(next);
     say();
   });

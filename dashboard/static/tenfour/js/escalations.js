@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   var $ = function (selector) { return document.querySelector(selector); };
-  var KEY = "heed-draft-";
+  var KEY = "tenfour-draft-";
 
   function panel() { return $(".answer"); }
   function field() { return $("[data-draft]"); }

@@ -1,4 +1,4 @@
-"""What the command `heed` does with tasks: enqueue, claim, report, run."""
+"""What the command `tenfour` does with tasks: enqueue, claim, report, run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
-from heed import runner
-from heed.attempts import LiveAttempt
-from heed.client import Client
-from heed.models import Claimed, Decision
-from heed.problems import HeedError
-from heed.redaction import masked
-from heed.runner import Ended, Kept
-from heed.tasks import Reason
-from heed.terminal import (
+from tenfour import runner
+from tenfour.attempts import LiveAttempt
+from tenfour.client import Client
+from tenfour.models import Claimed, Decision
+from tenfour.problems import TenfourError
+from tenfour.redaction import masked
+from tenfour.runner import Ended, Kept
+from tenfour.tasks import Reason
+from tenfour.terminal import (
     INTERRUPTED,
     NOTHING,
     OK,
@@ -39,7 +39,7 @@ from heed.terminal import (
     text_of,
     wrong_usage,
 )
-from heed.verification import Verified
+from tenfour.verification import Verified
 
 PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
 WHY = {
@@ -59,8 +59,8 @@ AGAIN_S = 5.0
 def enqueue(args: argparse.Namespace) -> int:
     """Prints the id of the new task."""
     payload = None if args.payload is None else _json(args.payload, "The payload")
-    with Client(args.url) as heed:
-        task = heed.tasks.enqueue(
+    with Client(args.url) as tenfour:
+        task = tenfour.tasks.enqueue(
             args.agent,
             args.type,
             payload,
@@ -79,8 +79,8 @@ def enqueue(args: argparse.Namespace) -> int:
 
 def claim(args: argparse.Namespace) -> int:
     """Prints the attempt's id, or attempt and task; 3 where there is nothing to do."""
-    with Client(args.url) as heed:
-        claimed = heed.tasks.claim(task=args.task, worker_id=args.worker, lease_s=args.lease)
+    with Client(args.url) as tenfour:
+        claimed = tenfour.tasks.claim(task=args.task, worker_id=args.worker, lease_s=args.lease)
     for each in claimed:
         say(pretty(each.raw) if args.json else each.attempt.id)
     return OK if claimed else _nothing(claimed)
@@ -88,22 +88,22 @@ def claim(args: argparse.Namespace) -> int:
 
 def report(args: argparse.Namespace) -> int:
     """Prints the decision and its reason."""
-    with Client(args.url) as heed:
-        decision = _exited(heed, args) if args.exit is not None else _said(heed, args)
+    with Client(args.url) as tenfour:
+        decision = _exited(tenfour, args) if args.exit is not None else _said(tenfour, args)
     say(pretty(decision.raw) if args.json else f"{decision.decision} {decision.reason}")
     return OK
 
 
-def _exited(heed: Client, args: argparse.Namespace) -> Decision:
+def _exited(tenfour: Client, args: argparse.Namespace) -> Decision:
     if any((args.summary, args.result, args.message, args.type, args.code, args.final)):
         raise wrong_usage("With --exit, what went wrong is the command's output, read from stdin.")
     output = Kept()
     while data := b"" if sys.stdin.isatty() else sys.stdin.buffer.read(65_536):
         output.add(data)
-    return heed.tasks.exit(args.attempt, args.exit, masked(output.text(), os.environ))
+    return tenfour.tasks.exit(args.attempt, args.exit, masked(output.text(), os.environ))
 
 
-def _said(heed: Client, args: argparse.Namespace) -> Decision:
+def _said(tenfour: Client, args: argparse.Namespace) -> Decision:
     failure = {
         "type": args.type,
         "code": args.code,
@@ -111,7 +111,7 @@ def _said(heed: Client, args: argparse.Namespace) -> Decision:
         "non_retryable": args.final or None,
     }
     known = {name: value for name, value in failure.items() if value is not None}
-    return heed.tasks.report(
+    return tenfour.tasks.report(
         args.attempt,
         args.status,
         summary=args.summary,
@@ -126,12 +126,12 @@ def run(args: argparse.Namespace) -> int:
         # Before anything is claimed: no attempt is to be lost to a typing error.
         note(f"There is no command {args.command[0]}.")
         return runner.NOT_FOUND
-    with _terminated_as_exit(), Client(args.url) as heed:
-        claimed = _taken(heed, args)
+    with _terminated_as_exit(), Client(args.url) as tenfour:
+        claimed = _taken(tenfour, args)
         if not claimed:
             return _nothing(claimed)
         (one,) = claimed
-        attempt = LiveAttempt(heed, one)
+        attempt = LiveAttempt(tenfour, one)
         with attempt.renewed():
             try:
                 ended = _ran(attempt, args.command)
@@ -146,15 +146,15 @@ def run(args: argparse.Namespace) -> int:
     return _status(code, decision)
 
 
-def _taken(heed: Client, args: argparse.Namespace) -> Claimed:
+def _taken(tenfour: Client, args: argparse.Namespace) -> Claimed:
     if args.name is None:
         if any((args.type, args.max_attempts, args.timeout)):
             raise wrong_usage(
                 "--type, --max-attempts and --timeout are of a new task: with --name."
             )
         worker = f"{socket.gethostname()}-{os.getpid()}"
-        return heed.tasks.claim(task=args.task, worker_id=worker, lease_s=args.lease)
-    return heed.tasks.enqueue_and_claim(
+        return tenfour.tasks.claim(task=args.task, worker_id=worker, lease_s=args.lease)
+    return tenfour.tasks.enqueue_and_claim(
         args.type or "command",
         {"command": masked(shlex.join(args.command), os.environ)},
         title=args.name,
@@ -167,12 +167,12 @@ def _taken(heed: Client, args: argparse.Namespace) -> Claimed:
 def _ran(attempt: LiveAttempt, command: list[str]) -> Ended:
     with ExitStack() as files:
         told = {
-            "HEED_TASK": attempt.task.id,
-            "HEED_TASK_FILE": files.enter_context(_file(json.dumps(attempt.task.raw), ".json")),
-            "HEED_ATTEMPT": attempt.id,
-            "HEED_ATTEMPT_NUMBER": str(attempt.number),
-            "HEED_PROMPT_FILE": files.enter_context(_file(attempt.prompt, ".txt")),
-            "HEED_RETRY_CONTEXT_FILE": files.enter_context(_file(attempt.retry_context, ".xml")),
+            "TENFOUR_TASK": attempt.task.id,
+            "TENFOUR_TASK_FILE": files.enter_context(_file(json.dumps(attempt.task.raw), ".json")),
+            "TENFOUR_ATTEMPT": attempt.id,
+            "TENFOUR_ATTEMPT_NUMBER": str(attempt.number),
+            "TENFOUR_PROMPT_FILE": files.enter_context(_file(attempt.prompt, ".txt")),
+            "TENFOUR_RETRY_CONTEXT_FILE": files.enter_context(_file(attempt.retry_context, ".xml")),
         }
         return runner.run(
             _filled(command, attempt),
@@ -184,7 +184,9 @@ def _ran(attempt: LiveAttempt, command: list[str]) -> Ended:
 @contextmanager
 def _file(text: str, suffix: str) -> Iterator[str]:
     """The name of a file that its owner alone can read: what a task holds is private."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="heed-", suffix=suffix) as file:
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="tenfour-", suffix=suffix
+    ) as file:
         file.write(text)
         file.flush()
         yield file.name
@@ -212,7 +214,7 @@ def _reported(attempt: LiveAttempt, ended: Ended, checked: Verified | None) -> D
     while True:
         try:
             return attempt.done() if checked else attempt.exited(ended.code, output)
-        except HeedError as error:
+        except TenfourError as error:
             if not error.retryable or time.monotonic() > until:
                 raise
             complain(error)
@@ -222,7 +224,7 @@ def _reported(attempt: LiveAttempt, ended: Ended, checked: Verified | None) -> D
 def _released(attempt: LiveAttempt, reason: Reason) -> None:
     try:
         attempt.release(reason)
-    except HeedError as error:
+    except TenfourError as error:
         complain(error)
 
 

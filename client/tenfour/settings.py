@@ -1,4 +1,4 @@
-"""Where Heed runs and which token speaks for us."""
+"""Where Tenfour runs and which token speaks for us."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from heed.models import Me
-from heed.problems import HeedError
+from tenfour.models import Me
+from tenfour.problems import TenfourError
 
 
-class NotConfigured(HeedError):
+class NotConfigured(TenfourError):
     """The URL or the token is missing or cannot be one."""
 
 
@@ -33,25 +33,27 @@ def read(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Settings from arguments, else from HEED_URL, HEED_TOKEN or HEED_TOKEN_FILE.
+    """Settings from arguments, else from TENFOUR_URL, TENFOUR_TOKEN or TENFOUR_TOKEN_FILE.
 
     Raises NotConfigured where one is missing or malformed.
     """
     env = os.environ if environ is None else environ
     return Settings(
-        url=tidy_url(url or env.get("HEED_URL", "")),
-        token=_tidy_token(token or env.get("HEED_TOKEN", "") or _token_from_file(env)),
+        url=tidy_url(url or env.get("TENFOUR_URL", "")),
+        token=_tidy_token(token or env.get("TENFOUR_TOKEN", "") or _token_from_file(env)),
     )
 
 
 def tidy_url(url: str) -> str:
     """The URL without trailing slashes and `/v1`; raises NotConfigured if it is none."""
     if not url.strip():
-        raise _missing("HEED_URL is not set.", "For example: export HEED_URL=http://127.0.0.1:8000")
+        raise _missing(
+            "TENFOUR_URL is not set.", "For example: export TENFOUR_URL=http://127.0.0.1:8000"
+        )
     tidy = url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
     if not _is_http(tidy):
         raise _missing(
-            f"HEED_URL is not a web address: {url.strip()}",
+            f"TENFOUR_URL is not a web address: {url.strip()}",
             "It starts with http:// or https://, for example http://127.0.0.1:8000",
         )
     return tidy
@@ -67,7 +69,7 @@ def _is_http(url: str) -> bool:
 
 
 def _token_from_file(env: Mapping[str, str]) -> str:
-    name = env.get("HEED_TOKEN_FILE", "")
+    name = env.get("TENFOUR_TOKEN_FILE", "")
     if not name:
         return ""
     try:
@@ -75,7 +77,7 @@ def _token_from_file(env: Mapping[str, str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise _missing(
-            f"HEED_TOKEN_FILE cannot be read: {name}: {reason}.",
+            f"TENFOUR_TOKEN_FILE cannot be read: {name}: {reason}.",
             "It is a file that holds the token alone.",
         ) from error
 
@@ -84,13 +86,13 @@ def _tidy_token(token: str) -> str:
     tidy = token.strip()
     if not tidy:
         raise _missing(
-            "HEED_TOKEN is not set.",
+            "TENFOUR_TOKEN is not set.",
             "Make one on the server: .venv/bin/python manage.py token --kind agent --agent NAME",
         )
     if not tidy.isascii() or not tidy.isprintable() or " " in tidy:
         raise _missing(
-            "HEED_TOKEN holds characters that no token has.",
-            "A token is one word that starts with heed_; copy it again.",
+            "TENFOUR_TOKEN holds characters that no token has.",
+            "A token is one word that starts with tenfour_; copy it again.",
         )
     return tidy
 
@@ -101,7 +103,7 @@ def check_agent(me: Me, name: str) -> None:
     if speaks_for != name:
         known = f"the agent {speaks_for}" if speaks_for else f"no agent: it is of kind {me.kind}"
         raise _missing(
-            f"HEED_TOKEN speaks for {known}.",
+            f"TENFOUR_TOKEN speaks for {known}.",
             f"Use a token of {name}: .venv/bin/python manage.py token --kind agent --agent {name}",
         )
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-from heed.exchange import Answer, NoAnswer, Request, Wait
-from heed.problems import HeedError, server_away
-from heed.resend import retry_after, wait_before_next
-from heed.settings import Settings
-from heed.version import __version__
+from tenfour.exchange import Answer, NoAnswer, Request, Wait
+from tenfour.problems import TenfourError, server_away
+from tenfour.resend import retry_after, wait_before_next
+from tenfour.settings import Settings
+from tenfour.version import __version__
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def steps(
 ) -> Steps[T]:
     """Yields what to send or wait for, is sent the replies, returns the result.
 
-    Raises HeedError when the last reply is a refusal, ServerAway when there is none.
+    Raises TenfourError when the last reply is a refusal, ServerAway when there is none.
     """
     request = request_for(call, settings)
     sent = 0
@@ -85,7 +85,7 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
     headers = {
         "Accept": call.accept,
         "Authorization": f"Bearer {settings.token}",
-        "User-Agent": f"heed-python/{__version__}",
+        "User-Agent": f"tenfour-python/{__version__}",
         **call.headers,
     }
     if call.body is not None:
@@ -97,7 +97,7 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
 
 
 def result_of(call: Call[T], reply: Answer | NoAnswer, *, url: str) -> T:
-    """What the call was for; raises HeedError or ServerAway."""
+    """What the call was for; raises TenfourError or ServerAway."""
     if isinstance(reply, NoAnswer):
         raise server_away(url, reason=reply.reason, connected=reply.connected)
     if not 200 <= reply.status < 300:
@@ -105,15 +105,15 @@ def result_of(call: Call[T], reply: Answer | NoAnswer, *, url: str) -> T:
     try:
         return call.read(reply.json() if call.accept == JSON else reply.text())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _not_heed(reply, url) from error
+        raise _not_tenfour(reply, url) from error
 
 
-def refusal(answer: Answer, *, url: str) -> HeedError:
+def refusal(answer: Answer, *, url: str) -> TenfourError:
     """The error that an answer outside 2xx stands for."""
     problem = answer.problem()
     if "code" not in problem:
-        return _not_heed(answer, url)
-    return HeedError(
+        return _not_tenfour(answer, url)
+    return TenfourError(
         str(problem.get("detail") or problem.get("title") or ""),
         status=answer.status,
         code=str(problem["code"]),
@@ -127,15 +127,15 @@ def refusal(answer: Answer, *, url: str) -> HeedError:
     )
 
 
-def _not_heed(answer: Answer, url: str) -> HeedError:
+def _not_tenfour(answer: Answer, url: str) -> TenfourError:
     where = answer.headers.get("location", "")
-    return HeedError(
-        f"{url} answered {answer.status}, but not as Heed does"
+    return TenfourError(
+        f"{url} answered {answer.status}, but not as Tenfour does"
         + (f": it points to {where}." if where else "."),
         status=answer.status,
-        code="not_heed",
-        title="Not an answer of Heed",
-        hint="Look at HEED_URL: it is the address of the server alone, without a path.",
+        code="not_tenfour",
+        title="Not an answer of Tenfour",
+        hint="Look at TENFOUR_URL: it is the address of the server alone, without a path.",
         retryable=answer.status == 429 or answer.status >= 500,
         request_id=answer.headers.get("x-request-id", ""),
         retry_after_s=retry_after(answer),

@@ -1,13 +1,13 @@
-"""Functions of `heed.calls` as methods that perform their calls, sync and async."""
+"""Functions of `tenfour.calls` as methods that perform their calls, sync and async."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
-from heed import calls
-from heed.core import Call
-from heed.models import Page
+from tenfour import calls
+from tenfour.core import Call
+from tenfour.models import Page
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class AsyncPerforms(Protocol):
 
 
 class Verb(Generic[P, T]):
-    """A function of `heed.calls` as a method that performs its call."""
+    """A function of `tenfour.calls` as a method that performs its call."""
 
     def __init__(self, build: Callable[P, Call[T]]) -> None:
         self._build = build
@@ -40,7 +40,7 @@ class Verb(Generic[P, T]):
 
 
 class Listing(Generic[P, T]):
-    """A function of `heed.calls` as a method that walks through all pages."""
+    """A function of `tenfour.calls` as a method that walks through all pages."""
 
     def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
         self._build = build
