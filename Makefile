@@ -13,19 +13,19 @@ help: ## this list
 		printf '%-11s %s\n' "$$name" "$$what"; done
 
 up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
-	@$(some-python) -m config.install requirements.lock
-	@exec $(python) -m config.up --with-parent
+	@$(some-python) -m config.local.install requirements.lock
+	@exec $(python) -m config.local.up --with-parent
 
 demo: ## show on the running Tenfour what becomes of instructions and of a plan with unreliable agents
-	@$(some-python) -m config.install requirements.lock
+	@$(some-python) -m config.local.install requirements.lock
 	@$(python) manage.py demo
 
 test: ## run all tests; ARGS="-k acknowledged" picks some
-	@$(some-python) -m config.install tests/requirements.lock
+	@$(some-python) -m config.local.install tests/requirements.lock
 	@$(python) -m pytest $(ARGS)
 
 check: ## format, lint, templates, import direction, types, migrations, deployment
-	@$(some-python) -m config.install tests/requirements.lock
+	@$(some-python) -m config.local.install tests/requirements.lock
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	find templates dashboard -name '*.html' | xargs -r .venv/bin/djade --check --target-version 5.2
@@ -38,7 +38,7 @@ check-with-servers:
 	TENFOUR_URL=https://tenfour.example.org $(python) manage.py check --deploy --fail-level WARNING
 
 openapi: ## write docs/openapi.json anew, to be reviewed as a change
-	@$(some-python) -m config.install tests/requirements.lock
+	@$(some-python) -m config.local.install tests/requirements.lock
 	$(python) -m tests.services -- $(python) manage.py export_openapi_schema \
 		--api config.api.api --indent 1 --sorted --output docs/openapi.json
 
@@ -46,11 +46,11 @@ compile := .venv/bin/uv pip compile --quiet --upgrade --universal --python-versi
 	--generate-hashes --no-emit-index-url --no-header pyproject.toml
 
 lock: ## bring both lists of pinned packages up to date
-	@$(some-python) -m config.install tests/requirements.lock
+	@$(some-python) -m config.local.install tests/requirements.lock
 	$(compile) -o requirements.lock
 	$(compile) --extra dev -o tests/requirements.lock
 
 clean: ## remove all data, the virtual environment and every cache; refused while Tenfour runs
-	@$(some-python) -B -m config.up --remove
+	@$(some-python) -B -m config.local.up --remove
 	rm -rf .venv .*_cache .hypothesis client/build client/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,7 +30,7 @@ from bench import (
 )
 from bench.figures import QUICK, Figure, Say, Scale
 from bench.servers import Ground, Missing, ground
-from config.places import PROJECT, Refused
+from config.local.places import PROJECT, Refused
 
 SUITES: dict[str, Callable[[Ground, Scale, Say], list[Figure]]] = {
     "http": http.run,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most, ratios
 from bench.servers import Ground
-from config.places import PROJECT
+from config.local.places import PROJECT
 
 FEW, MANY = 10, 10_000
 OPEN = 3

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Ground
-from config.places import PROJECT
+from config.local.places import PROJECT
 
 LETTERS = 1_000_000
 AGENTS = 60

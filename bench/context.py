@@ -11,7 +11,7 @@ from typing import Any
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Ground
 from ledger.redaction import redact
-from retries.context import Failed, Past, retry_context
+from retries.retry_context.block import Failed, Past, retry_context
 
 OUTPUT = 65_536
 RENDER_MS, REDACT_MS = 20, 50

@@ -6,7 +6,7 @@ import sys
 
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Ground
-from config.places import PROJECT
+from config.local.places import PROJECT
 
 AGENT = "agent-00001"
 DELAYS_MS = (500, 1000, 2000)

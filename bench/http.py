@@ -18,8 +18,8 @@ import psycopg
 from bench.figures import Figure, Say, Scale, at_least, ratios, summary
 from bench.floor import sql as floor_sql
 from bench.servers import Ground, Missing, python_with, started, until
-from config.commands import Command
-from config.embedded import free_port
+from config.local.commands import Command
+from config.local.embedded import free_port
 
 HERE = Path(__file__).resolve().parent
 CONNECTIONS = 16
@@ -82,7 +82,7 @@ def wrk(url: str, script: str, lines: Path, seconds: int) -> dict[str, float]:
 def gunicorn(ground: Ground, application: str, database_url: str) -> Iterator[str]:
     """Serve an application as `make up` does."""
     port = free_port()
-    argv = [sys.executable, "-m", "gunicorn", "-c", "python:config.web", application]
+    argv = [sys.executable, "-m", "gunicorn", "-c", "python:config.web_server", application]
     env = ground.env(database_url) | {"TENFOUR_BIND": f"127.0.0.1:{port}"}
     with started(Command(argv, env=env)):
         until(lambda: listens(port), application)

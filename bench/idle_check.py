@@ -11,7 +11,7 @@ import psycopg
 
 from bench.figures import Figure, Say, Scale, at_most, ratios, summary
 from bench.servers import Ground, started, until
-from config.supervisor import celery_worker
+from config.local.supervisor import celery_worker
 
 Connection = psycopg.Connection[Any]
 

@@ -34,7 +34,8 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     from ledger.states import TaskState as State
     from ledger.tasks import Spec
     from ledger.tokens import Known
-    from retries import breaker, claims, reports
+    from retries import breaker, claims
+    from retries.attempts import finishing
 
     agent = Agent.objects.select_related("project").get(name=agent_name)
     caller = Known(SYSTEM, agent=agent)
@@ -52,7 +53,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     def do(count: int) -> None:
         for _ in range(count):
             rows = claims.claim(caller).rows
-            reports.succeeded(rows[0]["attempt_id"], {"ok": 1})
+            finishing.succeeded(rows[0]["attempt_id"], {"ok": 1})
 
     def claim(count: int) -> None:
         for _ in range(count):

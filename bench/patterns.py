@@ -28,7 +28,7 @@ from statistics import mean
 
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.servers import Ground, Missing
-from retries.templates import fingerprint, template
+from retries.failures.fingerprints import fingerprint, template
 
 VARIABLE = "LOGHUB"
 GA, FGA, MICROSECONDS = 0.9, 0.8, 50

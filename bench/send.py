@@ -10,7 +10,7 @@ from typing import IO
 
 from bench.figures import Figure, Say, Scale, at_most, ratios, summary
 from bench.servers import Ground
-from config.places import PROJECT
+from config.local.places import PROJECT
 
 AGENTS = 1000
 SMALL = 10_000

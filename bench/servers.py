@@ -17,10 +17,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from config import embedded, places
-from config.commands import Command
-from config.embedded import Servers
-from config.places import PROJECT
+from config.local import embedded, places
+from config.local.commands import Command
+from config.local.embedded import Servers
+from config.local.places import PROJECT
 
 
 class Missing(Exception):

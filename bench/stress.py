@@ -11,7 +11,7 @@ import psycopg
 
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Ground
-from config.places import PROJECT
+from config.local.places import PROJECT
 
 AGENT = "agent-00001"
 WORKERS = 16

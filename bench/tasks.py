@@ -12,7 +12,7 @@ from bench.figures import Figure, Say, Scale, at_least, at_most, ratios, summary
 from bench.floor import sql as floor_sql
 from bench.send import pipes
 from bench.servers import Ground, Missing, python_with
-from config.places import PROJECT
+from config.local.places import PROJECT
 
 AGENT = "agent-00001"
 WORKERS = 4

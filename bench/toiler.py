@@ -15,7 +15,8 @@ def main(agent_name: str) -> None:
     from ledger.journal import SYSTEM
     from ledger.models import Agent
     from ledger.tokens import Known
-    from retries import claims, leases, reports
+    from retries import claims
+    from retries.attempts import finishing, leases
 
     caller = Known(SYSTEM, agent=Agent.objects.select_related("project").get(name=agent_name))
     while True:
@@ -29,8 +30,8 @@ def main(agent_name: str) -> None:
         if random.random() < 0.1:
             time.sleep(0.02)  # so that some are killed and stalled in the middle of one
         try:
-            reports.succeeded(rows[0]["attempt_id"], {"ok": 1})
-        except reports.LeaseLost:
+            finishing.succeeded(rows[0]["attempt_id"], {"ok": 1})
+        except finishing.LeaseLost:
             continue
 
 

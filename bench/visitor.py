@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import django
 
-from config.web import when_ready
+from config.web_server import when_ready
 
 Get = Callable[..., tuple[int, bytes]]
 

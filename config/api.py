@@ -18,14 +18,13 @@ from ninja.parser import Parser
 from config import __version__
 from config.openapi import Documented
 from config.problems import CODES, problem, refused
-from ledger import remembered
+from ledger import optional_cache
 from ledger.api import agents, instructions, platform, tasks
+from ledger.errors import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from ledger.redaction import DEEPEST
-from ledger.refusals import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from retries.api import breakers as breakers
 from retries.api import deadletters, escalations, plans, renderings
 from retries.api import questions as questions
-from retries.api import work as work
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +172,7 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 
 def too_many_failures(request: HttpRequest) -> int:
     """Count a failed authentication; how many seconds to wait when there were too many."""
-    count = remembered.count(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
+    count = optional_cache.count(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
     return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0
 
 

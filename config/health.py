@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from config.problems import CODES
+from ledger.errors import Refusal
 from ledger.models import ClockRun
-from ledger.refusals import Refusal
 
 
 @require_safe

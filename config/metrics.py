@@ -16,11 +16,11 @@ from prometheus_client.core import (
 )
 
 from ledger import sql, tokens
+from ledger.errors import Refusal
+from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
 from ledger.models import ClockRun
-from ledger.refusals import Refusal
-from ledger.remembered import remembered
+from ledger.optional_cache import remembered
 from ledger.states import LEVELS, InstructionState
-from ledger.statistics import ACK_SECONDS, HEARD_LEVEL, WAITING
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACK_BUCKETS = (1, 2, 4, 8, 15, 30, 60, 120, 240, 600, 3600)

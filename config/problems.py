@@ -4,8 +4,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from ledger.api.answers import base_of
-from ledger.refusals import Refusal
+from ledger.api.responses import base_of
+from ledger.errors import Refusal
 
 PROBLEM = "application/problem+json"
 

@@ -1,4 +1,4 @@
-"""How gunicorn serves Tenfour: `gunicorn -c python:config.web config.wsgi:application`."""
+"""How gunicorn serves Tenfour: `gunicorn -c python:config.web_server config.wsgi:application`."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ control_socket_disable = True
 
 
 def on_starting(_server: object) -> None:
-    """Serves nothing before the database is ready, when started by `config.up`.
+    """Serves nothing before the database is ready, when started by `config.local.up`.
 
     That keeps a pipe open until then; what comes in waits in the socket's queue meanwhile.
     """

@@ -8,7 +8,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
-from dashboard.shell import Scope, Shell, shell_of
+from dashboard.navigation import Scope, Shell, shell_of
 
 
 class HtmxRequest(HttpRequest):
@@ -45,7 +45,7 @@ def respond(
     """The page, or for a script its live part with the sidebar's counts beside it."""
     shell = shell or shell_of(request, scope, current=current)
     whole = {**context, "shell": shell, "part": part}
-    template = "shell/_answer.html" if wants_part(request) else page
+    template = "navigation/_answer.html" if wants_part(request) else page
     response = render(request, template, whole)
     patch_vary_headers(response, ["HX-Request"])
     return response

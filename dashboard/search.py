@@ -5,32 +5,39 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from dashboard import buried, filters, fleet, inbox, planned, recurring, selectors, work
 from dashboard.access import operators_only
+from dashboard.agents import queries as agent_queries
+from dashboard.deadletters import queries as deadletter_queries
+from dashboard.escalations import queries as escalation_queries
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import project_named
+from dashboard.patterns import queries as pattern_queries
+from dashboard.plans import queries as plan_queries
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import project_named
+from dashboard.tasks import queries as task_queries
 
 
 @require_safe
 @operators_only
 def search(request: HtmxRequest) -> HttpResponse:
-    text = filters.clean(request.GET.get("q", ""))
-    found = filters.as_id(text.strip("\"'`<>()[],;"))
-    if found and selectors.by_id(found):
+    text = instruction_filters.clean(request.GET.get("q", ""))
+    found = instruction_filters.as_id(text.strip("\"'`<>()[],;"))
+    if found and instruction_queries.by_id(found):
         return redirect("dashboard:instruction", found)
-    if found and inbox.by_id(found):
+    if found and escalation_queries.by_id(found):
         return redirect("dashboard:escalation", found)
-    if found and work.by_id(found):
+    if found and task_queries.by_id(found):
         return redirect("dashboard:task", found)
-    if found and buried.by_id(found):
+    if found and deadletter_queries.by_id(found):
         return redirect("dashboard:deadletter", found)
-    if found and recurring.by_id(found):
+    if found and pattern_queries.by_id(found):
         return redirect("dashboard:pattern", found)
-    if found and fleet.by_id(found):
+    if found and agent_queries.by_id(found):
         return redirect("dashboard:agent", found)
-    if found and planned.by_id(found):
+    if found and plan_queries.by_id(found):
         return redirect("dashboard:plan", found)
-    if address := planned.named(text, project_named(request)):
+    if address := plan_queries.named(text, project_named(request)):
         return redirect(address)
     params = QueryDict(mutable=True)
     if text:

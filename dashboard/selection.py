@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
 
-from dashboard.filters import as_id
-from dashboard.keyset import PAGE
-from dashboard.offers import Offer
+from dashboard.actions import Offer
+from dashboard.instructions.filters import as_id
+from dashboard.pagination import PAGE
 
 # what a link of a list must not carry on
 ASKING = ("ask", "id", "every")

@@ -2,77 +2,89 @@
 
 from django.urls import path
 
-from dashboard.views import (
-    activity,
-    agent_verbs,
-    agents,
-    deadletter_verbs,
-    deadletters,
-    escalations,
-    instruction_verbs,
-    instructions,
-    limits,
-    overview,
-    pattern_verbs,
-    patterns,
-    plan_import,
-    plan_verbs,
-    plans,
-    search,
-    session,
-    summaries,
-    task_verbs,
-    tasks,
-)
+from dashboard import search
+from dashboard.activity import views as activity_views
+from dashboard.agents import action_views as agent_action_views
+from dashboard.agents import views as agent_views
+from dashboard.deadletters import action_views as deadletter_action_views
+from dashboard.deadletters import views as deadletter_views
+from dashboard.escalations import views as escalation_views
+from dashboard.instructions import action_views as instruction_action_views
+from dashboard.instructions import views as instruction_views
+from dashboard.overview import views as overview_views
+from dashboard.patterns import action_views as pattern_action_views
+from dashboard.patterns import views as pattern_views
+from dashboard.plans import action_views as plan_action_views
+from dashboard.plans import import_views as plan_import_views
+from dashboard.plans import summary_views as plan_summary_views
+from dashboard.plans import views as plan_views
+from dashboard.settings import views as settings_views
+from dashboard.sign_in import views as sign_in_views
+from dashboard.tasks import action_views as task_action_views
+from dashboard.tasks import views as task_views
 
 app_name = "dashboard"
 urlpatterns = [
-    path("", overview.index, name="home"),
-    path("sign-in/", session.sign_in, name="sign_in"),
-    path("sign-out/", session.sign_out, name="sign_out"),
+    path("", overview_views.index, name="home"),
+    path("sign-in/", sign_in_views.sign_in, name="sign_in"),
+    path("sign-out/", sign_in_views.sign_out, name="sign_out"),
     path("search/", search.search, name="search"),
-    path("instructions/", instructions.index, name="instructions"),
-    path("instructions/new/", instruction_verbs.new, name="instruction_new"),
-    path("instructions/<uuid:instruction_id>/", instructions.detail, name="instruction"),
+    path("instructions/", instruction_views.index, name="instructions"),
+    path("instructions/new/", instruction_action_views.new, name="instruction_new"),
+    path("instructions/<uuid:instruction_id>/", instruction_views.detail, name="instruction"),
     path(
         "instructions/<uuid:instruction_id>/<slug:verb>/",
-        instruction_verbs.act,
+        instruction_action_views.act,
         name="instruction_act",
     ),
-    path("tasks/", tasks.index, name="tasks"),
-    path("tasks/<slug:verb>/all/", task_verbs.act_on_many, name="tasks_act"),
-    path("tasks/<uuid:task_id>/", tasks.detail, name="task"),
-    path("tasks/<uuid:task_id>/<slug:verb>/", task_verbs.act, name="task_act"),
-    path("plans/", plans.index, name="plans"),
-    path("plans/import/", plan_import.new, name="plan_import"),
-    path("plans/<uuid:plan_id>/", plans.detail, name="plan"),
-    path("plans/<str:ref>/", plans.by_ref, name="plan_by_ref"),
-    path("plans/<uuid:plan_id>/commands/", plan_verbs.confirm, name="plan_commands"),
-    path("plans/<str:plan>/summary/", summaries.detail, name="plan_summary"),
-    path("dead-letters/", deadletters.index, name="deadletters"),
-    path("dead-letters/<slug:verb>/all/", deadletter_verbs.act_on_many, name="deadletters_act"),
-    path("dead-letters/<uuid:letter_id>/", deadletters.detail, name="deadletter"),
-    path("dead-letters/<uuid:letter_id>/<slug:verb>/", deadletter_verbs.act, name="deadletter_act"),
-    path("patterns/", patterns.index, name="patterns"),
-    path("patterns/<slug:verb>/all/", pattern_verbs.act_on_many, name="patterns_act"),
-    path("patterns/<uuid:pattern_id>/", patterns.detail, name="pattern"),
-    path("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_verbs.act, name="pattern_act"),
-    path("agents/", agents.index, name="agents"),
-    path("agents/<uuid:agent_id>/", agents.detail, name="agent"),
-    path("agents/<uuid:agent_id>/<slug:verb>/", agent_verbs.act, name="agent_act"),
-    path("activity/", activity.index, name="activity"),
-    path("settings/", limits.index, name="settings"),
-    path("escalations/", escalations.index, name="escalations"),
-    path("escalations/<uuid:escalation_id>/", escalations.detail, name="escalation"),
-    path("escalations/<uuid:escalation_id>/answer/", escalations.answer, name="escalation_answer"),
-    path("escalations/<uuid:escalation_id>/undo/", escalations.undo, name="escalation_undo"),
-    path("escalations/<uuid:escalation_id>/remark/", escalations.remark, name="escalation_remark"),
-    path("escalations/<uuid:escalation_id>/care/", escalations.care, name="escalation_care"),
+    path("tasks/", task_views.index, name="tasks"),
+    path("tasks/<slug:verb>/all/", task_action_views.act_on_many, name="tasks_act"),
+    path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
+    path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),
+    path("plans/", plan_views.index, name="plans"),
+    path("plans/import/", plan_import_views.new, name="plan_import"),
+    path("plans/<uuid:plan_id>/", plan_views.detail, name="plan"),
+    path("plans/<str:ref>/", plan_views.by_ref, name="plan_by_ref"),
+    path("plans/<uuid:plan_id>/commands/", plan_action_views.confirm, name="plan_commands"),
+    path("plans/<str:plan>/summary/", plan_summary_views.detail, name="plan_summary"),
+    path("dead-letters/", deadletter_views.index, name="deadletters"),
+    path(
+        "dead-letters/<slug:verb>/all/", deadletter_action_views.act_on_many, name="deadletters_act"
+    ),
+    path("dead-letters/<uuid:letter_id>/", deadletter_views.detail, name="deadletter"),
+    path(
+        "dead-letters/<uuid:letter_id>/<slug:verb>/",
+        deadletter_action_views.act,
+        name="deadletter_act",
+    ),
+    path("patterns/", pattern_views.index, name="patterns"),
+    path("patterns/<slug:verb>/all/", pattern_action_views.act_on_many, name="patterns_act"),
+    path("patterns/<uuid:pattern_id>/", pattern_views.detail, name="pattern"),
+    path("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_action_views.act, name="pattern_act"),
+    path("agents/", agent_views.index, name="agents"),
+    path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
+    path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
+    path("activity/", activity_views.index, name="activity"),
+    path("settings/", settings_views.index, name="settings"),
+    path("escalations/", escalation_views.index, name="escalations"),
+    path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),
+    path(
+        "escalations/<uuid:escalation_id>/answer/",
+        escalation_views.answer,
+        name="escalation_answer",
+    ),
+    path("escalations/<uuid:escalation_id>/undo/", escalation_views.undo, name="escalation_undo"),
+    path(
+        "escalations/<uuid:escalation_id>/remark/",
+        escalation_views.remark,
+        name="escalation_remark",
+    ),
+    path("escalations/<uuid:escalation_id>/care/", escalation_views.care, name="escalation_care"),
     path(
         "escalations/<uuid:escalation_id>/preview/",
-        escalations.preview,
+        escalation_views.preview,
         name="escalation_preview",
     ),
     # behind every page of a plan, whatever that is called
-    path("plans/<uuid:plan_id>/<slug:verb>/", plan_verbs.act, name="plan_act"),
+    path("plans/<uuid:plan_id>/<slug:verb>/", plan_action_views.act, name="plan_act"),
 ]

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from ledger import agents, instructions, journal, tokens
+from ledger.errors import Refusal
 from ledger.journal import Kind, person
 from ledger.models import (
     Agent,
@@ -24,7 +25,6 @@ from ledger.models import (
     Token,
 )
 from ledger.models.instruction import InstructionQuerySet
-from ledger.refusals import Refusal
 from ledger.tokens import Known
 
 

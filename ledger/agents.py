@@ -9,11 +9,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from ledger import instructions, journal
+from ledger.errors import Invalid, Refusal
 from ledger.journal import Actor, Kind
 from ledger.models import Agent, Project
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.redaction import redacted, titled
-from ledger.refusals import Invalid, Refusal
 from ledger.tokens import Known
 
 NAME_LENGTH = 64

@@ -14,7 +14,7 @@ import psycopg
 from django.db import OperationalError, connection
 
 from ledger import sql
-from ledger.refusals import Invalid, Refusal
+from ledger.errors import Invalid, Refusal
 
 KEPT_FOR = timedelta(hours=24)
 KEY_LENGTH = 255

@@ -13,11 +13,11 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
+from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, Instruction, Project
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
-from ledger.refusals import Invalid, InvalidTransition, NotFound
 from ledger.sql import Row
 from ledger.states import INSTRUCTION_MOVES, InstructionState
 from ledger.tokens import Bearer, Caller, Known, Statements

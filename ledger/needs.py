@@ -10,10 +10,10 @@ from datetime import datetime
 from uuid import UUID
 
 from ledger import journal, sql
+from ledger.errors import Refusal
 from ledger.journal import Kind
 from ledger.models import Task
 from ledger.moves import needs_met
-from ledger.refusals import Refusal
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Known
 

@@ -17,19 +17,19 @@ from psycopg.types.json import Jsonb
 from pydantic_core import from_json, to_json
 
 from ledger import journal, moves, sql
-from ledger.journal import SYSTEM, Actor, Kind
-from ledger.models import Agent, Task
-from ledger.models.task import OnExhausted
-from ledger.moves import task_to
-from ledger.needs import hold_current
-from ledger.redaction import redact, redacted, stripped, titled
-from ledger.refusals import (
+from ledger.errors import (
     Invalid,
     InvalidTransition,
     NotFound,
     PayloadTooLarge,
     VersionMismatch,
 )
+from ledger.journal import SYSTEM, Actor, Kind
+from ledger.models import Agent, Task
+from ledger.models.task import OnExhausted
+from ledger.moves import task_to
+from ledger.needs import hold_current
+from ledger.redaction import redact, redacted, stripped, titled
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who, allowed_moves
 from ledger.tokens import Known

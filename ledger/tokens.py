@@ -15,11 +15,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from ledger import journal, sql
+from ledger.errors import Refusal
 from ledger.journal import Actor, Kind
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.principal import Principal
-from ledger.refusals import Refusal
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SHORT = {

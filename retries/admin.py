@@ -12,15 +12,18 @@ from django.utils import timezone
 from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
-from ledger import plans as ledger_plans
 from ledger.admin import ReadOnly
+from ledger.errors import Refusal
 from ledger.journal import person
 from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
-from ledger.refusals import Refusal
-from retries import aftermath, breaker, deadletters, escalations, patterns, plans, tasks
-from retries.escalation_story import told
-from retries.escalations import FIX_LENGTH, Choice
+from ledger.plans import editing as ledger_plans
+from retries import breaker, deadletters, task_actions
+from retries.escalations import answer_outcome, answering
+from retries.escalations.answering import FIX_LENGTH, Choice
+from retries.escalations.record import told
+from retries.failures import grouping
 from retries.models import Escalation, FailurePattern
+from retries.plans import restarting
 from retries.states import Answer, Dependents
 
 ABOUT_LENGTH = 80
@@ -49,7 +52,7 @@ class Aborts(ReadOnly):
     """What can be aborted: with the counts of what that stops before it is done and after."""
 
     def asked(
-        self, request: HttpRequest, chosen: QuerySet[Any], stops: tasks.Stops
+        self, request: HttpRequest, chosen: QuerySet[Any], stops: task_actions.Stops
     ) -> HttpResponse:
         """The page on which it is confirmed."""
         every = request.POST.get("select_across") == "1"
@@ -105,9 +108,9 @@ class EscalationAdmin(ReadOnly):
 
     @admin.display(description="What came of it")
     def outcome(self, escalation: Escalation) -> str:
-        since = aftermath.of([escalation]).get(escalation.pk)
+        since = answer_outcome.of([escalation]).get(escalation.pk)
         came = since.told(escalation.action) if since else ""
-        return ". ".join(filter(None, [came, aftermath.consequence(escalation)])) or "–"
+        return ". ".join(filter(None, [came, answer_outcome.consequence(escalation)])) or "–"
 
     @admin.action(description="Fix: with the words beside")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
@@ -132,7 +135,7 @@ class EscalationAdmin(ReadOnly):
         changed = 0
         for each in chosen:
             try:
-                escalations.answer(
+                answering.answer(
                     each.id,
                     choice,
                     among=Escalation.objects.all(),
@@ -157,17 +160,21 @@ class TaskAdmin(Aborts):
 
     @admin.action(description="Retry now: wait no longer")
     def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = tasks.retry_now(chosen.values_list("pk", flat=True), actor=person(request.user))
+        changed = task_actions.retry_now(
+            chosen.values_list("pk", flat=True), actor=person(request.user)
+        )
         self.told(request, len(changed), "retried now")
 
     @admin.action(description="Unblock: go on without what was skipped")
     def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = tasks.unblock(chosen.values_list("pk", flat=True), actor=person(request.user))
+        changed = task_actions.unblock(
+            chosen.values_list("pk", flat=True), actor=person(request.user)
+        )
         self.told(request, len(changed), "unblocked")
 
     @admin.action(description="Skip: go on without")
     def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = tasks.skip(
+        changed = task_actions.skip(
             chosen.values_list("pk", flat=True),
             dependents=dependents_in(request),
             actor=person(request.user),
@@ -177,8 +184,10 @@ class TaskAdmin(Aborts):
     @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            return self.asked(request, chosen, tasks.stops(chosen))
-        stopped = tasks.abort(chosen.values_list("pk", flat=True), actor=person(request.user))
+            return self.asked(request, chosen, task_actions.stops(chosen))
+        stopped = task_actions.abort(
+            chosen.values_list("pk", flat=True), actor=person(request.user)
+        )
         now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
         self.told(request, len(stopped), f"stopped: {counts(now, later)}" if stopped else "stopped")
         return None
@@ -212,10 +221,12 @@ class PlanAdmin(Aborts):
         if "confirmed" not in request.POST:
             under_way = chosen.filter(completed_at=None, aborted_at=None).order_by()
             of_them = Task.objects.filter(plan__in=under_way.values("pk"))
-            return self.asked(request, chosen, tasks.stops(of_them))
+            return self.asked(request, chosen, task_actions.stops(of_them))
         now = timezone.now()
-        done = plans.abort(chosen.values_list("pk", flat=True), actor=person(request.user), now=now)
-        of_tasks = counts(*plans.stopped(done, at=now))
+        done = restarting.abort(
+            chosen.values_list("pk", flat=True), actor=person(request.user), now=now
+        )
+        of_tasks = counts(*restarting.stopped(done, at=now))
         self.told(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
         return None
 
@@ -224,7 +235,7 @@ class PlanAdmin(Aborts):
         done = 0
         for plan in chosen:
             try:
-                plans.restart(plan.pk, actor=person(request.user))
+                restarting.restart(plan.pk, actor=person(request.user))
                 done += 1
             except Refusal as refusal:
                 self.message_user(request, refusal.detail, messages.ERROR)
@@ -271,22 +282,22 @@ class FailurePatternAdmin(ReadOnly):
     @admin.action(description="Resolve: the next failure is a regression")
     def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
+        self.told(request, len(grouping.resolve(ids, actor=person(request.user))), "resolved")
 
     @admin.action(description="Ignore for good")
     def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
+        self.told(request, len(grouping.ignore(ids, actor=person(request.user))), "ignored")
 
     @admin.action(description="Open again")
     def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.reopen(ids, actor=person(request.user))), "opened again")
+        self.told(request, len(grouping.reopen(ids, actor=person(request.user))), "opened again")
 
     @admin.action(description="Try all of it again: dead letters, retries, questions")
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
-        again = patterns.retry(ids, actor=person(request.user), channel="admin")
+        again = grouping.retry(ids, actor=person(request.user), channel="admin")
         self.told(request, len(again), "tried again")
 
 

@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from ledger import journal, sql
 from ledger.agents import register
+from ledger.errors import Refusal
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, Attempt, Breaker, Project
 from ledger.models.project import DEFAULT
-from ledger.refusals import Refusal
 from ledger.states import BreakerState, FailureType
 
 P = ParamSpec("P")

@@ -10,7 +10,7 @@ from ledger.moves import IS_CHECKPOINT, task_columns
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import escalations
+from retries.escalations import answering
 from retries.states import Reason
 
 State = TaskState
@@ -46,7 +46,7 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
     """Open the questions of these tasks, which have just been escalated."""
     asked = []
     for row in rows:
-        escalations.open_for_task(
+        answering.open_for_task(
             row,
             Reason.AGENT_QUESTION,
             question=question_of(row),
@@ -58,10 +58,10 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
     return asked
 
 
-def question_of(task: Row) -> escalations.Question:
+def question_of(task: Row) -> answering.Question:
     """What a checkpoint asks: its question, what to do for it and what to answer then, as its plan
     has them; and the answers that it offers."""
     payload = task["payload"] if isinstance(task["payload"], dict) else {}
     parts = [str(payload.get(name) or "").strip() for name in ASKED]
     text = "\n\n".join(dict.fromkeys(filter(None, parts))) or task["title"]
-    return escalations.Question(text=text, choices=payload.get("options", []))
+    return answering.Question(text=text, choices=payload.get("options", []))

@@ -12,11 +12,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from ledger import journal, moves, sql
+from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, Attempt
 from ledger.moves import task_to
-from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
 from ledger.tasks import LEASE_S, refused, row_of

@@ -10,12 +10,13 @@ from ledger import journal, sql
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
-from ledger.plans import locked as locked_plans
+from ledger.plans.editing import locked as locked_plans
 from ledger.redaction import redacted, stripped
 from ledger.states import TaskState
 from ledger.tasks import Backoff, Spec, enqueue_many
-from retries import checkpoints, escalations
+from retries import checkpoints
 from retries.dependents import settle
+from retries.escalations import answering
 from retries.states import Dependents
 
 NOTE_LENGTH = 2000
@@ -118,7 +119,7 @@ def dismiss(
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
     tasks = [letter.task_id for letter in found]
     gone = settle(tasks, dependents, actor=actor, now=now, request_id=request_id)
-    escalations.withdraw(gone, actor=actor, now=now)
+    answering.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     return found
 

@@ -8,7 +8,8 @@ from ledger.agents import register
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Project
 from ledger.models.project import DEFAULT
-from retries import claims, reports
+from retries import claims
+from retries.attempts import finishing
 from retries.breaker import CircuitBreakerOpen
 from retries.strategy import RetryStrategy
 
@@ -41,7 +42,7 @@ def execute_agent_task_with_resilience(
     except Exception as error:
         # A circuit within the function that is open now says nothing final about the task.
         final = not isinstance(error, CircuitBreakerOpen)
-        reports.failed(attempt_id, f"{type(error).__name__}: {error}", final=final, actor=actor)
+        finishing.failed(attempt_id, f"{type(error).__name__}: {error}", final=final, actor=actor)
         raise
-    reports.succeeded(attempt_id, result, actor=actor)
+    finishing.succeeded(attempt_id, result, actor=actor)
     return result

@@ -9,8 +9,9 @@ from ledger.models import Attempt
 from ledger.states import TaskState, Who
 from ledger.tasks import refused, row_of
 from ledger.tokens import Known
-from retries import claims, reports
-from retries.reports import Report, Told
+from retries import claims
+from retries.attempts import finishing
+from retries.attempts.finishing import Report, Told
 
 
 def mark_running(task_id: UUID, *, actor: Actor = SYSTEM, now: datetime | None = None) -> UUID:
@@ -54,4 +55,4 @@ def told(task_id: UUID, to: TaskState, said: Report, *, actor: Actor, now: datet
     attempt_id = live.first()
     if attempt_id is None:
         raise refused(row_of(task_id), to, Who.AGENT)
-    return reports.report(attempt_id, said, caller=Known(actor), now=now)
+    return finishing.report(attempt_id, said, caller=Known(actor), now=now)

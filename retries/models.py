@@ -186,7 +186,7 @@ class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
 class FailurePattern(models.Model):
     """The failures of a project that say the same but for what differs from case to case.
 
-    Written by `retries.patterns` alone. How many there are, when and whose is counted from
+    Written by `retries.failures.grouping` alone. How many there are, when and whose is counted from
     `Grouped`: a count kept here would have every failing agent wait for the same row.
     """
 

@@ -17,7 +17,7 @@ from ledger.moves import instruction_to
 from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import Known
-from retries import escalations
+from retries.escalations import answering
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +68,8 @@ REMIND = f"""with {Known.cte}, ripe as materialized (
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
 told_again as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
 told_off as ({journalled("failed", Kind.INSTRUCTION_FAILED)}),
-opened as ({escalations.opened_from("failed")}),
-told_people as ({escalations.opening_journalled("opened")})
+opened as ({answering.opened_from("failed")}),
+told_people as ({answering.opening_journalled("opened")})
 select (select count(*) from requeued) as requeued, f.id, f.max_retries,
     left(f.content, 50) as start
 from (select) as one left join failed f on true"""

@@ -58,7 +58,7 @@ class PatternState(TextChoices):
 
 # nobody has dealt with it, or it came back
 TROUBLING = (PatternState.OPEN, PatternState.REGRESSED)
-# what a person can do; what a failure does is in `retries.patterns`
+# what a person can do; what a failure does is in `retries.failures.grouping`
 PATTERN_MOVES: dict[PatternState, set[PatternState]] = {
     PatternState.OPEN: {PatternState.IGNORED, PatternState.RESOLVED},
     PatternState.IGNORED: {PatternState.OPEN, PatternState.IGNORED, PatternState.RESOLVED},

@@ -9,9 +9,12 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
+from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
-from ledger.refusals import Refusal
-from retries import expiry, leases, plans, reminders
+from retries import reminders
+from retries.attempts import leases
+from retries.escalations import expiry
+from retries.plans import restarting
 
 
 class UnknownEntry(Refusal):
@@ -29,7 +32,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "backoff": leases.backoff,
     "expire_leases": leases.expire_leases,
     "breakers": leases.breakers,
-    "plans": plans.complete,
+    "plans": restarting.complete,
     "escalations": expiry.due,
 }
 

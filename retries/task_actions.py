@@ -14,8 +14,9 @@ from ledger.models import Need, Task
 from ledger.moves import let_go, task_to
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tokens import Known
-from retries import checkpoints, escalations
+from retries import checkpoints
 from retries.dependents import hold, settle
+from retries.escalations import answering
 from retries.models import Escalation
 from retries.states import Dependents
 
@@ -103,7 +104,7 @@ def skip(
     now = now or timezone.now()
     gone = [row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **Known(actor).params)]
     gone += settle(gone, dependents, actor=actor, now=now)
-    escalations.withdraw(gone, actor=actor, now=now)
+    answering.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(gone, actor=actor, now=now)
     return gone
 
@@ -160,5 +161,5 @@ def abort(
         asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
         held = sorted(set(held) - set(asked))
     stopped = tasks.abort(held, reason=reason, actor=actor, now=now, request_id=request_id)
-    escalations.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
+    answering.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped

@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from config import embedded, places
-from config.commands import Command
-from config.embedded import Servers
-from config.places import PROJECT, Place
+from config.local import embedded, places
+from config.local.commands import Command
+from config.local.embedded import Servers
+from config.local.places import PROJECT, Place
 
 # What a terminal that talks to a running Tenfour may have set, and tests must not see.
 KEPT = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}

@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 from tenfour import Client, calls
 
-from config.commands import Command
+from config.local.commands import Command
 from ledger import agents, tokens
 from ledger.journal import SYSTEM
 from ledger.models import Project
@@ -56,7 +56,7 @@ def gunicorn(django_db_setup: None) -> Iterator[str]:
 
 def serve(fd: int) -> "subprocess.Popen[bytes]":
     """Gunicorn as `make up` starts it, but on a socket that is open already; it ends with us."""
-    gunicorn = "-m gunicorn -c python:config.web config.wsgi:application"
+    gunicorn = "-m gunicorn -c python:config.web_server config.wsgi:application"
     own = {
         "DATABASE_URL": database_of_tests(),
         "TENFOUR_BIND": f"fd://{fd}",

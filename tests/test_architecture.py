@@ -47,12 +47,12 @@ def test_one_module_writes_events() -> None:
 
 
 def test_one_module_writes_states() -> None:
-    assert names(r"set state =") == {"ledger/moves.py", "retries/patterns.py"}
+    assert names(r"set state =") == {"ledger/moves.py", "retries/failures/grouping.py"}
     assert names(r"(update|insert into) retries_(failurepattern|grouped)") == {
-        "retries/patterns.py"
+        "retries/failures/grouping.py"
     }
     # small machines whose one writer is the module of their verbs
-    writers = {"retries/escalations.py"}
+    writers = {"retries/escalations/answering.py"}
     assigned = set()
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text())):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tenfour import Instruction
 
-from config.demo.stage import DEMO, Stage
+from config.demo.demo_project import DEMO, Stage
 from ledger import agents
 from ledger.models import Instruction as Sent
 from retries.reminders import Reminded, retry_unacknowledged

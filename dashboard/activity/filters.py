@@ -1,6 +1,6 @@
 """What the query box of Activity asks for (pure): `kind:instruction.failed agent:coder since:2h`.
 
-The same language as `dashboard.filters`: commas mean "or", a minus excludes, nonsense becomes a
+Same grammar as `dashboard.instructions.filters`: commas mean "or", a minus excludes, nonsense is a
 sentence. Nothing is looked for in the data of events: there are too many of them.
 """
 
@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from dashboard.filters import TOKEN, Values, as_id, clean, is_about, merged, tokens
+from dashboard.instructions.filters import TOKEN, Values, as_id, clean, is_about, merged, tokens
 from ledger.journal import Kind
 
 KEYS = ("kind", "agent", "actor", "by", "about", "since", "until")

@@ -20,12 +20,13 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Trim
 
-from dashboard import event_filters, keyset
-from dashboard.event_filters import EventQuery
-from dashboard.keyset import Page
-from dashboard.plan_words import told_of_plan
-from dashboard.selectors import named, of_project, title_of
-from dashboard.told import About, Told, told
+from dashboard import pagination
+from dashboard.activity import filters
+from dashboard.activity.filters import EventQuery
+from dashboard.instructions.queries import named, of_project, title_of
+from dashboard.pagination import Page
+from dashboard.sentences.events import About, Told, told
+from dashboard.sentences.plans import told_of_plan
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Plan, Project, Task
 from retries.models import Escalation, FailurePattern
@@ -51,9 +52,9 @@ def events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
     rows = Event.objects.all()
     if project:
         rows = rows.filter(project_id=project.id)
-    if (kinds := event_filters.kinds(query.kind)) is not None:
+    if (kinds := filters.kinds(query.kind)) is not None:
         rows = rows.filter(kind__in=kinds)
-    if (types := event_filters.actor_types(query.by)) is not None:
+    if (types := filters.actor_types(query.by)) is not None:
         rows = rows.filter(actor_type__in=types)
     if query.agent.wanted:
         rows = rows.filter(agent_id__in=ids_of(query.agent.wanted, project))
@@ -77,7 +78,7 @@ def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
 
 def page(rows: QuerySet[Event], *, before: UUID | None, after: UUID | None) -> Page[Line]:
     """The events next to a place."""
-    return keyset.page(shown(rows), before=before, after=after).told(lines)
+    return pagination.page(shown(rows), before=before, after=after).told(lines)
 
 
 class Brief(Func):

@@ -10,14 +10,19 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
-from dashboard import event_counts, event_filters, feed, filters, rendering, selectors
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.event_counts import Minute, Tallies
-from dashboard.event_filters import EventQuery
-from dashboard.feed import Line
+from dashboard.activity import counts as activity_counts
+from dashboard.activity import filters as activity_filters
+from dashboard.activity import queries
+from dashboard.activity.counts import Minute, Tallies
+from dashboard.activity.filters import EventQuery
+from dashboard.activity.queries import Line
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import here_of, project_named, scope_of
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import here_of, project_named, scope_of
-from dashboard.sparks import bars
+from dashboard.sparklines import bars
 from ledger.models import Event, Project
 
 HISTOGRAM_TALL = 38
@@ -42,19 +47,19 @@ NOUN_ICONS = {
 def index(request: HtmxRequest) -> HttpResponse:
     """The list; for a reader who holds it still only the number of what is new."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request))
+    key = instruction_queries.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
-    query = event_filters.parse(request.GET.get("q", ""), now=now)
-    rows = feed.events(query, scope.project)
-    held = filters.as_id(request.GET.get("held", ""))
+    query = activity_filters.parse(request.GET.get("q", ""), now=now)
+    rows = queries.events(query, scope.project)
+    held = instruction_filters.as_id(request.GET.get("held", ""))
     if held and rendering.wants_part(request):
-        return counted(request, feed.new_count(rows, since=held), key)
-    page = feed.page(
+        return counted(request, queries.new_count(rows, since=held), key)
+    page = queries.page(
         rows,
-        before=filters.as_id(request.GET.get("before", "")),
-        after=filters.as_id(request.GET.get("after", "")),
+        before=instruction_filters.as_id(request.GET.get("before", "")),
+        after=instruction_filters.as_id(request.GET.get("after", "")),
     )
     context = {
         "live_key": key,
@@ -65,7 +70,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "page": page,
         "newest": page.rows[0].event.pk if page.rows and page.newer is None else None,
         "groups": grouped(page.rows, now=now),
-        "facets": facets(event_counts.tallies(scope.project, now=now), query),
+        "facets": facets(activity_counts.tallies(scope.project, now=now), query),
         "histogram": histogram(query, scope.project, now=now),
         "is_filtered": bool(query.text),
     }
@@ -141,14 +146,14 @@ def facets(tallies: Tallies, query: EventQuery) -> dict[str, list[Facet]]:
     agents = []
     for name, count in tallies.agents:
         current = query.one_agent == name
-        text = query.having("agent", "" if current else filters.term("agent", name))
+        text = query.having("agent", "" if current else instruction_filters.term("agent", name))
         agents.append(Facet(name, text, count, current))
     return {"kinds": kinds, "agents": agents}
 
 
 def histogram(query: EventQuery, project: Project | None, *, now: datetime) -> dict[str, Any]:
     """A bar for each minute; nothing where nothing happened in that hour."""
-    minutes = event_counts.minutes(query, project, now=now)
+    minutes = activity_counts.minutes(query, project, now=now)
     total, bad = sum(each.count for each in minutes), sum(each.bad for each in minutes)
     if not total:
         return {}

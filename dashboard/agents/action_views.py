@@ -8,12 +8,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard import filters
 from dashboard.access import operators_only
-from dashboard.offers import AGENT_OFFERS
+from dashboard.actions import AGENT_OFFERS
+from dashboard.formatting import counted
+from dashboard.instructions import filters as instruction_filters
+from dashboard.navigation import scope_of
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.shell import scope_of
-from dashboard.words import counted
 from ledger import agents
 from ledger.journal import person
 from ledger.models import Agent
@@ -46,7 +46,7 @@ def resume(request: HttpRequest, agent: Agent) -> str:
 
 
 def trip(request: HttpRequest, agent: Agent) -> str:
-    reason = filters.clean(request.POST.get("reason", ""))
+    reason = instruction_filters.clean(request.POST.get("reason", ""))
     changed = breaker.trip([agent], reason=reason, actor=person(request.user))
     if not changed:
         return f"The breaker of {agent.name} was open already."

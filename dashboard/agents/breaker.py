@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.badges import breaker_badge
-from dashboard.task_words import breaker_reason
-from dashboard.words import counted, whole_duration
+from dashboard.formatting import counted, whole_duration
+from dashboard.sentences.tasks import breaker_reason
 from ledger.states import BreakerState
 from retries.breaker import CircuitBreakerConfig
 
@@ -96,7 +96,7 @@ class Circuit:
 
 
 def circuit(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> Circuit:
-    """`agent` has the extras of `dashboard.fleet`; one that never failed has no breaker."""
+    """`agent` has the extras of `dashboard.agents.queries`; without failures it has no breaker."""
     breaker = getattr(agent, "breaker", None)
     if breaker is None:
         return Circuit(State.CLOSED, config)

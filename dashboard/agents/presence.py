@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.words import counted, rough
+from dashboard.formatting import counted, rough
 from ledger.models import Agent
 
 
@@ -19,7 +19,7 @@ class Standing:
 
 
 def standing(agent: Any, *, now: datetime, silent_after: timedelta) -> Standing:
-    """`agent` has the extras of `dashboard.fleet`: silence is decided where all rules of it are."""
+    """`agent` has the extras of `dashboard.agents.queries`, which decides about silence."""
     seen = last_seen(agent, now=now)
     if agent.silent:
         return Standing("Silent", "ear", "st--silent", seen)

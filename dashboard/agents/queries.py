@@ -7,13 +7,13 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.selectors import WINDOW, CountOf, of_project, ref_and_title_of, silent
-from dashboard.sparks import Bars, bars
+from dashboard.instructions.queries import WINDOW, CountOf, of_project, ref_and_title_of, silent
+from dashboard.sparklines import Bars, bars
 from ledger import sql
+from ledger.instruction_stats import SENT, sent_since
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
-from ledger.statistics import SENT, sent_since
 
 State = InstructionState
 

@@ -11,17 +11,21 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import feed, filters, fleet, rendering, selectors
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.circuits import Circuit, circuit
-from dashboard.feed import Line
-from dashboard.fleet import NO_HOURS, Counts, Hours
-from dashboard.offers import Offer, agent_offers
+from dashboard.actions import Offer, agent_offers
+from dashboard.activity import queries as activity_queries
+from dashboard.activity.queries import Line
+from dashboard.agents import queries
+from dashboard.agents.breaker import Circuit, circuit
+from dashboard.agents.presence import Standing, silence, standing
+from dashboard.agents.queries import NO_HOURS, Counts, Hours
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import project_named, scope_of
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import project_named, scope_of
-from dashboard.standing import Standing, silence, standing
+from ledger.instruction_stats import Statistics
 from ledger.models import Agent
-from ledger.statistics import Statistics
 from retries import breaker
 
 CRUMB = {"label": "Agents", "url": reverse_lazy("dashboard:agents")}
@@ -42,19 +46,19 @@ SEGMENTS = (
 def index(request: HtmxRequest) -> HttpResponse:
     """The agents, silent ones first, each with its breaker."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request))
+    key = instruction_queries.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
     show, name = asked(request)
-    counts = fleet.counts(scope.project)
-    page = fleet.page(
-        fleet.agents(scope.project, now=now, show=show, name=name),
-        before=filters.as_id(request.GET.get("before", "")),
-        after=filters.as_id(request.GET.get("after", "")),
+    counts = queries.counts(scope.project)
+    page = queries.page(
+        queries.agents(scope.project, now=now, show=show, name=name),
+        before=instruction_filters.as_id(request.GET.get("before", "")),
+        after=instruction_filters.as_id(request.GET.get("after", "")),
     )
-    _, by_agent = selectors.figures(scope.project, now=now)
-    hours = fleet.rhythm(scope.project, now=now)
+    _, by_agent = instruction_queries.figures(scope.project, now=now)
+    hours = queries.rhythm(scope.project, now=now)
     context = {
         "live_key": key,
         "now": now,
@@ -84,14 +88,14 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     """Show one agent: breaker, reminders needed, activity, tokens."""
     now = timezone.now()
-    key = selectors.live_key(now=now)
+    key = instruction_queries.live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
     agent = found(agent_id, now=now)
-    _, by_agent = selectors.figures(scope.project, now=now)
+    _, by_agent = instruction_queries.figures(scope.project, now=now)
     whole = by_agent.get(agent.pk) or Statistics(agent.name)
-    shown = member(agent, by_agent, fleet.rhythm(scope.project, now=now), now=now)
+    shown = member(agent, by_agent, queries.rhythm(scope.project, now=now), now=now)
     context = {
         "live_key": key,
         "now": now,
@@ -104,7 +108,7 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
         "most_given_up": whole if whole.failed else None,
         "defaults": settings.TENFOUR,
         "recent": recent(agent),
-        "tokens": fleet.tokens(agent),
+        "tokens": queries.tokens(agent),
         "asked": asked_about(request, shown.offers),
     }
     return rendering.respond(
@@ -124,7 +128,7 @@ def asked_about(request: HttpRequest, offers: list[Offer]) -> Offer | None:
 
 def found(agent_id: UUID, *, now: datetime) -> Any:
     """The agent with its extras; raises Http404."""
-    agent = fleet.one(agent_id, now=now)
+    agent = queries.one(agent_id, now=now)
     if agent is None:
         raise Http404(f"There is no agent {agent_id}.")
     return agent
@@ -158,7 +162,7 @@ def member(
     shown = circuit(agent, now=now, config=breaker.configured())
     return Member(
         agent,
-        standing(agent, now=now, silent_after=selectors.silent_after()),
+        standing(agent, now=now, silent_after=instruction_queries.silent_after()),
         silence(agent, now=now) if agent.silent else "",
         by_agent.get(agent.pk) or Statistics(agent.name),
         hours.get(agent.pk, NO_HOURS),
@@ -185,8 +189,8 @@ def segments(counts: Counts, show: str) -> list[Segment]:
 def asked(request: HttpRequest) -> tuple[str, str]:
     """The sort of agents and the part of a name that are asked for."""
     show = request.GET.get("show", "all")
-    name = filters.clean(request.GET.get("name", ""))[:NAME_LENGTH]
-    return show if show in fleet.SHOWN else "all", name
+    name = instruction_filters.clean(request.GET.get("name", ""))[:NAME_LENGTH]
+    return show if show in queries.SHOWN else "all", name
 
 
 def title(counts: Counts) -> str:
@@ -196,4 +200,4 @@ def title(counts: Counts) -> str:
 
 
 def recent(agent: Agent) -> list[Line]:
-    return feed.latest(None, agent=agent, most=RECENT)
+    return activity_queries.latest(None, agent=agent, most=RECENT)

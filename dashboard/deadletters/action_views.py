@@ -8,15 +8,16 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard import buried, task_filters
 from dashboard.access import operators_only
-from dashboard.chosen import Chosen, asking, chosen, without_question
+from dashboard.deadletters import queries
+from dashboard.deadletters.views import every, offer_of
+from dashboard.formatting import counted
+from dashboard.navigation import Scope, scope_of
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.shell import Scope, scope_of
-from dashboard.task_filters import LETTER_STATES
-from dashboard.views.deadletters import every, offer_of
-from dashboard.views.task_verbs import DEPENDENTS, tell
-from dashboard.words import counted
+from dashboard.selection import Chosen, asking, chosen, without_question
+from dashboard.tasks import filters as task_filters
+from dashboard.tasks.action_views import DEPENDENTS, tell
+from dashboard.tasks.filters import LETTER_STATES
 from ledger.journal import person
 from ledger.models import DeadLetter
 from retries import deadletters
@@ -29,7 +30,7 @@ AT_ONCE = 500
 def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
     """One verb on one dead letter; then back to it, with what really happened."""
     offer, scope = offer_of(verb), scope_of(request)
-    if not buried.by_id(letter_id):
+    if not queries.by_id(letter_id):
         raise Http404(f"There is no dead letter {letter_id}.")
     page = reverse("dashboard:deadletter", args=[letter_id]) + scope.query
     if offer.question and "confirmed" not in request.POST:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retries.templates import fingerprint, headline, template
+from retries.failures.fingerprints import fingerprint, headline, template
 
 LONGEST = 160
 

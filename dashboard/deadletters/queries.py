@@ -7,12 +7,12 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.keyset import Page, page
-from dashboard.selectors import CountOf, any_of, hash_of, named, of_project
-from dashboard.task_filters import ANY, ERRORS, LETTER_STATES, TaskQuery
-from dashboard.work import OUTCOMES_SHOWN, with_outcomes
+from dashboard.instructions.queries import CountOf, any_of, hash_of, named, of_project
+from dashboard.pagination import Page, page
+from dashboard.tasks.filters import ANY, ERRORS, LETTER_STATES, TaskQuery
+from dashboard.tasks.queries import OUTCOMES_SHOWN, with_outcomes
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import TaskState
 
 HANDLED_SHOWN = 4

@@ -9,16 +9,21 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import buried, causes, filters, rendering, selectors, story, task_filters
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.causes import Group
-from dashboard.chosen import Asked, Chosen, asked
-from dashboard.keyset import Page
-from dashboard.offers import LETTER_OFFERS, Offer, letter_offers
+from dashboard.actions import LETTER_OFFERS, Offer, letter_offers
+from dashboard.deadletters import causes, queries
+from dashboard.deadletters.causes import Group
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.json_tree import size, tree
+from dashboard.navigation import Scope, project_named, scope_of
+from dashboard.pagination import Page
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import Scope, project_named, scope_of
-from dashboard.task_filters import LETTER_STATES, TaskQuery
-from dashboard.tree import size, tree
+from dashboard.selection import Asked, Chosen, asked
+from dashboard.tasks import detail_queries
+from dashboard.tasks import filters as task_filters
+from dashboard.tasks.filters import LETTER_STATES, TaskQuery
 from ledger.models import DeadLetter
 
 CRUMB = {"label": "Dead letters", "url": reverse_lazy("dashboard:deadletters")}
@@ -31,7 +36,7 @@ MOST = 20_000
 def index(request: HtmxRequest) -> HttpResponse:
     """Those that the query asks for, by cause or newest first."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request), of=DeadLetter)
+    key = instruction_queries.live_key(now=now, project=project_named(request), of=DeadLetter)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -52,13 +57,13 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, letter_id: UUID) -> HttpResponse:
     """One of them, with what went wrong in every attempt."""
     now = timezone.now()
-    key = selectors.live_key(now=now, row=letter_id, of=DeadLetter)
+    key = instruction_queries.live_key(now=now, row=letter_id, of=DeadLetter)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    letter = buried.one(letter_id)
+    letter = queries.one(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")
-    attempts = story.attempts(letter.task)
+    attempts = detail_queries.attempts(letter.task)
     offers = letter_offers(letter)
     wanted = LETTER_OFFERS.get(request.GET.get("ask", ""))
     context = {
@@ -71,7 +76,7 @@ def detail(request: HtmxRequest, letter_id: UUID) -> HttpResponse:
         "row": letter.task,
         "offers": offers,
         "asked": wanted if wanted in offers else None,
-        "failures": story.failures(attempts),
+        "failures": detail_queries.failures(attempts),
         "waiting": letter.waiting,
         "payload": tree(letter.payload),
         "payload_size": size(letter.payload),
@@ -99,11 +104,11 @@ class Segment:
 
 def listing(request: HtmxRequest, query: TaskQuery, scope: Scope) -> dict[str, Any]:
     """The rows that the query asks for in groups, with the counts of the others."""
-    counts = buried.counts(query, scope.project)
-    page = buried.listed(
-        buried.letters(query, scope.project),
-        before=filters.as_id(request.GET.get("before", "")),
-        after=filters.as_id(request.GET.get("after", "")),
+    counts = queries.counts(query, scope.project)
+    page = queries.listed(
+        queries.letters(query, scope.project),
+        before=instruction_filters.as_id(request.GET.get("before", "")),
+        after=instruction_filters.as_id(request.GET.get("after", "")),
     )
     by_cause = request.GET.get("group") != "time"
     groups = causes.grouped(page.rows) if by_cause else []
@@ -119,9 +124,12 @@ def listing(request: HtmxRequest, query: TaskQuery, scope: Scope) -> dict[str, A
         "groups": groups or ([Group("", page.rows)] if page.rows else []),
         "cause": chosen_cause(request, groups),
         "asked": question(request, query, scope, newest=newest(page)),
-        "chosen": {str(id) for id in filter(None, map(filters.as_id, request.GET.getlist("id")))},
+        "chosen": {
+            str(id)
+            for id in filter(None, map(instruction_filters.as_id, request.GET.getlist("id")))
+        },
         "offers": list(LETTER_OFFERS.values()),
-        "handled": buried.handled(scope.project) if not query.text else [],
+        "handled": queries.handled(scope.project) if not query.text else [],
         "newest": newest(page),
         "can_act_on_all": shown == "open" and bool(page.older) and page.newer is None,
         "most": MOST,
@@ -172,7 +180,7 @@ def question(
 
 def every(query: TaskQuery, scope: Scope, *, upto: UUID) -> list[UUID]:
     """The open ones that the query asks for, the oldest first, as many as are done in one go."""
-    rows = buried.letters(query, scope.project).filter(closed_at=None, id__lte=upto)
+    rows = queries.letters(query, scope.project).filter(closed_at=None, id__lte=upto)
     return list(rows.order_by("id").values_list("pk", flat=True)[:MOST])
 
 

@@ -7,13 +7,19 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 
+from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import person
-from ledger.refusals import Invalid, InvalidTransition, VersionMismatch
-from retries import escalations
-from retries.escalations import WORDED, AlreadyResolved, Choice, EscalationExpired, UndoTooLate
+from retries.escalations import answering
+from retries.escalations.answering import (
+    WORDED,
+    AlreadyResolved,
+    Choice,
+    EscalationExpired,
+    UndoTooLate,
+)
+from retries.escalations.options import Option, options
+from retries.escalations.response_schema import ANSWERED, read
 from retries.models import Escalation
-from retries.options import Option, options
-from retries.response_schema import ANSWERED, read
 from retries.states import Answer, Dependents
 
 
@@ -53,7 +59,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     if question and "confirmed" not in request.POST:
         return Reply(200, words, question=question)
     try:
-        escalations.answer(
+        answering.answer(
             escalation.pk,
             choice(request, action, words, typed=typed, schema=escalation.response_schema),
             among=Escalation.objects.all(),
@@ -103,7 +109,7 @@ def choice(
 def take_back(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
     """Undo the answer; its words stand in the form again."""
     try:
-        escalations.undo(
+        answering.undo(
             escalation.pk,
             among=Escalation.objects.all(),
             actor=person(request.user),
@@ -125,7 +131,7 @@ def said_in(request: HttpRequest, escalation: Escalation) -> str:
     if not escalation.response_schema:
         return words_in(request)
     values = read(escalation.response_schema, typed_in(request))
-    return escalations.spoken(words_in(request).strip(), values)
+    return answering.spoken(words_in(request).strip(), values)
 
 
 def typed_in(request: HttpRequest) -> dict[str, str]:

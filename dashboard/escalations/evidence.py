@@ -5,16 +5,17 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from dashboard import story
-from dashboard.changed import Diff, diff
-from dashboard.pips import MARKS, PUT_BACK
+from dashboard.escalations.error_diff import Diff, diff
+from dashboard.tasks import detail_queries
+from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Failure, Task
-from retries import recall, suggestions
-from retries.context import Past
-from retries.escalation_story import Record
+from retries.escalations.record import Record
+from retries.failures import suggestions
+from retries.failures.suggestions import Offer, Suggestion
 from retries.models import Escalation
+from retries.retry_context import history as retry_context_history
+from retries.retry_context.block import Past
 from retries.states import Reason
-from retries.suggestions import Offer, Suggestion
 
 COMPARED = 4  # the last pairs of failures
 MOST_PIPS = 12
@@ -112,13 +113,13 @@ class Case:
 
 def case(escalation: Escalation, record: Record) -> Case:
     """What happened until it was asked; what came of the answer is no part of it."""
-    attempts = record.until(escalation)[-story.ATTEMPTS_SHOWN :]
-    failures = story.failures(attempts)
+    attempts = record.until(escalation)[-detail_queries.ATTEMPTS_SHOWN :]
+    failures = detail_queries.failures(attempts)
     return Case(
         rungs=rungs(attempts),
         changes=changes(failures[::-1]),
         failures=failures,
-        dependents=record.dependents[: story.NEIGHBOURS_SHOWN],
+        dependents=record.dependents[: detail_queries.NEIGHBOURS_SHOWN],
     )
 
 
@@ -171,7 +172,7 @@ def preview(escalation: Escalation, record: Record, words: str) -> str:
     without words what it gets after a retry."""
     task, words = escalation.task, words.strip()
     assert task is not None
-    past = recall.past_of(record.line, record.attempts)
+    past = retry_context_history.past_of(record.line, record.attempts)
     if words and escalation.reason == Reason.AGENT_QUESTION:
         past = replace(past, fix=words, question=escalation.question, earlier=past.said)
         return block(task, past, limit=task.attempt_limit + (1 if task.attempts else 0))
@@ -183,4 +184,4 @@ def preview(escalation: Escalation, record: Record, words: str) -> str:
 
 def block(task: Task, past: Past, *, limit: int, fix: str | None = None) -> str:
     row = {"type": task.type, "attempts": task.attempts, "attempt_limit": limit}
-    return recall.next_context(row, past=past, fix=fix)
+    return retry_context_history.next_context(row, past=past, fix=fix)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from dashboard.words import counted
+from dashboard.formatting import counted
 from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
-from retries.aftermath import Aftermath, here
+from retries.escalations.answer_outcome import Aftermath, here
 from retries.models import Escalation
 from retries.states import Answer, EscalationState, OnExpiry
 

@@ -10,13 +10,13 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
-from dashboard.selectors import BUCKET_SECONDS, CountOf, of_project, title_of
-from dashboard.words import COUNTED
+from dashboard.formatting import COUNTED
+from dashboard.instructions.queries import BUCKET_SECONDS, CountOf, of_project, title_of
 from ledger import journal, sql
 from ledger.journal import Kind
 from ledger.models import Agent, Event, Instruction, Project
-from retries import aftermath
-from retries.aftermath import Aftermath
+from retries.escalations import answer_outcome
+from retries.escalations.answer_outcome import Aftermath
 from retries.models import Escalation
 from retries.states import EscalationState
 
@@ -110,7 +110,7 @@ def asked_again() -> Subquery:
 def since(rows: Iterable[Escalation]) -> dict[UUID, Aftermath]:
     """What came of the answers whose tasks were restarted or replayed: most were not, and cost no
     query."""
-    return aftermath.of(row for row in rows if row.task and row.task.replaced_by_id)
+    return answer_outcome.of(row for row in rows if row.task and row.task.replaced_by_id)
 
 
 def start() -> Coalesce:

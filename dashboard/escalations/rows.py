@@ -6,9 +6,10 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
-from dashboard import filters, inbox, settled
-from dashboard.settled import Verdict
-from dashboard.shell import Shell
+from dashboard.escalations import outcome, queries
+from dashboard.escalations.outcome import Verdict
+from dashboard.instructions import filters as instruction_filters
+from dashboard.navigation import Shell
 from retries.models import Escalation
 
 ANSWERED = "answered"
@@ -22,7 +23,7 @@ class Listing:
     shell: Shell
     answered: bool
     answered_count: int
-    page: inbox.Page
+    page: queries.Page
     recent: list[Escalation]
     query: str  # what a link to a line carries
 
@@ -47,7 +48,7 @@ class Listing:
         first = None if self.answered or self.page.older else next(iter(self.page.lines), None)
         if first and first.pk != but.pk:
             return first
-        return inbox.next_open(self.shell.scope.project, but=but.pk)
+        return queries.next_open(self.shell.scope.project, but=but.pk)
 
     def next_to(self, side: str, place: UUID | None) -> str:
         state = {"state": ANSWERED} if self.answered else {}
@@ -62,15 +63,17 @@ class Listing:
 def listed(request: HttpRequest, shell: Shell) -> Listing:
     """The list that the address asks for."""
     is_answered = request.GET.get("state") == ANSWERED
-    found = inbox.answered_page if is_answered else inbox.open_page
-    before, after = (filters.as_id(request.GET.get(side, "")) for side in ("before", "after"))
+    found = queries.answered_page if is_answered else queries.open_page
+    before, after = (
+        instruction_filters.as_id(request.GET.get(side, "")) for side in ("before", "after")
+    )
     project, here = shell.scope.project, shell.here.urlencode()
     return Listing(
         shell=shell,
         answered=is_answered,
-        answered_count=inbox.answered_count(project),
+        answered_count=queries.answered_count(project),
         page=found(project, before=before, after=after),
-        recent=[] if is_answered else inbox.last_answered(project),
+        recent=[] if is_answered else queries.last_answered(project),
         query=f"?{here}" if here else "",
     )
 
@@ -94,13 +97,13 @@ def lined_up(
     ids = [row.pk for row in rows]
     at = ids.index(current.pk) if current and current.pk in ids else None
     keys = {} if at is None else {at - 1: "k", at + 1: "j"}
-    since = inbox.since(rows)
+    since = queries.since(rows)
     lines = [
         Line(
             row,
             current=place == at,
             key=keys.get(place, ""),
-            verdict=None if row.is_open else settled.verdict(row, since.get(row.pk)),
+            verdict=None if row.is_open else outcome.verdict(row, since.get(row.pk)),
             waits_long=now - row.opened_at > LONG,
         )
         for place, row in enumerate(rows)

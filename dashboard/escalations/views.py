@@ -15,21 +15,33 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboard import case, inbox, rendering, selectors, settled, trail
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.listing import Listing, lined_up, listed
-from dashboard.painted import painted
+from dashboard.escalations import evidence as escalation_evidence
+from dashboard.escalations import outcome, queries
+from dashboard.escalations.answer_form import (
+    NOTHING_SAID,
+    Reply,
+    said_in,
+    settle,
+    take_back,
+    words_in,
+)
+from dashboard.escalations.context_preview import painted
+from dashboard.escalations.rows import Listing, lined_up, listed
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import Scope, Shell, scope_of, shell_of
 from dashboard.rendering import HtmxRequest
-from dashboard.reply import NOTHING_SAID, Reply, said_in, settle, take_back, words_in
-from dashboard.shell import Scope, Shell, scope_of, shell_of
+from dashboard.sentences import instructions as sentences_instructions
+from ledger.errors import Refusal
 from ledger.journal import person
-from ledger.refusals import Refusal
-from retries import aftermath, escalation_story, escalations
-from retries.escalation_story import Record, record_of
-from retries.escalations import FIX_LENGTH
+from retries.escalations import answer_outcome, answering
+from retries.escalations import record as escalation_record
+from retries.escalations.answering import FIX_LENGTH
+from retries.escalations.options import Option, options
+from retries.escalations.record import Record, record_of
+from retries.escalations.response_schema import fields
 from retries.models import Escalation
-from retries.options import Option, options
-from retries.response_schema import fields
 from retries.states import Answer
 
 # the letter and the symbol of each answer
@@ -47,12 +59,12 @@ LOOKS = {
 def index(request: HtmxRequest) -> HttpResponse:
     """The one that waits longest; where the answered ones are asked for, the last of them."""
     now = timezone.now()
-    key = inbox.live_key(now=now)
+    key = queries.live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     listing = listed(request, shell_for(request))
     first = listing.page.lines[0] if listing.page.lines else None
-    escalation = inbox.one(first.pk, now=now) if first else None
+    escalation = queries.one(first.pk, now=now) if first else None
     return page(request, listing, escalation, key=key, now=now)
 
 
@@ -61,10 +73,10 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """One of them, beside the list."""
     now = timezone.now()
-    key = inbox.live_key(now=now)
+    key = queries.live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    escalation = inbox.one(escalation_id, now=now)
+    escalation = queries.one(escalation_id, now=now)
     # to a script 404 would look like a lost connection
     status = 200 if escalation or rendering.wants_part(request) else 404
     listing = listed(request, shell_for(request))
@@ -91,7 +103,7 @@ def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
 @operators_only
 def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """What the next attempt is told, with the words that are being typed."""
-    escalation = inbox.one(escalation_id, now=timezone.now())
+    escalation = queries.one(escalation_id, now=timezone.now())
     if escalation is None or escalation.task is None or not escalation.is_open:
         return HttpResponse(status=204)
     record, words = Record(escalation.task), said_in(request, escalation)
@@ -104,7 +116,7 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 def remark(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Keep a remark for whoever else looks."""
     text = request.POST.get("text", "").replace("\0", "")
-    return beside(request, escalation_id, partial(escalations.comment, escalation_id, text))
+    return beside(request, escalation_id, partial(answering.comment, escalation_id, text))
 
 
 @require_POST
@@ -112,7 +124,7 @@ def remark(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 def care(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Say that the one who looks takes care of it."""
     name = request.user.get_username()
-    return beside(request, escalation_id, partial(escalations.assign, escalation_id, name))
+    return beside(request, escalation_id, partial(answering.assign, escalation_id, name))
 
 
 def beside(request: HtmxRequest, escalation_id: UUID, keep: Callable[..., object]) -> HttpResponse:
@@ -132,19 +144,19 @@ def replied(
     if request.method != "POST":  # who had to sign in first comes back here
         return redirect(address(escalation_id, scope.query))
     now = timezone.now()
-    before = inbox.one(escalation_id, now=now)
+    before = queries.one(escalation_id, now=now)
     reply = give(request, before, now=now) if before else Reply(404, words_in(request))
-    escalation = inbox.one(escalation_id, now=now)
+    escalation = queries.one(escalation_id, now=now)
     if rendering.wants_part(request):
         return panel(request, scope, escalation, reply, now=now)
     if reply.is_done and escalation:
-        messages.success(request, settled.done(escalation))
+        messages.success(request, outcome.done(escalation))
         return redirect(address(escalation_id, scope.query))
     return page(
         request,
         listed(request, shell_for(request)),
         escalation,
-        key=inbox.live_key(now=now),
+        key=queries.live_key(now=now),
         now=now,
         missing=escalation_id,
         reply=reply,
@@ -168,7 +180,7 @@ def panel(
     context = {"scope": scope, "now": now, "reply": reply}
     if escalation:
         context |= chosen(escalation, record_of(escalation), reply, now=now)
-        context["next_open"] = inbox.next_open(scope.project, but=escalation.pk)
+        context["next_open"] = queries.next_open(scope.project, but=escalation.pk)
     template = "escalations/_panel.html" if escalation else "escalations/_vanished.html"
     response = render(request, template, context, status=reply.status)
     patch_vary_headers(response, ["HX-Request"])
@@ -195,7 +207,7 @@ def page(
     context = {
         "live_key": key,
         "now": now,
-        "away_since": now - selectors.silent_after(),
+        "away_since": now - instruction_queries.silent_after(),
         "title": title(shell.needs_you),
         "heading": "Escalations",
         "scope": shell.scope,
@@ -259,13 +271,13 @@ def chosen(
     """What the panel shows: the options of an open one, the answer to a closed one."""
     common = {"escalation": escalation, "row": escalation.instruction, "task": escalation.task}
     if not escalation.is_open:
-        said = settled.done(escalation) if reply.is_done else ""
+        said = outcome.done(escalation) if reply.is_done else ""
         until = escalation.undo_until
         left = (until - now).total_seconds() if until else 0
-        since = inbox.since([escalation]).get(escalation.pk)
+        since = queries.since([escalation]).get(escalation.pk)
         return common | {
-            "verdict": settled.verdict(escalation, since),
-            "consequence": aftermath.consequence(escalation),
+            "verdict": outcome.verdict(escalation, since),
+            "consequence": answer_outcome.consequence(escalation),
             "now_task": since.task_id if since else escalation.task_id,
             "now_state": since.state if since else escalation.task and escalation.task.state,
             "done": said,
@@ -277,7 +289,7 @@ def chosen(
         "fix": fix,
         "other_words": other_words,
         "offers": [offer for offer in offers if not offer.option.requires_text],
-        "suggestions": case.offers(record) if record else [],
+        "suggestions": escalation_evidence.offers(record) if record else [],
         "fix_length": FIX_LENGTH,
         "fields": fields(escalation.response_schema or {}, reply.typed),
     }
@@ -288,24 +300,26 @@ def evidence(escalation: Escalation, record: Record | None, reply: Reply) -> dic
     if record:
         told = told_next(escalation, record, reply.words) if escalation.is_open else {}
         return {
-            "case": case.case(escalation, record),
-            "remarks": inbox.remarks(escalation.pk),
-            "message": escalation_story.told(escalation, record),
+            "case": escalation_evidence.case(escalation, record),
+            "remarks": queries.remarks(escalation.pk),
+            "message": escalation_record.told(escalation, record),
             **told,
         }
     row = escalation.instruction
     if row is None:
         return {}
-    former = [(each, settled.verdict(each)) for each in inbox.former(row)]
+    former = [(each, outcome.verdict(each)) for each in queries.former(row)]
     return {
-        "received": trail.received(row),
-        "steps": trail.told(selectors.history(row.pk), agent=escalation.agent.name),
-        "loud": trail.loud(row.retry_count),
+        "received": sentences_instructions.received(row),
+        "steps": sentences_instructions.told(
+            instruction_queries.history(row.pk), agent=escalation.agent.name
+        ),
+        "loud": sentences_instructions.loud(row.retry_count),
         "former": former,
     }
 
 
 def told_next(escalation: Escalation, record: Record, words: str) -> dict[str, Any]:
     """What the next attempt would be told with these words."""
-    block = case.preview(escalation, record, words[:FIX_LENGTH])
+    block = escalation_evidence.preview(escalation, record, words[:FIX_LENGTH])
     return {"next_told": painted(block), "next_size": len(block), "typed": bool(words.strip())}

@@ -25,17 +25,18 @@ from django.db.models import Value as V
 from django.db.models.functions import Coalesce, Concat, Left, NullIf, Trim
 from django.utils import timezone
 
-from dashboard import filters, keyset
-from dashboard.answers import AHEAD_CAP
-from dashboard.charts import LATENCY_EDGES
-from dashboard.filters import Query
-from dashboard.forecast import Clock, Forecast, forecast
-from dashboard.keyset import PAGE, Page
-from ledger import journal, sql, statistics
+from dashboard import pagination
+from dashboard.instructions import filters
+from dashboard.instructions.filters import Query
+from dashboard.instructions.forecast import Clock, Forecast, forecast
+from dashboard.instructions.latency_chart import LATENCY_EDGES
+from dashboard.instructions.status import AHEAD_CAP
+from dashboard.pagination import PAGE, Page
+from ledger import instruction_stats, journal, sql
+from ledger.instruction_stats import Statistics
 from ledger.models import Agent, ClockRun, DeadLetter, Event, Instruction, Plan, Project, Task
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import LEVELS, InstructionState
-from ledger.statistics import Statistics
 from retries.models import FailurePattern
 
 State = InstructionState
@@ -169,14 +170,14 @@ def ref_and_title_of(task: str = "") -> Trim:
 def figures(project: Project | None, *, now: datetime) -> tuple[Statistics, dict[UUID, Statistics]]:
     rows = figure(
         f"figures:{project.id if project else 'all'}",
-        lambda: statistics.counted(project.id if project else None, since=now - WINDOW),
+        lambda: instruction_stats.counted(project.id if project else None, since=now - WINDOW),
     )
-    return statistics.of_rows(*rows)
+    return instruction_stats.of_rows(*rows)
 
 
-LATENCIES = f"""select width_bucket({statistics.ACK_SECONDS}, %(edges)s::float8[]) as class,
+LATENCIES = f"""select width_bucket({instruction_stats.ACK_SECONDS}, %(edges)s::float8[]) as class,
     i.deliveries > 1 as reminded, count(*) as n
-{statistics.SENT} and i.state = '{State.ACKNOWLEDGED}'
+{instruction_stats.SENT} and i.state = '{State.ACKNOWLEDGED}'
     and (%(agent)s::uuid is null or i.agent_id = %(agent)s)
 group by 1, 2"""
 
@@ -192,7 +193,7 @@ def latencies(
             edges=[float(edge) for edge in LATENCY_EDGES],
             project=project.id if project else None,
             agent=agent_id,
-            **statistics.sent_since(now - WINDOW),
+            **instruction_stats.sent_since(now - WINDOW),
         )
         return {(row["class"], row["reminded"]): row["n"] for row in rows}
 
@@ -270,7 +271,7 @@ def page(
 ) -> Page[Line]:
     """The rows next to a place; the one that is opened comes with its whole content."""
     rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
-    found = keyset.page(with_extras(rows), before=before, after=after)
+    found = pagination.page(with_extras(rows), before=before, after=after)
     return found.told(lambda rows: [line_of(row) for row in rows])
 
 

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from dashboard.forecast import Forecast
-from dashboard.words import counted, duration
+from dashboard.formatting import counted, duration
+from dashboard.instructions.forecast import Forecast
 from ledger.models import Instruction
 from ledger.states import InstructionState
 

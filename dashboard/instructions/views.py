@@ -11,20 +11,23 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import charts, filters, inbox, rendering, selectors, settled, trail
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.answers import Answer, answer
-from dashboard.filters import Query
-from dashboard.forecast import Clock
-from dashboard.offers import OFFERS, Offer, offers
+from dashboard.actions import OFFERS, Offer, offers
+from dashboard.escalations import outcome as escalation_outcome
+from dashboard.escalations import queries as escalation_queries
+from dashboard.formatting import duration
+from dashboard.instructions import action_views, filters, latency_chart, queries
+from dashboard.instructions.filters import Query
+from dashboard.instructions.forecast import Clock
+from dashboard.instructions.queries import Line
+from dashboard.instructions.status import Answer, answer
+from dashboard.navigation import Scope, here_of, project_named, scope_of
 from dashboard.rendering import HtmxRequest
-from dashboard.selectors import Line
-from dashboard.shell import Scope, here_of, project_named, scope_of
-from dashboard.views import instruction_verbs
-from dashboard.words import duration
+from dashboard.sentences import instructions as sentences_instructions
 from ledger import agents
+from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
-from ledger.statistics import Statistics
 
 # the buttons above the list: name of the state in a query, label
 SEGMENTS = (
@@ -43,7 +46,7 @@ CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
 def index(request: HtmxRequest) -> HttpResponse:
     """The ladder, the times, and the list, all of the last state the database knows."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request))
+    key = queries.live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -52,7 +55,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "live_key": key,
         "now": now,
         "heading": "Instructions",
-        "silent": selectors.silent_agents(scope.project, now=now),
+        "silent": queries.silent_agents(scope.project, now=now),
         **sending(request, scope),
         **figures(request, scope.project, now=now),
         **listing(request, query, scope, now=now),
@@ -72,13 +75,13 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
     """Everything about one instruction."""
     now = timezone.now()
-    key = selectors.live_key(now=now, row=instruction_id)
+    key = queries.live_key(now=now, row=instruction_id)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    line = selectors.one(instruction_id)
+    line = queries.one(instruction_id)
     if line is None:
         raise Http404(f"There is no instruction {instruction_id}.")
-    clock = selectors.clock()
+    clock = queries.clock()
     context = {
         "live_key": key,
         "now": now,
@@ -103,8 +106,8 @@ def sending(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
     """The form in the dialog; a poll has no use for it."""
     if rendering.wants_part(request):
         return {}
-    form = instruction_verbs.SendForm(initial=instruction_verbs.started(request, scope))
-    return instruction_verbs.form_context(form, scope)
+    form = action_views.SendForm(initial=action_views.started(request, scope))
+    return action_views.form_context(form, scope)
 
 
 def asked(request: HtmxRequest, row: Instruction) -> Offer | None:
@@ -115,8 +118,8 @@ def asked(request: HtmxRequest, row: Instruction) -> Offer | None:
 
 def question(row: Instruction) -> dict[str, Any]:
     """The escalation that it ended in, and its answer."""
-    found = inbox.about(row.id)
-    verdict = settled.verdict(found) if found and not found.is_open else None
+    found = escalation_queries.about(row.id)
+    verdict = escalation_outcome.verdict(found) if found and not found.is_open else None
     return {"escalation": found, "verdict": verdict}
 
 
@@ -134,7 +137,7 @@ class Chosen:
 
 def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> dict[str, Any]:
     """The ladder and the times of the last day."""
-    whole, by_agent = selectors.figures(project, now=now)
+    whole, by_agent = queries.figures(project, now=now)
     busiest = sorted(by_agent.items(), key=lambda item: -item[1].sent)
     asked = filters.as_id(request.GET.get("of", ""))
     agent_id = asked if asked in by_agent else None
@@ -142,7 +145,7 @@ def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> 
     if agent_id and agent_id not in shown:
         shown[-1] = agent_id
     of = by_agent[agent_id] if agent_id else whole
-    bars = charts.latency_bars(selectors.latencies(project, agent_id=agent_id, now=now))
+    bars = latency_chart.latency_bars(queries.latencies(project, agent_id=agent_id, now=now))
     return {
         "whole": whole,
         "most_given_up": most_given_up(by_agent.values()),
@@ -151,7 +154,7 @@ def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> 
         "choices": [Chosen(str(id), by_agent[id].name, id == agent_id) for id in shown],
         "bars": bars,
         "reminded": sum(bar.reminded for bar in bars),
-        "marks": charts.latency_marks(of.ack_p50_s, of.ack_p95_s, words=within(of)),
+        "marks": latency_chart.latency_marks(of.ack_p50_s, of.ack_p95_s, words=within(of)),
     }
 
 
@@ -189,15 +192,15 @@ class Entry:
 
 def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) -> dict[str, Any]:
     """The rows that the query asks for, with the counts of the others."""
-    counts = selectors.counts(query, scope.project)
+    counts = queries.counts(query, scope.project)
     open_id = filters.as_id(request.GET.get("open", ""))
-    page = selectors.page(
-        selectors.instructions(query, scope.project),
+    page = queries.page(
+        queries.instructions(query, scope.project),
         before=filters.as_id(request.GET.get("before", "")),
         after=filters.as_id(request.GET.get("after", "")),
         open_id=open_id,
     )
-    clock = selectors.clock()
+    clock = queries.clock()
     closed = here_of(request)
     closed.pop("open", None)
     return {
@@ -227,7 +230,7 @@ def title(waiting: int) -> str:
 
 
 def entry(line: Line, clock: Clock, *, open_id: UUID | None, closed: str, now: datetime) -> Entry:
-    next_check = selectors.what_is_next(line, clock, now=now)
+    next_check = queries.what_is_next(line, clock, now=now)
     is_open = line.row.id == open_id
     return Entry(
         line,
@@ -239,13 +242,15 @@ def entry(line: Line, clock: Clock, *, open_id: UUID | None, closed: str, now: d
 
 def opened(line: Line, clock: Clock, *, now: datetime) -> dict[str, Any]:
     """One instruction with its trail."""
-    row, next_check = line.row, selectors.what_is_next(line, clock, now=now)
+    row, next_check = line.row, queries.what_is_next(line, clock, now=now)
     return {
         "row": row,
         "answer": answer(row, ahead=line.before, forecast=next_check, now=now),
-        "received": trail.received(row),
-        "steps": trail.told(selectors.history(row.id), agent=row.agent.name),
-        "next_step": trail.ahead(row, before=line.before, forecast=next_check, now=now),
+        "received": sentences_instructions.received(row),
+        "steps": sentences_instructions.told(queries.history(row.id), agent=row.agent.name),
+        "next_step": sentences_instructions.ahead(
+            row, before=line.before, forecast=next_check, now=now
+        ),
     }
 
 

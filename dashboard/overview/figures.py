@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.pulse import Bin, Day
-from dashboard.sparks import Spark, spark
-from dashboard.words import duration
-from ledger.statistics import Statistics
+from dashboard.formatting import duration
+from dashboard.overview.queries import Bin, Day
+from dashboard.sparklines import Spark, spark
+from ledger.instruction_stats import Statistics
 
 # changes that are smaller are none: a share's in points, all others' against the day before
 SAME_SHARE = 0.001

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.utils.safestring import SafeString
 
-from dashboard.pulse import HALF_HOUR, Bin
+from dashboard.overview.queries import HALF_HOUR, Bin
 
 BASE, TOP = 120.0, 24.0  # of the tallest bar, in pixels from above
 GAP = 0.32  # beside a bar, in percent

@@ -6,15 +6,15 @@ from typing import Any
 
 from django.db.models import Count, F, QuerySet, Window
 
-from dashboard.fleet import id_of
-from dashboard.inbox import start
-from dashboard.selectors import WINDOW, of_project
+from dashboard.agents.queries import id_of
+from dashboard.escalations.queries import start
+from dashboard.instructions.queries import WINDOW, of_project
 from ledger import sql
 from ledger.ids import SLACK, first_id
+from ledger.instruction_stats import ACK_SECONDS, SENT, WAITING, sent_since, share
 from ledger.models import Instruction, Project
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import InstructionState
-from ledger.statistics import ACK_SECONDS, SENT, WAITING, sent_since, share
 from retries.models import Escalation
 
 State = InstructionState

@@ -10,16 +10,16 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from dashboard import recurring
 from dashboard.access import operators_only
-from dashboard.chosen import asking, chosen, without_question
+from dashboard.formatting import counted
+from dashboard.navigation import scope_of
+from dashboard.patterns import queries
+from dashboard.patterns.views import TIMES, offer_of
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.shell import scope_of
-from dashboard.views.patterns import TIMES, offer_of
-from dashboard.views.task_verbs import tell
-from dashboard.words import counted
+from dashboard.selection import asking, chosen, without_question
+from dashboard.tasks.action_views import tell
 from ledger.journal import person
-from retries import patterns
+from retries.failures import grouping
 
 CHANNEL = "page"
 
@@ -29,7 +29,7 @@ CHANNEL = "page"
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     """One verb on one pattern; then back to it, with what really happened."""
     offer, scope = offer_of(verb), scope_of(request)
-    if not recurring.by_id(pattern_id):
+    if not queries.by_id(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
     page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
     if offer.question and "confirmed" not in request.POST:
@@ -59,23 +59,23 @@ def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     now = timezone.now()
     seconds = {str(length): length for length, _ in TIMES}.get(request.POST.get("for", ""))
     until = now + timedelta(seconds=seconds) if seconds else None
-    done = patterns.ignore(ids, until=until, actor=person(request.user), now=now)
+    done = grouping.ignore(ids, until=until, actor=person(request.user), now=now)
     long = f"for {dict(TIMES)[seconds]}" if seconds else "for good"
     return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
 
 
 def resolve(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = patterns.resolve(ids, actor=person(request.user), now=timezone.now())
+    done = grouping.resolve(ids, actor=person(request.user), now=timezone.now())
     return len(done), f"{counted(len(done), 'pattern')} resolved."
 
 
 def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = patterns.reopen(ids, actor=person(request.user), now=timezone.now())
+    done = grouping.reopen(ids, actor=person(request.user), now=timezone.now())
     return len(done), f"{counted(len(done), 'pattern')} opened again."
 
 
 def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    again = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
+    again = grouping.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
     parts = (
         (len(again.replayed), "dead letter replayed", "dead letters replayed"),
         (len(again.hurried), "retry hurried", "retries hurried"),

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from django.db.models import Count, Max, QuerySet
 
-from dashboard.selectors import hash_of, of_project
-from dashboard.sparks import Bars, bars
-from dashboard.work import HEAVY
+from dashboard.instructions.queries import hash_of, of_project
+from dashboard.sparklines import Bars, bars
+from dashboard.tasks.queries import HEAVY
 from ledger import sql
 from ledger.models import Agent, Project
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import TaskState
-from retries import patterns
+from retries.failures import grouping
 from retries.models import FailurePattern, Grouped
 from retries.states import TROUBLING, PatternState
 
@@ -211,7 +211,7 @@ def examples(found: list[Grouped]) -> list[Example]:
     """The newest that do not say the very same."""
     lines: dict[str, Example] = {}
     for each in found:
-        line = patterns.said(each.failure)
+        line = grouping.said(each.failure)
         lines.setdefault(line, Example(each, line))
         if len(lines) == EXAMPLES:
             break
@@ -232,7 +232,7 @@ class Stuck:
 
 
 def stuck(row: FailurePattern) -> Stuck:
-    states = [task.state for task in patterns.stuck([row.pk]).only("state")[: patterns.AT_ONCE]]
+    states = [task.state for task in grouping.stuck([row.pk]).only("state")[: grouping.AT_ONCE]]
     return Stuck(*map(states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)))
 
 

@@ -9,19 +9,22 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import filters, recurring, rendering, selectors
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.chosen import Asked, asked
-from dashboard.offers import PATTERN_OFFERS, Offer, pattern_offers
+from dashboard.actions import PATTERN_OFFERS, Offer, pattern_offers
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import project_named, scope_of
+from dashboard.patterns import queries
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import project_named, scope_of
-from retries import suggestions
+from dashboard.selection import Asked, asked
+from retries.failures import suggestions
 from retries.models import FailurePattern
 
 CRUMB = {"label": "Patterns", "url": reverse_lazy("dashboard:patterns")}
 SEGMENTS = (("open", "Open"), ("ignored", "Ignored"), ("resolved", "Resolved"), ("all", "All"))
 WORDS_LENGTH = 100
-LAST_PAGE = recurring.CONSIDERED // recurring.PAGE + 1
+LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
 # how long a pattern can be ignored -> how it is called
 TIMES = ((3600, "1 hour"), (86_400, "1 day"), (7 * 86_400, "1 week"), (30 * 86_400, "30 days"))
 
@@ -31,16 +34,16 @@ TIMES = ((3600, "1 hour"), (86_400, "1 day"), (7 * 86_400, "1 week"), (30 * 86_4
 def index(request: HtmxRequest) -> HttpResponse:
     """Those that nobody has dealt with yet, or those in the state that is asked for."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request), of=FailurePattern)
+    key = instruction_queries.live_key(now=now, project=project_named(request), of=FailurePattern)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
-    words = filters.clean(request.GET.get("q", ""))[:WORDS_LENGTH]
+    words = instruction_filters.clean(request.GET.get("q", ""))[:WORDS_LENGTH]
     state = request.GET.get("state", "open")
-    state = state if state in recurring.STATES else "open"
+    state = state if state in queries.STATES else "open"
     often = request.GET.get("sort") == "often"
-    counts = recurring.counts(scope.project, words=words)
-    listed = recurring.listed(
+    counts = queries.counts(scope.project, words=words)
+    listed = queries.listed(
         scope.project, state=state, words=words, often=often, page=page_of(request), now=now
     )
     context = {
@@ -55,9 +58,12 @@ def index(request: HtmxRequest) -> HttpResponse:
         "segments": segments(counts, state),
         "listed": listed,
         "asked": question(request),
-        "chosen": {str(id) for id in filter(None, map(filters.as_id, request.GET.getlist("id")))},
+        "chosen": {
+            str(id)
+            for id in filter(None, map(instruction_filters.as_id, request.GET.getlist("id")))
+        },
         "offers": list(PATTERN_OFFERS.values()),
-        "considered": recurring.CONSIDERED,
+        "considered": queries.CONSIDERED,
     }
     return rendering.respond(
         request,
@@ -74,13 +80,13 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, pattern_id: UUID) -> HttpResponse:
     """One of them: why these failures are one, what may help, and what stands still."""
     now = timezone.now()
-    key = selectors.live_key(now=now, of=FailurePattern)
+    key = instruction_queries.live_key(now=now, of=FailurePattern)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    row = recurring.one(pattern_id)
+    row = queries.one(pattern_id)
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")
-    stuck = recurring.stuck(row)
+    stuck = queries.stuck(row)
     offers = pattern_offers(row.state, stuck=stuck.total)
     wanted = PATTERN_OFFERS.get(request.GET.get("ask", ""))
     context = {
@@ -93,8 +99,8 @@ def detail(request: HtmxRequest, pattern_id: UUID) -> HttpResponse:
         "stuck": stuck,
         "offers": offers,
         "asked": wanted if wanted in offers and wanted and wanted.question else None,
-        "days": recurring.days(row, now=now),
-        "agents": recurring.agents(row),
+        "days": queries.days(row, now=now),
+        "agents": queries.agents(row),
         "times": TIMES,
         **of_failures(row),
     }
@@ -110,10 +116,10 @@ def detail(request: HtmxRequest, pattern_id: UUID) -> HttpResponse:
 
 def of_failures(row: FailurePattern) -> dict[str, Any]:
     """What the newest failures of a pattern tell of it."""
-    found = recurring.failures(row)
+    found = queries.failures(row)
     return {
-        "failures": found[: recurring.FAILURES_SHOWN],
-        "examples": recurring.examples(found),
+        "failures": found[: queries.FAILURES_SHOWN],
+        "examples": queries.examples(found),
         "total": row.grouped.count(),
         "suggestion": suggestions.of(found[0].failure) if found else None,
         "worked": suggestions.worked_before(row.pk),

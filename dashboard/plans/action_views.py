@@ -10,17 +10,17 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard import planned
 from dashboard.access import operators_only
-from dashboard.plan_offers import PLAN_OFFERS
+from dashboard.formatting import counted
+from dashboard.navigation import scope_of
+from dashboard.plans import queries
+from dashboard.plans.actions import PLAN_OFFERS
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import scope_of
-from dashboard.words import counted
-from ledger import plans
+from ledger.errors import Invalid, Refusal
 from ledger.journal import person
 from ledger.models import Plan
-from ledger.refusals import Invalid, Refusal
-from retries import plans as decided
+from ledger.plans import editing as plan_editing
+from retries.plans import restarting as decided
 
 
 @require_POST
@@ -28,7 +28,7 @@ from retries import plans as decided
 def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
     """One verb on one plan; then back to it, with what really happened."""
     offer, scope = PLAN_OFFERS.get(verb), scope_of(request)
-    plan = planned.one(plan_id)
+    plan = queries.one(plan_id)
     if plan is None or offer is None:
         raise Http404(f"There is no plan {plan_id}.")
     page = reverse("dashboard:plan", args=[plan_id]) + scope.query
@@ -50,9 +50,9 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     what has changed since.
     """
     shown = [request.POST["one"]] if "one" in request.POST else request.POST.getlist("all")
-    rows = planned.proposed(plan_id)
+    rows = queries.proposed(plan_id)
     ids = [row.pk for row in rows if f"{row.pk}:{row.version}" in shown]
-    done = plans.confirm_commands(ids, actor=person(request.user))
+    done = plan_editing.confirm_commands(ids, actor=person(request.user))
     if done:
         messages.success(request, f"Confirmed: {counted(len(done), 'command')}.")
     else:
@@ -61,12 +61,12 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
 
 
 def pause(request: HtmxRequest, plan: Plan) -> str:
-    changed(plans.pause([plan.pk], actor=person(request.user)))
+    changed(plan_editing.pause([plan.pk], actor=person(request.user)))
     return "Paused. None of its tasks is handed out; what runs goes on."
 
 
 def resume(request: HtmxRequest, plan: Plan) -> str:
-    changed(plans.resume([plan.pk], actor=person(request.user)))
+    changed(plan_editing.resume([plan.pk], actor=person(request.user)))
     return "Resumed. Its tasks are handed out again."
 
 

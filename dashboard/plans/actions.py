@@ -1,7 +1,7 @@
 """What a person can do with a plan: only what is allowed where it stands (pure)."""
 
-from dashboard.offers import Offer
-from dashboard.progress import Tally
+from dashboard.actions import Offer
+from dashboard.plans.progress import Tally
 from ledger.models import Plan, PlanState
 from ledger.states import TaskState
 

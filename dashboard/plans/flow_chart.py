@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from dashboard.words import counted
+from dashboard.formatting import counted
 from ledger.states import TaskState
 
 State = TaskState

@@ -14,19 +14,19 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard import rendering
 from dashboard.access import operators_only
+from dashboard.navigation import Scope, scope_of
+from dashboard.plans.views import CRUMB
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import Scope, scope_of
-from dashboard.views.plans import CRUMB
 from ledger import planfile
-from ledger import plans as ledger_plans
 from ledger.agents import NAME_LENGTH
+from ledger.errors import Refusal
 from ledger.journal import person
 from ledger.models import Project
-from ledger.plan_imports import CREATE, MERGE, REPLACE, How, Imported
 from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES
-from ledger.refusals import Refusal
-from retries import plans
+from ledger.plans import editing as ledger_plans
+from ledger.plans.import_writer import CREATE, MERGE, REPLACE, How, Imported
+from retries.plans import restarting
 
 MODES = (
     (CREATE, "Make a new plan"),
@@ -133,7 +133,7 @@ def imported(
     request: HtmxRequest, form: ImportForm, parsed: planfile.Parsed, *, dry_run: bool
 ) -> Imported:
     values = form.cleaned_data
-    return plans.import_plan(
+    return restarting.import_plan(
         values["project"],
         parsed.plan,
         how=How(

@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.badges import task_badge
-from dashboard.causes import cause, shortened
-from dashboard.sparks import Bars, bars
-from dashboard.waves import MET, key_of, natural
-from dashboard.words import counted, waited
+from dashboard.deadletters.causes import cause, shortened
+from dashboard.formatting import counted, waited
+from dashboard.plans.waves import MET, key_of, natural
+from dashboard.sparklines import Bars, bars
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
 

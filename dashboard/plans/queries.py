@@ -30,16 +30,16 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, JSONObject, Left, Now
 from django.urls import reverse
 
-from dashboard import feed
-from dashboard.filters import as_id
-from dashboard.keyset import Page, page
-from dashboard.progress import Failed, Tally
-from dashboard.selectors import CountOf, hash_of, of_project, title_of
-from dashboard.waves import MET, Link, Mark, natural
-from dashboard.work import HEAVY, LIVE, OUTCOMES_SHOWN, when, with_outcomes
+from dashboard.activity import queries as activity_queries
+from dashboard.instructions.filters import as_id
+from dashboard.instructions.queries import CountOf, hash_of, of_project, title_of
+from dashboard.pagination import Page, page
+from dashboard.plans.progress import Failed, Tally
+from dashboard.plans.waves import MET, Link, Mark, natural
+from dashboard.tasks.queries import HEAVY, LIVE, OUTCOMES_SHOWN, when, with_outcomes
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation
 
@@ -273,11 +273,11 @@ EVENTS = """(
 )"""
 
 
-def told(plan_id: UUID) -> tuple[list[feed.Line], list[feed.Line]]:
+def told(plan_id: UUID) -> tuple[list[activity_queries.Line], list[activity_queries.Line]]:
     """The newest events of the plan itself, and the newest of it and its tasks."""
     newest = (plan_id, HISTORY_SHOWN, plan_id, LAST_CHANGED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
     rows = Event.objects.filter(pk__in=RawSQL(EVENTS, newest))  # noqa: S611
-    lines = feed.lines(list(feed.shown(rows.order_by("-id"))))
+    lines = activity_queries.lines(list(activity_queries.shown(rows.order_by("-id"))))
     own = [line for line in lines if line.event.subject_id == plan_id]
     return own, lines[:ACTIVITY_SHOWN]
 

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from dashboard import due
-from dashboard.answers import Answer
 from dashboard.badges import task_badge
-from dashboard.waves import MET, Link, Mark, key_of, natural, short_of, waves
-from dashboard.words import duration
+from dashboard.formatting import duration
+from dashboard.instructions.status import Answer
+from dashboard.plans.waves import MET, Link, Mark, key_of, natural, short_of, waves
+from dashboard.tasks import waiting
 from ledger.models import Plan
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
@@ -100,13 +100,13 @@ def waits(row: Any, plan: Plan, held: list[Link], *, now: datetime) -> Answer:
             return Answer(duration(now - (row.running_since or now)), "calm", "beat")
         case State.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
             return behind(held, plan.ref)
-    return due.due(row, now=now)
+    return waiting.due(row, now=now)
 
 
 def queued(row: Any) -> Answer:
     if row.agent.paused:
         return Answer(f"held, {row.agent.name} is paused", "calm", "pause")
-    if due.breaker_state(row) == BreakerState.OPEN:
+    if waiting.breaker_state(row) == BreakerState.OPEN:
         return Answer(f"held, {row.agent.name} open", "calm", "c-open")
     return Answer("in the queue", "calm", "clock")
 
@@ -125,7 +125,7 @@ def behind(held: list[Link], plan: str) -> Answer:
 
 def named(link: Link, plan: str) -> str:
     if not link.ref:
-        return due.shortened(link.title)
+        return waiting.shortened(link.title)
     return key_of(link.ref) if link.ref.startswith(f"{plan}:") else link.ref
 
 

@@ -7,13 +7,15 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import planned, rendering, selectors
+from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.badges import Badge, task_badge
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import scope_of
+from dashboard.plans import queries
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import scope_of
 from ledger.models import Task
-from retries.renderings import facts, plan_summary
+from retries.renderings import log_queries, plan_summary
 from retries.renderings.plan_summary import Line, Summary
 
 CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
@@ -33,13 +35,13 @@ class Metric:
 def detail(request: HtmxRequest, plan: str) -> HttpResponse:
     """The summary of the plan of that id or ref."""
     now, scope = timezone.now(), scope_of(request)
-    row = planned.known_as(plan, scope.project)
+    row = queries.known_as(plan, scope.project)
     if row is None:
         raise Http404(f"There is no plan {plan[:129]}.")
-    key = selectors.live_key(now=now, project=row.project, of=Task)
+    key = instruction_queries.live_key(now=now, project=row.project, of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    summary = facts.summary(row)
+    summary = log_queries.summary(row)
     context = {
         "live_key": key,
         "now": now,

@@ -12,19 +12,22 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import filters, plan_lines, planned, progress, rendering, selectors
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.flow import flow
-from dashboard.plan_offers import PLAN_OFFERS, plan_offers
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.navigation import Scope, project_named, scope_of
+from dashboard.plans import progress, queries, rows
+from dashboard.plans.actions import PLAN_OFFERS, plan_offers
+from dashboard.plans.flow_chart import flow
+from dashboard.plans.waves import Link, Mark, in_the_way
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import Scope, project_named, scope_of
-from dashboard.waves import Link, Mark, in_the_way
 from ledger.models import Plan
 from ledger.models.plan import STANDS
 from ledger.states import TaskState
 from retries.models import Escalation
-from retries.renderings import facts
-from retries.renderings.facts import About
+from retries.renderings import log_queries
+from retries.renderings.log_queries import About
 from retries.states import EscalationState
 
 State = TaskState
@@ -46,7 +49,7 @@ CELLS_SHOWN = 120  # beyond that the bar says more
 def index(request: HtmxRequest) -> HttpResponse:
     """The plans in a state or all, newest first."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request), of=Plan)
+    key = instruction_queries.live_key(now=now, project=project_named(request), of=Plan)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -61,7 +64,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 def by_ref(request: HtmxRequest, ref: str) -> HttpResponse:
     """The way to a plan by what people call it."""
     scope = scope_of(request)
-    plan = planned.known_as(ref, scope.project)
+    plan = queries.known_as(ref, scope.project)
     if plan is None:
         raise Http404(f"There is no plan {ref[:129]}.")
     return redirect(reverse("dashboard:plan", args=[plan.pk]) + scope.query)
@@ -72,10 +75,10 @@ def by_ref(request: HtmxRequest, ref: str) -> HttpResponse:
 def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     """Everything about one plan."""
     now = timezone.now()
-    key = selectors.live_key(now=now, row=plan_id, of=Plan)
+    key = instruction_queries.live_key(now=now, row=plan_id, of=Plan)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    plan = planned.one(plan_id)
+    plan = queries.one(plan_id)
     if plan is None:
         raise Http404(f"There is no plan {plan_id}.")
     found = told(plan, by_attempts=request.GET.get("order") == "attempts", now=now)
@@ -125,14 +128,14 @@ class Line:
 
 
 def listing(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
-    text = filters.clean(request.GET.get("q", ""))
+    text = instruction_filters.clean(request.GET.get("q", ""))
     wanted = request.GET.get("show", "all")
     show = wanted if wanted in STANDS else "all"
-    counts = planned.counts(text, scope.project)
-    page = planned.listed(
-        planned.plans(show, text, scope.project),
-        before=filters.as_id(request.GET.get("before", "")),
-        after=filters.as_id(request.GET.get("after", "")),
+    counts = queries.counts(text, scope.project)
+    page = queries.listed(
+        queries.plans(show, text, scope.project),
+        before=instruction_filters.as_id(request.GET.get("before", "")),
+        after=instruction_filters.as_id(request.GET.get("after", "")),
     )
     return {
         "title": f"{text} · Plans" if text else "Plans",
@@ -161,14 +164,14 @@ def line_of(row: Any) -> Line:
 
 def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     """How far it got, its tasks in their order, what went wrong, what happened, its runs before."""
-    marks, links = planned.marks(plan), planned.links(plan.pk)
-    carried = facts.carried(About(plan.project_id, plan)) if plan.run > 1 else {}
-    failures = planned.failures(plan.pk, carried)
-    questions = planned.questions(plan.pk, carried)
+    marks, links = queries.marks(plan), queries.links(plan.pk)
+    carried = log_queries.carried(About(plan.project_id, plan)) if plan.run > 1 else {}
+    failures = queries.failures(plan.pk, carried)
+    questions = queries.questions(plan.pk, carried)
     tally = progress.Tally(Counter(m.state for m in marks), Counter(m.agent for m in marks))
     failed = Counter(each.task for each in failures)
     found = progress.patterns(failures, {mark.pk: mark.ref for mark in marks})
-    history, activity = planned.told(plan.pk)
+    history, activity = queries.told(plan.pk)
     open_ones = [each for each in questions if each.state == EscalationState.OPEN]
     held = in_the_way(marks, links)
     return {
@@ -190,10 +193,10 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
         "patterns": found,
         "failure_count": len(failures),
         "alike": progress.alike(found),
-        "proposed": planned.proposed(plan.pk),
+        "proposed": queries.proposed(plan.pk),
         "history": history,
         "activity": activity,
-        "runs": [Former(run, progress.bar(run.states)) for run in planned.runs(plan)],
+        "runs": [Former(run, progress.bar(run.states)) for run in queries.runs(plan)],
     }
 
 
@@ -224,10 +227,10 @@ def in_order(
     now: datetime,
 ) -> dict[str, Any]:
     """Every task as a cell, and the lines of as many as a page can bear, wave by wave."""
-    waves = plan_lines.in_waves(marks, links)
-    shown = plan_lines.cut(plan_lines.by_attempts(marks) if by_attempts else waves)
+    waves = rows.in_waves(marks, links)
+    shown = rows.cut(rows.by_attempts(marks) if by_attempts else waves)
     ids = [mark.pk for wave in shown for mark in wave.marks]
-    lines = plan_lines.lines(plan, planned.tasks(plan, ids), links, held, now=now)
+    lines = rows.lines(plan, queries.tasks(plan, ids), links, held, now=now)
     return {
         "cells": waves if len(marks) <= CELLS_SHOWN else [],
         "waves": [
@@ -240,5 +243,5 @@ def in_order(
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    run: planned.Run
+    run: queries.Run
     bar: progress.Bar

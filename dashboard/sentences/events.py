@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.badges import urgency_badge
-from dashboard.task_words import breaker_reason, brief, reason_of
-from dashboard.trail import loud
-from dashboard.words import counted, duration
+from dashboard.formatting import counted, duration
+from dashboard.sentences.instructions import loud
+from dashboard.sentences.tasks import breaker_reason, brief, reason_of
 from ledger.journal import Kind
 from ledger.models import Event
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard.answers import place_in_queue
 from dashboard.badges import urgency_badge
-from dashboard.forecast import Forecast
-from dashboard.words import counted
+from dashboard.formatting import counted
+from dashboard.instructions.forecast import Forecast
+from dashboard.instructions.status import place_in_queue
 from ledger.journal import Kind
 from ledger.models import Event, Instruction
 from ledger.states import PREFIXES, InstructionState, Urgency, prefixed, urgency_of

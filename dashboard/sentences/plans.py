@@ -1,7 +1,7 @@
 """The journal of plans in sentences (pure), for feeds, the log and a plan's history."""
 
-from dashboard.told import About, Told
-from dashboard.words import counted
+from dashboard.formatting import counted
+from dashboard.sentences.events import About, Told
 from ledger.journal import Kind
 from ledger.models import Event
 

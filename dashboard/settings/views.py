@@ -6,9 +6,9 @@ from django.views.decorators.http import require_safe
 
 from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.limits import GROUPS, LIMITS, MECHANISMS
+from dashboard.navigation import scope_of
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import scope_of
+from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
 
 
 @require_safe

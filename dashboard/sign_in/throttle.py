@@ -4,7 +4,7 @@ import hashlib
 
 from django.conf import settings
 
-from ledger import remembered
+from ledger import optional_cache
 
 WINDOW_SECONDS = 60
 
@@ -19,10 +19,10 @@ def take_try(address: str, username: str) -> bool:
 
     Counting first means that tries at the same moment can't slip through together.
     """
-    tries = remembered.count(key_of(address, username), seconds=WINDOW_SECONDS)
+    tries = optional_cache.count(key_of(address, username), seconds=WINDOW_SECONDS)
     return tries <= int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
 
 
 def forget_tries(address: str, username: str) -> None:
     """The password was right."""
-    remembered.forget(key_of(address, username))
+    optional_cache.forget(key_of(address, username))

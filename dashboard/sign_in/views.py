@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import may_enter
-from dashboard.throttle import WINDOW_SECONDS, forget_tries, take_try
+from dashboard.sign_in.throttle import WINDOW_SECONDS, forget_tries, take_try
 
 
 class SignInForm(AuthenticationForm):
@@ -61,7 +61,7 @@ def page(
     status: int = 200,
 ) -> HttpResponse:
     context = {"form": form, "next": target, "throttled": throttled}
-    return render(request, "session/sign_in.html", context, status=status)
+    return render(request, "sign_in/sign_in.html", context, status=status)
 
 
 def where_to(request: HttpRequest) -> str:

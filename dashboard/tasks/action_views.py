@@ -8,15 +8,15 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard import work
 from dashboard.access import operators_only
-from dashboard.chosen import asking, chosen, without_question
+from dashboard.formatting import counted
+from dashboard.navigation import scope_of
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.shell import scope_of
-from dashboard.views.tasks import offer_of
-from dashboard.words import counted
+from dashboard.selection import asking, chosen, without_question
+from dashboard.tasks import queries
+from dashboard.tasks.views import offer_of
 from ledger.journal import person
-from retries import tasks
+from retries import task_actions
 from retries.states import Dependents
 
 DEPENDENTS = tuple(Dependents.values)
@@ -28,7 +28,7 @@ THEM = ("it", "them")
 def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
     """One verb on one task; then back to it, with what really happened."""
     offer, scope = offer_of(verb), scope_of(request)
-    if not work.by_id(task_id):
+    if not queries.by_id(task_id):
         raise Http404(f"There is no task {task_id}.")
     page = reverse("dashboard:task", args=[task_id]) + scope.query
     if offer.question and "confirmed" not in request.POST:
@@ -66,19 +66,19 @@ def tell(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None:
 
 
 def retry_now(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    changed = len(tasks.retry_now(ids, actor=person(request.user)))
+    changed = len(task_actions.retry_now(ids, actor=person(request.user)))
     return changed, f"{counted(changed, 'retry waits', 'retries wait')} no longer."
 
 
 def unblock(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    changed = len(tasks.unblock(ids, actor=person(request.user)))
+    changed = len(task_actions.unblock(ids, actor=person(request.user)))
     return changed, f"{counted(changed, 'task')} told to go on without what was skipped."
 
 
 def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
-    gone = set(tasks.skip(ids, dependents=dependents, actor=person(request.user)))
+    gone = set(task_actions.skip(ids, dependents=dependents, actor=person(request.user)))
     changed = len(gone & set(ids))
     more = len(gone) - changed
     also = f", and {counted(more, 'task')} that depended on {THEM[changed > 1]}" if more else ""
@@ -86,7 +86,7 @@ def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 
 def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    stopped = tasks.abort(ids, actor=person(request.user))
+    stopped = task_actions.abort(ids, actor=person(request.user))
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     said = [f"{counted(now, 'task')} aborted."] if now else []
     said += [f"{counted(later, 'task')} told to stop."] if later else []

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from dashboard.work import HEAVY, with_extras, with_outcomes
+from dashboard.tasks.queries import HEAVY, with_extras, with_outcomes
 from ledger.models import Attempt, Failure, Need, Task
 from ledger.tasks import line_of
 from retries.models import Escalation

@@ -1,14 +1,14 @@
 """What the query boxes of Tasks and Dead letters ask for (pure): `agent:coder state:retry`.
 
-The same language as `dashboard.filters`: commas mean "or", a minus excludes, other words are looked
-for in the text, nonsense becomes a sentence.
+Same grammar as `dashboard.instructions.filters`: commas mean "or", a minus excludes, other words
+are matched in the text, nonsense becomes a sentence.
 """
 
 import re
 import uuid
 from dataclasses import dataclass, field, replace
 
-from dashboard.filters import (
+from dashboard.instructions.filters import (
     TOKEN,
     Values,
     clean,
@@ -18,7 +18,7 @@ from dashboard.filters import (
     one_of,
     values_of,
 )
-from dashboard.filters import tokens as tokens_of
+from dashboard.instructions.filters import tokens as tokens_of
 from ledger.states import BlockedReason, FailureType, TaskState
 
 KEYS = ("agent", "type", "plan", "state", "reason", "error", "attempts")

@@ -23,13 +23,13 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from dashboard.answers import AHEAD_CAP
-from dashboard.filters import Values
-from dashboard.keyset import Page, page
-from dashboard.selectors import any_of, hash_of, named, of_project
-from dashboard.task_filters import ERRORS, STATES, TaskQuery
+from dashboard.instructions.filters import Values
+from dashboard.instructions.queries import any_of, hash_of, named, of_project
+from dashboard.instructions.status import AHEAD_CAP
+from dashboard.pagination import Page, page
+from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
 from ledger.models import Attempt, Failure, Need, Project, Task
-from ledger.remembered import figure
+from ledger.optional_cache import figure
 from ledger.states import TaskState
 from ledger.tasks import lineages
 

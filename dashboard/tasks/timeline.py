@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from dashboard.words import duration
+from dashboard.formatting import duration
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Task
 from ledger.states import FINAL, Outcome, TaskState

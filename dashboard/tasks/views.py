@@ -11,18 +11,22 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import badges, filters, graph, rendering, selectors, story, task_filters, work
+from dashboard import badges, rendering
 from dashboard.access import operators_only
-from dashboard.answers import Answer
-from dashboard.chosen import Asked, asked
-from dashboard.due import breaker_state, due
-from dashboard.offers import TASK_OFFERS, Offer, task_offers
+from dashboard.actions import TASK_OFFERS, Offer, task_offers
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.instructions.status import Answer
+from dashboard.json_tree import size, tree
+from dashboard.navigation import Scope, project_named, scope_of
 from dashboard.rendering import HtmxRequest
-from dashboard.shell import Scope, project_named, scope_of
-from dashboard.task_filters import TaskQuery
-from dashboard.task_words import why
-from dashboard.timeline import Move, moves, timeline
-from dashboard.tree import size, tree
+from dashboard.selection import Asked, asked
+from dashboard.sentences.tasks import why
+from dashboard.tasks import dependency_graph, detail_queries, queries
+from dashboard.tasks import filters as task_filters
+from dashboard.tasks.filters import TaskQuery
+from dashboard.tasks.timeline import Move, moves, timeline
+from dashboard.tasks.waiting import breaker_state, due
 from ledger import agents
 from ledger.models import Event, Task
 from ledger.states import BreakerState, TaskState
@@ -47,7 +51,7 @@ ORDER = (
 def index(request: HtmxRequest) -> HttpResponse:
     """The tasks that the query asks for, newest first."""
     now = timezone.now()
-    key = selectors.live_key(now=now, project=project_named(request), of=Task)
+    key = instruction_queries.live_key(now=now, project=project_named(request), of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -69,10 +73,10 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     """Everything about one task."""
     now = timezone.now()
-    key = selectors.live_key(now=now, row=task_id, of=Task)
+    key = instruction_queries.live_key(now=now, row=task_id, of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    row = story.one(task_id)
+    row = detail_queries.one(task_id)
     if row is None:
         raise Http404(f"There is no task {task_id}.")
     offers = task_offers(row, now)
@@ -87,7 +91,7 @@ def detail(request: HtmxRequest, task_id: UUID) -> HttpResponse:
         "due": due(row, now=now),
         "offers": offers,
         "asked": wanted if wanted in offers and wanted.question else None,
-        "question": story.question(row.pk),
+        "question": detail_queries.question(row.pk),
         "is_probe": is_probe(row),
         **told(row, now=now),
     }
@@ -114,19 +118,19 @@ class Line:
 
 def told(row: Task, *, now: datetime) -> dict[str, Any]:
     """Its story: waits and attempts, what failed, how it moved, its neighbours."""
-    attempts = story.attempts(row)
-    events = list(selectors.history(row.pk))
-    around = story.neighbours(row.pk)
+    attempts = detail_queries.attempts(row)
+    events = list(instruction_queries.history(row.pk))
+    around = detail_queries.neighbours(row.pk)
     return {
         "attempts": attempts,
         "live": next((each for each in reversed(attempts) if each.outcome is None), None),
-        "failures": story.failures(attempts),
+        "failures": detail_queries.failures(attempts),
         # what it carries on was before its time began
         "timeline": timeline(row, events, [a for a in attempts if a.task_id == row.pk], now=now),
         "lines": lines(events, agent=row.agent.name, now=now),
         "around": around,
         "waiting": sum(each.state == TaskState.BLOCKED for each in around.dependents),
-        "graph": graph.graph(row, around.needs, around.dependents) if around else None,
+        "graph": dependency_graph.graph(row, around.needs, around.dependents) if around else None,
         "payload": tree(row.payload),
         "payload_size": size(row.payload),
         "result": tree(row.result),
@@ -172,11 +176,11 @@ def listing(
     request: HtmxRequest, query: TaskQuery, scope: Scope, *, now: datetime
 ) -> dict[str, Any]:
     """The rows that the query asks for, with the counts of the others."""
-    tallies = work.tallies(query, scope.project)
-    page = work.listed(
-        work.tasks(query, scope.project),
-        before=filters.as_id(request.GET.get("before", "")),
-        after=filters.as_id(request.GET.get("after", "")),
+    tallies = queries.tallies(query, scope.project)
+    page = queries.listed(
+        queries.tasks(query, scope.project),
+        before=instruction_filters.as_id(request.GET.get("before", "")),
+        after=instruction_filters.as_id(request.GET.get("after", "")),
     )
     question = asked_of(request)
     chosen = set(question.chosen.ids) if question else set()
@@ -197,14 +201,14 @@ def asked_of(request: HtmxRequest) -> Asked | None:
     return Asked(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
 
 
-def total(tallies: work.Tallies, query: TaskQuery) -> int | None:
+def total(tallies: queries.Tallies, query: TaskQuery) -> int | None:
     """How many there are in all, where the counts beside the list tell it."""
     if query.one_state == "all":
         return tallies.total
     return sum(tallies.states.get(each, 0) for each in task_filters.STATES.get(query.one_state, ()))
 
 
-def facets(tallies: work.Tallies, query: TaskQuery) -> dict[str, list[Facet]]:
+def facets(tallies: queries.Tallies, query: TaskQuery) -> dict[str, list[Facet]]:
     everything = query.one_state == "all"
     states = [Facet("All", query.having("state", ""), tallies.total, everything, "n-tasks")]
     for state in ORDER:
@@ -228,7 +232,7 @@ def values(key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery)
     return [
         Facet(
             name,
-            query.having(key, "" if name == one else filters.term(key, name)),
+            query.having(key, "" if name == one else instruction_filters.term(key, name)),
             known.get(name, 0),
             name == one,
         )

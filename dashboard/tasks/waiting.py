@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from dashboard.answers import AHEAD_CAP, Answer
-from dashboard.words import counted, duration
+from dashboard.formatting import counted, duration
+from dashboard.instructions.status import AHEAD_CAP, Answer
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 
@@ -14,7 +14,7 @@ PLAN_PAUSED = Answer("held, its plan is paused", "calm", "pause")
 
 
 def due(row: Any, *, now: datetime) -> Answer:
-    """`row` has the extras of `dashboard.work`."""
+    """`row` has the extras of `dashboard.tasks.queries`."""
     match row.state:
         case State.QUEUED:
             return queued(row)

@@ -13,31 +13,29 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
-from dashboard import (
-    badges,
-    filters,
-    offers,
-    pips,
-    plan_lines,
-    recurring,
-    task_words,
-    waves,
-    words,
-)
+from dashboard import actions as dashboard_actions
+from dashboard import badges, formatting
+from dashboard.instructions import filters as instruction_filters
+from dashboard.patterns import queries as pattern_queries
+from dashboard.plans import rows as plan_rows
+from dashboard.plans import waves
+from dashboard.sentences import tasks as sentences_tasks
+from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
-from retries import escalation_message, suggestions
+from retries.escalations import message as escalation_message
+from retries.failures import suggestions
 
 register = template.Library()
 
-register.filter("duration", words.duration)
-register.filter("whole_duration", words.whole_duration)
-register.filter("monogram", words.monogram)
-register.filter("capped", words.capped)
-register.filter("offers", offers.offers)
-register.filter("pips", pips.pips)
+register.filter("duration", formatting.duration)
+register.filter("whole_duration", formatting.whole_duration)
+register.filter("monogram", formatting.monogram)
+register.filter("capped", formatting.capped)
+register.filter("offers", dashboard_actions.offers)
+register.filter("pips", attempt_dots.pips)
 register.filter("key_of", waves.key_of)
-register.filter("pieces", recurring.pieces)
+register.filter("pieces", pattern_queries.pieces)
 register.filter("wordy", escalation_message.note)
 register.filter("suggested", suggestions.of)
 
@@ -138,7 +136,7 @@ def moment(at: datetime | None, now: datetime) -> SafeString | str:
         '<time datetime="{}" title="{} UTC">{}</time>',
         at.isoformat(timespec="milliseconds"),
         f"{at:%Y-%m-%d %H:%M:%S}",
-        words.clock_time(at, now=now),
+        formatting.clock_time(at, now=now),
     )
 
 
@@ -149,7 +147,7 @@ def log_moment(at: datetime, now: datetime) -> SafeString:
         '<time datetime="{}" data-log title="{} UTC">{}</time>',
         at.isoformat(timespec="milliseconds"),
         f"{at:%Y-%m-%d %H:%M:%S}",
-        words.log_time(at, now=now),
+        formatting.log_time(at, now=now),
     )
 
 
@@ -165,7 +163,7 @@ def short_of(ref: str, plan: str) -> str:
 
 
 @register.simple_tag
-def needs(needed: Iterable[plan_lines.Needed], query: str) -> SafeString:
+def needs(needed: Iterable[plan_rows.Needed], query: str) -> SafeString:
     """What a task needs, as links.
 
     Written here and not in a template, where those of a large plan would take longer than the rest
@@ -199,28 +197,28 @@ def pretty(data: Any) -> str:
 
 @register.filter
 def waited_since(at: datetime, now: datetime) -> str:
-    return words.waited((now - at).total_seconds())
+    return formatting.waited((now - at).total_seconds())
 
 
 @register.filter
 def rough_since(at: datetime, now: datetime) -> str:
-    return words.rough((now - at).total_seconds())
+    return formatting.rough((now - at).total_seconds())
 
 
 @register.filter
 def because(reason: str) -> str:
     """Why a task needs a person, in words."""
-    return task_words.reason_of({"reason": reason})
+    return sentences_tasks.reason_of({"reason": reason})
 
 
 @register.simple_tag
 def term(key: str, value: str) -> str:
     """A query for one value."""
-    return filters.term(key, value)
+    return instruction_filters.term(key, value)
 
 
 @register.filter
 def counted(number: int, nouns: str) -> str:
     """`{{ n|counted:"retry,retries" }}`: 1 retry, 3 retries."""
     one, _, many = nouns.partition(",")
-    return words.counted(number, one, many)
+    return formatting.counted(number, one, many)

@@ -10,15 +10,16 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger import agents, paging
-from ledger.api.answers import answer, listed
+from ledger import agents
+from ledger.api import cursors
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import answer, listed
+from ledger.errors import NotFound
 from ledger.models import Agent, Attempt, Breaker, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
-from ledger.refusals import NotFound
 from ledger.schemas import agents as schemas
-from ledger.schemas.parts import PageQuery
+from ledger.schemas.shared import PageQuery
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
 router = Router(tags=["agents"])
@@ -92,7 +93,7 @@ def silent_among(agents: list[Any], now: datetime) -> set[UUID]:
 def agents_list(request: KnownRequest, asked: Query[PageQuery]) -> HttpResponse:
     """List the project's agents, newest first."""
     query = counted(request.auth)
-    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters={})
+    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters={})
     silent = silent_among(page.rows, timezone.now())
     return answer(listed(page, [agent_out(agent, silent) for agent in page.rows]))
 

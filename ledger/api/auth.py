@@ -9,9 +9,9 @@ from django.utils import timezone
 from ninja.security import HttpBearer
 
 from ledger import tokens
+from ledger.errors import PayloadTooLarge, Refusal
 from ledger.journal import Actor
 from ledger.principal import Principal
-from ledger.refusals import PayloadTooLarge, Refusal
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
 DRAIN = 4 * 1024 * 1024

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 
-from ledger.refusals import Refusal
+from ledger.errors import Refusal
 
 M = TypeVar("M", bound=Model)
 

@@ -8,13 +8,14 @@ from django.db.models import F
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, correlation, instructions, paging, sql
-from ledger.api.answers import answer, idempotent, listed
+from ledger import agents, instructions, signal_matching, sql
+from ledger.api import cursors
 from ledger.api.auth import BearerRequest, Known, KnownRequest, TenfourToken, actor
+from ledger.api.responses import answer, idempotent, listed
+from ledger.errors import Invalid, NotFound
 from ledger.instructions import Expect
 from ledger.models import Agent, Instruction, Project
 from ledger.moves import INSTRUCTION_COLUMNS
-from ledger.refusals import Invalid, NotFound
 from ledger.schemas import instructions as schemas
 from ledger.schemas.instructions import instruction_out
 from ledger.states import InstructionState
@@ -75,7 +76,7 @@ def instructions_list(
         query = query.filter(agent__name=asked.agent)
     rows = query.values(*INSTRUCTION_COLUMNS, agent_name=F("agent__name"))
     filters = {"state": asked.state, "agent": asked.agent}
-    page = paging.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    page = cursors.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
     return answer(listed(page, map(instruction_out, page.rows)))
 
 
@@ -177,7 +178,7 @@ def signals_report(request: BearerRequest, body: schemas.SignalIn) -> HttpRespon
     Every unsettled instruction of the agent's that expects this type, and whose match is contained
     in the data, is acknowledged; the data is kept with it.
     """
-    acked = correlation.signal(body.type, body.data, caller=request.auth)
+    acked = signal_matching.signal(body.type, body.data, caller=request.auth)
     return answer({"acknowledged": acked})
 
 

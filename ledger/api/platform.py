@@ -8,12 +8,12 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger import instructions, journal, statistics
-from ledger.api.answers import answer
+from ledger import instruction_stats, instructions, journal
 from ledger.api.auth import Known, KnownRequest
+from ledger.api.cursors import BadCursor
+from ledger.api.responses import answer
+from ledger.errors import Invalid
 from ledger.models import Project, Token
-from ledger.paging import BadCursor
-from ledger.refusals import Invalid
 from ledger.schemas import platform as schemas
 from ledger.schemas.platform import event_out
 
@@ -53,13 +53,13 @@ def me_get(request: KnownRequest) -> HttpResponse:
 def stats_get(request: KnownRequest, asked: Query[schemas.StatsQuery]) -> HttpResponse:
     """Count how instructions fared in the last hours, for the project and each agent."""
     span, who = parsed(asked.window), request.auth
-    whole, agents = statistics.of_project(who.project_id, since=timezone.now() - span)
+    whole, agents = instruction_stats.of_project(who.project_id, since=timezone.now() - span)
     whole.name = Project.objects.get(pk=who.project_id).name
     return answer(
         {
             "window_s": int(span.total_seconds()),
-            "project": statistics.as_dict(whole),
-            "agents": [statistics.as_dict(each) for each in agents.values()],
+            "project": instruction_stats.as_dict(whole),
+            "agents": [instruction_stats.as_dict(each) for each in agents.values()],
         }
     )
 

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from ledger import idempotency
 from ledger.api.auth import KnownRequest
+from ledger.api.cursors import Page
 from ledger.idempotency import Answer
-from ledger.moments import written
-from ledger.paging import Page
+from ledger.timestamps import written
 
 JSON = "application/json"
 

@@ -11,14 +11,15 @@ from django.db.models import F, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger import agents, paging, sql, tasks
-from ledger.api.answers import answer, idempotent, listed
+from ledger import agents, sql, tasks
+from ledger.api import cursors
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import answer, idempotent, listed
+from ledger.errors import IfMatchRequired, Invalid, NotFound, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.principal import Principal
-from ledger.refusals import IfMatchRequired, Invalid, NotFound, Refusal
 from ledger.schemas import tasks as schemas
 from ledger.schemas.attempts import AttemptList, AttemptOut, attempt_out
 from ledger.schemas.platform import EventList, event_out
@@ -150,7 +151,7 @@ def tasks_list(request: KnownRequest, asked: Query[schemas.TaskQuery]) -> HttpRe
         query = query.filter(updated_at__gt=asked.updated_after)
     rows = as_rows(query)
     filters = asked.model_dump(exclude={"limit", "cursor"})
-    page = paging.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    page = cursors.cut(rows, limit=asked.limit, cursor=asked.cursor, filters=filters)
     who = who_of(request.auth)
     return answer(listed(page, (task_out(row, who=who) for row in page.rows)))
 

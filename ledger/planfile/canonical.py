@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ledger.errors import Invalid
 from ledger.planfile.model import (
     ACTION_BYTES,
     MOST_EDGES,
@@ -23,7 +24,6 @@ from ledger.planfile.model import (
     pointed,
     told,
 )
-from ledger.refusals import Invalid
 
 VERSION = 1
 OBJECTIVE_LENGTH = 20_000

@@ -16,10 +16,10 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as safe
 
+from ledger.errors import Invalid
 from ledger.planfile.canonical import DEFAULTS, SEQUENTIAL
 from ledger.planfile.model import MOST_TASKS, PLAN_REF, TASK_REF, TITLE_LENGTH
 from ledger.planfile.values import Found, read_yaml_text
-from ledger.refusals import Invalid
 
 FENCE = re.compile(r"\s*(```|~~~)")
 TASK = re.compile(r"\s*<task(\s[^<>]*)?>\s*$")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from ledger.refusals import Refusal
+from ledger.errors import Refusal
 
 BYTES = 1_048_576
 MOST_TASKS = 500

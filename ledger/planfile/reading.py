@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.errors import BadRequest, Invalid, PayloadTooLarge, UnsupportedMediaType
 from ledger.planfile.canonical import canonical
 from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, PlanFile
 from ledger.planfile.values import DEEPEST, Found, read_json, read_yaml
-from ledger.refusals import BadRequest, Invalid, PayloadTooLarge, UnsupportedMediaType
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 

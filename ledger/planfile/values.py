@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from ledger.errors import BadRequest
 from ledger.planfile.canonical import PARALLEL
-from ledger.refusals import BadRequest
 
 # how many values a YAML file may stand for once its aliases are written out, and how deep
 MOST_NODES = 100_000

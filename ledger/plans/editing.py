@@ -10,10 +10,10 @@ from django.db.models import Count
 from django.utils import timezone
 
 from ledger import journal, moves, sql, tasks
+from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Plan, PlanState, Task
 from ledger.redaction import redacted, stripped, titled
-from ledger.refusals import Invalid, NotFound, VersionMismatch
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tokens import Known

@@ -10,13 +10,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from ledger import agents, journal, moves, needs, sql, tasks
+from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile, PlanTask
 from ledger.planfile.model import MOST_EDGES, DependencyCycle, UnknownNeed, cycle_in, pointed, told
-from ledger.plans import rows_of, tell
+from ledger.plans.editing import rows_of, tell
 from ledger.redaction import redacted, titled
-from ledger.refusals import Invalid, InvalidTransition, Refusal
 from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tasks import Backoff, Spec

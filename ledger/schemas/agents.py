@@ -7,7 +7,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
-from ledger.schemas.parts import AGENT_ID, AT, In, Listed
+from ledger.schemas.shared import AGENT_ID, AT, In, Listed
 from ledger.states import BreakerState
 
 

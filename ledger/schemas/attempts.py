@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models import Attempt, Failure
-from ledger.schemas.parts import AT, ID, Listed
+from ledger.schemas.shared import AT, ID, Listed
 from ledger.states import FailureType, Outcome
 
 ATTEMPT: dict[str, Any] = {

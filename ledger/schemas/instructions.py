@@ -14,7 +14,7 @@ from ledger.instructions import (
     MAX_RETRIES,
     NOTE_LENGTH,
 )
-from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
+from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
 from ledger.sql import Row
 from ledger.states import InstructionState, Urgency, prefixed, urgency_of
 

@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field
 
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS
-from ledger.plans import verify_of
-from ledger.schemas.parts import AT, ID, In, Listed, PageQuery
+from ledger.plans.editing import verify_of
+from ledger.schemas.shared import AT, ID, In, Listed, PageQuery
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks import TITLE_LENGTH

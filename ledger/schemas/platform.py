@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from ledger.schemas.parts import AGENT_ID, AT, ID, Listed
+from ledger.schemas.shared import AGENT_ID, AT, ID, Listed
 from ledger.sql import Row
 from ledger.states import Urgency
 

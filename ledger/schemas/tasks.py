@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
+from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
 from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import AT_ONCE, LEASE_S, MAX_ATTEMPTS, MOST_NEEDS, TIMEOUT_S, TITLE_LENGTH

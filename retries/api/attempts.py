@@ -12,24 +12,26 @@ from django.utils import timezone
 from ninja import Body, Query, Schema
 
 from ledger import sql
-from ledger.api.answers import answer, base_of, idempotent
 from ledger.api.auth import BearerRequest, Known, KnownRequest, TenfourToken, actor
+from ledger.api.responses import answer, base_of, idempotent
 from ledger.api.tasks import enqueued, router, tagged, visible, who_of
+from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Agent, Attempt, Token
-from ledger.refusals import InvalidTransition, NotFound
 from ledger.schemas.tasks import TaskIn, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused, row_of
 from ledger.tokens import Caller, ScopeMissing
 from ledger.tokens import Known as KnownCaller
-from retries import claims, reports, schemas, tasks
-from retries.api.contexts import TEXT, XML, of_claim, of_decision, said_as
+from retries import claims, task_actions
+from retries.api.retry_context import TEXT, XML, of_claim, of_decision, said_as
+from retries.attempts import finishing
+from retries.attempts.finishing import Report, Told
 from retries.claims import Claimed
 from retries.models import Escalation
-from retries.recall import may_be_told, pasts
-from retries.reports import Report, Told
-from retries.schemas import claim_out, claimed_out
+from retries.retry_context.history import may_be_told, pasts
+from retries.schemas import escalations
+from retries.schemas.escalations import claim_out, claimed_out
 
 # Of an output that is longer than what is kept the rest is thrown away, not refused.
 MOST_OUTPUT_BYTES = 8 * 1024 * 1024
@@ -42,7 +44,7 @@ class EnqueueQuery(Schema):
 @router.post(
     "/tasks",
     auth=Known("tasks:create"),
-    response={201: TaskOut | schemas.ClaimOut},
+    response={201: TaskOut | escalations.ClaimOut},
     openapi_extra={"x-idempotent": True},
 )
 def tasks_enqueue(request: KnownRequest, body: TaskIn, asked: Query[EnqueueQuery]) -> HttpResponse:
@@ -69,16 +71,18 @@ def tasks_enqueue(request: KnownRequest, body: TaskIn, asked: Query[EnqueueQuery
 @router.post(
     "/claims",
     auth=TenfourToken("tasks:work"),
-    response=schemas.ClaimOut,
+    response=escalations.ClaimOut,
     openapi_extra=said_as(TEXT, XML),
 )
-def claims_take(request: BearerRequest, body: Body[schemas.ClaimIn | None] = None) -> HttpResponse:
+def claims_take(
+    request: BearerRequest, body: Body[escalations.ClaimIn | None] = None
+) -> HttpResponse:
     """Take the next tasks of the agent, each with an attempt under a lease.
 
     An empty answer says why, and when to ask again. With `Accept: text/plain` the prompt alone
     comes back, with the attempt's id in the header Tenfour-Attempt; nothing without a task.
     """
-    asked = body or schemas.ClaimIn.model_validate({})
+    asked = body or escalations.ClaimIn.model_validate({})
     found = claims.claim(
         request.auth,
         worker_id=asked.worker_id,
@@ -100,11 +104,11 @@ def shown(found: Claimed) -> dict[str, Any]:
 @router.post(
     "/tasks/{id}/start",
     auth=TenfourToken("tasks:work"),
-    response=schemas.ClaimOut,
+    response=escalations.ClaimOut,
     openapi_extra=said_as(TEXT, XML),
 )
 def tasks_start(
-    request: BearerRequest, id: UUID, body: Body[schemas.StartIn | None] = None
+    request: BearerRequest, id: UUID, body: Body[escalations.StartIn | None] = None
 ) -> HttpResponse:
     """Start one task of the agent, for callers that push.
 
@@ -138,13 +142,13 @@ def tasks_get(request: KnownRequest, id: UUID) -> HttpResponse:
 
 @router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=TaskOut)
 def tasks_abort(
-    request: KnownRequest, id: UUID, body: Body[schemas.AbortIn | None] = None
+    request: KnownRequest, id: UUID, body: Body[escalations.AbortIn | None] = None
 ) -> HttpResponse:
     """Stop a task; one that runs is told at its next heartbeat and ends when it reports."""
     who = who_of(request.auth)
     visible(request, id)
     spare = who == Who.PRODUCER
-    stopped = tasks.abort(
+    stopped = task_actions.abort(
         [id],
         spare_asked=spare,
         reason=body.reason if body else "",
@@ -171,57 +175,57 @@ def tasks_abort(
 @router.post(
     "/attempts/{id}/heartbeat",
     auth=TenfourToken("tasks:work"),
-    response=schemas.HeartbeatOut,
+    response=escalations.HeartbeatOut,
     tags=["attempts"],
 )
 def attempts_heartbeat(
-    request: BearerRequest, id: UUID, body: Body[schemas.HeartbeatIn | None] = None
+    request: BearerRequest, id: UUID, body: Body[escalations.HeartbeatIn | None] = None
 ) -> HttpResponse:
     """Renew the lease; the answer says whether to stop."""
-    beat = reports.heartbeat(
+    beat = finishing.heartbeat(
         id,
         caller=request.auth,
         progress=body.progress if body else None,
         extend_s=body.extend_s if body else None,
     )
-    return answer({name: beat[name] for name in schemas.HeartbeatOut.model_fields})
+    return answer({name: beat[name] for name in escalations.HeartbeatOut.model_fields})
 
 
 @router.post(
     "/attempts/{id}/result",
     auth=TenfourToken("tasks:work"),
-    response=schemas.DecisionOut,
+    response=escalations.DecisionOut,
     tags=["attempts"],
     openapi_extra=said_as(TEXT, XML),
 )
-def attempts_report(request: BearerRequest, id: UUID, body: schemas.ResultIn) -> HttpResponse:
+def attempts_report(request: BearerRequest, id: UUID, body: escalations.ResultIn) -> HttpResponse:
     """Report how the attempt ended, and get the decision.
 
     The same report again gets the same answer. With `Accept: text/plain` what the next attempt is
     told comes back, and nothing where there is none.
     """
-    told = reports.report(id, report_of(body), caller=request.auth)
+    told = finishing.report(id, report_of(body), caller=request.auth)
     return of_decision(request, decided(told, request, id, reclaim=body.reclaim))
 
 
 @router.post(
     "/attempts/{id}/exit/{code}",
     auth=TenfourToken("tasks:work", body_bytes=MOST_OUTPUT_BYTES),
-    response=schemas.DecisionOut,
+    response=escalations.DecisionOut,
     tags=["attempts"],
     openapi_extra=said_as(TEXT, XML),
 )
 def attempts_exit(
-    request: BearerRequest, id: UUID, code: int, asked: Query[schemas.ExitQuery]
+    request: BearerRequest, id: UUID, code: int, asked: Query[escalations.ExitQuery]
 ) -> HttpResponse:
     """Report an exit code with the program's output as plain text; 0 is success.
 
     64 KiB of the output are kept, a quarter from its start and the rest from its end. With
     `Accept: text/plain` what the next attempt is told comes back, and nothing where there is none.
     """
-    told = reports.exit(id, code, request.read(), caller=request.auth)
+    told = finishing.exit(id, code, request.read(), caller=request.auth)
     response = of_decision(request, decided(told, request, id, reclaim=asked.reclaim))
-    response["Output-Limit"] = str(reports.OUTPUT_BYTES)
+    response["Output-Limit"] = str(finishing.OUTPUT_BYTES)
     return response
 
 
@@ -232,16 +236,16 @@ def attempts_exit(
     tags=["attempts"],
 )
 def attempts_release(
-    request: BearerRequest, id: UUID, body: Body[schemas.ReleaseIn | None] = None
+    request: BearerRequest, id: UUID, body: Body[escalations.ReleaseIn | None] = None
 ) -> HttpResponse:
     """Give the task back unfinished: it is queued again, and the attempt does not count."""
-    said = body or schemas.ReleaseIn.model_validate({})
-    row = reports.release(id, caller=request.auth, reason=said.reason, note=said.note)
+    said = body or escalations.ReleaseIn.model_validate({})
+    row = finishing.release(id, caller=request.auth, reason=said.reason, note=said.note)
     return answer(task_out(row, who=Who.AGENT))
 
 
-def report_of(body: schemas.ResultIn) -> Report:
-    failure = body.failure or schemas.FailureIn.model_validate({})
+def report_of(body: escalations.ResultIn) -> Report:
+    failure = body.failure or escalations.FailureIn.model_validate({})
     verification = body.verification.model_dump() if body.verification else None
     return Report(
         status=body.status,
@@ -305,7 +309,7 @@ def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
         return None
     if not found.rows:
         return None
-    reports.note_opened(after, opened=found.rows[0]["attempt_id"])
+    finishing.note_opened(after, opened=found.rows[0]["attempt_id"])
     return found
 
 

@@ -6,19 +6,20 @@ from django.http import HttpResponse
 from ninja import Body
 
 from ledger.api.agents import found, router, shown
-from ledger.api.answers import answer
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import answer
 from ledger.redaction import clean, redacted
 from ledger.schemas.agents import AgentOut
-from retries import breaker, schemas
+from retries import breaker
+from retries.schemas import escalations
 
 
 @router.post("/agents/{id}/breaker/trip", auth=Known("agents:write"), response=AgentOut)
 def agents_trip_breaker(
-    request: KnownRequest, id: UUID, body: Body[schemas.TripIn | None] = None
+    request: KnownRequest, id: UUID, body: Body[escalations.TripIn | None] = None
 ) -> HttpResponse:
     """Open the agent's breaker: it gets no tasks until the time of an open one has passed."""
-    reason = clean(redacted(body.reason), limit_bytes=schemas.REASON_BYTES) if body else ""
+    reason = clean(redacted(body.reason), limit_bytes=escalations.REASON_BYTES) if body else ""
     breaker.trip(
         [found(request, id)],
         reason=reason or "by hand",

@@ -5,14 +5,15 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import paging
-from ledger.api.answers import answer, idempotent, listed
+from ledger.api import cursors
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import answer, idempotent, listed
+from ledger.errors import InvalidTransition, NotFound
 from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
-from ledger.refusals import InvalidTransition, NotFound
-from retries import deadletters, schemas
-from retries.schemas import dead_letter_out
+from retries import deadletters
+from retries.schemas import escalations
+from retries.schemas.escalations import dead_letter_out
 
 router = Router(tags=["dead letters"])
 
@@ -21,8 +22,10 @@ def visible(request: KnownRequest) -> DeadLetterQuerySet:
     return DeadLetter.objects.visible_to(request.auth).select_related("agent")
 
 
-@router.get("/dead-letters", auth=Known("tasks:read"), response=schemas.DeadLetterList)
-def dead_letters_list(request: KnownRequest, asked: Query[schemas.DeadLetterQuery]) -> HttpResponse:
+@router.get("/dead-letters", auth=Known("tasks:read"), response=escalations.DeadLetterList)
+def dead_letters_list(
+    request: KnownRequest, asked: Query[escalations.DeadLetterQuery]
+) -> HttpResponse:
     """List dead letters, newest first."""
     query = visible(request)
     if asked.state:
@@ -32,7 +35,7 @@ def dead_letters_list(request: KnownRequest, asked: Query[schemas.DeadLetterQuer
     if asked.type:
         query = query.filter(type=asked.type)
     filters = asked.model_dump(exclude={"limit", "cursor"})
-    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
     return answer(listed(page, map(dead_letter_out, page.rows)))
 
 
@@ -46,7 +49,7 @@ def one(request: KnownRequest, id: UUID) -> DeadLetter:
 @router.post(
     "/dead-letters/{id}/replay",
     auth=Known("deadletters:write"),
-    response=schemas.DeadLetterOut,
+    response=escalations.DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_replay(request: KnownRequest, id: UUID) -> HttpResponse:
@@ -68,15 +71,15 @@ def dead_letters_replay(request: KnownRequest, id: UUID) -> HttpResponse:
 @router.post(
     "/dead-letters/{id}/dismiss",
     auth=Known("deadletters:write"),
-    response=schemas.DeadLetterOut,
+    response=escalations.DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_dismiss(
-    request: KnownRequest, id: UUID, body: Body[schemas.DismissIn | None] = None
+    request: KnownRequest, id: UUID, body: Body[escalations.DismissIn | None] = None
 ) -> HttpResponse:
     """Close it without trying again."""
     one(request, id)
-    said = body or schemas.DismissIn.model_validate({})
+    said = body or escalations.DismissIn.model_validate({})
 
     def work() -> tuple[int, object]:
         done = deadletters.dismiss(
@@ -95,10 +98,10 @@ def dead_letters_dismiss(
 @router.post(
     "/dead-letters/bulk",
     auth=Known("deadletters:write"),
-    response=schemas.BulkOut,
+    response=escalations.BulkOut,
     openapi_extra={"x-idempotent": True},
 )
-def dead_letters_bulk(request: KnownRequest, body: schemas.BulkIn) -> HttpResponse:
+def dead_letters_bulk(request: KnownRequest, body: escalations.BulkIn) -> HttpResponse:
     """Replay or dismiss the named ones, or everything open that matches, all at once."""
 
     def work() -> tuple[int, object]:
@@ -121,7 +124,7 @@ def dead_letters_bulk(request: KnownRequest, body: schemas.BulkIn) -> HttpRespon
     return idempotent(request, work)
 
 
-def settled(ids: list[UUID], request: KnownRequest, body: schemas.BulkIn) -> list[DeadLetter]:
+def settled(ids: list[UUID], request: KnownRequest, body: escalations.BulkIn) -> list[DeadLetter]:
     among, who = DeadLetter.objects.visible_to(request.auth), actor(request.auth)
     if body.action == "replay":
         return deadletters.replay(ids, among=among, actor=who, request_id=request.id)

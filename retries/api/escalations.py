@@ -6,16 +6,18 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger import paging
-from ledger.api.answers import answer, idempotent, linked, listed
+from ledger.api import cursors
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import answer, idempotent, linked, listed
 from ledger.api.tasks import version_asked
+from ledger.errors import Invalid, NotFound
 from ledger.principal import Principal
-from ledger.refusals import Invalid, NotFound
-from retries import escalations, questions, schemas
-from retries.escalations import Choice, HumanRequired
+from retries.attempts import questions
+from retries.escalations import answering
+from retries.escalations.answering import Choice, HumanRequired
 from retries.models import Escalation, EscalationQuerySet
-from retries.schemas import escalation_out, escalations_out
+from retries.schemas import escalations as schemas_escalations
+from retries.schemas.escalations import escalation_out, escalations_out
 from retries.states import Answer
 
 router = Router(tags=["escalations"])
@@ -32,8 +34,12 @@ def visible(principal: Principal) -> EscalationQuerySet:
     return rows.select_related("agent", "assignee", "instruction", "task__plan")
 
 
-@router.get("/escalations", auth=Known("escalations:read"), response=schemas.EscalationList)
-def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery]) -> HttpResponse:
+@router.get(
+    "/escalations", auth=Known("escalations:read"), response=schemas_escalations.EscalationList
+)
+def escalations_list(
+    request: KnownRequest, asked: Query[schemas_escalations.EscalationQuery]
+) -> HttpResponse:
     """List escalations, newest first."""
     query = visible(request.auth)
     filters = asked.model_dump(exclude={"limit", "cursor"})
@@ -41,11 +47,13 @@ def escalations_list(request: KnownRequest, asked: Query[schemas.EscalationQuery
     query = query.filter(
         **{columns.get(name, name): value for name, value in filters.items() if value}
     )
-    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
     return answer(listed(page, (linked(request, each) for each in escalations_out(page.rows))))
 
 
-@router.get("/escalations/{id}", auth=Known("escalations:read"), response=schemas.EscalationOut)
+@router.get(
+    "/escalations/{id}", auth=Known("escalations:read"), response=schemas_escalations.EscalationOut
+)
 def escalations_get(request: KnownRequest, id: UUID) -> HttpResponse:
     """Read one escalation, with what can be answered."""
     escalation = one(request, id)
@@ -64,10 +72,12 @@ def one(request: KnownRequest, id: UUID) -> Escalation:
 @router.post(
     "/escalations/{id}/resolve",
     auth=Person("escalations:resolve"),
-    response=schemas.ResolveOut,
+    response=schemas_escalations.ResolveOut,
     openapi_extra={"x-idempotent": True},
 )
-def escalations_resolve(request: KnownRequest, id: UUID, body: schemas.ResolveIn) -> HttpResponse:
+def escalations_resolve(
+    request: KnownRequest, id: UUID, body: schemas_escalations.ResolveIn
+) -> HttpResponse:
     """Answer an escalation, once and for good.
 
     As fields, or as one line of text: `retry`, `skip`, `abort` or `fix: <instruction>`. With the
@@ -76,7 +86,7 @@ def escalations_resolve(request: KnownRequest, id: UUID, body: schemas.ResolveIn
     version = version_read(request, body)
 
     def work() -> tuple[int, Any]:
-        escalation = escalations.answer(
+        escalation = answering.answer(
             id,
             choice(body),
             among=Escalation.objects.visible_to(request.auth),
@@ -88,13 +98,13 @@ def escalations_resolve(request: KnownRequest, id: UUID, body: schemas.ResolveIn
         return 200, {
             "escalation": linked(request, escalation_out(escalation)),
             "task": task_of(escalation),
-            "decision": escalations.resolution(escalation),
+            "decision": answering.resolution(escalation),
         }
 
     return idempotent(request, work)
 
 
-def version_read(request: KnownRequest, body: schemas.ResolveIn) -> int | None:
+def version_read(request: KnownRequest, body: schemas_escalations.ResolveIn) -> int | None:
     if request.headers.get("If-Match"):
         return version_asked(request)
     return body.version
@@ -109,7 +119,7 @@ def task_of(escalation: Escalation) -> dict[str, Any] | None:
     return {"id": task.pk, "state": task.state, "version": task.version}
 
 
-def choice(body: schemas.ResolveIn) -> Choice:
+def choice(body: schemas_escalations.ResolveIn) -> Choice:
     """The answer in either form; the line of text has the one parser."""
     if body.action and not body.text:
         return Choice(
@@ -124,12 +134,16 @@ def choice(body: schemas.ResolveIn) -> Choice:
     if body.text and body.response:
         raise Invalid("/response", "A line of text has no values: say 'action' and 'response'.")
     if body.text and not body.action:
-        said = escalations.parse(body.text)
+        said = answering.parse(body.text)
         return Choice(said.action, fix=said.fix, note=body.note, dependents=body.dependents)
     raise Invalid("/action", "Give either an action or a line of text: retry, fix, skip or abort.")
 
 
-@router.post("/escalations/{id}/withdraw", auth=Known("tasks:work"), response=schemas.EscalationOut)
+@router.post(
+    "/escalations/{id}/withdraw",
+    auth=Known("tasks:work"),
+    response=schemas_escalations.EscalationOut,
+)
 def escalations_withdraw(request: KnownRequest, id: UUID) -> HttpResponse:
     """Take a question back, which its agent has answered itself: the task is queued again."""
     who = request.auth
@@ -149,11 +163,13 @@ def escalations_withdraw(request: KnownRequest, id: UUID) -> HttpResponse:
 @router.post(
     "/escalations/{id}/assign",
     auth=Person("escalations:resolve"),
-    response=schemas.EscalationOut,
+    response=schemas_escalations.EscalationOut,
 )
-def escalations_assign(request: KnownRequest, id: UUID, body: schemas.AssignIn) -> HttpResponse:
+def escalations_assign(
+    request: KnownRequest, id: UUID, body: schemas_escalations.AssignIn
+) -> HttpResponse:
     """Say who takes care of it."""
-    escalations.assign(
+    answering.assign(
         id,
         body.user,
         among=Escalation.objects.visible_to(request.auth),
@@ -166,14 +182,16 @@ def escalations_assign(request: KnownRequest, id: UUID, body: schemas.AssignIn) 
 @router.post(
     "/escalations/{id}/comment",
     auth=Person("escalations:resolve"),
-    response=schemas.EscalationOut,
+    response=schemas_escalations.EscalationOut,
     openapi_extra={"x-idempotent": True},
 )
-def escalations_comment(request: KnownRequest, id: UUID, body: schemas.CommentIn) -> HttpResponse:
+def escalations_comment(
+    request: KnownRequest, id: UUID, body: schemas_escalations.CommentIn
+) -> HttpResponse:
     """Keep a remark for whoever else looks at it."""
 
     def work() -> tuple[int, Any]:
-        escalations.comment(
+        answering.comment(
             id,
             body.text,
             among=Escalation.objects.visible_to(request.auth),

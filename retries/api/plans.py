@@ -8,20 +8,22 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import paging, planfile, plans
-from ledger.api.answers import answer, idempotent, listed
+from ledger import planfile
+from ledger.api import cursors
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import answer, idempotent, listed
 from ledger.api.tasks import version_asked
+from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.models import Plan, PlanState, Project
-from ledger.plan_imports import How, Imported
 from ledger.planfile.model import BYTES
-from ledger.refusals import Invalid, InvalidTransition, NotFound
+from ledger.plans import editing as plan_editing
+from ledger.plans.import_writer import How, Imported
 from ledger.schemas import plans as schemas
 from ledger.schemas.plans import plan_out, plan_task_out
 from ledger.states import TaskState
-from retries import plans as decided
 from retries.api.escalations import Person
-from retries.schemas import RestartIn
+from retries.plans import restarting as decided
+from retries.schemas.escalations import RestartIn
 
 router = Router(tags=["plans"])
 
@@ -135,8 +137,8 @@ def plans_list(request: KnownRequest, asked: Query[schemas.PlanQuery]) -> HttpRe
     if asked.q:
         query = query.filter(title__icontains=asked.q)
     filters = asked.model_dump(exclude={"limit", "cursor"})
-    page = paging.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    counts = plans.progress_of(plan.pk for plan in page.rows)
+    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
+    counts = plan_editing.progress_of(plan.pk for plan in page.rows)
     return answer(listed(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))
 
 
@@ -170,10 +172,12 @@ def plans_get(request: KnownRequest, id: UUID) -> HttpResponse:
 def with_tasks(request: KnownRequest, plan: Plan) -> HttpResponse:
     who = request.auth
     rows = [
-        row for row in plans.rows_of(plan) if not who.is_agent or row["agent_id"] == who.agent_id
+        row
+        for row in plan_editing.rows_of(plan)
+        if not who.is_agent or row["agent_id"] == who.agent_id
     ]
     value = {
-        "plan": plan_out(plan, plans.progress(plan)),
+        "plan": plan_out(plan, plan_editing.progress(plan)),
         "tasks": [plan_task_out(row) for row in rows],
     }
     return tagged(plan, value)
@@ -183,14 +187,14 @@ def with_tasks(request: KnownRequest, plan: Plan) -> HttpResponse:
 def plans_change(request: KnownRequest, id: UUID, body: schemas.PlanPatch) -> HttpResponse:
     """Give a plan another title; `If-Match` names the version that was read."""
     visible(request, id)
-    plan = plans.change(
+    plan = plan_editing.change(
         id,
         title=body.title,
         version=version_asked(request),
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(plan, plan_out(plan, plans.progress(plan)))
+    return tagged(plan, plan_out(plan, plan_editing.progress(plan)))
 
 
 @router.post("/plans/{id}/pause", auth=Known("plans:write"), response=schemas.PlanOut)
@@ -198,7 +202,7 @@ def plans_pause(
     request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
 ) -> HttpResponse:
     """Hand out no more tasks of a plan; what runs goes on."""
-    return turned(request, id, plans.pause, PlanState.PAUSED, body)
+    return turned(request, id, plan_editing.pause, PlanState.PAUSED, body)
 
 
 @router.post("/plans/{id}/resume", auth=Known("plans:write"), response=schemas.PlanOut)
@@ -206,7 +210,7 @@ def plans_resume(
     request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
 ) -> HttpResponse:
     """Hand out tasks of a plan again."""
-    return turned(request, id, plans.resume, PlanState.ACTIVE, body)
+    return turned(request, id, plan_editing.resume, PlanState.ACTIVE, body)
 
 
 @router.post("/plans/{id}/abort", auth=Known("plans:write"), response=schemas.PlanOut)
@@ -235,7 +239,7 @@ def turned(
             current=plan.state,
             allowed=[],
         )
-    return tagged(plan, plan_out(plan, plans.progress(plan)))
+    return tagged(plan, plan_out(plan, plan_editing.progress(plan)))
 
 
 @router.post(
@@ -249,7 +253,9 @@ def plans_confirm(request: KnownRequest, id: UUID, body: schemas.ConfirmIn) -> H
     Only a person may say so: agents run them. What was confirmed already stays so.
     """
     plan = visible(request, id)
-    plans.confirm_shown(plan, body.commands, actor=actor(request.auth), request_id=request.id)
+    plan_editing.confirm_shown(
+        plan, body.commands, actor=actor(request.auth), request_id=request.id
+    )
     return with_tasks(request, plan)
 
 
@@ -265,4 +271,4 @@ def plans_restart(
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(plan, plan_out(plan, plans.progress(plan)))
+    return tagged(plan, plan_out(plan, plan_editing.progress(plan)))

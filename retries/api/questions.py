@@ -8,25 +8,26 @@ from uuid import UUID
 
 from django.http import HttpResponse
 
-from ledger.api.answers import idempotent, linked
 from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.responses import idempotent, linked
 from ledger.api.tasks import router
+from ledger.errors import NotFound
 from ledger.models import Agent
-from ledger.refusals import NotFound
 from ledger.tokens import Known as KnownCaller
-from retries import questions, schemas
-from retries.escalations import Question
-from retries.schemas import escalation_out
+from retries.attempts import questions
+from retries.escalations.answering import Question
+from retries.schemas import escalations
+from retries.schemas.escalations import escalation_out
 
 
 @router.post(
     "/attempts/{id}/escalate",
     auth=Known("tasks:work"),
-    response={201: schemas.EscalationOut},
+    response={201: escalations.EscalationOut},
     tags=["attempts"],
     openapi_extra={"x-idempotent": True},
 )
-def attempts_escalate(request: KnownRequest, id: UUID, body: schemas.AskIn) -> HttpResponse:
+def attempts_escalate(request: KnownRequest, id: UUID, body: escalations.AskIn) -> HttpResponse:
     """Ask a person: the attempt ends and does not count, and the task waits for the answer.
 
     The answer stands first in what the next attempt is told.
@@ -47,7 +48,7 @@ def own(request: KnownRequest, attempt_id: UUID) -> KnownCaller:
     return KnownCaller(actor(request.auth), agent=agent, request_id=request.id)
 
 
-def question_of(body: schemas.AskIn) -> Question:
+def question_of(body: escalations.AskIn) -> Question:
     return Question(
         text=body.question,
         choices=[choice.model_dump() for choice in body.options],

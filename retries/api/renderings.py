@@ -8,12 +8,12 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger.api.answers import answer
 from ledger.api.auth import Known, KnownRequest
+from ledger.api.responses import answer
+from ledger.errors import NotFound
 from ledger.models import Plan
-from ledger.refusals import NotFound
-from retries.renderings import documents, facts, plan_summary, schemas
-from retries.renderings.facts import About
+from retries.renderings import documents, log_queries, plan_summary, schemas
+from retries.renderings.log_queries import About
 
 router = Router(tags=["renderings"])
 
@@ -142,7 +142,7 @@ def plans_summary(request: KnownRequest, id: str) -> HttpResponse:
 
     By its id or ref; JSON, or Markdown for `Accept: text/markdown`.
     """
-    summary = facts.summary(found(request, id))
+    summary = log_queries.summary(found(request, id))
     if prefers_markdown(request):
         return HttpResponse(
             plan_summary.markdown(summary), content_type=f"{MARKDOWN}; charset=utf-8"

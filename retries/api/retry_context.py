@@ -1,6 +1,6 @@
 """What the next attempt is told, over HTTP; and the answers to claims and reports as bare text.
 
-On the router of `ledger.api.tasks`, as all of `retries.api.work` that an agent's loop needs.
+On the router of `ledger.api.tasks`, as all of `retries.api.attempts` that an agent's loop needs.
 """
 
 from typing import Any
@@ -9,14 +9,14 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query
 
-from ledger.api.answers import JSON, answer
 from ledger.api.auth import Known, KnownRequest, Request
+from ledger.api.responses import JSON, answer
 from ledger.api.tasks import router, visible
 from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tasks import row_of
-from retries.recall import next_context, prompt_of
-from retries.schemas import CLAIMED, RETRY_CONTEXT, BudgetQuery
+from retries.retry_context.history import next_context, prompt_of
+from retries.schemas.escalations import CLAIMED, RETRY_CONTEXT, BudgetQuery
 
 TEXT, XML = "text/plain", "application/xml"
 

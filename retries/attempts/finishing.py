@@ -14,18 +14,20 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, needs, sql
+from ledger.errors import Invalid, NotFound, Refusal
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import DeadLetter, Failure
-from ledger.moments import written
 from ledger.moves import TOLD_COLUMNS, task_to
 from ledger.redaction import LONGEST, clean, redacted, stripped
-from ledger.refusals import Invalid, NotFound, Refusal
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
+from ledger.timestamps import written
 from ledger.tokens import Bearer, Caller, Known, Statements
-from retries import breaker, checkpoints, escalations, patterns
+from retries import breaker, checkpoints
 from retries.decisions import Case, Decision, decide
+from retries.escalations import answering
+from retries.failures import grouping
 from retries.strategy import RetryConfig, delay_s
 
 State = TaskState
@@ -453,7 +455,7 @@ def follow(
             learnings=list(said.learnings),
         )
         whose = {"project_id": row["project_id"], "agent_id": row["agent_id"]}
-        patterns.join(failure, **whose, actor=who, now=now, request_id=request_id)
+        grouping.join(failure, **whose, actor=who, now=now, request_id=request_id)
     if said.status != "blocked" and decided.to != State.ABORTED:
         breaker.heard(
             row["agent_id"],
@@ -470,7 +472,7 @@ def follow(
     if decided.to == State.FAILED:
         bury(moved, decided.reason, error=error, now=now)
     if decided.to in (State.ESCALATED, State.BLOCKED):
-        opened = escalations.open_for_task(
+        opened = answering.open_for_task(
             moved, decided.reason, actor=who, now=now, request_id=request_id
         )
         return {"escalation": {"id": str(opened.id)}}
@@ -709,7 +711,7 @@ def release(
                 continue
             close(attempt_id, Outcome.RELEASED, digest=None, decision=None, now=now)
             if decided.to == State.ESCALATED:
-                escalations.open_for_task(
+                answering.open_for_task(
                     moved,
                     decided.reason,
                     actor=actor_of(row),

@@ -12,8 +12,9 @@ from ledger.journal import Kind, clock
 from ledger.models import ClockRun, Project
 from ledger.states import FailureType
 from ledger.tokens import Known
-from retries import breaker, claims, reports
-from retries.reports import Report
+from retries import breaker, claims
+from retries.attempts import finishing
+from retries.attempts.finishing import Report
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ order by t.id limit %(most)s"""
 
 # Looked at anew when its turn comes: it may have beaten since, and heartbeats leave the task alone.
 STILL = f"""select a.deadline_at <= %(now)s as is_late from ledger_attempt a
-where a.id = %(id)s and {reports.LIVES}
+where a.id = %(id)s and {finishing.LIVES}
     and least(a.lease_expires_at, a.deadline_at) <= %(now)s for update"""
 
 EXTEND = """update ledger_attempt a
@@ -82,8 +83,8 @@ def timed_out(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
         message="It ran longer than its timeout." if is_late else "Nobody renewed its lease.",
     )
     caller = Known(clock("expire_leases"))
-    row = reports.live_row(attempt_id, caller=caller, now=now)
-    return reports.settle(row, said, digest=None, caller=caller, now=now) is not None
+    row = finishing.live_row(attempt_id, caller=caller, now=now)
+    return finishing.settle(row, said, digest=None, caller=caller, now=now) is not None
 
 
 DUE = f"""with {Known.cte}, ripe as materialized (

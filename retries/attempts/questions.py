@@ -9,17 +9,17 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
+from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Actor, Kind
 from ledger.moves import task_to
 from ledger.redaction import clean, redacted
-from ledger.refusals import Invalid, InvalidTransition
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Known
-from retries import escalations, response_schema, task_answers
-from retries.escalations import HumanRequired, Question
+from retries.attempts.finishing import TRIES, LeaseLost, close, live_row, lost
+from retries.escalations import answering, response_schema, task_effects
+from retries.escalations.answering import HumanRequired, Question
 from retries.models import Escalation, EscalationQuerySet
-from retries.reports import TRIES, LeaseLost, close, live_row, lost
 from retries.states import Answer, EscalationState, Reason
 
 MOST_ASKED = 4000
@@ -76,7 +76,7 @@ def put(row: Row, question: Question, *, caller: Known, now: datetime) -> Escala
     if not moved:
         return None
     close(row["attempt_id"], Outcome.ESCALATED, digest=None, decision=None, now=now)
-    return escalations.open_for_task(
+    return answering.open_for_task(
         moved[0],
         Reason.AGENT_QUESTION,
         question=question,
@@ -138,7 +138,7 @@ def withdraw(
     An agent may withdraw what it asked itself, and nothing else (HumanRequired).
     """
     now = now or timezone.now()
-    escalation = escalations.locked(escalation_id, among)
+    escalation = answering.locked(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent has not asked this: a person answers it.")
     if escalation.reason != Reason.AGENT_QUESTION:
@@ -147,9 +147,9 @@ def withdraw(
             current=escalation.state,
             allowed=[],
         )
-    escalations.must_be_open(escalation)
-    task_answers.go_on(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
-    escalations.close(
+    answering.must_be_open(escalation)
+    task_effects.go_on(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
+    answering.close(
         escalation, EscalationState.WITHDRAWN, actor=actor, now=now, request_id=request_id
     )
     escalation.refresh_from_db()

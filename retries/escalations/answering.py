@@ -13,13 +13,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from ledger import instructions, journal, needs, sql
+from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
 from ledger.redaction import stripped
-from ledger.refusals import Invalid, InvalidTransition, NotFound, Refusal, VersionMismatch
 from ledger.sql import Row
 from ledger.tokens import Known
-from retries import response_schema, task_answers
+from retries.escalations import response_schema, task_effects
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, Dependents, EscalationState, Reason
 
@@ -428,11 +428,13 @@ def act(
 ) -> dict[str, Any]:
     """Do what was answered; the columns that say what came of it."""
     if escalation.task:
-        from retries import plans  # which asks and withdraws by this module
+        from retries.plans import restarting  # which asks and withdraws by this module
 
-        due_at = now + undo_for if undo_for and choice.action in task_answers.UNDOABLE else None
+        due_at = now + undo_for if undo_for and choice.action in task_effects.UNDOABLE else None
         act_on_task(escalation, choice, due_at=due_at, actor=actor, now=now, request_id=request_id)
-        plans.answered(escalation.task, choice.action, actor=actor, now=now, request_id=request_id)
+        restarting.answered(
+            escalation.task, choice.action, actor=actor, now=now, request_id=request_id
+        )
         return {"undo_until": due_at} if due_at else {}
     match choice.action:
         case Answer.RETRY | Answer.FIX:
@@ -459,12 +461,12 @@ def act_on_task(
     """
     assert escalation.task_id is not None
     needs.hold([escalation.task_id])
-    if choice.action in task_answers.GRANTS:
-        task_answers.go_on(
+    if choice.action in task_effects.GRANTS:
+        task_effects.go_on(
             escalation, choice.action, due_at=due_at, actor=actor, now=now, request_id=request_id
         )
         return
-    gone = task_answers.end(
+    gone = task_effects.end(
         escalation,
         choice.action,
         choice=choice.dependents,
@@ -492,7 +494,7 @@ def undo(
     now = now or timezone.now()
     escalation = locked(escalation_id, among)
     undone = escalation.state == State.RESOLVED and escalation.undo_until is not None
-    if not undone or not task_answers.undo(escalation, actor=actor, now=now, request_id=request_id):
+    if not undone or not task_effects.undo(escalation, actor=actor, now=now, request_id=request_id):
         state = escalation.state
         if escalation.task:
             escalation.task.refresh_from_db(fields=["state"])

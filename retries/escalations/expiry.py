@@ -13,8 +13,10 @@ from ledger.journal import Kind, clock
 from ledger.models import Project
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import escalations, plans, reports, task_answers
+from retries.attempts import finishing
+from retries.escalations import answering, task_effects
 from retries.models import Escalation
+from retries.plans import restarting
 from retries.states import Answer, Dependents, EscalationState, OnExpiry
 
 logger = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
             if escalation is None:
                 return False
             act(escalation, OnExpiry(escalation.on_expiry or ""), now=now)
-            escalations.close(
+            answering.close(
                 escalation,
                 State.EXPIRED,
                 actor=ENTRY,
@@ -96,14 +98,14 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
 def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
     match then:
         case OnExpiry.RETRY:
-            task_answers.go_on(escalation, Answer.ANSWER, actor=ENTRY, now=now)
+            task_effects.go_on(escalation, Answer.ANSWER, actor=ENTRY, now=now)
         case OnExpiry.FAIL:
-            row = task_answers.fail(escalation, actor=ENTRY, now=now)
+            row = task_effects.fail(escalation, actor=ENTRY, now=now)
             asked = f"Nobody answered in time: {escalation.question}"
-            reports.bury(row, "expired", error=asked[: reports.MESSAGE_LENGTH], now=now)
+            finishing.bury(row, "expired", error=asked[: finishing.MESSAGE_LENGTH], now=now)
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
-            task_answers.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)
+            task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)
             # an agent ends its own task so, and no plan: that takes a person
             if answer == Answer.SKIP and escalation.task:
-                plans.answered(escalation.task, answer, actor=ENTRY, now=now)
+                restarting.answered(escalation.task, answer, actor=ENTRY, now=now)

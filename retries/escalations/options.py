@@ -8,9 +8,9 @@ from django.db.models import Count, Q
 from ledger.models import Instruction, Task
 from ledger.states import FINAL, TaskState
 from retries import dependents
-from retries.context import clipped
-from retries.escalation_story import Record, record_of
+from retries.escalations.record import Record, record_of
 from retries.models import Escalation
+from retries.retry_context.block import clipped
 from retries.states import Answer, Dependents, Reason
 
 NAMED, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip

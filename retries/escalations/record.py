@@ -8,9 +8,9 @@ from ledger.models import Attempt, Failure, Task
 from ledger.states import FINAL
 from ledger.tasks import line_of
 from retries import dependents
-from retries.escalation_message import File, Row, Story, message
+from retries.escalations.message import File, Row, Story, message
 from retries.models import Escalation
-from retries.renderings.names import Named
+from retries.renderings.labels import Named
 
 ATTEMPTS_TOLD = 100  # the last ones
 

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from ledger.refusals import Invalid
+from ledger.errors import Invalid
 
 MOST_FIELDS = 20
 MOST_VALUES = 50

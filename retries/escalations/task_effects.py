@@ -7,10 +7,10 @@ from django.db.models import Subquery
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
+from ledger.errors import InvalidTransition
 from ledger.journal import Actor, Kind
 from ledger.models import Attempt
 from ledger.moves import task_to
-from ledger.refusals import InvalidTransition
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState
 from ledger.tasks import row_of

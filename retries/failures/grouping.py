@@ -13,13 +13,15 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from ledger import journal, sql
+from ledger.errors import Invalid
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Failure, Task
-from ledger.refusals import Invalid
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import deadletters, escalations, tasks, templates
-from retries.escalations import AlreadyResolved, Choice, EscalationExpired
+from retries import deadletters, task_actions
+from retries.escalations import answering
+from retries.escalations.answering import AlreadyResolved, Choice, EscalationExpired
+from retries.failures import fingerprints
 from retries.models import Escalation, EscalationQuerySet, Grouped
 from retries.states import PATTERN_MOVES, Answer, PatternState, Reason
 
@@ -79,7 +81,7 @@ on conflict (project_id, fingerprint) do nothing"""
 def said(failure: Failure) -> str:
     """The line of a failure that it is grouped by."""
     output = (failure.verification or {}).get("output") or ""
-    return templates.headline(failure.message, failure.details, str(output))
+    return fingerprints.headline(failure.message, failure.details, str(output))
 
 
 def join(
@@ -96,8 +98,8 @@ def join(
     One that was resolved is thereby regressed, one ignored until now is open again.
     """
     line = said(failure)
-    template = templates.template(line)
-    fingerprint = templates.fingerprint(template)
+    template = fingerprints.template(line)
+    fingerprint = fingerprints.fingerprint(template)
     known = Known(actor, request_id=request_id)
     for _ in range(2):
         rows = sql.run(
@@ -286,12 +288,12 @@ def retry(
         now=now,
         request_id=request_id,
     )
-    hurried = tasks.retry_now(of[TaskState.RETRY], actor=actor, now=now)
+    hurried = task_actions.retry_now(of[TaskState.RETRY], actor=actor, now=now)
     answered = []
     for question in questions().filter(task__in=of[TaskState.ESCALATED]).order_by("id"):
         try:
             answered.append(
-                escalations.answer(
+                answering.answer(
                     question.pk,
                     choice,
                     among=Escalation.objects.all(),

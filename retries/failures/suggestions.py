@@ -9,7 +9,7 @@ from ledger import sql
 from ledger.models import Failure
 from ledger.states import Outcome
 from ledger.tasks import lineages, whole_line
-from retries import known_errors, patterns
+from retries.failures import grouping, known_errors
 from retries.states import Answer, EscalationState
 
 MOST_WORKED = 3
@@ -61,7 +61,7 @@ def of(failure: Failure) -> Suggestion:
     verification = failure.verification or {}
     output, code = str(verification.get("output") or ""), verification.get("exit_code")
     found = known_errors.find(
-        (patterns.said(failure), failure.message, failure.details, output),
+        (grouping.said(failure), failure.message, failure.details, output),
         exit_code=code if isinstance(code, int) else None,
     )
     cause, fix = (found.cause, found.fix) if found else ("", "")

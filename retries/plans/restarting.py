@@ -8,18 +8,19 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from ledger import journal, needs, plan_imports, sql
+from ledger import journal, needs, sql
+from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor, Kind, clock
 from ledger.models import DeadLetter, Event, MissingNeed, Need, Plan, PlanState, Project, Task
-from ledger.plan_imports import CREATED, How, Imported
 from ledger.planfile import PlanFile
-from ledger.plans import locked, put, tell, why
-from ledger.refusals import InvalidTransition, NotFound
+from ledger.plans import import_writer
+from ledger.plans.editing import locked, put, tell, why
+from ledger.plans.import_writer import CREATED, How, Imported
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
 from ledger.tokens import Known
-from retries import checkpoints, deadletters, tasks
+from retries import checkpoints, deadletters, task_actions
 from retries.models import Escalation
 from retries.states import Answer
 
@@ -37,9 +38,9 @@ def import_plan(
     now: datetime | None = None,
     request_id: str = "",
 ) -> Imported:
-    """Import a plan as `ledger.plan_imports.import_plan` does, and ask what its checkpoints ask."""
+    """Import a plan as `ledger.plans.import_writer` does, and open its checkpoints' questions."""
     now = now or timezone.now()
-    done = plan_imports.import_plan(
+    done = import_writer.import_plan(
         project, planfile, how=how, actor=actor, now=now, request_id=request_id
     )
     if not how.dry_run and not done.unchanged:
@@ -81,7 +82,7 @@ def abort(
         under_way = Task.objects.filter(plan=plan).exclude(state__in=FINAL).order_by("pk")
         # locked first: what is claimed just now is seen as running
         found = list(under_way.select_for_update(no_key=True).values_list("pk", flat=True))
-        stopped = tasks.abort(found, actor=actor, now=now, request_id=request_id)
+        stopped = task_actions.abort(found, actor=actor, now=now, request_id=request_id)
         tell(
             plan,
             Kind.PLAN_ABORTED,

@@ -5,24 +5,26 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from retries.renderings import (
-    facts,
+    log_queries,
     plan_summary,
     retry_jsonl,
     retry_log,
     retry_state,
     state_md,
 )
-from retries.renderings.facts import About
-from retries.renderings.happenings import Happening
+from retries.renderings.log_entries import Happening
+from retries.renderings.log_queries import About
 
 
 def log(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
     """`retry.log`: whole, or its last `tail` lines."""
     window = retry_log.WINDOW
     if tail is not None:
-        last = facts.happened_last(about, window=window, now=now, with_answers=True, most=tail)
+        last = log_queries.happened_last(
+            about, window=window, now=now, with_answers=True, most=tail
+        )
         return iter(cut(last, retry_log.lines, tail))
-    found = facts.happened(about, since=now - window, with_answers=True)
+    found = log_queries.happened(about, since=now - window, with_answers=True)
     return rendered(found, retry_log.lines)
 
 
@@ -30,9 +32,11 @@ def jsonl(about: About, *, now: datetime, tail: int | None = None) -> Iterator[s
     """`retry.jsonl`: whole, or its last `tail` lines."""
     window = retry_jsonl.WINDOW
     if tail is not None:
-        last = facts.happened_last(about, window=window, now=now, with_answers=False, most=tail)
+        last = log_queries.happened_last(
+            about, window=window, now=now, with_answers=False, most=tail
+        )
         return iter(cut(last, retry_jsonl.lines, tail))
-    found = facts.happened(about, since=now - window, with_answers=False)
+    found = log_queries.happened(about, since=now - window, with_answers=False)
     return rendered(found, retry_jsonl.lines)
 
 
@@ -50,12 +54,12 @@ def cut(
 
 def state(about: About) -> Iterator[str]:
     """`retry-state.json`."""
-    return retry_state.document(facts.entries(about), facts.stats(about))
+    return retry_state.document(log_queries.entries(about), log_queries.stats(about))
 
 
 def skips(about: About) -> Iterator[str]:
     """`state.md`."""
-    return state_md.document(facts.skipped(about))
+    return state_md.document(log_queries.skipped(about))
 
 
 def files(about: About, *, now: datetime) -> dict[str, Iterator[str]]:
@@ -67,5 +71,5 @@ def files(about: About, *, now: datetime) -> dict[str, Iterator[str]]:
         "state.md": skips(about),
     }
     if about.plan:
-        found["summary.md"] = iter([plan_summary.markdown(facts.summary(about.plan))])
+        found["summary.md"] = iter([plan_summary.markdown(log_queries.summary(about.plan))])
     return found

@@ -18,7 +18,8 @@ from ledger.models.task import TaskQuerySet
 from ledger.states import FINAL, Outcome, TaskState
 from ledger.tasks import carriers, lineages
 from retries.models import Escalation
-from retries.renderings.happenings import (
+from retries.renderings.labels import Named, one_line
+from retries.renderings.log_entries import (
     Answered,
     Attempted,
     Escalated,
@@ -26,7 +27,6 @@ from retries.renderings.happenings import (
     Injected,
     Resolved,
 )
-from retries.renderings.names import Named, one_line
 from retries.renderings.plan_summary import Line, Summary
 from retries.renderings.retry_state import Entry, Failed, Stats, status_of
 from retries.renderings.state_md import NOBODY, Skipped

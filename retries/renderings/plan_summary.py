@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.states import TaskState
-from retries.renderings.names import one_line
+from retries.renderings.labels import one_line
 
 State = TaskState
 

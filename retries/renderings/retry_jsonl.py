@@ -4,7 +4,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from retries.renderings.happenings import (
+from retries.renderings.labels import moment
+from retries.renderings.log_entries import (
     Answered,
     Attempted,
     Escalated,
@@ -12,7 +13,6 @@ from retries.renderings.happenings import (
     Injected,
     Resolved,
 )
-from retries.renderings.names import moment
 
 WINDOW = timedelta(days=30)
 

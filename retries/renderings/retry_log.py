@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from retries.renderings.happenings import (
+from retries.renderings.labels import moment, one_line
+from retries.renderings.log_entries import (
     Answered,
     Attempted,
     Escalated,
@@ -10,7 +11,6 @@ from retries.renderings.happenings import (
     Injected,
     Resolved,
 )
-from retries.renderings.names import moment, one_line
 
 WINDOW = timedelta(days=7)
 ERROR_LENGTH = 200

@@ -8,7 +8,7 @@ from textwrap import indent
 from typing import Any
 
 from ledger.states import BlockedReason, TaskState
-from retries.renderings.names import moment, one_line
+from retries.renderings.labels import moment, one_line
 
 State = TaskState
 

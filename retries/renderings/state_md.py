@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retries.renderings.names import moment
+from retries.renderings.labels import moment
 
 EXHAUSTED = "max_retries_exceeded"
 # what stands for the reason where the clock answered: its asker had said so

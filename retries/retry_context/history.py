@@ -9,10 +9,10 @@ from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks import lineages
 from retries import claims
-from retries.context import BUDGET, Failed, Past, Said, retry_context
-from retries.escalations import WORDED
+from retries.escalations.answering import WORDED
 from retries.models import Escalation
-from retries.prompts import prompt, task_xml
+from retries.retry_context.block import BUDGET, Failed, Past, Said, retry_context
+from retries.retry_context.prompt import prompt, task_xml
 from retries.states import Answer, EscalationState, Reason
 
 NOTHING = Past()

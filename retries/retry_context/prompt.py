@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.redaction import titled
-from retries.context import escaped
+from retries.retry_context.block import escaped
 
 # keys that Tenfour knows: they have elements of their own
 KNOWN = ("action", "files", "context", "verify", "done")

@@ -9,15 +9,23 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.models import DeadLetter
-from ledger.schemas.parts import AGENT_ID, AT, ID, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery
 from ledger.schemas.tasks import TASK, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FailureType, TaskState, Who, urgency_of
 from ledger.tasks import LEASE_S
-from retries import aftermath
-from retries.aftermath import Aftermath
+from retries.attempts.finishing import MOST_RETRY_AFTER_S
+from retries.attempts.questions import MOST_ASKED
 from retries.claims import MOST, WORKER_LENGTH, Claimed
-from retries.context import (
+from retries.escalations import answer_outcome
+from retries.escalations.answer_outcome import Aftermath
+from retries.escalations.answering import FIX_LENGTH, NOTE_LENGTH, resolution
+from retries.escalations.options import Option, options
+from retries.escalations.record import record_of, told
+from retries.escalations.response_schema import MOST_FIELDS
+from retries.failures.suggestions import first_fixes
+from retries.models import Escalation
+from retries.retry_context.block import (
     BUDGET,
     LEAST_BUDGET,
     MOST_BUDGET,
@@ -25,17 +33,9 @@ from retries.context import (
     Past,
     retry_context,
 )
-from retries.escalation_story import record_of, told
-from retries.escalations import FIX_LENGTH, NOTE_LENGTH, resolution
-from retries.models import Escalation
-from retries.options import Option, options
-from retries.prompts import task_xml
-from retries.questions import MOST_ASKED
-from retries.recall import NOTHING, prompt_of
-from retries.reports import MOST_RETRY_AFTER_S
-from retries.response_schema import MOST_FIELDS
+from retries.retry_context.history import NOTHING, prompt_of
+from retries.retry_context.prompt import task_xml
 from retries.states import Answer, EscalationState, Reason
-from retries.suggestions import first_fixes
 
 
 class EscalationQuery(PageQuery):
@@ -224,7 +224,7 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
 def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
     fixes = first_fixes(asked) if asked else {}
-    since = aftermath.of(escalations)
+    since = answer_outcome.of(escalations)
     return [
         told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
         | {"outcome": outcome(since.get(each.pk))}

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from ledger import remembered
+from ledger import optional_cache
 from ledger.models import Agent, ClockRun
 from tests.factories import make_agent
 
@@ -114,7 +114,7 @@ def visit(
 @pytest.fixture(autouse=True)
 def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is at the moment."""
-    monkeypatch.setattr(remembered, "FRESH_SECONDS", 10**6)
+    monkeypatch.setattr(optional_cache, "FRESH_SECONDS", 10**6)
 
 
 @pytest.fixture(autouse=True)

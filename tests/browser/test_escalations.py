@@ -12,12 +12,18 @@ from tenfour import Client
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Instruction
-from retries import escalations
-from retries.escalations import Choice
+from retries.escalations import answering
+from retries.escalations.answering import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.browser.conftest import PASSWORD, Visitor, axe_findings, overflow
-from tests.dashboard.test_escalations import HOSTILE, MINUTE, address, ignored, jonas_answers
+from tests.dashboard.escalations.test_escalations import (
+    HOSTILE,
+    MINUTE,
+    address,
+    ignored,
+    jonas_answers,
+)
 from tests.factories import as_name, make_agent, make_token, send, tick
 
 Visit = Callable[..., Visitor]
@@ -301,7 +307,7 @@ def hostile(coder: Agent, now: datetime) -> list[str]:
     choice = Choice(Answer.FIX, fix=HOSTILE[1][:4000], note=HOSTILE[0])
     actor = Actor("user", "9", HOSTILE[4])
     every = Escalation.objects.all()
-    done = escalations.answer(last.pk, choice, among=every, actor=actor, channel="page", now=now)
+    done = answering.answer(last.pk, choice, among=every, actor=actor, channel="page", now=now)
     instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
     longest = Escalation.objects.open().get(instruction__content=HOSTILE[1])
     gone = f"{URL}01a1fe8a-1bbf-798b-b797-e0023d4c4b40/"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from dashboard.keyset import PAGE
+from dashboard.pagination import PAGE
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent

@@ -10,8 +10,8 @@ from ledger.models import Agent, Task
 from ledger.states import TaskState
 from retries.models import Escalation
 from tests.browser.conftest import Visitor, axe_findings, overflow
-from tests.dashboard.test_escalations import HOSTILE, MINUTE, address
-from tests.dashboard.test_task_escalations import asked, exhausted
+from tests.dashboard.escalations.test_escalations import HOSTILE, MINUTE, address
+from tests.dashboard.escalations.test_task_escalations import asked, exhausted
 from tests.dashboard.worked import enqueued, failed
 
 Visit = Callable[..., Visitor]

@@ -29,7 +29,7 @@ from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.dashboard.worked import make_plan
 from tests.factories import NOW, make_instruction, make_token, pull
-from tests.retries.test_escalations import ignored
+from tests.retries.escalations.test_escalations import ignored
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db

@@ -4,17 +4,17 @@ import os
 import subprocess
 import sys
 
-from config.embedded import free_port
-from config.places import PROJECT
+from config.local.embedded import free_port
+from config.local.places import PROJECT
 
 LOADED = """
 import gc, sys
 import config.wsgi
-from config.web import when_ready
+from config.web_server import when_ready
 when_ready(None)
 from django.template import engines
 kept = engines["django"].engine.template_loaders[0].get_template_cache
-print(gc.get_freeze_count() > 100_000, "dashboard.views.overview" in sys.modules, len(kept) > 100)
+print(gc.get_freeze_count() > 100_000, "dashboard.overview.views" in sys.modules, len(kept) > 100)
 """
 
 

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
-from ledger import remembered, sql
+from ledger import optional_cache, sql
 
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -27,7 +27,7 @@ def now() -> datetime:
 @pytest.fixture(autouse=True)
 def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is at the moment."""
-    monkeypatch.setattr(remembered, "FRESH_SECONDS", 10**6)
+    monkeypatch.setattr(optional_cache, "FRESH_SECONDS", 10**6)
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard import badges, charts, words
-from dashboard.answers import Answer, answer
-from dashboard.forecast import Clock, Forecast, forecast
+from dashboard import badges, formatting
+from dashboard.instructions import latency_chart
+from dashboard.instructions.forecast import Clock, Forecast, forecast
+from dashboard.instructions.status import Answer, answer
 from ledger.models import Instruction
 from ledger.states import LEVELS, InstructionState
 
@@ -96,36 +97,45 @@ def test_the_bar_of_a_time_fits_its_place() -> None:
 
 
 def test_the_examples_of_words_hold() -> None:
-    assert doctest.testmod(words).failed == 0
+    assert doctest.testmod(formatting).failed == 0
 
 
 def test_times_are_short_today_and_dated_otherwise() -> None:
-    assert words.clock_time(ago(3725), now=NOW) == "10:57:55"
-    assert words.clock_time(ago(86_400), now=NOW) == "20 Nov 12:00"
-    assert words.clock_time(ago(400 * 86_400), now=NOW) == "17 Oct 2025 12:00"
-    assert [words.monogram(name) for name in ("coder", "x", "–", "סוכן")] == ["co", "x", "·", "סו"]
+    assert formatting.clock_time(ago(3725), now=NOW) == "10:57:55"
+    assert formatting.clock_time(ago(86_400), now=NOW) == "20 Nov 12:00"
+    assert formatting.clock_time(ago(400 * 86_400), now=NOW) == "17 Oct 2025 12:00"
+    assert [formatting.monogram(name) for name in ("coder", "x", "–", "סוכן")] == [
+        "co",
+        "x",
+        "·",
+        "סו",
+    ]
 
 
 def test_bars_stand_on_the_base_and_none_is_lost() -> None:
-    bars = charts.latency_bars({(0, False): 1, (2, False): 1000, (2, True): 500, (7, True): 3})
+    bars = latency_chart.latency_bars(
+        {(0, False): 1, (2, False): 1000, (2, True): 500, (7, True): 3}
+    )
     assert [bar.total for bar in bars] == [1, 0, 1500, 0, 0, 0, 0, 3]
     assert bars[0].first_height == 1.5  # what is there at all can be seen
-    assert bars[2].first_height + bars[2].reminded_height == pytest.approx(charts.TALLEST, abs=0.2)
-    assert all(bar.y_reminded >= charts.BASE - charts.TALLEST - 0.1 for bar in bars)
-    assert charts.latency_bars({})[0].total == 0
+    assert bars[2].first_height + bars[2].reminded_height == pytest.approx(
+        latency_chart.TALLEST, abs=0.2
+    )
+    assert all(bar.y_reminded >= latency_chart.BASE - latency_chart.TALLEST - 0.1 for bar in bars)
+    assert latency_chart.latency_bars({})[0].total == 0
 
 
 @pytest.mark.parametrize(
     ("seconds", "x"), [(0, 0), (1, 12.5), (3, 31.25), (8, 50), (59, 87.08), (9e9, 99)]
 )
 def test_a_time_stands_in_its_class(seconds: float, x: float) -> None:
-    assert charts.latency_x(seconds) == x
+    assert latency_chart.latency_x(seconds) == x
 
 
 def test_marks_that_are_close_stand_in_two_lines() -> None:
-    assert [mark.y for mark in charts.latency_marks(1, 2, words=("a", "b"))] == [11, 25]
-    assert [mark.y for mark in charts.latency_marks(4, 8, words=("a", "b"))] == [11, 11]
-    assert charts.latency_marks(None, None, words=("a", "b")) == []
+    assert [mark.y for mark in latency_chart.latency_marks(1, 2, words=("a", "b"))] == [11, 25]
+    assert [mark.y for mark in latency_chart.latency_marks(4, 8, words=("a", "b"))] == [11, 11]
+    assert latency_chart.latency_marks(None, None, words=("a", "b")) == []
 
 
 def test_every_state_and_urgency_has_a_badge_of_its_own() -> None:

@@ -11,9 +11,10 @@ from ledger.models import Agent, DeadLetter, Plan, Task
 from ledger.states import TaskState
 from ledger.tasks import Spec, enqueue_many
 from ledger.tokens import Known
-from retries import claims, reports
-from retries import tasks as people
-from retries.reports import Report
+from retries import claims
+from retries import task_actions as people
+from retries.attempts import finishing
+from retries.attempts.finishing import Report
 from tests.factories import make_agent
 
 State = TaskState
@@ -38,7 +39,7 @@ def failed(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> None:
     """One more attempt, that fails after ten seconds."""
     attempt = claimed(agent, id, now=now)
     said = Report(status="failure", message=more.pop("message", "it broke"), **more)
-    reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now + 10 * SECOND)
+    finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now + 10 * SECOND)
 
 
 def make_task(
@@ -58,7 +59,7 @@ def make_task(
     if state in (State.RUNNING, State.DONE):
         attempt = claimed(agent, id, now=now)
         if state == State.DONE:
-            reports.succeeded(attempt, {"branch": "x"}, now=now + 5 * SECOND)
+            finishing.succeeded(attempt, {"branch": "x"}, now=now + 5 * SECOND)
     if state == State.RETRY:
         failed(agent, id, now=now, retry_after_s=600, **why)
     if state in (State.FAILED, State.ESCALATED):

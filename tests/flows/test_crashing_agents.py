@@ -12,7 +12,7 @@ from tenfour import Client
 from ledger.audit import audit
 from ledger.models import Attempt, DeadLetter, Task
 from ledger.states import FINAL
-from retries import leases
+from retries.attempts import leases
 from tests.flows.test_main_job import until
 from tests.serving import ROOT, Tenfour
 

@@ -9,9 +9,10 @@ from django.core.management import call_command
 from ledger import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Plan, Task
-from retries import breaker, leases, reports
+from retries import breaker
+from retries.attempts import finishing, leases
 from tests.factories import MINUTE, NOW, make_instruction
-from tests.ledger.test_plan_import import imported
+from tests.ledger.plans.test_import_writer import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def story(agent: Agent) -> dict[str, UUID]:
     """Tasks and instructions of every kind, gone the legal ways."""
     done = make_task(agent)
-    reports.succeeded(attempt_of(claim(agent)), now=NOW)
+    finishing.succeeded(attempt_of(claim(agent)), now=NOW)
     buried = make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent)), now=NOW)
     late = make_task(agent)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger import correlation, instructions
+from ledger import instructions, signal_matching
 from ledger.instructions import Expect
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction
@@ -107,7 +107,7 @@ def test_a_signal_waits_for_a_pull_that_is_under_way(elsewhere: Any) -> None:
     with transaction.atomic():
         pull(agent)
         told = elsewhere(
-            lambda: correlation.signal("done", {}, caller=Known(SYSTEM, agent=agent), now=NOW)
+            lambda: signal_matching.signal("done", {}, caller=Known(SYSTEM, agent=agent), now=NOW)
         )
         with blocked(told):
             pass

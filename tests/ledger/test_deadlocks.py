@@ -13,9 +13,12 @@ from ledger import needs, sql
 from ledger.audit import audit
 from ledger.models import Agent, Plan
 from ledger.states import TaskState
-from retries import deadletters, escalations, plans, reports, tasks
+from retries import deadletters, task_actions
+from retries.attempts import finishing
+from retries.escalations import answering
+from retries.plans import restarting
 from tests.elsewhere import blocked
-from tests.ledger.test_plan_import import imported, states, task
+from tests.ledger.plans.test_import_writer import imported, states, task
 from tests.retries.test_tasks_flow import make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,7 +92,13 @@ def test_an_import_that_was_undone_is_run_again(
 
 
 def test_the_verbs_that_may_cross_are_run_again() -> None:
-    verbs = [reports.settle, escalations.answer, plans.import_plan, plans.abort, plans.restart]
-    verbs += [deadletters.replay, deadletters.dismiss, tasks.skip, tasks.abort]
+    verbs = [
+        finishing.settle,
+        answering.answer,
+        restarting.import_plan,
+        restarting.abort,
+        restarting.restart,
+    ]
+    verbs += [deadletters.replay, deadletters.dismiss, task_actions.skip, task_actions.abort]
     of_sql = sql.atomic(needs.hold).__code__  # type: ignore[attr-defined]
     assert [verb for verb in verbs if verb.__code__ is not of_sql] == []

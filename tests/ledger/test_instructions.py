@@ -5,9 +5,9 @@ import uuid
 import pytest
 
 from ledger import agents, instructions
+from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.refusals import Invalid, InvalidTransition, NotFound
 from ledger.states import InstructionState as State
 from ledger.tokens import Known
 from tests.factories import MINUTE, NOW, make_agent, make_instruction, pull, send, state_of, tick

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ledger import correlation
+from ledger import signal_matching
+from ledger.errors import Invalid
 from ledger.instructions import Expect, send
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction
-from ledger.refusals import Invalid
 from ledger.states import InstructionState as State
 from ledger.tokens import Known
 from tests.factories import NOW, make_agent, pull, state_of
@@ -17,7 +17,7 @@ OPENSPEC = Expect("fs_command", {"command": "openspec"})
 
 
 def signal(agent: Agent, type: str = "fs_command", **data: object) -> list[object]:
-    return list(correlation.signal(type, data, caller=Known(SYSTEM, agent=agent), now=NOW))
+    return list(signal_matching.signal(type, data, caller=Known(SYSTEM, agent=agent), now=NOW))
 
 
 def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from ledger import correlation, instructions
+from ledger import instructions, signal_matching
 from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tokens import Bearer, Known
@@ -38,7 +38,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "send": (instructions.SEND, SENT | known),
         "pull": (instructions.PULL[Bearer], {"limit": 1} | BEARER),
         "acknowledge": (instructions.ACKNOWLEDGE[Bearer], ACKED | BEARER),
-        "signal": (correlation.SIGNAL[Bearer], HEARD | BEARER),
+        "signal": (signal_matching.SIGNAL[Bearer], HEARD | BEARER),
         "cancel": (instructions.CANCEL, {"ids": [uuid4()]} | known),
         "cancel all": (instructions.CANCEL_ALL, known),
         "remind": (reminders.REMIND, {"agents": [agent.id], "before": NOW} | known),

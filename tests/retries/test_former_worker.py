@@ -8,14 +8,15 @@ import pytest
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Plan, Task
 from ledger.tokens import Known
-from retries import questions, reports, sweeps
+from retries import sweeps
+from retries.attempts import finishing, questions
+from retries.attempts.finishing import Report
 from retries.claims import Claimed
-from retries.escalations import Question
+from retries.escalations.answering import Question
 from retries.models import Escalation
-from retries.reports import Report
 from tests.factories import NOW, make_agent
-from tests.ledger.test_plan_import import imported
-from tests.retries.test_task_answers import (
+from tests.ledger.plans.test_import_writer import imported
+from tests.retries.escalations.test_task_effects import (
     LATER,
     UNDO,
     about,
@@ -33,7 +34,7 @@ def given_up(agent: Agent, *, worker_id: str = "ci-7", **more: Any) -> Escalatio
     """The question about a task that this worker has failed at."""
     id = make_task(agent, max_attempts=1, on_exhausted="escalate", **more)
     attempt = attempt_of(claim(agent, task=id, worker_id=worker_id))
-    reports.report(attempt, Report(status="failure"), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(attempt, Report(status="failure"), caller=Known(SYSTEM, agent=agent), now=NOW)
     return about(id)
 
 
@@ -105,7 +106,7 @@ def test_an_offer_is_over_when_anybody_has_begun_it(agent: Agent) -> None:
     answer(question, "retry")
     taken = attempt_of(claim(agent, now=LATER, worker_id="ci-9"))
     urgent = make_task(agent, priority=9)
-    reports.release(taken, caller=Known(SYSTEM, agent=agent), reason="shutdown", now=LATER)
+    finishing.release(taken, caller=Known(SYSTEM, agent=agent), reason="shutdown", now=LATER)
     assert Task.objects.get(pk=question.task_id).state == "queued"
     assert got(claim(agent, now=LATER, worker_id="ci-7")) == [urgent]
     assert sweeps.run("escalations", now=LATER)["offers_over"] == 1
@@ -125,7 +126,7 @@ def test_the_same_gates_hold_it(agent: Agent) -> None:
     imported({"max_attempts": 1})
     made = Task.objects.get()
     attempt = attempt_of(claim(agent, worker_id="ci-7"))
-    reports.report(attempt, Report(status="failure"), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(attempt, Report(status="failure"), caller=Known(SYSTEM, agent=agent), now=NOW)
     answer(about(made.pk), "retry")
     assert claim(make_agent("other"), now=LATER, worker_id="ci-7").rows == []
     Plan.objects.update(paused_at=NOW)

@@ -8,7 +8,7 @@ from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.states import BreakerState, TaskState
 from retries import breaker
 from retries.breaker import CircuitBreakerOpen
-from retries.resilience import execute_agent_task_with_resilience
+from retries.in_process import execute_agent_task_with_resilience
 from retries.strategy import RetryConfig, RetryStrategy
 from tests.factories import make_agent
 

@@ -5,20 +5,22 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger import plan_imports as facts
 from ledger.audit import audit
 from ledger.journal import Actor
 from ledger.models import Agent, Attempt, Event, Plan, Task
-from ledger.plan_imports import How, Imported, PlanChanged
 from ledger.planfile.model import DependencyCycle
+from ledger.plans import import_writer as facts
+from ledger.plans.import_writer import How, Imported, PlanChanged
 from ledger.states import TaskState
-from retries import escalations, plans, reports
-from retries.escalations import AlreadyResolved, Choice
+from retries.attempts import finishing
+from retries.escalations import answering
+from retries.escalations.answering import AlreadyResolved, Choice
 from retries.models import Escalation
+from retries.plans import restarting
 from retries.states import Answer
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_project
-from tests.ledger.test_plan_import import imported, plan_file, states, task
+from tests.ledger.plans.test_import_writer import imported, plan_file, states, task
 from tests.retries.test_tasks_concurrency import at_once
 from tests.retries.test_tasks_flow import attempt_of, claim
 
@@ -57,12 +59,12 @@ def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) ->
     plan = imported({}).plan
     with transaction.atomic():
         found = claim(agent)
-        future = elsewhere(lambda: plans.abort([plan.pk], now=NOW))
+        future = elsewhere(lambda: restarting.abort([plan.pk], now=NOW))
         with blocked(future):
             pass
     future.result(10)
     assert Task.objects.get().abort_requested_at is not None
-    told = reports.succeeded(attempt_of(found), now=NOW)
+    told = finishing.succeeded(attempt_of(found), now=NOW)
     assert told.decision["decision"] == "aborted" and states() == {"task-1": S.ABORTED}
     assert list(audit()) == []
 
@@ -72,14 +74,14 @@ def test_aborts_and_claims_at_once(agent: Agent) -> None:
         plan = imported({}, {}, {}, ref=f"04-0{n}").plan
 
         def work(who: int, plan: Plan = plan) -> object:
-            return plans.abort([plan.pk], now=NOW) if who == 0 else claim(agent)
+            return restarting.abort([plan.pk], now=NOW) if who == 0 else claim(agent)
 
         found = at_once(3, work)
         assert [each for each in found if isinstance(each, Exception)] == []
         left = Task.objects.filter(plan=plan).exclude(state=S.ABORTED)
         assert all(row.state == S.RUNNING and row.abort_requested_at for row in left)
         for attempt in Attempt.objects.filter(outcome=None):
-            reports.succeeded(attempt.pk, now=NOW)
+            finishing.succeeded(attempt.pk, now=NOW)
     assert list(audit()) == []
 
 
@@ -93,7 +95,7 @@ def test_two_answers_that_abort_one_plan_do_not_lock_each_other_out(
     def abort(asked: Escalation) -> Escalation:
         every, who = Escalation.objects.all(), Actor("user", "1", "mara")
         choice = Choice(Answer.ABORT)
-        return escalations.answer(asked.pk, choice, among=every, actor=who, channel="api", now=NOW)
+        return answering.answer(asked.pk, choice, among=every, actor=who, channel="api", now=NOW)
 
     with transaction.atomic():
         list(Escalation.objects.filter(pk=first.pk).select_for_update())
@@ -121,13 +123,13 @@ def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewher
 
 def test_two_restarts_and_two_clocks(agent: Agent) -> None:
     plan = imported({}, {"needs": "task-1"}).plan
-    plans.abort([plan.pk], now=NOW)
-    found = at_once(2, lambda _: plans.restart(plan.pk, now=NOW))
+    restarting.abort([plan.pk], now=NOW)
+    found = at_once(2, lambda _: restarting.restart(plan.pk, now=NOW))
     assert sorted(type(each).__name__ for each in found) == ["InvalidTransition", "Plan"]
     assert Task.objects.current().count() == 2 and Plan.objects.get().run == 2
-    plans.abort([plan.pk], now=NOW)
+    restarting.abort([plan.pk], now=NOW)
     Plan.objects.update(aborted_at=None)
-    did = at_once(3, lambda _: plans.complete(now=NOW))
+    did = at_once(3, lambda _: restarting.complete(now=NOW))
     assert sum(each["completed"] for each in did) == 1
     assert Event.objects.filter(kind="plan.completed").count() == 1
 

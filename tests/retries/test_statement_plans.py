@@ -12,7 +12,8 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tasks import Spec
 from ledger.tokens import Bearer, Known
-from retries import claims, reports
+from retries import claims
+from retries.attempts import finishing
 from tests.factories import NOW
 from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_whole
 
@@ -39,7 +40,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "claim one": (claims.CLAIM[Bearer, claims.NAMED, True], NAMED | BEARER),
         "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
         "why not": (claims.WHY[Bearer], ASKED | BEARER),
-        "done": (reports.DONE[Bearer], DONE | BEARER),
+        "done": (finishing.DONE[Bearer], DONE | BEARER),
         "enqueue": (tasks.ENQUEUE, {"shared": Jsonb(task)} | known),
         "enqueue alike": (tasks.ENQUEUE_ALIKE, alike | known),
         "enqueue many": (tasks.ENQUEUE_MANY, parts | known),
@@ -82,13 +83,13 @@ def test_no_plan_reads_a_whole_table(name: str, agent: Agent, cursor: Cursor) ->
     assert read_whole(cursor, *hot(agent)[name], tables=TABLES) == []
 
 
-@pytest.mark.parametrize("statement", [reports.DONE[Bearer], reports.HEARTBEAT[Bearer]])
+@pytest.mark.parametrize("statement", [finishing.DONE[Bearer], finishing.HEARTBEAT[Bearer]])
 def test_an_attempt_is_found_by_its_id_where_few_are_live(statement: str, agent: Agent) -> None:
     """The index of live ones is small by its statistics, and full of those that were."""
     known = Known(SYSTEM, agent=agent)
     tasks.enqueue_many([(agent, Spec(type="x"))] * 200, now=NOW)
     for row in claims.claim(known, limit=50, now=NOW).rows:
-        reports.succeeded(row["attempt_id"], now=NOW)
+        finishing.succeeded(row["attempt_id"], now=NOW)
     with prepared("ledger_task") as cursor:
         cursor.execute("analyze ledger_attempt")
         plan = plan_of(cursor, statement, DONE | BEARER | {"progress": None, "extend": None})

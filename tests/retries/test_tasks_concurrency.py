@@ -14,9 +14,10 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import claims, leases, reports
+from retries import claims
+from retries.attempts import finishing, leases
+from retries.attempts.finishing import LeaseLost, Report
 from retries.breaker import CircuitBreakerOpen
-from retries.reports import LeaseLost, Report
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.test_tasks_flow import attempt_of, claim, make_task
@@ -77,7 +78,7 @@ def test_two_reports_at_once_have_one_winner(agent: Agent) -> None:
     said = [Report(status="failure", message=f"worker {n}") for n in range(4)]
 
     def work(n: int) -> Any:
-        return reports.report(attempt, said[n], caller=Known(SYSTEM, agent=agent), now=NOW)
+        return finishing.report(attempt, said[n], caller=Known(SYSTEM, agent=agent), now=NOW)
 
     found = at_once(4, work)
     assert sum(not isinstance(each, Exception) for each in found) == 1
@@ -94,7 +95,7 @@ def test_success_against_the_end_of_the_lease(agent: Agent) -> None:
         report, _ = at_once(
             2,
             lambda n, attempt=attempt: (
-                reports.succeeded(attempt, now=later) if n == 0 else leases.expire(now=later)
+                finishing.succeeded(attempt, now=later) if n == 0 else leases.expire(now=later)
             ),
         )
         task = Task.objects.get(pk=id)
@@ -112,7 +113,7 @@ def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
     id, later = make_task(agent), NOW + MINUTE * 6
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
-        reports.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=later)
+        finishing.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=later)
         swept = elsewhere(lambda: leases.expire(now=later))
         with blocked(swept):
             pass
@@ -126,7 +127,7 @@ def test_two_needs_that_end_together_free_their_dependent(agent: Agent) -> None:
         needs = [make_task(agent) for _ in range(3)]
         waits = make_task(agent, needs=needs)
         attempts = [attempt_of(claim(agent, task=each)) for each in needs]
-        at_once(3, lambda n, attempts=attempts: reports.succeeded(attempts[n], now=NOW))
+        at_once(3, lambda n, attempts=attempts: finishing.succeeded(attempts[n], now=NOW))
         task = Task.objects.get(pk=waits)
         assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
 
@@ -144,7 +145,7 @@ def test_one_probe_when_ten_ask_at_once(agent: Agent) -> None:
     got = [each for each in found if each.rows]
     assert len(got) == 1 and Attempt.objects.filter(outcome=None).count() == 1
     assert all(each.reason == "breaker_open" for each in found if not each.rows)
-    reports.release(attempt_of(got[0]), caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.release(attempt_of(got[0]), caller=Known(SYSTEM, agent=agent), now=now)
     assert len(claim(agent, now=now).rows) == 1
 
 
@@ -170,6 +171,6 @@ def test_five_failures_open_the_breaker(agent: Agent) -> None:
         make_task(agent)
         assert claim(agent).rows, number
         live = Attempt.objects.get(outcome=None)
-        reports.failed(live.pk, "it broke", now=NOW)
+        finishing.failed(live.pk, "it broke", now=NOW)
     assert Breaker.objects.get().state == "open"
     assert claim(agent).reason == "breaker_open"

@@ -8,15 +8,16 @@ from uuid import UUID
 import pytest
 
 from ledger import tasks
+from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, TaskHistory
-from ledger.refusals import InvalidTransition, NotFound
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import claims, deadletters, leases, marks, reports, sweeps
+from retries import claims, deadletters, marks, sweeps
+from retries.attempts import finishing, leases
+from retries.attempts.finishing import AlreadyReported, LeaseLost, Report
 from retries.claims import Claimed
 from retries.models import Escalation
-from retries.reports import AlreadyReported, LeaseLost, Report
 from tests.factories import MINUTE, NOW
 from tests.ledger.test_redaction import WHOLE
 
@@ -40,7 +41,7 @@ def attempt_of(found: Claimed) -> UUID:
 
 def fail(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> dict[str, Any]:
     said = Report(status="failure", message=more.pop("message", "it broke"), **more)
-    return reports.report(id, said, caller=Known(SYSTEM, agent=agent), now=now).decision
+    return finishing.report(id, said, caller=Known(SYSTEM, agent=agent), now=now).decision
 
 
 def kinds(task_id: UUID) -> list[str]:
@@ -103,7 +104,7 @@ def test_done(agent: Agent) -> None:
     id = make_task(agent)
     found = claim(agent, worker_id="w1")
     assert found.rows[0]["state"] == S.RUNNING
-    told = reports.succeeded(attempt_of(found), {"branch": "x"}, now=NOW + SECOND)
+    told = finishing.succeeded(attempt_of(found), {"branch": "x"}, now=NOW + SECOND)
     assert told.decision["decision"] == "done" and told.decision["reason"] == "verified"
     task = Task.objects.get(pk=id)
     assert (task.state, task.result, task.completed_at) == (S.DONE, {"branch": "x"}, NOW + SECOND)
@@ -153,9 +154,9 @@ def test_a_lease_that_ran_out_is_a_timeout_and_its_report_too_late(agent: Agent)
     assert (task.state, task.retry_count) == (S.RETRY, 1)
     assert Failure.objects.get().type == "timeout" and Failure.objects.get().code == "lease_expired"
     with pytest.raises(LeaseLost):
-        reports.succeeded(attempt, now=NOW + MINUTE * 6)
+        finishing.succeeded(attempt, now=NOW + MINUTE * 6)
     with pytest.raises(LeaseLost):
-        reports.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE * 6)
+        finishing.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE * 6)
     task.refresh_from_db()
     assert task.state == S.RETRY
 
@@ -164,7 +165,9 @@ def test_heartbeats_keep_it_alive(agent: Agent) -> None:
     make_task(agent)
     attempt = attempt_of(claim(agent))
     caller = Known(SYSTEM, agent=agent)
-    beat = reports.heartbeat(attempt, caller=caller, progress={"percent": 40}, now=NOW + MINUTE * 4)
+    beat = finishing.heartbeat(
+        attempt, caller=caller, progress={"percent": 40}, now=NOW + MINUTE * 4
+    )
     assert beat["lease_expires_at"] == NOW + MINUTE * 9 and beat["abort_requested"] is False
     assert leases.expire(now=NOW + MINUTE * 8) == 0
     assert Attempt.objects.get().progress == {"percent": 40}
@@ -198,9 +201,9 @@ def test_release_does_not_count_and_the_tenth_asks_a_person(agent: Agent) -> Non
     caller = Known(SYSTEM, agent=agent)
     for number in range(1, 10):
         attempt = attempt_of(claim(agent))
-        row = reports.release(attempt, caller=caller, now=NOW)
+        row = finishing.release(attempt, caller=caller, now=NOW)
         assert (row["state"], row["attempt_limit"], row["retry_count"]) == ("queued", 3 + number, 0)
-    reports.release(attempt_of(claim(agent)), caller=caller, now=NOW)
+    finishing.release(attempt_of(claim(agent)), caller=caller, now=NOW)
     assert Task.objects.get(pk=id).state == S.ESCALATED
     assert Escalation.objects.get().reason == "releases_exhausted"
 
@@ -224,9 +227,9 @@ def test_dependents_wait_and_go_on(agent: Agent) -> None:
     one, two = make_task(agent), make_task(agent)
     third = make_task(agent, needs=[one, two])
     assert Task.objects.get(pk=third).blocked_reason == "dependency"
-    reports.succeeded(attempt_of(claim(agent, task=one)), now=NOW)
+    finishing.succeeded(attempt_of(claim(agent, task=one)), now=NOW)
     assert Task.objects.get(pk=third).unmet == 1
-    reports.succeeded(attempt_of(claim(agent, task=two)), now=NOW)
+    finishing.succeeded(attempt_of(claim(agent, task=two)), now=NOW)
     task = Task.objects.get(pk=third)
     assert (task.state, task.unmet) == (S.QUEUED, 0)
     assert kinds(third) == ["task.created", "task.unblocked"]
@@ -242,7 +245,7 @@ def test_a_replay_takes_the_place_of_the_old_one(agent: Agent) -> None:
     )
     new = letters[0].replayed_as_id
     assert Task.objects.get(pk=old).replaced_by_id == new
-    reports.succeeded(attempt_of(claim(agent, task=new)), now=NOW)
+    finishing.succeeded(attempt_of(claim(agent, task=new)), now=NOW)
     assert Task.objects.get(pk=waits).state == S.QUEUED
     assert not deadletters.replay(
         [letters[0].pk], among=DeadLetter.objects.all(), actor=SYSTEM, now=NOW

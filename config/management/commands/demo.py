@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandError
 from tenfour import TenfourError
 
-from config.demo.building import Building
-from config.demo.orders import Orders
-from config.demo.stage import PROJECT, Stage, alone, running_at, staged
+from config.demo.demo_project import PROJECT, Stage, alone, running_at, staged
+from config.demo.instruction_demo import Orders
+from config.demo.plan_demo import Building
 from retries.models import Escalation
 
 

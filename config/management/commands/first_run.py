@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
-from config.places import write_private
+from config.local.places import write_private
 from ledger import agents, tokens
 from ledger.journal import SYSTEM
 from ledger.models import Project

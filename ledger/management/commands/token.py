@@ -6,11 +6,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ledger import agents, tokens
+from ledger.errors import Refusal
 from ledger.journal import Actor
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from ledger.models.token import TokenKind
-from ledger.refusals import Refusal
 
 SHELL = Actor("system", "manage.py", "manage.py")
 

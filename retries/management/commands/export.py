@@ -12,7 +12,7 @@ from django.utils import timezone
 from ledger.models import Plan, Project
 from ledger.models.project import DEFAULT
 from retries.renderings import documents, retry_jsonl
-from retries.renderings.facts import About
+from retries.renderings.log_queries import About
 
 
 class Command(BaseCommand):

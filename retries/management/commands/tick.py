@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ledger.errors import Refusal
 from ledger.models import Project
-from ledger.refusals import Refusal
 from retries import sweeps
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config import install
+from config.local import install
 
 TESTS = "tests/requirements.lock"
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from config import embedded, places, processes, up
-from config.commands import Command, run_once
-from config.places import PROJECT, Place, Refused
+from config.local import embedded, places, processes, up
+from config.local.commands import Command, run_once
+from config.local.places import PROJECT, Place, Refused
 
 OURS = {"DATABASE_URL", "REDIS_URL"}
 PATIENCE = 90
 
 
 class Instance:
-    """One `python -m config.up` on a data folder of its own."""
+    """One `python -m config.local.up` on a data folder of its own."""
 
     def __init__(self, data: Path, **env: str) -> None:
         self.data, self.log = data, data.with_name(f"{data.name}.log")
@@ -35,7 +35,7 @@ class Instance:
     def start(self) -> "Instance":
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "config.up"],
+                [sys.executable, "-m", "config.local.up"],
                 cwd=PROJECT,
                 env=self.env,
                 stdout=log,
@@ -50,7 +50,7 @@ class Instance:
 
     def again(self) -> "subprocess.CompletedProcess[str]":
         """What a second start says."""
-        argv = [sys.executable, "-m", "config.up"]
+        argv = [sys.executable, "-m", "config.local.up"]
         return subprocess.run(
             argv, cwd=PROJECT, env=self.env, capture_output=True, text=True, timeout=PATIENCE
         )

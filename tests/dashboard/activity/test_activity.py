@@ -13,14 +13,16 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import event_filters, keyset, selectors
-from dashboard.event_filters import parse
-from dashboard.feed import sentence
-from dashboard.told import About, told
+from dashboard import pagination
+from dashboard.activity import filters as activity_filters
+from dashboard.activity.filters import parse
+from dashboard.activity.queries import sentence
+from dashboard.instructions import queries as instruction_queries
+from dashboard.sentences.events import About, told
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, person
 from ledger.models import Agent, Event
-from retries.escalations import Choice, answer
+from retries.escalations.answering import Choice, answer
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART
@@ -77,7 +79,7 @@ def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -197,7 +199,7 @@ def test_nothing_there_and_nothing_found_are_told_apart(
 def test_pages_by_keyset(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyset, "PAGE", 3)
+    monkeypatch.setattr(pagination, "PAGE", 3)
     for number in range(7):
         happen(at=now - timedelta(minutes=9 - number), agent=agent)
     every = [str(id) for id in Event.objects.order_by("-id").values_list("pk", flat=True)]
@@ -471,4 +473,4 @@ def test_a_query_is_never_an_error() -> None:
 
 def test_kinds_that_leave_nothing() -> None:
     query = parse("kind:token -kind:token", now=NOW)
-    assert event_filters.kinds(query.kind) == []
+    assert activity_filters.kinds(query.kind) == []

@@ -14,14 +14,16 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from dashboard import fleet, selectors
+from dashboard.agents import queries as agent_queries
+from dashboard.instructions import queries as instruction_queries
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import BreakerState, TaskState
 from ledger.states import InstructionState as State
 from ledger.tokens import Known
-from retries import breaker, claims, leases, reports
+from retries import breaker, claims
+from retries.attempts import finishing, leases
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
 from tests.dashboard.worked import MARA, SECOND, claimed, enqueued, failed, make_task
@@ -44,7 +46,7 @@ def seen(agent: Agent, at: datetime | None) -> None:
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -143,7 +145,7 @@ def test_nothing_there_and_nothing_found_are_told_apart(
 def test_pages_go_both_ways(
     browser: Client, project: object, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "PAGE", 3)
+    monkeypatch.setattr(agent_queries, "PAGE", 3)
     agents = [make_agent(f"a{number}") for number in range(8)]
     for agent in agents[6:]:  # silent: they come first
         send(agent, "Wait", now=now - timedelta(hours=1))
@@ -361,7 +363,7 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
     assert "Probe: Try the parser , for 1 m" in line_of(response, agent)
     assert f'href="/tasks/{task}/"' in html(response)
     assert "One probe is out." in html(response)
-    reports.succeeded(attempt, {}, now=now - 30 * SECOND)
+    finishing.succeeded(attempt, {}, now=now - 30 * SECOND)
     assert Attempt.objects.get(pk=attempt).outcome
     line = line_of(browser.get(URL), agent)
     assert "1 of 2 passed" in line and "Its next task is the probe" in line
@@ -536,7 +538,7 @@ def test_the_id_floor_finds_what_was_sent_in_the_window(project: object, now: da
     with connection.cursor() as cursor:
         cursor.execute("select uuidv7('-1 hour'::interval), clock_timestamp() - interval '1 hour'")
         id, at = cursor.fetchone()
-    from dashboard.feed import first_id
+    from dashboard.activity.queries import first_id
 
     assert (
         first_id(at - timedelta(milliseconds=50)) < id < first_id(at + timedelta(milliseconds=50))

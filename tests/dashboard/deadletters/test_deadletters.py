@@ -11,10 +11,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dashboard import selectors
-from dashboard.causes import cause, grouped
-from dashboard.views import deadletter_verbs
-from dashboard.views import deadletters as page_of
+from dashboard.deadletters import action_views as deadletter_action_views
+from dashboard.deadletters import views as page_of
+from dashboard.deadletters.causes import cause, grouped
+from dashboard.instructions import queries as instruction_queries
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState as State
 from tests.dashboard import seen
@@ -38,7 +38,7 @@ def address(letter: DeadLetter) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 # ---- the list
@@ -233,7 +233,7 @@ def test_everything_that_matches(
     form = {"every": str(made[-1].pk), "next": query}
     asked = browser.post(f"{URL}dismiss/all/", form)
     assert "Dismiss 42 dead letters?" in words(browser.get(asked["Location"]))
-    monkeypatch.setattr(deadletter_verbs, "AT_ONCE", 10)
+    monkeypatch.setattr(deadletter_action_views, "AT_ONCE", 10)
     late = buried(agent=agent, now=now)  # nobody has seen it yet
     told = said(browser, f"{URL}dismiss/all/", form | {"confirmed": "yes", "note": "old"})
     assert told == "42 dead letters dismissed."

@@ -8,12 +8,15 @@ from django.test import Client
 from ledger.journal import SYSTEM
 from ledger.models import Agent, DeadLetter
 from ledger.tokens import Known
-from retries import aftermath, deadletters, plans, reports
+from retries import deadletters
+from retries.attempts import finishing
+from retries.escalations import answer_outcome
 from retries.models import Escalation
+from retries.plans import restarting
 from tests.conftest import Api
-from tests.dashboard.test_escalations import address, jonas_answers, words
+from tests.dashboard.escalations.test_escalations import address, jonas_answers, words
 from tests.factories import MINUTE, NOW
-from tests.ledger.test_plan_import import imported, task
+from tests.ledger.plans.test_import_writer import imported, task
 from tests.retries.test_tasks_flow import attempt_of, claim, fail
 
 pytestmark = pytest.mark.django_db
@@ -31,18 +34,18 @@ def restarted(agent: Agent, *, carry: bool) -> None:
     """The plan is stopped with all that runs, and started anew."""
     plan = task("03-01:task-1").plan
     assert plan
-    plans.abort([plan.pk], now=NOW + MINUTE)
+    restarting.abort([plan.pk], now=NOW + MINUTE)
     for ref in ("03-01:task-1", "03-01:task-4"):
         if live := task(ref).current_attempt:
             caller = Known(SYSTEM, agent=agent)
-            reports.report(live, reports.Report(), caller=caller, now=NOW + MINUTE)
+            finishing.report(live, finishing.Report(), caller=caller, now=NOW + MINUTE)
     since = NOW if carry else None
-    plans.restart(plan.pk, carry_over=since, now=NOW + MINUTE)
+    restarting.restart(plan.pk, carry_over=since, now=NOW + MINUTE)
 
 
 def told(question: Escalation) -> str:
     question.refresh_from_db()
-    return aftermath.of([question])[question.pk].told(question.action)
+    return answer_outcome.of([question])[question.pk].told(question.action)
 
 
 def everywhere(browser: Client, admin_client: Client, question: Escalation, said: str) -> None:
@@ -52,11 +55,11 @@ def everywhere(browser: Client, admin_client: Client, question: Escalation, said
 
 def done(agent: Agent, *, now: datetime) -> None:
     found = claim(agent, task=task("03-01:task-1").pk, now=now)
-    reports.succeeded(attempt_of(found), now=now)
+    finishing.succeeded(attempt_of(found), now=now)
 
 
 def test_an_open_one_has_no_outcome(agent: Agent) -> None:
-    assert aftermath.of([asked(agent)]) == {}
+    assert answer_outcome.of([asked(agent)]) == {}
 
 
 def test_what_a_fix_led_to_is_followed_into_the_run_that_goes_on(
@@ -116,8 +119,8 @@ def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
     everywhere(browser, admin_client, question, counts)
     live = task("03-01:task-4").current_attempt
     assert live
-    reports.report(live, reports.Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
-    plans.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
+    finishing.report(live, finishing.Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    restarting.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
     done(agent, now=NOW + 2 * MINUTE)
     everywhere(browser, admin_client, question, "Begun anew in run 2: done on attempt 2")
     everywhere(browser, admin_client, question, counts)

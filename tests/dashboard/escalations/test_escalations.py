@@ -12,14 +12,14 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-import dashboard.words
-from dashboard import inbox
+import dashboard.formatting
+from dashboard.escalations import queries as escalation_queries
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState as State
-from retries import escalations
-from retries.escalations import Choice
+from retries.escalations import answering as escalation_answering
+from retries.escalations.answering import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART
@@ -81,7 +81,7 @@ def post(client: Client, escalation: Escalation, action: str, **more: Any) -> An
 def jonas_answers(escalation: Escalation, action: str, now: datetime, fix: str = "") -> Escalation:
     choice = Choice(Answer(action), fix=fix)
     every = Escalation.objects.all()
-    return escalations.answer(
+    return escalation_answering.answer(
         escalation.pk, choice, among=every, actor=JONAS, channel="api", now=now
     )
 
@@ -94,7 +94,7 @@ def facts() -> tuple[int, int, list[str]]:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(inbox, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(escalation_queries, "BUCKET_SECONDS", 10**9)
 
 
 # ---- reading
@@ -190,7 +190,7 @@ def test_answered_ones_have_their_list(browser: Client, agent: Agent, now: datet
         for n in range(6)
     ]
     newest_first = [str(one.pk) for one in reversed(done)]
-    assert lines(browser.get(URL)) == [str(open_one.pk), *newest_first[: inbox.RECENT]]
+    assert lines(browser.get(URL)) == [str(open_one.pk), *newest_first[: escalation_queries.RECENT]]
     page = browser.get(URL, {"state": "answered"})
     assert lines(page) == newest_first
     assert "jonas left it." in words(page) and "Answered 6" in words(page)
@@ -203,8 +203,8 @@ def test_nobody_counts_all_answered_ones(
     """Issue 5: the page takes no longer where many were answered."""
     for n in range(3):
         jonas_answers(ignored(agent, f"no {n}", now=now - MINUTE), "skip", now)
-    monkeypatch.setattr(inbox, "COUNTED", 2)
-    monkeypatch.setattr(dashboard.words, "COUNTED", 2)
+    monkeypatch.setattr(escalation_queries, "COUNTED", 2)
+    monkeypatch.setattr(dashboard.formatting, "COUNTED", 2)
     page = words(browser.get(URL))
     assert page.count("Answered 2+") == 2 and "Open 0" in page
 
@@ -217,8 +217,8 @@ def test_pages_of_the_list(
     state: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inbox, "PAGE", 2)
-    monkeypatch.setattr(inbox, "RECENT", 0)
+    monkeypatch.setattr(escalation_queries, "PAGE", 2)
+    monkeypatch.setattr(escalation_queries, "RECENT", 0)
     made = [ignored(agent, str(n), now=now - MINUTE) for n in range(5)]
     if state:  # answered the other way round, some of them at the same moment
         for n, one in enumerate(reversed(made)):

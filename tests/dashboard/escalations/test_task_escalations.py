@@ -13,24 +13,35 @@ from django.http import HttpResponse
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.changed import diff
-from dashboard.painted import painted
+from dashboard.escalations.context_preview import painted
+from dashboard.escalations.error_diff import diff
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import Known
-from retries import claims, escalations, expiry, plans, questions, recall, reports
-from retries.context import retry_context
-from retries.escalations import Choice, Question
+from retries import claims
+from retries.attempts import finishing, questions
+from retries.attempts.finishing import Report
+from retries.escalations import answering, expiry
+from retries.escalations.answering import Choice, Question
 from retries.models import Escalation
-from retries.reports import Report
+from retries.plans import restarting
+from retries.retry_context import history as retry_context_history
+from retries.retry_context.block import retry_context
 from retries.states import Answer
 from tests.dashboard.conftest import PART
-from tests.dashboard.test_escalations import HOSTILE, address, html, jonas_answers, post, words
+from tests.dashboard.escalations.test_escalations import (
+    HOSTILE,
+    address,
+    html,
+    jonas_answers,
+    post,
+    words,
+)
 from tests.dashboard.worked import claimed, enqueued, failed
 from tests.factories import NOW
-from tests.ledger.test_plan_import import do, imported, task
+from tests.ledger.plans.test_import_writer import do, imported, task
 from tests.retries.test_tasks_flow import attempt_of, claim, fail
 
 Part = Callable[..., HttpResponse]
@@ -182,10 +193,10 @@ def test_a_fix_that_worked_before_is_the_first_chip(
             choice = Choice(Answer.FIX, fix=words_of_it)
             every = Escalation.objects.all()
             mara = Actor("user", "1", "mara")
-            escalations.answer(
+            answering.answer(
                 about(id).pk, choice, among=every, actor=mara, channel="api", now=start + MINUTE
             )
-            reports.succeeded(claimed(agent, id, now=start + 2 * MINUTE), now=start + 3 * MINUTE)
+            finishing.succeeded(claimed(agent, id, now=start + 2 * MINUTE), now=start + 3 * MINUTE)
         start += 10 * MINUTE
     page = html(browser.get(address(about(id))))
     chips = re.findall(r'data-suggest="([^"]*)".*?class="sugg__why">([^<]*)<', page)
@@ -224,13 +235,13 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     attempt = claimed(agent, question.task_id or agent.pk, now=now - 9 * MINUTE)
     assert "It runs, attempt 4 of 4" in page()
     said = Report(status="failure", message="1 differs")
-    reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now - 8 * MINUTE)
+    finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now - 8 * MINUTE)
     assert "jonas sent a fix Needed a person again after attempt 4" in page()
     assert "1 differs" not in page() and "3/3" in page()
     second = about(question.task_id or agent.pk)
     jonas_answers(second, "retry", now - 7 * MINUTE)
     again = claimed(agent, question.task_id or agent.pk, now=now - 6 * MINUTE)
-    reports.succeeded(again, now=now - 5 * MINUTE)
+    finishing.succeeded(again, now=now - 5 * MINUTE)
     listed = words(browser.get("/escalations/?state=answered"))
     assert "jonas granted another round. Done on attempt 5" in listed
     assert "jonas sent a fix. Needed a person again after attempt 4" in listed
@@ -264,8 +275,8 @@ def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent
     jonas_answers(about(id), "fix", NOW, "Trim first")
     plan_id = task("03-01:task-1").plan_id
     assert plan_id
-    plans.abort([plan_id], now=NOW)
-    plans.restart(plan_id, carry_over=NOW, now=NOW + MINUTE)
+    restarting.abort([plan_id], now=NOW)
+    restarting.restart(plan_id, carry_over=NOW, now=NOW + MINUTE)
     id = task("03-01:task-1").pk
     live, caller = claimed(agent, id, now=NOW + MINUTE), Known(SYSTEM, agent=agent)
     ask = Question(text="How many?", choices=[])
@@ -274,7 +285,7 @@ def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent
     assert "Trim first" in shown and "late" in shown
     jonas_answers(question, "answer", NOW + 2 * MINUTE, "Two")
     row = Task.objects.filter(pk=id).values().get()
-    assert recall.next_context(row) == shown
+    assert retry_context_history.next_context(row) == shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -313,7 +324,7 @@ def test_what_is_typed_is_shown_as_the_next_attempt_gets_it(
     assert shown.status_code == 200 and facts(question) == before
     jonas_answers(question, "fix", now, fix)
     row = claims.claim(Known(SYSTEM, agent=agent), now=now).rows[0]
-    past = recall.pasts([row["id"]])[row["id"]]
+    past = retry_context_history.pasts([row["id"]])[row["id"]]
     told = retry_context(past, attempt=4, max_attempts=4)
     assert "User provided fix: Round &lt;each&gt; line &amp; sum" in told
     assert plain(shown) == told
@@ -527,8 +538,8 @@ def test_remarks_and_whose_it_is_are_shown(
 ) -> None:
     question = exhausted(agent, now=now)
     who, every = Actor("user", "7", "jonas"), Escalation.objects.all()
-    escalations.assign(question.pk, "mara", among=every, actor=who, now=now)
-    escalations.comment(question.pk, "The archive is down", among=every, actor=who, now=now)
+    answering.assign(question.pk, "mara", among=every, actor=who, now=now)
+    answering.comment(question.pk, "The archive is down", among=every, actor=who, now=now)
     told = words(browser.get(address(question)))
     assert "mara takes care of it" in told and "jonas gave it to mara" in told
     assert "The archive is down" in told
@@ -538,7 +549,7 @@ def test_remarks_and_whose_it_is_are_shown(
     empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
     assert "A comment has 1 to 2000 characters." in words(empty)
     assert "I take care of it" not in words(browser.get(address(question)))
-    escalations.assign(question.pk, None, among=every, actor=who, now=now)
+    answering.assign(question.pk, None, among=every, actor=who, now=now)
     browser.post(f"{address(question)}care/")
     assert "mara takes care of it" in words(browser.get(address(question)))
     log = words(browser.get("/activity/"))

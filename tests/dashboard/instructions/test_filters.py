@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from dashboard.filters import Query, Values, as_id, clean, parse, term
+from dashboard.instructions.filters import Query, Values, as_id, clean, parse, term
 
 ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
 

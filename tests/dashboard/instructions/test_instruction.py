@@ -12,14 +12,14 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dashboard import selectors
-from ledger import correlation, instructions
+from dashboard.instructions import queries as instruction_queries
+from ledger import instructions, signal_matching
 from ledger.instructions import Expect
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.tokens import Known
-from retries import escalations
-from retries.escalations import Choice
+from retries.escalations import answering
+from retries.escalations.answering import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART
@@ -96,7 +96,7 @@ def test_a_signal_is_shown_with_its_data(
     id = send(agent, expect=Expect("fs_command", {"command": "openspec"}), now=now)
     pull(agent, now=now)
     assert "or for the signal fs_command" in show(id)
-    correlation.signal("fs_command", {"command": "openspec", "found": True}, caller=me, now=now)
+    signal_matching.signal("fs_command", {"command": "openspec", "found": True}, caller=me, now=now)
     text = show(id)
     assert "Acknowledged by coder’s signal fs_command" in text
     assert '"found": true' in text
@@ -133,7 +133,7 @@ def test_it_leads_to_its_escalation(
     tick(now - 12 * MINUTE)
     question = Escalation.objects.get()
     assert "It waits for a person’s answer for 12 m Answer it" in show(id)
-    escalations.answer(
+    answering.answer(
         question.pk,
         Choice(Answer.FIX, fix="Mend only the door"),
         among=Escalation.objects.all(),
@@ -155,7 +155,7 @@ def test_it_leads_to_its_escalation(
 def test_an_answer_is_news_to_its_page(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
     id = send(agent, max_retries=0, on_failed="escalate", now=now - MINUTE)
     pull(agent, now=now - MINUTE)
     tick(now)
@@ -165,7 +165,7 @@ def test_an_answer_is_news_to_its_page(
     every = Escalation.objects.all()
     mara = Actor("user", "1", "mara")
     choice = Choice(Answer.SKIP)
-    escalations.answer(every[0].pk, choice, among=every, actor=mara, channel="page", now=now)
+    answering.answer(every[0].pk, choice, among=every, actor=mara, channel="page", now=now)
     live = browser.get(url, {"since": found[1]}, headers=PART)
     assert live.status_code == 200 and "left it." in words(live)
 
@@ -193,7 +193,7 @@ def test_it_is_live_too(
     monkeypatch: pytest.MonkeyPatch,
     statements: Callable[..., int],
 ) -> None:
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
     url = f"/instructions/{send(agent)}/"
     found = re.search(r'data-since="([^"]+)"', browser.get(url).content.decode())
     assert found
@@ -207,7 +207,7 @@ def test_it_is_live_too(
 def test_the_key_of_one_row_looks_at_that_row_alone(agent: Agent) -> None:
     id = send(agent, "Deploy")
     with CaptureQueriesContext(connection) as seen:
-        selectors.live_key(now=NOW, row=id)
+        instruction_queries.live_key(now=NOW, row=id)
     with connection.cursor() as cursor:
         cursor.execute("set local enable_seqscan = off")  # the table is so small
         cursor.execute(f"explain {seen[-1]['sql']}")

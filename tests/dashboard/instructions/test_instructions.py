@@ -12,8 +12,8 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import selectors
-from ledger import instructions, remembered
+from dashboard.instructions import queries as instruction_queries
+from ledger import instructions, optional_cache
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.states import InstructionState as State
@@ -30,7 +30,7 @@ URL = "/instructions/"
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def test_a_change_in_place_is_news_too(part: Part, agent: Agent, now: datetime) 
 
 def test_the_time_itself_is_news(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     since = key(part(URL))
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**8)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**8)
     assert part(URL, since=since).status_code == 200
 
 
@@ -144,12 +144,12 @@ def test_times_can_be_narrowed_to_an_agent(browser: Client, agent: Agent, now: d
 
 
 def test_figures_that_were_slow_are_kept_and_others_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert remembered.figure("a", lambda: 1) == 1
-    assert remembered.figure("a", lambda: 2) == 2
-    monkeypatch.setattr(remembered, "FRESH_SECONDS", -1)
-    monkeypatch.setattr(remembered.time, "perf_counter", iter([0.0, 9.0, 0.0, 9.0]).__next__)
-    assert remembered.figure("b", lambda: 1) == 1
-    assert remembered.figure("b", lambda: 2) == 1
+    assert optional_cache.figure("a", lambda: 1) == 1
+    assert optional_cache.figure("a", lambda: 2) == 2
+    monkeypatch.setattr(optional_cache, "FRESH_SECONDS", -1)
+    monkeypatch.setattr(optional_cache.time, "perf_counter", iter([0.0, 9.0, 0.0, 9.0]).__next__)
+    assert optional_cache.figure("b", lambda: 1) == 1
+    assert optional_cache.figure("b", lambda: 2) == 1
 
 
 # ---- the list

@@ -10,14 +10,15 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from dashboard import pulse, selectors
-from dashboard.outcomes import outcomes
-from dashboard.pulse import Bin, Day, first_bin
-from dashboard.sparks import bars, spark
-from dashboard.tiles import Tile, tiles
+from dashboard.instructions import queries as instruction_queries
+from dashboard.overview import queries as overview_queries
+from dashboard.overview.figures import Tile, tiles
+from dashboard.overview.outcome_chart import outcomes
+from dashboard.overview.queries import Bin, Day, first_bin
+from dashboard.sparklines import bars, spark
 from ledger import instructions
+from ledger.instruction_stats import Statistics
 from ledger.models import Agent, Event
-from ledger.statistics import Statistics
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
@@ -54,7 +55,7 @@ def aged() -> None:
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 # ---- what needs a person
@@ -235,7 +236,10 @@ def test_hostile_text_stays_text(
 
 
 def a_day(**more: int) -> list[Bin]:
-    return [Bin(first_bin(NOW) + n * pulse.HALF_HOUR, **more) for n in range(pulse.BINS)]
+    return [
+        Bin(first_bin(NOW) + n * overview_queries.HALF_HOUR, **more)
+        for n in range(overview_queries.BINS)
+    ]
 
 
 def test_the_half_hours_end_with_this_one() -> None:

@@ -11,10 +11,11 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import recurring, selectors
+from dashboard.instructions import queries as instruction_queries
+from dashboard.patterns import queries as pattern_queries
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
-from retries import patterns
+from retries.failures import grouping
 from retries.models import FailurePattern
 from retries.states import PATTERN_MOVES, PatternState
 from tests.dashboard.conftest import PART
@@ -66,7 +67,7 @@ def said(client: Client, path: str, data: dict[str, Any]) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 # ---- the list
@@ -98,8 +99,8 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
         buried(agent=agent, now=now, error=error)
     there = make_agent("coder", project=make_project("other"))
     buried(agent=there, now=now, error="disk full")
-    patterns.ignore([of("no such").pk], actor=MARA, now=now)
-    patterns.resolve([of("Module").pk], actor=MARA, now=now)
+    grouping.ignore([of("no such").pk], actor=MARA, now=now)
+    grouping.resolve([of("Module").pk], actor=MARA, now=now)
     assert len(rows(browser.get(URL))) == 2
     assert rows(browser.get(URL, {"state": "ignored"})) == [str(of("no such").pk)]
     assert rows(browser.get(URL, {"state": "resolved"})) == [str(of("Module").pk)]
@@ -128,7 +129,7 @@ def test_one_that_came_back_is_open_and_says_so(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     buried(agent=agent, now=now - HOUR, error="disk full")
-    patterns.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
+    grouping.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
     assert rows(browser.get(URL)) == []
     assert "Every pattern of failures is resolved or ignored" in words(browser.get(URL))
     buried(agent=agent, now=now, error="disk full")
@@ -138,7 +139,7 @@ def test_one_that_came_back_is_open_and_says_so(
 def test_pages_lead_to_each_other(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recurring, "PAGE", 2)
+    monkeypatch.setattr(pattern_queries, "PAGE", 2)
     for word in ("one", "two", "three"):
         buried(agent=agent, now=now, error=word)
     first, second = browser.get(URL), browser.get(URL, {"page": "2"})

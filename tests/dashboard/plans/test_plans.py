@@ -14,13 +14,16 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from dashboard import keyset, progress, selectors
-from dashboard.flow import flow
-from dashboard.waves import Link, in_the_way, natural, waves
+from dashboard import pagination
+from dashboard.instructions import queries as instruction_queries
+from dashboard.plans import progress
+from dashboard.plans.flow_chart import flow
+from dashboard.plans.waves import Link, in_the_way, natural, waves
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from ledger.states import TaskState as State
-from retries import breaker, reports
-from retries import tasks as people
+from retries import breaker
+from retries import task_actions as people
+from retries.attempts import finishing
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, rows, said, words
@@ -43,7 +46,7 @@ def address(plan: Plan) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def under_way(agent: Agent, now: datetime) -> tuple[Plan, list[UUID]]:
     """TASKS, ten minutes on."""
     at = now - 10 * MINUTE
     plan, ids = make_plan("03-01", TASKS, title="Ledger", agent=agent, now=at)
-    reports.succeeded(claimed(agent, ids[0], now=at), {}, now=at + 90 * SECOND)
+    finishing.succeeded(claimed(agent, ids[0], now=at), {}, now=at + 90 * SECOND)
     failed(agent, ids[1], now=at + 2 * MINUTE, message="3 of 9318 invoices differ")
     claimed(agent, ids[4], now=at + 6 * MINUTE)
     return plan, ids
@@ -115,7 +118,7 @@ def test_a_plan_is_found_by_ref_and_title(browser: Client, now: datetime) -> Non
 def test_pages_go_on_by_keyset(
     browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyset, "PAGE", 2)
+    monkeypatch.setattr(pagination, "PAGE", 2)
     made = [make_plan(f"01-{n}", now=now)[0] for n in range(5)]
     first = rows(browser.get(URL), "plan")
     assert first == [str(plan.pk) for plan in reversed(made[3:])]
@@ -316,7 +319,7 @@ def test_a_restart_begins_a_new_run(
     plan, ids = under_way
     do(browser, plan, "abort", confirmed="yes")
     attempt = Task.objects.get(pk=ids[4]).current_attempt
-    reports.succeeded(attempt, {}, now=now)  # type: ignore[arg-type]
+    finishing.succeeded(attempt, {}, now=now)  # type: ignore[arg-type]
     asked = words(browser.get(address(plan), {"ask": "restart"}))
     assert "Restart this plan?" in asked and "begin anew , as run 2." in asked
     none = do(browser, plan, "restart", confirmed="yes", counters="carry", carry_over="soon")

@@ -8,7 +8,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.limits import GROUPS, LIMITS, MECHANISMS
+from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
 
 DOCS = Path(__file__, "../../../docs/settings.md").resolve().read_text()
 

@@ -10,18 +10,19 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from dashboard import selectors
-from dashboard.filters import Values
-from dashboard.task_filters import TaskQuery, parse
-from dashboard.timeline import timeline
-from dashboard.tree import DEEPEST, MOST, tree
+from dashboard.instructions import queries as instruction_queries
+from dashboard.instructions.filters import Values
+from dashboard.json_tree import DEEPEST, MOST, tree
+from dashboard.tasks.filters import TaskQuery, parse
+from dashboard.tasks.timeline import timeline
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Task
 from ledger.states import TaskState as State
 from ledger.states import Who, allowed_moves
 from ledger.tokens import Known
-from retries import breaker, deadletters, reports
-from retries import tasks as work
+from retries import breaker, deadletters
+from retries import task_actions as work
+from retries.attempts import finishing
 from retries.models import Escalation
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
@@ -43,7 +44,7 @@ def address(task: Task | UUID) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(selectors, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -234,7 +235,9 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
     )
     attempt = claimed(agent, id, now=now - 2 * MINUTE)
     caller = Known(SYSTEM, agent=agent)
-    reports.heartbeat(attempt, progress={"message": "half", "percent": 50}, caller=caller, now=now)
+    finishing.heartbeat(
+        attempt, progress={"message": "half", "percent": 50}, caller=caller, now=now
+    )
     page = browser.get(address(id))
     text = words(page)
     assert "attempt 2 of 3" in text and "runs for 2 m" in text

@@ -11,8 +11,8 @@ from openapi_spec_validator import validate
 from config.api import ASKED_MOST
 from config.api import api as tenfour_api
 from config.problems import CODES
+from ledger.errors import Refusal
 from ledger.models import Agent, Event
-from ledger.refusals import Refusal
 from ledger.states import InstructionState as State
 from tests.conftest import Api
 from tests.factories import make_instruction

@@ -5,12 +5,13 @@ import re
 import pytest
 from django.conf import settings
 
-from ledger import plan_imports, planfile
+from ledger import planfile
 from ledger.models import Agent, Task
-from ledger.plan_imports import How
 from ledger.planfile.canonical import PLAN_KEYS, TASK_KEYS
+from ledger.plans import import_writer
+from ledger.plans.import_writer import How
 from tests.factories import NOW
-from tests.ledger.test_plan_import import imported
+from tests.ledger.plans.test_import_writer import imported
 
 pytestmark = pytest.mark.django_db
 GUIDE = (settings.BASE_DIR / "docs" / "plans.md").read_text()
@@ -20,7 +21,7 @@ def test_the_example_can_be_imported(agent: Agent) -> None:
     text = GUIDE.partition("```yaml\n")[2].partition("```")[0]
     imported({}, {}, {}, ref="02-05")
     read = planfile.parse(text.encode(), media="application/yaml")
-    done = plan_imports.import_plan(agent.project, read.plan, how=How(register=True), now=NOW)
+    done = import_writer.import_plan(agent.project, read.plan, how=How(register=True), now=NOW)
     assert [row["need_refs"] for row in done.tasks] == [
         ["02-05:task-1", "02-05:task-2", "02-05:task-3"],
         ["03-01:task-1"],

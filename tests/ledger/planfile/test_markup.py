@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from ledger import plan_imports, planfile, plans
+from ledger import planfile
+from ledger.errors import Invalid
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Task
 from ledger.planfile.model import BadRef
-from ledger.refusals import Invalid
+from ledger.plans import editing as plan_editing
+from ledger.plans import import_writer
 
 XML = """<?xml version="1.0"?>
 <plan ref="03-01" title="Ids" agent="coder" needs="02-05" max_attempts="5">
@@ -299,15 +301,15 @@ def test_hostile_text_costs_no_more_time(text: str) -> None:
 
 @pytest.mark.django_db
 def test_a_person_confirms_what_was_proposed(agent: Agent) -> None:
-    done = plan_imports.import_plan(
+    done = import_writer.import_plan(
         agent.project, read(WILD.replace("depends_on", "after"), agent="coder").plan
     )
     ids = [row["id"] for row in done.tasks]
     mara = Actor("user", "1", "mara")
-    assert plans.confirm_commands(ids, actor=mara) == [ids[0], ids[3]]
+    assert plan_editing.confirm_commands(ids, actor=mara) == [ids[0], ids[3]]
     verify = Task.objects.get(pk=ids[0]).payload["verify"]
     assert (verify["command"], verify["source"]) == ("npm test -- Id", "confirmed")
     assert "proposed_command" not in verify and verify["text"]
     said = Event.objects.get(subject_id=ids[0], kind="task.changed")
     assert said.data["confirmed_command"] == "npm test -- Id" and said.actor_name == "mara"
-    assert plans.confirm_commands(ids, actor=mara) == []
+    assert plan_editing.confirm_commands(ids, actor=mara) == []

@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 
-from ledger import agents, planfile, plans
+from ledger import agents, planfile
 from ledger.audit import audit
+from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
-from ledger.plan_imports import How, Imported, PlanChanged
-from ledger.refusals import InvalidTransition
+from ledger.plans import editing as plan_editing
+from ledger.plans.import_writer import How, Imported, PlanChanged
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import claims, reports
-from retries import plans as decided
+from retries import claims
+from retries.attempts import finishing
+from retries.plans import restarting as decided
 from tests.factories import NOW
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
@@ -45,7 +47,9 @@ def states(plan: str = "03-01") -> dict[str, str]:
 def do(agent: Agent, ref: str, *, now: Any = NOW) -> None:
     """Claim this task and report it done."""
     found = claim(agent, task=task(ref).pk, now=now)
-    reports.report(attempt_of(found), reports.Report(), caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.report(
+        attempt_of(found), finishing.Report(), caller=Known(SYSTEM, agent=agent), now=now
+    )
 
 
 def test_a_plan_is_made_with_its_tasks(agent: Agent) -> None:
@@ -70,7 +74,7 @@ def test_a_plan_is_made_with_its_tasks(agent: Agent) -> None:
     assert second.max_attempts == 5
     assert [row["ref"] for row in done.tasks] == ["03-01:task-1", "03-01:task-2"]
     assert kinds(plan.pk) == ["plan.imported"] and kinds(first.pk) == ["task.created"]
-    assert plans.progress(plan)["queued"] == 1 and plans.progress(plan)["done"] == 0
+    assert plan_editing.progress(plan)["queued"] == 1 and plan_editing.progress(plan)["done"] == 0
     do(agent, "03-01:task-1")
     assert states() == {"task-1": S.DONE, "task-2": S.QUEUED}
     assert list(audit()) == []
@@ -220,14 +224,14 @@ def test_secrets_in_a_plan_are_masked(agent: Agent) -> None:
 def test_a_paused_plan_hands_nothing_out(agent: Agent) -> None:
     done = imported({}, {})
     claim(agent)
-    assert [each.pk for each in plans.pause([done.plan.pk], reason="lunch", now=NOW)] == [
+    assert [each.pk for each in plan_editing.pause([done.plan.pk], reason="lunch", now=NOW)] == [
         done.plan.pk
     ]
-    assert plans.pause([done.plan.pk], now=NOW) == []
+    assert plan_editing.pause([done.plan.pk], now=NOW) == []
     assert claim(agent).reason == "plan_paused"
     other = make_task(agent)
     assert claim(agent).rows[0]["id"] == other
-    assert plans.resume([done.plan.pk], now=NOW)[0].state == "active"
+    assert plan_editing.resume([done.plan.pk], now=NOW)[0].state == "active"
     assert claim(agent).rows[0]["ref"] == "03-01:task-2"
     assert kinds(done.plan.pk) == ["plan.imported", "plan.paused", "plan.resumed"]
 
@@ -236,21 +240,21 @@ def test_what_a_paused_plan_holds_is_not_said_to_be_due(agent: Agent) -> None:
     plan = imported({}).plan
     fail(agent, attempt_of(claim(agent)), now=NOW)
     assert task("03-01:task-1").state == S.RETRY
-    plans.pause([plan.pk], now=NOW)
+    plan_editing.pause([plan.pk], now=NOW)
     empty = claim(agent, now=NOW)
     assert (empty.reason, empty.next_due_at) == ("plan_paused", None)
-    plans.resume([plan.pk], now=NOW)
+    plan_editing.resume([plan.pk], now=NOW)
     assert claim(agent, now=NOW).rows
 
 
 def test_a_start_says_that_it_is_the_plan_that_is_paused(agent: Agent) -> None:
     plan = imported({}).plan
-    plans.pause([plan.pk], now=NOW)
+    plan_editing.pause([plan.pk], now=NOW)
     with pytest.raises(InvalidTransition, match="The task's plan is paused") as refused:
         claims.start(task("03-01:task-1").pk, now=NOW)
     assert refused.value.more["current"] == S.QUEUED
     assert refused.value.more["allowed"] == ["running", "blocked"]
-    plans.resume([plan.pk], now=NOW)
+    plan_editing.resume([plan.pk], now=NOW)
     agents.pause([agent], actor=SYSTEM, now=NOW)
     with pytest.raises(InvalidTransition, match="The agent coder is paused"):
         claims.start(task("03-01:task-1").pk, now=NOW)

@@ -8,14 +8,14 @@ import pytest
 from django.utils import timezone
 
 from ledger.models import Agent, Event
-from retries import expiry
+from retries.escalations import expiry
 from retries.models import Escalation
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
-from tests.ledger.test_plan_import import imported
-from tests.retries.test_escalations import ignored
-from tests.retries.test_task_answers import about, escalated
+from tests.ledger.plans.test_import_writer import imported
+from tests.retries.escalations.test_escalations import ignored
+from tests.retries.escalations.test_task_effects import about, escalated
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db

@@ -12,10 +12,11 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
 from ledger.tasks import PAYLOAD_BYTES
 from ledger.tokens import Known as KnownCaller
-from retries import claims, reports
-from retries.api import work
+from retries import claims
+from retries.api import attempts as api_attempts
+from retries.attempts import finishing
+from retries.attempts.finishing import Report
 from retries.models import Escalation
-from retries.reports import Report
 from tests.elsewhere import blocked
 
 pytestmark = pytest.mark.django_db
@@ -109,9 +110,9 @@ def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: An
     """The report stands whoever gets the next attempt."""
     enqueue(operator, backoff={"base_delay_ms": 0})
     row = claims.claim(caller := KnownCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
-    told = reports.report(row["attempt_id"], Report(status="failure"), caller=caller)
+    told = finishing.report(row["attempt_id"], Report(status="failure"), caller=caller)
     claims.claim(caller, worker_id="faster")
-    assert work.next_of(told, caller, after=row["attempt_id"]) is None
+    assert api_attempts.next_of(told, caller, after=row["attempt_id"]) is None
 
 
 def test_what_follows_a_report_has_its_actor(
@@ -178,8 +179,8 @@ def test_a_long_output_is_cut_and_not_refused(coder: Any, operator: Any) -> None
     assert 65_000 < len(details.encode()) <= 65_536
     assert details.index("[… cut") < 20_000
     assert "hunter2" not in details
-    huge = coder("POST", f"/attempts/{at}/exit/1", b"x" * (work.MOST_OUTPUT_BYTES + 1))
-    assert (huge.status_code, huge.body["limit_bytes"]) == (413, work.MOST_OUTPUT_BYTES)
+    huge = coder("POST", f"/attempts/{at}/exit/1", b"x" * (api_attempts.MOST_OUTPUT_BYTES + 1))
+    assert (huge.status_code, huge.body["limit_bytes"]) == (413, api_attempts.MOST_OUTPUT_BYTES)
 
 
 def test_a_report_is_kept_within_its_limits(coder: Any, operator: Any) -> None:
@@ -331,7 +332,7 @@ def test_a_producer_s_abort_sees_that_a_person_is_asked_just_now(
     id, producer = enqueue(operator, on_exhausted="escalate", max_attempts=1), api("orchestrator")
     at = claim(coder)["data"][0]["attempt"]["id"]
     with transaction.atomic():
-        reports.failed(UUID(at), "it broke")
+        finishing.failed(UUID(at), "it broke")
         aborted = elsewhere(lambda: producer("POST", f"/tasks/{id}/abort"))
         with blocked(aborted):
             pass

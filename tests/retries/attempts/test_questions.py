@@ -7,24 +7,31 @@ import pytest
 
 from ledger import tasks as facts
 from ledger.audit import audit
+from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Attempt, DeadLetter, Event, Plan, Task
-from ledger.refusals import Invalid, InvalidTransition
 from ledger.states import TaskState
 from ledger.tokens import Known
-from retries import escalations, expiry, questions, reports, sweeps
-from retries.context import retry_context
-from retries.escalation_story import told
-from retries.escalations import AlreadyResolved, EscalationExpired, HumanRequired, Question
+from retries import sweeps
+from retries.attempts import finishing, questions
+from retries.attempts.finishing import LeaseLost, Report
+from retries.escalations import answering, expiry
+from retries.escalations.answering import (
+    AlreadyResolved,
+    EscalationExpired,
+    HumanRequired,
+    Question,
+)
+from retries.escalations.options import options
+from retries.escalations.record import told
 from retries.models import Escalation
-from retries.options import options
-from retries.recall import pasts
-from retries.reports import LeaseLost, Report
+from retries.retry_context.block import retry_context
+from retries.retry_context.history import pasts
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
-from tests.ledger.test_plan_import import imported, states
-from tests.retries.test_escalations import ignored
-from tests.retries.test_task_answers import answer, escalated, stands
+from tests.ledger.plans.test_import_writer import imported, states
+from tests.retries.escalations.test_escalations import ignored
+from tests.retries.escalations.test_task_effects import answer, escalated, stands
 from tests.retries.test_tasks_flow import attempt_of, claim, make_task
 
 pytestmark = pytest.mark.django_db
@@ -92,7 +99,7 @@ def test_who_asks_again_or_too_late_has_lost_it(agent: Agent) -> None:
         ask(agent, attempt)
     with pytest.raises(LeaseLost):
         said = Report(result={})
-        reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=NOW)
+        finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=NOW)
     assert Escalation.objects.get() == found
 
 
@@ -216,16 +223,16 @@ def test_it_is_assigned_and_commented(agent: Agent, django_user_model: Any) -> N
     django_user_model.objects.create_user("visitor")
     found, every = asked(agent), Escalation.objects.all()
     who = Actor("user", "1", "mara")
-    done = escalations.assign(found.pk, "jonas", among=every, actor=who, now=NOW)
+    done = answering.assign(found.pk, "jonas", among=every, actor=who, now=NOW)
     assert done.assignee is not None and done.assignee.get_username() == "jonas"
     assert done.version == 2
     for name in ("visitor", "nobody"):
         with pytest.raises(Invalid, match=name):
-            escalations.assign(found.pk, name, among=every, actor=who, now=NOW)
-    assert escalations.assign(found.pk, None, among=every, actor=who, now=NOW).assignee is None
-    escalations.comment(found.pk, " The archive is down ", among=every, actor=who, now=NOW)
+            answering.assign(found.pk, name, among=every, actor=who, now=NOW)
+    assert answering.assign(found.pk, None, among=every, actor=who, now=NOW).assignee is None
+    answering.comment(found.pk, " The archive is down ", among=every, actor=who, now=NOW)
     for text in ("", " ", "x" * 2001, "a\x00"):
         with pytest.raises(Invalid):
-            escalations.comment(found.pk, text, among=every, actor=who, now=NOW)
+            answering.comment(found.pk, text, among=every, actor=who, now=NOW)
     event = Event.objects.get(kind="escalation.commented")
     assert event.data["text"] == "The archive is down" and event.actor_name == "mara"

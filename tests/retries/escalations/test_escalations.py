@@ -8,15 +8,15 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from ledger import instructions
+from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.refusals import Invalid, NotFound, VersionMismatch
 from ledger.states import InstructionState as State
-from retries import escalations
-from retries.escalations import WORDED, AlreadyResolved, Choice, parse
+from retries.escalations import answering
+from retries.escalations.answering import WORDED, AlreadyResolved, Choice, parse
+from retries.escalations.options import options
 from retries.models import Escalation
-from retries.options import options
 from retries.states import Answer, EscalationState
 from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick
 
@@ -34,7 +34,7 @@ def ignored(agent: Agent, content: str = "Check", **more: Any) -> Escalation:
 def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> Escalation:
     choice = Choice(Answer(action), fix=fix, note=more.pop("note", ""))
     more = {"actor": MARA, "channel": "page", "now": NOW + MINUTE} | more
-    return escalations.answer(escalation.id, choice, among=Escalation.objects.all(), **more)
+    return answering.answer(escalation.id, choice, among=Escalation.objects.all(), **more)
 
 
 @pytest.mark.django_db
@@ -127,7 +127,7 @@ def test_an_answer_to_another_version_is_refused(agent: Agent) -> None:
 def test_what_one_may_not_see_one_cannot_answer(agent: Agent) -> None:
     escalation = ignored(agent)
     with pytest.raises(NotFound):
-        escalations.answer(
+        answering.answer(
             escalation.id,
             Choice(Answer.SKIP),
             among=Escalation.objects.filter(agent=make_agent("codex")),
@@ -151,7 +151,7 @@ def test_what_one_may_not_see_one_cannot_answer(agent: Agent) -> None:
 def test_a_choice_that_does_not_fit_changes_nothing(agent: Agent, choice: Choice) -> None:
     escalation = ignored(agent)
     with pytest.raises(Invalid):
-        escalations.answer(
+        answering.answer(
             escalation.id, choice, among=Escalation.objects.all(), actor=MARA, channel="page"
         )
     assert Escalation.objects.get().is_open and not Event.objects.filter(kind="escalation.resolved")

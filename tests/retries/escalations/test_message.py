@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retries.escalation_message import SENTENCES, File, Row, Story, message
+from retries.escalations.message import SENTENCES, File, Row, Story, message
 from retries.states import Reason
 
 

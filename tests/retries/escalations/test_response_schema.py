@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from ledger.errors import Invalid
 from ledger.models import Agent
-from ledger.refusals import Invalid
-from retries import response_schema
+from retries.escalations import response_schema
 from retries.models import Escalation
-from retries.recall import pasts
-from tests.retries.test_questions import asked
-from tests.retries.test_task_answers import answer
+from retries.retry_context.history import pasts
+from tests.retries.attempts.test_questions import asked
+from tests.retries.escalations.test_task_effects import answer
 
 FORM = {
     "type": "object",

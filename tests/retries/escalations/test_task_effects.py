@@ -10,21 +10,23 @@ import pytest
 from django.db import connection, transaction
 
 from ledger.audit import audit
+from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Need, Task
-from ledger.refusals import Invalid, InvalidTransition
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import Known
-from retries import deadletters, escalations, reports, tasks
-from retries.escalation_story import told
-from retries.escalations import AlreadyResolved, Choice, UndoTooLate
+from retries import deadletters, task_actions
+from retries.attempts import finishing
+from retries.attempts.finishing import Report
+from retries.escalations import answering
+from retries.escalations.answering import AlreadyResolved, Choice, UndoTooLate
+from retries.escalations.options import options
+from retries.escalations.record import told
 from retries.models import Escalation
-from retries.options import options
-from retries.reports import Report
 from retries.states import Answer
 from tests.factories import MINUTE, NOW, make_agent
-from tests.ledger.test_plan_import import imported
+from tests.ledger.plans.test_import_writer import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 S = TaskState
@@ -47,7 +49,7 @@ def reported(agent: Agent) -> Escalation:
     """The question about a task whose agent says that it is blocked."""
     id = make_task(agent)
     said = Report(status="blocked", message="no access")
-    reports.report(attempt_of(claim(agent)), said, caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(attempt_of(claim(agent)), said, caller=Known(SYSTEM, agent=agent), now=NOW)
     return about(id)
 
 
@@ -59,11 +61,11 @@ def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> E
     named = {name: more.pop(name) for name in ("dependents", "response") if name in more}
     choice = Choice(Answer(action), fix=fix, **named)
     more = {"actor": MARA, "channel": "page", "now": LATER} | more
-    return escalations.answer(escalation.pk, choice, among=Escalation.objects.all(), **more)
+    return answering.answer(escalation.pk, choice, among=Escalation.objects.all(), **more)
 
 
 def undo(escalation: Escalation, *, now: Any = LATER + SECOND) -> Escalation:
-    return escalations.undo(
+    return answering.undo(
         escalation.pk, among=Escalation.objects.all(), actor=MARA, now=now, request_id="r"
     )
 
@@ -164,7 +166,7 @@ def test_too_late_is_too_late(agent: Agent) -> None:
     answer(asked, "retry", undo_for=UNDO)
     with pytest.raises(UndoTooLate):
         undo(asked, now=LATER + UNDO)
-    tasks.retry_now([asked.task_id or asked.pk], actor=MARA, now=LATER + SECOND)
+    task_actions.retry_now([asked.task_id or asked.pk], actor=MARA, now=LATER + SECOND)
     with pytest.raises(UndoTooLate):
         undo(asked, now=LATER + SECOND)
     other = escalated(make_agent("codex"))
@@ -297,7 +299,7 @@ def test_one_says_what_becomes_of_them(agent: Agent, choice: str, how: str) -> N
         case "answer":
             answer(about(root), "skip", dependents=choice)
         case "skip":
-            done = tasks.skip([root], dependents=choice, actor=MARA, now=LATER)
+            done = task_actions.skip([root], dependents=choice, actor=MARA, now=LATER)
             assert len(done) == (4 if choice == "skip" else 1)
         case "dismiss":
             letters = DeadLetter.objects.all()
@@ -334,16 +336,16 @@ def test_what_stayed_blocked_is_let_go_on(agent: Agent) -> None:
     """Without the skipped: `first` needs nothing else, `second` has a need that is not met."""
     root = make_task(agent)
     made = family(agent, root)
-    tasks.skip([root], dependents="block", actor=MARA, now=LATER)
+    task_actions.skip([root], dependents="block", actor=MARA, now=LATER)
     assert states(made)["second"] == "blocked dependency_skipped"
-    found = tasks.unblock(made.values(), actor=MARA, now=LATER)
+    found = task_actions.unblock(made.values(), actor=MARA, now=LATER)
     assert sorted(found) == sorted([made["first"], made["second"]])
     assert states(made) == AFTER["continue"] | {"other": "queued"}
-    assert tasks.unblock(made.values(), actor=MARA, now=LATER) == []
+    assert task_actions.unblock(made.values(), actor=MARA, now=LATER) == []
     assert kinds(made["first"])[-1] == "task.unblocked"
     told = Event.objects.filter(subject_id=made["second"]).latest("id")
     assert (told.kind, told.to_state, told.data) == ("task.blocked", None, {"reason": "dependency"})
-    reports.succeeded(attempt_of(claim(agent, task=made["other"])), now=LATER)
+    finishing.succeeded(attempt_of(claim(agent, task=made["other"])), now=LATER)
     assert states(made)["second"] == "queued"
     assert list(audit()) == []
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.templates import LONGEST, fingerprint, headline, template
+from retries.failures.fingerprints import LONGEST, fingerprint, headline, template
 
 
 def print_of(line: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retries.known_errors import BY_NAME, EXITS, KNOWN, find
+from retries.failures.known_errors import BY_NAME, EXITS, KNOWN, find
 
 MESSAGES = {
     "merge_conflict": ["CONFLICT (content): Merge conflict in src/app.py"],

@@ -8,11 +8,14 @@ import pytest
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Failure
 from ledger.tokens import Known
-from retries import claims, escalations, reports, suggestions
-from retries.escalations import Choice
+from retries import claims
+from retries.attempts import finishing
+from retries.escalations import answering
+from retries.escalations.answering import Choice
+from retries.failures import suggestions
+from retries.failures.suggestions import Offer, Suggestion
 from retries.models import Escalation, FailurePattern
 from retries.states import Answer
-from retries.suggestions import Offer, Suggestion
 from tests.factories import MINUTE, NOW
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
@@ -53,7 +56,7 @@ def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str 
     """A task that failed, was answered with a fix, and was then done or failed once more."""
     id = make_task(agent, now=now, max_attempts=1, on_exhausted="escalate")
     fail(agent, attempt_of(claim(agent, now=now)), now=now, message=message)
-    escalations.answer(
+    answering.answer(
         Escalation.objects.get(task=id, state="open").pk,
         Choice(Answer.FIX, fix=words),
         among=Escalation.objects.all(),
@@ -63,7 +66,7 @@ def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str 
     )
     attempt = attempt_of(claim(agent, now=now + 2 * MINUTE))
     if works:
-        reports.succeeded(attempt, now=now + 3 * MINUTE)
+        finishing.succeeded(attempt, now=now + 3 * MINUTE)
     else:
         fail(agent, attempt, now=now + 3 * MINUTE, message="disk full")
     return id
@@ -95,17 +98,15 @@ def test_an_attempt_that_runs_or_was_given_back_proves_nothing(agent: Agent) -> 
     question = Escalation.objects.get(task=id)
     choice = Choice(Answer.FIX, fix="Run npm ci")
     every = Escalation.objects.all()
-    escalations.answer(
-        question.pk, choice, among=every, actor=MARA, channel="api", now=NOW + MINUTE
-    )
+    answering.answer(question.pk, choice, among=every, actor=MARA, channel="api", now=NOW + MINUTE)
     first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
     assert suggestions.worked_before(pattern()) == []
-    reports.release(
+    finishing.release(
         first, reason="shutdown", note="", caller=Known(SYSTEM, agent=agent), now=NOW + 3 * MINUTE
     )
     assert suggestions.worked_before(pattern()) == []
     second = attempt_of(claims.claim(Known(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
-    reports.succeeded(second, now=NOW + 5 * MINUTE)
+    finishing.succeeded(second, now=NOW + 5 * MINUTE)
     assert [str(each) for each in suggestions.worked_before(pattern())] == ["worked 1 of 1"]
 
 

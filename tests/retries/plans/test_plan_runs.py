@@ -6,36 +6,33 @@ from uuid import UUID
 
 import pytest
 
-from dashboard import case, planned, story
-from ledger import plans as facts
+from dashboard.escalations import evidence as escalation_evidence
+from dashboard.plans import queries as plan_queries
+from dashboard.tasks import detail_queries
 from ledger.audit import audit
+from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
-from ledger.refusals import InvalidTransition
+from ledger.plans import editing as facts
 from ledger.states import TaskState
 from ledger.tasks import lineages, row_of
 from ledger.tokens import Known
-from retries import (
-    deadletters,
-    escalation_story,
-    escalations,
-    expiry,
-    plans,
-    questions,
-    recall,
-    reports,
-    suggestions,
-    tasks,
-)
-from retries.escalation_story import Record
-from retries.escalations import Choice, HumanRequired, Question
+from retries import deadletters, task_actions
+from retries.attempts import finishing, questions
+from retries.attempts.finishing import Report
+from retries.escalations import answering, expiry
+from retries.escalations import record as escalation_record
+from retries.escalations.answering import Choice, HumanRequired, Question
+from retries.escalations.record import Record
+from retries.failures import suggestions
 from retries.models import Escalation, FailurePattern
-from retries.renderings import facts as facts_of
-from retries.reports import Report
+from retries.plans import restarting
+from retries.renderings import log_queries as facts_of
+from retries.retry_context import history as retry_context_history
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
-from tests.ledger.test_plan_import import do, imported, states, task
-from tests.retries.test_questions import ask, withdraw
+from tests.ledger.plans.test_import_writer import do, imported, states, task
+from tests.retries.attempts.test_questions import ask, withdraw
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +47,7 @@ def plan() -> Plan:
 
 def answer(action: Answer, words: str = "", *, now: Any = NOW, **more: Any) -> None:
     asked = Escalation.objects.open().get()
-    escalations.answer(
+    answering.answer(
         asked.pk,
         Choice(action, words),
         among=Escalation.objects.all(),
@@ -71,7 +68,7 @@ def test_abort(agent: Agent) -> None:
     running = attempt_of(claim(agent, task=task("03-01:task-2").pk))
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-4").pk)), now=NOW)
     assert Escalation.objects.open().count() == 2
-    changed = plans.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
+    changed = restarting.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
     assert [each.state for each in changed] == ["aborted"]
     assert states() == {
         "task-1": S.DONE,
@@ -84,10 +81,10 @@ def test_abort(agent: Agent) -> None:
     said = Event.objects.get(kind="plan.aborted")
     assert said.data["reason"] == "wrong branch"
     assert (said.data["aborted"], said.data["running"]) == (3, 1)
-    told = reports.report(running, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    told = finishing.report(running, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
     assert told.decision["decision"] == "aborted"
     assert claim(agent).rows == []
-    assert plans.abort([plan().pk], now=NOW) == []
+    assert restarting.abort([plan().pk], now=NOW) == []
     assert list(audit()) == []
 
 
@@ -96,7 +93,7 @@ def test_the_answer_abort_stops_the_whole_plan(agent: Agent) -> None:
     imported({"max_attempts": 1}, {}, CHECKPOINT)
     fail(agent, attempt_of(claim(agent)), now=NOW)
     asked = Escalation.objects.get(task=task("03-01:task-1"))
-    escalations.answer(
+    answering.answer(
         asked.pk,
         Choice(Answer.ABORT),
         among=Escalation.objects.all(),
@@ -119,9 +116,9 @@ def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
     imported({"needs": "03-01"}, ref="03-02")
     do(agent, "03-01:task-1")
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-2").pk)), now=NOW)
-    plans.abort([plan().pk], now=NOW)
+    restarting.abort([plan().pk], now=NOW)
     old = {row.ref: row for row in Task.objects.filter(plan=plan())}
-    again = plans.restart(plan().pk, now=NOW + MINUTE)
+    again = restarting.restart(plan().pk, now=NOW + MINUTE)
     assert (again.run, again.state) == (2, "active") and again == plan()
     assert states() == {"task-1": S.DONE, "task-2": S.QUEUED, "task-3": S.BLOCKED}
     two = task("03-01:task-2")
@@ -145,15 +142,19 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     for _ in range(3):
         found = claim(agent, task=task("03-01:task-2").pk, now=later)
         fail(agent, attempt_of(found), now=later, message="late")
-    plans.abort([plan().pk], now=later)
+    restarting.abort([plan().pk], now=later)
     old = task("03-01:task-2")
-    plans.restart(plan().pk, carry_over=later, now=later)
+    restarting.restart(plan().pk, carry_over=later, now=later)
     one, two, three = (task(f"03-01:task-{n}") for n in (1, 2, 3))
     assert (one.attempts, one.retry_count, three.attempts) == (0, 0, 0)
     assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
     assert two.carries == old and old.failures.count() == 3
     assert lineages([two.pk, one.pk]) == {two.pk: two.pk, old.pk: two.pk, one.pk: one.pk}
-    assert [each.attempt for each in recall.pasts([two.pk])[two.pk].failures] == [1, 2, 3]
+    assert [each.attempt for each in retry_context_history.pasts([two.pk])[two.pk].failures] == [
+        1,
+        2,
+        3,
+    ]
     found = claim(agent, task=two.pk, now=later)
     assert found.rows[0]["attempt_number"] == 4
     fail(agent, attempt_of(found), now=later + MINUTE, message="later still")
@@ -166,22 +167,27 @@ def everywhere(id: UUID, old: UUID) -> None:
     asked = Escalation.objects.open().get(task=id)
     record = Record(Task.objects.get(pk=id))
     for message in ("late", "later still"):
-        assert message in escalation_story.told(asked, record)
-    assert [row.number for row in escalation_story.story(asked, record).rows] == [1, 2, 3, 4]
+        assert message in escalation_record.told(asked, record)
+    assert [row.number for row in escalation_record.story(asked, record).rows] == [1, 2, 3, 4]
     assert [each.attempt for each in facts_of.failures(lineages([id]))[id]] == [1, 2, 3, 4]
     tried = facts_of.attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
-    assert [each.number for each in story.attempts(Task.objects.get(pk=id))] == [1, 2, 3, 4]
-    assert len(story.attempts(Task.objects.get(pk=old))) == 3
-    shown = case.case(asked, record)
+    assert [each.number for each in detail_queries.attempts(Task.objects.get(pk=id))] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    assert len(detail_queries.attempts(Task.objects.get(pk=old))) == 3
+    shown = escalation_evidence.case(asked, record)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
     assert suggestions.last_failure([id])[id].message == "later still"
 
 
 def carried_over(agent: Agent, *, now: datetime) -> Task:
     """The first task after its plan was stopped and restarted: it goes on with what it was."""
-    plans.abort([plan().pk], now=now)
-    plans.restart(plan().pk, carry_over=NOW, now=now)
+    restarting.abort([plan().pk], now=now)
+    restarting.restart(plan().pk, carry_over=NOW, now=now)
     found = task("03-01:task-1")
     assert found.carries
     return found
@@ -199,19 +205,21 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     pattern = failed_once(agent)
     answer(Answer.FIX, "Trim first", now=NOW + MINUTE)
     claim(agent, task=task("03-01:task-1").pk, now=NOW + MINUTE)
-    plans.abort([plan().pk], now=NOW + MINUTE)
+    restarting.abort([plan().pk], now=NOW + MINUTE)
     live = task("03-01:task-1").current_attempt
     assert live
     progress = {"message": "wrote tests"}
-    reports.heartbeat(live, caller=Known(SYSTEM, agent=agent), progress=progress, now=NOW + MINUTE)
-    reports.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
-    plans.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
+    finishing.heartbeat(
+        live, caller=Known(SYSTEM, agent=agent), progress=progress, now=NOW + MINUTE
+    )
+    finishing.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
+    restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
     two = carried_over(agent, now=NOW + 3 * MINUTE)
     assert suggestions.worked_before(pattern.pk) == []
-    told = recall.next_context(row_of(two.pk))
+    told = retry_context_history.next_context(row_of(two.pk))
     assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
     found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
-    reports.succeeded(attempt_of(found), now=NOW + 5 * MINUTE)
+    finishing.succeeded(attempt_of(found), now=NOW + 5 * MINUTE)
     assert [str(each) for each in suggestions.worked_before(pattern.pk)] == ["worked 1 of 1"]
 
 
@@ -224,7 +232,7 @@ def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
     questions.ask(live, asks, caller=caller, now=NOW + MINUTE)
     answer(Answer.FIX, "Trim first", now=NOW + 2 * MINUTE)
     again = attempt_of(claim(agent, task=two.pk, now=NOW + 3 * MINUTE))
-    reports.succeeded(again, now=NOW + 4 * MINUTE)
+    finishing.succeeded(again, now=NOW + 4 * MINUTE)
     assert [str(each) for each in suggestions.worked_before(pattern.pk)] == ["worked 1 of 1"]
 
 
@@ -250,35 +258,35 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
     one, _ = facts_of.summary(plan()).lines
     assert (one.attempts, one.escalations) == (2, 2)
     shown = facts_of.carried(about)
-    assert [each.task for each in planned.failures(plan().pk, shown)] == [two.pk, two.pk]
-    assert len(planned.questions(plan().pk, shown)) == 2
-    (row,) = planned.tasks(plan(), [two.pk])
-    assert row.outcomes == ["failure", "failure"] == story.one(two.pk).outcomes
+    assert [each.task for each in plan_queries.failures(plan().pk, shown)] == [two.pk, two.pk]
+    assert len(plan_queries.questions(plan().pk, shown)) == 2
+    (row,) = plan_queries.tasks(plan(), [two.pk])
+    assert row.outcomes == ["failure", "failure"] == detail_queries.one(two.pk).outcomes
     assert facts_of.stats(about).escalations == 2
 
 
 def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
     imported({}, {})
     with pytest.raises(InvalidTransition, match="Abort it first"):
-        plans.restart(plan().pk, now=NOW)
+        restarting.restart(plan().pk, now=NOW)
     live = attempt_of(claim(agent))
-    plans.abort([plan().pk], now=NOW)
+    restarting.abort([plan().pk], now=NOW)
     with pytest.raises(InvalidTransition, match="task-1 is still running"):
-        plans.restart(plan().pk, now=NOW)
-    reports.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
-    plans.restart(plan().pk, now=NOW)
+        restarting.restart(plan().pk, now=NOW)
+    finishing.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    restarting.restart(plan().pk, now=NOW)
     do(agent, "03-01:task-1")
     do(agent, "03-01:task-2")
-    plans.complete(now=NOW)
+    restarting.complete(now=NOW)
     with pytest.raises(InvalidTransition, match="nothing to run again"):
-        plans.restart(plan().pk, now=NOW)
+        restarting.restart(plan().pk, now=NOW)
 
 
 def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
     imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {"needs": "task-1"})
     fail(agent, attempt_of(claim(agent)), now=NOW)
-    plans.abort([plan().pk], now=NOW)
-    plans.restart(plan().pk, now=NOW)
+    restarting.abort([plan().pk], now=NOW)
+    restarting.restart(plan().pk, now=NOW)
     letter = DeadLetter.objects.get()
     assert (letter.closed_as, letter.replayed_as) == ("replayed", task("03-01:task-1"))
     needed = Need.objects.get(task=task("03-01:task-2"))
@@ -292,20 +300,20 @@ def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
 def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent) -> None:
     imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {})
     fail(agent, attempt_of(claim(agent)), now=NOW)
-    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 0}
+    assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 0}
     do(agent, "03-01:task-2")
-    assert plans.complete(now=NOW) == {"completed": 1, "reopened": 0}
-    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 0}
+    assert restarting.complete(now=NOW) == {"completed": 1, "reopened": 0}
+    assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 0}
     assert plan().state == "completed"
     letter = DeadLetter.objects.get()
     deadletters.replay([letter.pk], among=DeadLetter.objects.all(), actor=MARA, now=NOW)
     one = task("03-01:task-1")
     assert (one.run, one.replay_of, one.state) == (1, letter.task, S.QUEUED)
     assert facts.progress(plan())["failed"] == 0
-    assert plans.complete(now=NOW) == {"completed": 0, "reopened": 1}
+    assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 1}
     assert plan().state == "active"
     do(agent, "03-01:task-1")
-    plans.complete(now=NOW)
+    restarting.complete(now=NOW)
     assert kinds(plan().pk) == [
         "plan.imported",
         "plan.completed",
@@ -346,9 +354,9 @@ def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> 
     elif end == "verified":
         said = Report(exit_code=0, verification={"exit_code": 0})
         live = attempt_of(claim(agent))
-        reports.report(live, said, caller=Known(SYSTEM, agent=agent), now=NOW)
+        finishing.report(live, said, caller=Known(SYSTEM, agent=agent), now=NOW)
     elif end == "skip":
-        tasks.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
+        task_actions.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
     else:
         fail(agent, attempt_of(claim(agent)), now=NOW)
         if end == "answer":
@@ -378,10 +386,10 @@ def test_a_checkpoint_that_is_replayed_asks_again(agent: Agent) -> None:
 
 def test_a_checkpoint_that_is_let_go_on_asks(agent: Agent) -> None:
     imported({}, {**CHECKPOINT, "needs": "task-1"})
-    tasks.skip([task("03-01:task-1").pk], dependents="block", actor=MARA, now=NOW)
+    task_actions.skip([task("03-01:task-1").pk], dependents="block", actor=MARA, now=NOW)
     check = task("03-01:task-2")
     assert check.blocked_reason == "dependency_skipped" and not Escalation.objects.exists()
-    assert tasks.unblock([check.pk], actor=MARA, now=NOW) == [check.pk]
+    assert task_actions.unblock([check.pk], actor=MARA, now=NOW) == [check.pk]
     assert Escalation.objects.open().get().task_id == check.pk
     assert kinds(check.pk) == ["task.created", "task.blocked", "task.escalated"]
     assert list(audit()) == []
@@ -397,17 +405,17 @@ def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs:
     answer(Answer.RETRY)
     ask(agent, attempt_of(claim(agent)))
     assert Escalation.objects.open().get().is_of_agent
-    plans.abort([plan().pk], actor=MARA, now=NOW)
-    plans.restart(plan().pk, carry_over=NOW, now=NOW)
+    restarting.abort([plan().pk], actor=MARA, now=NOW)
+    restarting.restart(plan().pk, carry_over=NOW, now=NOW)
     asked = Escalation.objects.open().get()
     assert asked.is_of_checkpoint and not asked.is_of_agent
     assert (asked.task, asked.attempts, asked.attempt_limit) == (task(ref), 1, 3)
-    assert "Its plan asks a question." in escalation_story.told(asked)
+    assert "Its plan asks a question." in escalation_record.told(asked)
     with pytest.raises(HumanRequired):
         withdraw(asked)
     # taken back, the answer finds the task as it was asked about
     answer(Answer.RETRY, undo_for=MINUTE)
-    undone = escalations.undo(asked.pk, among=Escalation.objects.all(), actor=MARA, now=NOW)
+    undone = answering.undo(asked.pk, among=Escalation.objects.all(), actor=MARA, now=NOW)
     assert undone.is_open and undone.is_of_checkpoint
     answer(Answer.ANSWER, "a")
     assert task(ref).attempt_limit == 3  # the question has cost none
@@ -420,14 +428,14 @@ def test_what_an_aborted_plan_gave_up_is_not_replayed(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent)), now=NOW)
     other = make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent, task=other)), now=NOW)
-    plans.abort([plan().pk], actor=MARA, now=NOW)
+    restarting.abort([plan().pk], actor=MARA, now=NOW)
     letters = DeadLetter.objects.all()
     ids = list(letters.values_list("pk", flat=True))
     done = deadletters.replay(ids, among=letters, actor=MARA, now=NOW)
     assert [letter.task_id for letter in done] == [other]
     assert DeadLetter.objects.open().get().task == task("03-01:task-1")
     assert states() == {"task-1": S.FAILED, "task-2": S.ABORTED}
-    plans.restart(plan().pk, now=NOW)
+    restarting.restart(plan().pk, now=NOW)
     assert not DeadLetter.objects.open().exists()
     assert list(audit()) == []
 

@@ -9,10 +9,12 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Plan
 from ledger.tasks import Backoff
 from ledger.tokens import Known
-from retries import claims, escalations, reports
-from retries.escalations import Choice
+from retries import claims
+from retries.attempts import finishing
+from retries.attempts.finishing import Report
+from retries.escalations import answering
+from retries.escalations.answering import Choice
 from retries.models import Escalation
-from retries.reports import Report
 from retries.states import Answer
 from tests.factories import NOW
 
@@ -64,7 +66,7 @@ def end(agent: Agent, attempt: UUID, *, now: datetime, error: str = "", **more: 
     status = "failure" if error else "success"
     kind = {"type": "verification_failed", "message": error} if error else {}
     said = Report(**{"status": status, **kind, **more})
-    reports.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now)
 
 
 def attempt(agent: Agent, task: UUID, *, now: datetime, error: str = "", **more: Any) -> datetime:
@@ -78,7 +80,7 @@ def answer(task: UUID, action: str, *, now: datetime, fix: str = "") -> None:
     asked = Escalation.objects.open().get(task_id=task)
     choice = Choice(Answer(action), fix=fix)
     among = Escalation.objects.all()
-    escalations.answer(asked.pk, choice, among=among, actor=MARA, channel="page", now=now)
+    answering.answer(asked.pk, choice, among=among, actor=MARA, channel="page", now=now)
 
 
 def sample(agent: Agent, *, now: datetime = NOW) -> tuple[Plan, list[UUID]]:

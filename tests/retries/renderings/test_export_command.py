@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from ledger.models import Agent
 from retries.renderings import documents
-from retries.renderings.facts import About
+from retries.renderings.log_queries import About
 from tests.retries.renderings.stories import sample
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ import yaml
 
 from ledger.states import TaskState
 from retries.renderings import plan_summary, retry_jsonl, retry_log, retry_state, state_md
-from retries.renderings.happenings import (
+from retries.renderings.log_entries import (
     Answered,
     Attempted,
     Escalated,

@@ -12,11 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Need, Plan, Task
 from ledger.tokens import Known
-from retries import claims, expiry, questions, reports
-from retries import tasks as people
-from retries.escalations import Question
-from retries.renderings import documents, facts, plan_summary
-from retries.renderings.facts import About
+from retries import claims
+from retries import task_actions as people
+from retries.attempts import finishing, questions
+from retries.escalations import expiry
+from retries.escalations.answering import Question
+from retries.renderings import documents, log_queries, plan_summary
+from retries.renderings.log_queries import About
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.renderings.stories import (
     MARA,
@@ -137,7 +139,7 @@ def test_both_logs_agree_in_order_and_counts(agent: Agent) -> None:
     """S1.62"""
     plan, _ = sample(agent)
     other = add(plan, agent, 6)
-    reports.release(begin(agent, other, now=NOW), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.release(begin(agent, other, now=NOW), caller=Known(SYSTEM, agent=agent), now=NOW)
     attempt(agent, other, now=NOW + HOUR, error="no", status="blocked", type=None)
     answer(other, "fix", fix="Use the key", now=NOW + HOUR * 2)
     attempt(agent, other, now=NOW + HOUR * 3, error="no way", code="impossible")
@@ -228,7 +230,7 @@ def test_a_long_log_takes_few_statements(agent: Agent, monkeypatch: pytest.Monke
     plan, _ = sample(agent)
     with CaptureQueriesContext(connection) as small:
         whole = text(plan)
-    monkeypatch.setattr(facts, "CHUNK", 4)
+    monkeypatch.setattr(log_queries, "CHUNK", 4)
     assert text(plan) == whole
     monkeypatch.undo()
     for number in range(6, 26):
@@ -379,7 +381,7 @@ WITH_CODE = SUMMARY.replace("- Import", "- assertion: 3 occurrences\n- Import")
 def test_the_summary_of_the_sample_s_plan(agent: Agent) -> None:
     """S1.65–S1.69"""
     plan, _ = sample(agent)
-    assert plan_summary.markdown(facts.summary(plan)) == WITH_CODE
+    assert plan_summary.markdown(log_queries.summary(plan)) == WITH_CODE
 
 
 def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> None:
@@ -387,10 +389,10 @@ def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> No
     plan = make_plan(agent)
     tasks = [add(plan, agent, number) for number in range(1, 4)]
     given = begin(agent, tasks[0], now=NOW)
-    reports.release(given, caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.release(given, caller=Known(SYSTEM, agent=agent), now=NOW)
     attempt(agent, tasks[0], now=NOW)
     begin(agent, tasks[1], now=NOW)
-    summary = facts.summary(plan)
+    summary = log_queries.summary(plan)
     assert [(line.attempts, line.result) for line in summary.lines] == [
         (1, "success"),
         (1, "executing"),
@@ -412,5 +414,5 @@ def test_what_a_restart_has_replaced_is_history_alone(agent: Agent) -> None:
     begin(agent, new, now=NOW + HOUR)
     entry = the_entry(plan)
     assert (entry["retry_count"], entry["failures"], entry["current_attempt"]) == (0, [], 1)
-    assert facts.summary(plan).total == 1
+    assert log_queries.summary(plan).total == 1
     assert "resolved status=aborted" in text(plan)[-1]

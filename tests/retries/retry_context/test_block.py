@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.redaction import stripped
-from retries.context import (
+from retries.attempts.finishing import Report, tidied
+from retries.retry_context.block import (
     BUDGET,
     DETAILS,
     LEARNING,
@@ -24,8 +25,7 @@ from retries.context import (
     Past,
     retry_context,
 )
-from retries.prompts import prompt, task_xml
-from retries.reports import Report, tidied
+from retries.retry_context.prompt import prompt, task_xml
 from tests.ledger.test_redaction import WHOLE
 from tests.serving import ROOT
 

@@ -11,11 +11,14 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Task
 from ledger.states import FailureType
 from ledger.tokens import Known
-from retries import claims, escalations, questions, recall, reports
-from retries.context import retry_context
-from retries.escalations import Choice, Question
+from retries import claims
+from retries.attempts import finishing, questions
+from retries.attempts.finishing import Report
+from retries.escalations import answering
+from retries.escalations.answering import Choice, Question
 from retries.models import Escalation
-from retries.reports import Report
+from retries.retry_context import history as retry_context_history
+from retries.retry_context.block import retry_context
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 
@@ -27,7 +30,7 @@ def work(agent: Agent, *, now: Any = NOW, **said: Any) -> UUID:
     """Claim the agent's next task and report how it went; the task's id."""
     row = claims.claim(Known(SYSTEM, agent=agent), now=now).rows[0]
     report = Report(status="failure", type=FailureType.VERIFICATION_FAILED, **said)
-    reports.report(row["attempt_id"], report, caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.report(row["attempt_id"], report, caller=Known(SYSTEM, agent=agent), now=now)
     id: UUID = row["id"]
     return id
 
@@ -44,7 +47,7 @@ def exhausted(agent: Agent, attempts: int = 3) -> UUID:
 
 
 def settle(id: UUID, action: Answer, fix: str = "") -> None:
-    escalations.answer(
+    answering.answer(
         Escalation.objects.open().get(task_id=id).pk,
         Choice(action, fix=fix),
         among=Escalation.objects.all(),
@@ -56,7 +59,7 @@ def settle(id: UUID, action: Answer, fix: str = "") -> None:
 
 def told(id: UUID, **more: Any) -> str:
     row = Task.objects.filter(pk=id).values().get()
-    return recall.next_context(row, **more)
+    return retry_context_history.next_context(row, **more)
 
 
 def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
@@ -70,7 +73,7 @@ def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
     assert [f'<failure attempt="{n}">' in block for n in (1, 2, 3, 4)] == [True] * 3 + [False]
     # given back, it is another number, and the person's words stand
     row = claims.claim(Known(SYSTEM, agent=agent), now=NOW + MINUTE).rows[0]
-    reports.release(row["attempt_id"], caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
+    finishing.release(row["attempt_id"], caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
     assert 'attempt="5" max_attempts="5"' in told(id) and "Trim the id first." in told(id)
 
 
@@ -89,9 +92,9 @@ def test_a_question_that_was_withdrawn_changes_nothing(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     row = Task.objects.filter(pk=id).values().get()
-    escalations.open_for_task(row, "impossible", actor=SYSTEM, now=NOW, request_id="")
+    answering.open_for_task(row, "impossible", actor=SYSTEM, now=NOW, request_id="")
     assert "Trim" not in told(id)
-    escalations.withdraw([id], actor=SYSTEM, now=NOW)
+    answering.withdraw([id], actor=SYSTEM, now=NOW)
     assert "Trim" in told(id)
 
 
@@ -143,8 +146,8 @@ def test_the_attempt_before_hands_on_how_far_it_was(agent: Agent) -> None:
     row = claims.claim(Known(SYSTEM, agent=agent), now=NOW).rows[0]
     caller = Known(SYSTEM, agent=agent)
     said = {"message": "wrote tests", "percent": 40}
-    reports.heartbeat(row["attempt_id"], caller=caller, progress=said, now=NOW)
-    reports.report(row["attempt_id"], Report(status="failure"), caller=caller, now=NOW)
+    finishing.heartbeat(row["attempt_id"], caller=caller, progress=said, now=NOW)
+    finishing.report(row["attempt_id"], Report(status="failure"), caller=caller, now=NOW)
     assert "wrote tests (40 %)</last_progress>" in told(id)
 
 
@@ -153,13 +156,13 @@ def test_many_tasks_take_no_more_queries_than_one(
 ) -> None:
     ids = [exhausted(agent, attempts=2) for _ in range(5)]
     with django_assert_num_queries(3):
-        found = recall.pasts(ids)
+        found = retry_context_history.pasts(ids)
     assert all(len(found[id].failures) == 2 for id in ids)
     assert [each.attempt for each in found[ids[0]].failures] == [1, 2]
     block = retry_context(found[ids[3]], attempt=3, max_attempts=3)
     assert block == told(ids[3])
     with django_assert_num_queries(0):
-        assert recall.pasts([]) == {}
+        assert retry_context_history.pasts([]) == {}
 
 
 def test_a_first_attempt_costs_no_further_query(
@@ -168,4 +171,4 @@ def test_a_first_attempt_costs_no_further_query(
     id = tasks.enqueue(agent, "code", now=NOW)
     row = Task.objects.filter(pk=id).values().get()
     with django_assert_num_queries(0):
-        assert recall.next_context(row) == ""
+        assert retry_context_history.next_context(row) == ""

@@ -38,7 +38,7 @@
     });
   }
 
-  /* the same words as dashboard/words.py */
+  /* the same words as dashboard/formatting.py */
   function duration(seconds) {
     if (seconds < 60) return seconds + " s";
     var minutes = Math.floor(seconds / 60), rest = seconds % 60;
