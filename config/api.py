@@ -22,9 +22,11 @@ from ledger import optional_cache
 from ledger.api import agents, instructions, platform, tasks
 from ledger.errors import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from ledger.redaction import DEEPEST
+from retries.api import attempts as attempts
 from retries.api import breakers as breakers
 from retries.api import deadletters, escalations, plans, renderings
 from retries.api import questions as questions
+from retries.api import retry_context as retry_context
 
 logger = logging.getLogger(__name__)
 

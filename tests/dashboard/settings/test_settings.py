@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
 
-DOCS = Path(__file__, "../../../docs/settings.md").resolve().read_text()
+DOCS = Path(__file__, "../../../../docs/settings.md").resolve().read_text()
 
 pytestmark = pytest.mark.django_db
 
