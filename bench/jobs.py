@@ -30,8 +30,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     from ledger import journal, moves, sql, tasks
     from ledger.journal import SYSTEM, Kind
     from ledger.models import Agent
-    from ledger.states import Outcome
-    from ledger.states import TaskState as State
+    from ledger.states import Outcome, TaskState
     from ledger.tasks import Spec
     from ledger.tokens import Known
     from retries import breaker, claims
@@ -61,7 +60,10 @@ def tenfour(agent_name: str) -> dict[str, Work]:
 
     finish = f"""with {Known.cte}, moved as ({
         moves.task_to(
-            State.DONE, where="t.id = any(%(ids)s)", sets="result = '1'", columns=moves.TOLD_COLUMNS
+            TaskState.DONE,
+            where="t.id = any(%(ids)s)",
+            sets="result = '1'",
+            columns=moves.TOLD_COLUMNS,
         )
     }), closed as (
         update ledger_attempt set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s

@@ -15,8 +15,6 @@ from ledger.states import (
 )
 from retries.states import PATTERN_MOVES, PatternState
 
-State = InstructionState
-
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -43,13 +41,13 @@ OFFERS = {offer.verb: offer for offer in (SEND_AGAIN, ACKNOWLEDGE, WITHDRAW)}
 
 def offers(row: Instruction) -> list[Offer]:
     """The buttons for this row."""
-    may = INSTRUCTION_MOVES[State(row.state)]
+    may = INSTRUCTION_MOVES[InstructionState(row.state)]
     found = []
-    if State.QUEUED in may and row.tracked and row.retry_count < row.max_retries:
+    if InstructionState.QUEUED in may and row.tracked and row.retry_count < row.max_retries:
         found.append(SEND_AGAIN)
-    if State.ACKNOWLEDGED in may and row.tracked:
+    if InstructionState.ACKNOWLEDGED in may and row.tracked:
         found.append(ACKNOWLEDGE)
-    if State.CANCELLED in may and (row.tracked or row.state == State.QUEUED):
+    if InstructionState.CANCELLED in may and (row.tracked or row.state == InstructionState.QUEUED):
         found.append(WITHDRAW)
     return found
 

@@ -13,8 +13,6 @@ from ledger.states import (
 )
 from retries.states import PatternState
 
-State = InstructionState
-
 
 @dataclass(frozen=True, slots=True)
 class Badge:
@@ -26,11 +24,11 @@ class Badge:
 
 
 STATES = {
-    State.QUEUED: Badge("Queued", "s-queued", "st--queued"),
-    State.DELIVERED: Badge("Delivered", "s-delivered", "st--delivered"),
-    State.ACKNOWLEDGED: Badge("Acknowledged", "s-acked", "st--acked"),
-    State.FAILED: Badge("Gave up", "s-failed", "st--gaveup"),
-    State.CANCELLED: Badge("Cancelled", "s-aborted", "st--aborted"),
+    InstructionState.QUEUED: Badge("Queued", "s-queued", "st--queued"),
+    InstructionState.DELIVERED: Badge("Delivered", "s-delivered", "st--delivered"),
+    InstructionState.ACKNOWLEDGED: Badge("Acknowledged", "s-acked", "st--acked"),
+    InstructionState.FAILED: Badge("Gave up", "s-failed", "st--gaveup"),
+    InstructionState.CANCELLED: Badge("Cancelled", "s-aborted", "st--aborted"),
 }
 TASK_STATES = {
     TaskState.QUEUED: Badge("Queued", "s-queued", "st--queued"),
@@ -76,7 +74,7 @@ GAVE_UP = Badge("Gave up", "u-3", "urg--3")
 
 
 def state_badge(state: str) -> Badge:
-    return STATES[State(state)]
+    return STATES[InstructionState(state)]
 
 
 def task_badge(state: str) -> Badge:

@@ -9,14 +9,12 @@ from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.states import LEVELS, InstructionState, Urgency
 
-State = InstructionState
-
 # From the sending to the acknowledgement, reminders and waiting in the queue included.
 ACK_SECONDS = "extract(epoch from i.acknowledged_at - i.queued_at)::float8"
 # The level of the last delivery: the one that was acknowledged, or that is waited for.
 HEARD_LEVEL = f"least(greatest(i.deliveries - 1, 0), {len(LEVELS) - 1})"
 NEXT_LEVEL = f"least(i.retry_count, {len(LEVELS) - 1})"
-WAITING = f"i.state in ('{State.QUEUED}', '{State.DELIVERED}')"
+WAITING = f"i.state in ('{InstructionState.QUEUED}', '{InstructionState.DELIVERED}')"
 
 
 @dataclass(slots=True)
@@ -64,9 +62,9 @@ COPIED = (
 )
 PERCENTILES = f"""
     percentile_cont(0.5) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p50_s,
+        filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as ack_p50_s,
     percentile_cont(0.95) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s"""
+        filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as ack_p95_s"""
 
 SENT = """from ledger_instruction i
     where i.tracked and i.id >= %(floor)s and i.queued_at >= %(since)s
@@ -74,9 +72,9 @@ SENT = """from ledger_instruction i
 
 TOTALS = f"""select t.*, a.name from (
     select i.agent_id, count(*) as sent,
-        count(*) filter (where i.state = '{State.ACKNOWLEDGED}') as acknowledged,
-        count(*) filter (where i.state = '{State.FAILED}') as failed,
-        count(*) filter (where i.state = '{State.CANCELLED}') as cancelled,
+        count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as acknowledged,
+        count(*) filter (where i.state = '{InstructionState.FAILED}') as failed,
+        count(*) filter (where i.state = '{InstructionState.CANCELLED}') as cancelled,
         count(*) filter (where {WAITING}) as waiting,
         sum(i.retry_count) as retries, count(*) filter (where i.retry_count > 0) as retried,
         {PERCENTILES}
@@ -84,7 +82,7 @@ TOTALS = f"""select t.*, a.name from (
 ) t left join ledger_agent a on a.id = t.agent_id order by a.name nulls first"""
 
 LADDER = f"""select i.agent_id, i.level,
-    count(*) filter (where i.state = '{State.ACKNOWLEDGED}') as acknowledged,
+    count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as acknowledged,
     count(*) filter (where {WAITING}) as waiting, {PERCENTILES}
 from (
     select i.*, case when {WAITING} then {NEXT_LEVEL} else {HEARD_LEVEL} end as level {SENT}

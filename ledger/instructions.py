@@ -22,8 +22,6 @@ from ledger.sql import Row
 from ledger.states import INSTRUCTION_MOVES, InstructionState
 from ledger.tokens import Bearer, Caller, Known, Statements
 
-State = InstructionState
-
 CONTENT_BYTES = 8192
 MAX_RETRIES = 20
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -90,8 +88,9 @@ SEND = f"""with {Known.cte}, sent as (
     insert into ledger_instruction as i (project_id, agent_id, content, content_sha256, tracked,
         state, max_retries, expect_type, expect_match, on_failed, position, resend_of_id,
         sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at)
-    select c.project_id, c.agent_id, %(content)s, %(sha256)s, %(tracked)s, '{State.QUEUED}',
-        %(max_retries)s, %(expect_type)s, %(expect_match)s, %(on_failed)s,
+    select c.project_id, c.agent_id, %(content)s, %(sha256)s, %(tracked)s,
+        '{InstructionState.QUEUED}', %(max_retries)s, %(expect_type)s, %(expect_match)s,
+        %(on_failed)s,
         nextval('ledger_instruction_position') * %(sign)s, %(resend_of)s::uuid,
         c.actor_type, c.actor_id, c.actor_name, %(now)s, %(now)s
     from caller c
@@ -166,13 +165,13 @@ def queue_instruction_with_ack(
 
 def pull_statement(caller: type[Caller]) -> str:
     deliver = instruction_to(
-        State.DELIVERED,
+        InstructionState.DELIVERED,
         where="i.id = any(array(select id from picked))",
         sets="deliveries = i.deliveries + 1",
     )
     return f"""with {caller.cte}, picked as materialized (
         select id from ledger_instruction
-        where agent_id = (select agent_id from caller) and state = '{State.QUEUED}'
+        where agent_id = (select agent_id from caller) and state = '{InstructionState.QUEUED}'
         -- behind a select for the reason that IDS has
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
@@ -185,7 +184,7 @@ def acknowledge_statement(caller: type[Caller]) -> str:
     # A token acknowledges for its own agent alone; the system may for anybody of its project.
     own = OWN if caller is Known else "i.agent_id = c.agent_id"
     ack = instruction_to(
-        State.ACKNOWLEDGED,
+        InstructionState.ACKNOWLEDGED,
         where=f"i.id = any({IDS}) and {own} and i.tracked",
         sets="outcome = %(outcome)s, note = %(note)s, acknowledged_by = "
         "jsonb_build_object('actor', c.actor_type, 'name', c.actor_name)",
@@ -258,7 +257,8 @@ def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Ro
         f"""with {caller.cte}, late as (
             update ledger_instruction i set late_ack_at = %(now)s from caller c
             where i.id = any({IDS}) and {OWN} and i.late_ack_at is null
-                and i.state in ('{State.FAILED}', '{State.CANCELLED}') and i.tracked
+                and i.tracked
+                and i.state in ('{InstructionState.FAILED}', '{InstructionState.CANCELLED}')
             returning i.*, i.state as from_state
         ) {journalled("late", Kind.INSTRUCTION_ACKNOWLEDGED_LATE)}""",
         ids=ids,
@@ -267,7 +267,7 @@ def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Ro
     )
     rows = sql.run(
         f"""with {caller.cte} select {moves.columns("i")}, a.name as agent_name,
-            i.state in ('{State.FAILED}', '{State.CANCELLED}') as late
+            i.state in ('{InstructionState.FAILED}', '{InstructionState.CANCELLED}') as late
         from caller c, ledger_instruction i join ledger_agent a on a.id = i.agent_id
         where i.id = any({IDS}) and {OWN}""",
         ids=ids,
@@ -289,8 +289,11 @@ def acknowledge_instruction(
 
 def cancel_statement(which: str) -> str:
     # A plain one that was delivered is over. Each half of the 'or' has an index of its own.
-    open = f"(i.state = '{State.QUEUED}' or i.state = '{State.DELIVERED}' and i.tracked)"
-    cancelled = instruction_to(State.CANCELLED, where=f"{which} and {open}")
+    open = (
+        f"(i.state = '{InstructionState.QUEUED}' "
+        f"or i.state = '{InstructionState.DELIVERED}' and i.tracked)"
+    )
+    cancelled = instruction_to(InstructionState.CANCELLED, where=f"{which} and {open}")
     return f"""with {Known.cte}, moved as ({cancelled}),
     journalled as ({journalled("moved", Kind.INSTRUCTION_CANCELLED)})
     select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
@@ -329,18 +332,18 @@ def cancel_one(
     raise InvalidTransition(
         f"The instruction is {row.state}{plain}.",
         current=row.state,
-        allowed=[] if plain else [str(to) for to in INSTRUCTION_MOVES[State(row.state)]],
+        allowed=[] if plain else [str(to) for to in INSTRUCTION_MOVES[InstructionState(row.state)]],
     )
 
 
 def is_queue_empty(agent: Agent) -> bool:
     """Whether nothing waits to be delivered: only then is a silent agent reminded."""
-    return not Instruction.objects.filter(agent=agent, state=State.QUEUED).exists()
+    return not Instruction.objects.filter(agent=agent, state=InstructionState.QUEUED).exists()
 
 
 def failed_instructions(*, project: Project | None = None) -> dict[str, Instruction]:
     """The given-up ones by id, newest first: what was asked and how often (for debugging)."""
-    failed = Instruction.objects.filter(state=State.FAILED).order_by("-id")
+    failed = Instruction.objects.filter(state=InstructionState.FAILED).order_by("-id")
     if project is not None:
         failed = failed.filter(project=project)
     return {str(row.id): row for row in failed}

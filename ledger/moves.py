@@ -11,13 +11,11 @@ from ledger.states import (
     TaskState,
 )
 
-State = InstructionState
-
 STAMPS = {
-    State.DELIVERED: "delivered_at",
-    State.ACKNOWLEDGED: "acknowledged_at",
-    State.FAILED: "failed_at",
-    State.CANCELLED: "cancelled_at",
+    InstructionState.DELIVERED: "delivered_at",
+    InstructionState.ACKNOWLEDGED: "acknowledged_at",
+    InstructionState.FAILED: "failed_at",
+    InstructionState.CANCELLED: "cancelled_at",
 }
 
 # what a statement gives back of an instruction
@@ -55,12 +53,12 @@ def columns(table: str) -> str:
     return ", ".join(f"{table}.{column}" for column in INSTRUCTION_COLUMNS)
 
 
-def sources(to: State) -> str:
+def sources(to: InstructionState) -> str:
     """The states that may become `to`, as an SQL list."""
     return ", ".join(f"'{state}'" for state, targets in INSTRUCTION_MOVES.items() if to in targets)
 
 
-def instruction_to(to: State, *, where: str, sets: str = "") -> str:
+def instruction_to(to: InstructionState, *, where: str, sets: str = "") -> str:
     """The UPDATE that moves instructions `i` to a state; rows that may not go there stay out.
 
     `where` and `sets` are SQL and may read the CTE `caller` as `c`. Returns the new row with its

@@ -34,8 +34,6 @@ from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who, allowed_moves
 from ledger.tokens import Known
 
-State = TaskState
-
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
 PAYLOAD_BYTES = 262_144
@@ -201,7 +199,7 @@ ALIKE = itemgetter(*(name for name in ASKED if name not in OWN))
 WAITING = {"place": "int", "needs": "uuid[]", "after": "int[]", "missing": "int"}
 NEEDED = f"""), needed as materialized (
     -- what the caller holds, so that none of them ends before it knows that it is waited for
-    select a.id as task_id, n.id as need_id, n.state in ('{State.DONE}', '{State.SKIPPED}')
+    select a.id as task_id, n.id as need_id, n.state in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
         or exists (select from ledger_deadletter l
             where l.task_id = n.id and l.closed_as = 'dismissed') as met
     from asked a cross join unnest(a.needs) as w(id) join ledger_task n on n.id = w.id
@@ -251,7 +249,7 @@ def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str
     insert into ledger_task as t (id, project_id, {", ".join(ASKED)}, attempt_limit, unmet,
         needed_by, state, blocked_reason, created_by_type, created_by_name, created_at, updated_at)
     select a.id, c.project_id, {moves.listed("a", list(ASKED))}, a.max_attempts, {unmet},
-        {needed_by}, case when {unmet} > 0 then '{State.BLOCKED}' else {
+        {needed_by}, case when {unmet} > 0 then '{TaskState.BLOCKED}' else {
         moves.READY.format("a")
     } end,
         case when {unmet} > 0 then 'dependency' end, c.actor_type, c.actor_name, %(now)s, %(now)s
@@ -501,7 +499,7 @@ CHANGE = f"""with {Known.cte}, changed as (
         exponential_base = coalesce(%(exponential_base)s, t.exponential_base),
         jitter = coalesce(%(jitter)s, t.jitter), version = t.version + 1, updated_at = %(now)s
     where t.id = %(id)s and t.version = %(version)s and t.state not in ({OVER})
-        and (t.state <> '{State.RUNNING}' or not %(while_still)s)
+        and (t.state <> '{TaskState.RUNNING}' or not %(while_still)s)
     returning {moves.task_columns("t")}
 ), told as ({
     journal.insert(
@@ -587,7 +585,7 @@ def as_read(task_id: UUID, *, version: int) -> Row:
 # ---- stopped
 
 ABORT = f"""with {Known.cte}, moved as ({
-    task_to(State.ABORTED, where="t.id = any(%(ids)s) and t.state <> 'running'")
+    task_to(TaskState.ABORTED, where="t.id = any(%(ids)s) and t.state <> 'running'")
 }), flagged as (
     update ledger_task t set abort_requested_at = %(now)s, version = t.version + 1,
         updated_at = %(now)s

@@ -24,13 +24,12 @@ from ledger.states import BreakerState, FailureType
 P = ParamSpec("P")
 T = TypeVar("T")
 
-State = BreakerState
 CircuitState = BreakerState
 
 KINDS = {
-    State.OPEN: Kind.AGENT_BREAKER_OPENED,
-    State.HALF_OPEN: Kind.AGENT_BREAKER_HALF_OPEN,
-    State.CLOSED: Kind.AGENT_BREAKER_CLOSED,
+    BreakerState.OPEN: Kind.AGENT_BREAKER_OPENED,
+    BreakerState.HALF_OPEN: Kind.AGENT_BREAKER_HALF_OPEN,
+    BreakerState.CLOSED: Kind.AGENT_BREAKER_CLOSED,
 }
 COLUMNS = "agent_id, state, failures, successes, opened_at, probe_attempt, updated_at"
 PROBE_WAIT_S = 1
@@ -38,8 +37,11 @@ AT_ONCE = 100
 
 # The breakers `b` that a claim asks, and those that a success means something to. Hardly any agent
 # has one, so hot statements look for it themselves.
-HOLDS_BACK = f"b.state <> '{State.CLOSED}'"
-LISTENS = f"(b.state = '{State.HALF_OPEN}' or b.state = '{State.CLOSED}' and b.failures > 0)"
+HOLDS_BACK = f"b.state <> '{BreakerState.CLOSED}'"
+LISTENS = (
+    f"(b.state = '{BreakerState.HALF_OPEN}' "
+    f"or b.state = '{BreakerState.CLOSED}' and b.failures > 0)"
+)
 
 
 class CircuitBreakerOpen(Refusal):
@@ -102,12 +104,12 @@ def gate(
     breaker = locked(agent_id, HOLDS_BACK)
     if breaker is None:
         return Gate()
-    if breaker.state == State.OPEN:
+    if breaker.state == BreakerState.OPEN:
         assert breaker.opened_at is not None
         left = breaker.opened_at + config.open_for - now
         if left > timedelta():
             return Gate(open=True, retry_after_s=math.ceil(left.total_seconds()))
-        become(breaker, State.HALF_OPEN, actor=SYSTEM, now=now, request_id=request_id)
+        become(breaker, BreakerState.HALF_OPEN, actor=SYSTEM, now=now, request_id=request_id)
     elif is_probed(breaker, now=now, config=config):
         return Gate(open=True, retry_after_s=PROBE_WAIT_S)
     return Gate(probe=True)
@@ -128,7 +130,7 @@ def is_probed(breaker: Breaker, *, now: datetime, config: CircuitBreakerConfig) 
 
 def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
     """Note that this attempt is the probe which the gate has let through."""
-    half_open = Breaker.objects.filter(pk=agent_id, state=State.HALF_OPEN)
+    half_open = Breaker.objects.filter(pk=agent_id, state=BreakerState.HALF_OPEN)
     half_open.update(probe_attempt=attempt_id, updated_at=now)
 
 
@@ -142,9 +144,11 @@ def half_open_due(*, now: datetime, actor: Actor = SYSTEM) -> list[UUID]:
 
 @transaction.atomic
 def half_open_some(*, before: datetime, actor: Actor, now: datetime) -> list[UUID]:
-    due = Breaker.objects.filter(state=State.OPEN, opened_at__lte=before).select_related("agent")
+    due = Breaker.objects.filter(state=BreakerState.OPEN, opened_at__lte=before).select_related(
+        "agent"
+    )
     due = due.select_for_update(of=("self",), skip_locked=True).order_by("pk")[:AT_ONCE]
-    return [become(breaker, State.HALF_OPEN, actor=actor, now=now) for breaker in due]
+    return [become(breaker, BreakerState.HALF_OPEN, actor=actor, now=now) for breaker in due]
 
 
 # ---- what came of it
@@ -172,7 +176,7 @@ def heard(
     breaker = locked(agent_id, LISTENS) if ok else blamed(agent_id, failure_type, now=now)
     if breaker is None or not is_news(breaker, attempt_id):
         return
-    half_open = breaker.state == State.HALF_OPEN
+    half_open = breaker.state == BreakerState.HALF_OPEN
     failures = 0 if ok else breaker.failures + 1
     successes = breaker.successes + 1 if ok and half_open else 0
     to = next_state(
@@ -180,7 +184,7 @@ def heard(
     )
     if to == breaker.state:
         sql.run(COUNT, agent=agent_id, failures=failures, successes=successes, now=now)
-    elif to == State.CLOSED:
+    elif to == BreakerState.CLOSED:
         become(breaker, to, actor=actor, now=now, request_id=request_id)
     else:
         what = "The probe failed" if half_open else f"{failures} in a row failed, the last"
@@ -199,9 +203,9 @@ def blamed(agent_id: UUID, failure_type: str | None, *, now: datetime) -> Breake
 
 
 def is_news(breaker: Breaker, attempt_id: UUID) -> bool:
-    if breaker.state == State.HALF_OPEN:
+    if breaker.state == BreakerState.HALF_OPEN:
         return breaker.probe_attempt == attempt_id
-    return breaker.state == State.CLOSED
+    return breaker.state == BreakerState.CLOSED
 
 
 def next_state(
@@ -212,11 +216,11 @@ def next_state(
     >>> str(next_state("closed", failures=5, successes=0, config=CircuitBreakerConfig()))
     'open'
     """
-    if state == State.CLOSED:
-        return State.OPEN if failures >= config.failure_threshold else State.CLOSED
+    if state == BreakerState.CLOSED:
+        return BreakerState.OPEN if failures >= config.failure_threshold else BreakerState.CLOSED
     if failures:
-        return State.OPEN
-    return State.CLOSED if successes >= config.success_threshold else State.HALF_OPEN
+        return BreakerState.OPEN
+    return BreakerState.CLOSED if successes >= config.success_threshold else BreakerState.HALF_OPEN
 
 
 # ---- by hand
@@ -234,10 +238,10 @@ def trip(
     """Open the breakers of these agents; the agents whose breaker was not open."""
     now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
     make(asked, now=now)
-    breakers = by_hand(asked).exclude(state=State.OPEN)
+    breakers = by_hand(asked).exclude(state=BreakerState.OPEN)
     for breaker in breakers:
         told = {"reason": reason, "failures": breaker.failures}
-        become(breaker, State.OPEN, told, actor=actor, now=now, request_id=request_id)
+        become(breaker, BreakerState.OPEN, told, actor=actor, now=now, request_id=request_id)
     return [asked[breaker.pk] for breaker in breakers]
 
 
@@ -247,9 +251,9 @@ def reset(
 ) -> list[Agent]:
     """Close the breakers of these agents and forget their failures; the agents that had any."""
     now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
-    breakers = by_hand(asked).exclude(state=State.CLOSED, failures=0)
+    breakers = by_hand(asked).exclude(state=BreakerState.CLOSED, failures=0)
     for breaker in breakers:
-        become(breaker, State.CLOSED, actor=actor, now=now, request_id=request_id)
+        become(breaker, BreakerState.CLOSED, actor=actor, now=now, request_id=request_id)
     return [asked[breaker.pk] for breaker in breakers]
 
 
@@ -295,9 +299,9 @@ def become(
     """
     told = told or {}
     columns: dict[BreakerState, dict[str, Any]] = {
-        State.OPEN: {**told, "opened_at": now, "trips": F("trips") + 1},
-        State.HALF_OPEN: {},
-        State.CLOSED: {"reason": "", "failures": 0, "opened_at": None},
+        BreakerState.OPEN: {**told, "opened_at": now, "trips": F("trips") + 1},
+        BreakerState.HALF_OPEN: {},
+        BreakerState.CLOSED: {"reason": "", "failures": 0, "opened_at": None},
     }
     change(breaker, state=to, successes=0, probe_attempt=None, now=now, **columns[to])
     journal.record(
@@ -345,7 +349,7 @@ class CircuitBreaker:
     @property
     def state(self) -> CircuitState:
         row = Breaker.objects.filter(pk=self.agent.pk).first()
-        return State(row.state) if row else State.CLOSED
+        return BreakerState(row.state) if row else BreakerState.CLOSED
 
     def call(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the function returns or raises; raises CircuitBreakerOpen without calling it.

@@ -13,19 +13,21 @@ from ledger.tokens import Known
 from retries.escalations import answering
 from retries.states import Reason
 
-State = TaskState
 ASKED = ("question", "action", "resume_signal")
 
 READY = f"""with {Known.cte}, ready as (
     select {task_columns("t")} from ledger_task t
-    where t.state = '{State.ESCALATED}' and {IS_CHECKPOINT.format("t")}
+    where t.state = '{TaskState.ESCALATED}' and {IS_CHECKPOINT.format("t")}
         and t.id in (select task_id from ledger_need where need_id = any(%(ids)s))
         and not exists (select from retries_escalation e
             where e.task_id = t.id and e.state = 'open')
     order by t.id
 ), told as ({
     journal.insert(
-        "ready", kind=f"'{Kind.TASK_ESCALATED}'", subject="task", from_state=f"'{State.BLOCKED}'"
+        "ready",
+        kind=f"'{Kind.TASK_ESCALATED}'",
+        subject="task",
+        from_state=f"'{TaskState.BLOCKED}'",
     )
 }) select * from ready"""
 

@@ -24,8 +24,6 @@ from ledger.tokens import Bearer, Caller, Known, Statements
 from retries import breaker
 from retries.breaker import HOLDS_BACK, CircuitBreakerOpen
 
-State = TaskState
-
 MOST = 50
 WORKER_LENGTH = 128
 AGENT_PAUSED = "agent_paused"
@@ -73,7 +71,7 @@ WAITS = """(select count(*) from (select from ledger_instruction i where i.agent
             and i.state = 'queued' limit 100) i) as pending_instructions"""
 BRIEF = "(select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text"
 START = task_to(
-    State.RUNNING,
+    TaskState.RUNNING,
     where="t.id = any(array(select id from picked))",
     sets="current_attempt = uuidv7()",
 )
@@ -103,11 +101,11 @@ def best(*, room: str = ROOM, but_for: str = "", with_them: str = "{0}") -> str:
         ) found order by priority desc, due_at nulls last, id limit {room}"""
     return f"""queued as materialized (
         select id, priority from ledger_task
-        where agent_id = (select id from free) and state = '{State.QUEUED}' and {GOES}{but_for}
+        where agent_id = (select id from free) and state = '{TaskState.QUEUED}' and {GOES}{but_for}
         order by priority desc, id limit {room} for update skip locked
     ), due as materialized (
         select id, priority, due_at from ledger_task
-        where agent_id = (select id from free) and state = '{State.RETRY}' and due_at <= %(now)s
+        where agent_id = (select id from free) and state = '{TaskState.RETRY}' and due_at <= %(now)s
             and {GOES}{but_for}
         order by due_at limit {room} for update skip locked
     ), picked as materialized (
@@ -122,7 +120,8 @@ OFFERED = f"""offered as materialized (
         select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
         where e.agent_id = (select id from free) and e.offered_to = %(worker)s
             and t.agent_id = e.agent_id and t.attempts = e.attempts and {GOES}
-            and (t.state = '{State.QUEUED}' or t.state = '{State.RETRY}' and t.due_at <= %(now)s)
+            and (t.state = '{TaskState.QUEUED}'
+                or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
         order by t.priority desc, t.id limit {ROOM} for update of t skip locked
     ), """ + best(
     room="(select %(limit)s::int - count(*) from offered)",
@@ -132,7 +131,7 @@ OFFERED = f"""offered as materialized (
 NAMED = f"""picked as materialized (
         select id from ledger_task
         where id = %(task)s and agent_id = (select id from free) and {GOES}
-            and (state = '{State.QUEUED}' or state = '{State.RETRY}' and due_at <= %(now)s)
+            and (state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_at <= %(now)s)
         for update skip locked
     )"""
 
@@ -177,11 +176,12 @@ def why_statement(caller: type[Caller]) -> str:
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
-            where t.agent_id = c.agent_id and t.state in ('{State.QUEUED}', '{State.RETRY}')
+            where t.agent_id = c.agent_id and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{State.RETRY}' and {GOES}) as next_due_at,
+            where t.agent_id = c.agent_id and t.state = '{TaskState.RETRY}' and {GOES}
+        ) as next_due_at,
         {WAITS if caller is Bearer else "0 as pending_instructions"}
     from caller c where c.agent_id is not null"""
 
@@ -332,13 +332,13 @@ def refuse_named(task: UUID, agent_id: UUID) -> None:
     row = row_of(task)
     if row["agent_id"] != agent_id:
         raise NotFound(f"There is no task {task}.")
-    if row["state"] == State.RETRY:
+    if row["state"] == TaskState.RETRY:
         raise InvalidTransition(
             f"The task is tried again at {row['due_at']:%FT%TZ}, and not before.",
             current=row["state"],
             allowed=allowed_moves(row["state"], Who.AGENT),
         )
-    raise refused(row, State.RUNNING, Who.AGENT)
+    raise refused(row, TaskState.RUNNING, Who.AGENT)
 
 
 def check_worker(worker_id: str) -> str:
@@ -361,7 +361,7 @@ def check_lease(lease_s: int | None) -> int | None:
 def block_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}, moved as ({
         task_to(
-            State.BLOCKED,
+            TaskState.BLOCKED,
             where="t.id = any(%(ids)s) and t.agent_id = %(for_agent)s "
             "and t.state in ('queued', 'retry')",
             reason=f"'{BlockedReason.BREAKER_OPEN}'",
@@ -391,7 +391,7 @@ UNBLOCK = f"""with {Known.cte}, ripe as materialized (
             where b.agent_id = t.agent_id and b.state = 'open')
     order by t.id limit 1000 for update of t skip locked
 ), moved as ({
-    task_to(State.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
+    task_to(TaskState.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
 }), journalled as ({
     journal.insert(
         "moved",

@@ -13,8 +13,6 @@ from ledger.tokens import Known
 from retries.models import Escalation
 from retries.states import Dependents
 
-State = TaskState
-
 # which of the tasks that are gone a dependent `m` needed: its warning
 WITHOUT = """jsonb_build_object('without', (select jsonb_agg(d.need_id order by d.need_id)
     from ledger_need d where d.task_id = m.id and d.need_id = any(%(ids)s)))"""
@@ -28,13 +26,13 @@ REASON = f"jsonb_build_object('reason', {SKIPPED}) || {WITHOUT}"
 HOLD = f"""with {Known.cte}, held as (
     update ledger_task t set blocked_reason = {SKIPPED}, updated_at = %(now)s,
         version = t.version + 1
-    where t.state = '{State.BLOCKED}' and t.blocked_reason = '{BlockedReason.DEPENDENCY}'
+    where t.state = '{TaskState.BLOCKED}' and t.blocked_reason = '{BlockedReason.DEPENDENCY}'
         and {DEPEND}
     returning t.id, t.project_id, t.agent_id
 ), moved as ({
     task_to(
-        State.BLOCKED,
-        where=f"t.state in ('{State.QUEUED}', '{State.RETRY}') and {DEPEND}",
+        TaskState.BLOCKED,
+        where=f"t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}') and {DEPEND}",
         reason=SKIPPED,
     )
 }), told_held as ({
@@ -50,14 +48,16 @@ HOLD = f"""with {Known.cte}, held as (
     journal.insert("moved", kind=f"'{Kind.TASK_BLOCKED}'", subject="task", data=REASON)
 }) select id from moved"""
 
-SKIPPABLE = f"join ledger_task t on t.id = d.task_id and t.state in ({task_sources(State.SKIPPED)})"
+SKIPPABLE = (
+    f"join ledger_task t on t.id = d.task_id and t.state in ({task_sources(TaskState.SKIPPED)})"
+)
 DOWNSTREAM = f"""downstream (id) as (
     select d.task_id from ledger_need d {SKIPPABLE} where d.need_id = any(%(ids)s)
     union
     select d.task_id from downstream s join ledger_need d on d.need_id = s.id {SKIPPABLE}
 )"""
 SKIP = f"""with recursive {Known.cte}, {DOWNSTREAM}, moved as ({
-    task_to(State.SKIPPED, where="t.id = any(array(select id from downstream))")
+    task_to(TaskState.SKIPPED, where="t.id = any(array(select id from downstream))")
 }), told as ({
     journal.insert(
         "moved",

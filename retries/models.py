@@ -11,8 +11,6 @@ from ledger.models.fields import key
 from ledger.principal import Principal
 from retries.states import TROUBLING, Answer, EscalationState, OnExpiry, PatternState, Reason
 
-State = EscalationState
-
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
     def visible_to(self, principal: Principal) -> Self:
@@ -22,7 +20,7 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
         return self.filter(project_id=principal.project_id)
 
     def open(self) -> Self:
-        return self.filter(state=State.OPEN)
+        return self.filter(state=EscalationState.OPEN)
 
     def oldest_first(self) -> Self:
         return self.order_by("id")
@@ -36,7 +34,7 @@ class Escalation(models.Model):
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
     instruction = models.ForeignKey(Instruction, models.PROTECT, null=True, db_index=False)
     task = models.ForeignKey(Task, models.PROTECT, null=True, db_index=False)
-    state = models.CharField(max_length=12, choices=State.choices)
+    state = models.CharField(max_length=12, choices=EscalationState.choices)
     reason = models.CharField(max_length=32)
     severity = models.CharField(max_length=12, db_default="normal")
     raised_by_type = models.CharField(max_length=12)
@@ -91,16 +89,16 @@ class Escalation(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(state__in=State.values), name="escalation_state_known"
+                condition=Q(state__in=EscalationState.values), name="escalation_state_known"
             ),
             models.CheckConstraint(
-                condition=Q(state=State.OPEN, closed_at__isnull=True)
-                | Q(~Q(state=State.OPEN), closed_at__isnull=False),
+                condition=Q(state=EscalationState.OPEN, closed_at__isnull=True)
+                | Q(~Q(state=EscalationState.OPEN), closed_at__isnull=False),
                 name="escalation_closed_at",
             ),
             models.CheckConstraint(
-                condition=Q(state=State.RESOLVED, action__in=Answer.values)
-                | Q(~Q(state=State.RESOLVED), action__isnull=True),
+                condition=Q(state=EscalationState.RESOLVED, action__in=Answer.values)
+                | Q(~Q(state=EscalationState.RESOLVED), action__isnull=True),
                 name="escalation_answer_where_resolved",
             ),
             models.CheckConstraint(
@@ -122,20 +120,28 @@ class Escalation(models.Model):
                 name="escalation_expires_somehow",
             ),
             models.UniqueConstraint(
-                fields=["instruction"], condition=Q(state=State.OPEN), name="escalation_open_once"
+                fields=["instruction"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_open_once",
             ),
             models.UniqueConstraint(
-                fields=["task"], condition=Q(state=State.OPEN), name="escalation_of_task_open_once"
+                fields=["task"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_of_task_open_once",
             ),
         ]
         indexes = [
-            models.Index(fields=["id"], condition=Q(state=State.OPEN), name="escalation_inbox"),
             models.Index(
-                fields=["notify_again_at"], condition=Q(state=State.OPEN), name="escalation_remind"
+                fields=["id"], condition=Q(state=EscalationState.OPEN), name="escalation_inbox"
+            ),
+            models.Index(
+                fields=["notify_again_at"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_remind",
             ),
             models.Index(
                 fields=["expires_at"],
-                condition=Q(state=State.OPEN, expires_at__isnull=False),
+                condition=Q(state=EscalationState.OPEN, expires_at__isnull=False),
                 name="escalation_expiry",
             ),
             models.Index(fields=["project", "id"], name="escalation_project"),
@@ -149,7 +155,7 @@ class Escalation(models.Model):
             models.Index(
                 F("closed_at").desc(),
                 F("id").desc(),
-                condition=~Q(state=State.OPEN),
+                condition=~Q(state=EscalationState.OPEN),
                 name="escalation_answered",
             ),
             models.Index(
@@ -164,7 +170,7 @@ class Escalation(models.Model):
 
     @property
     def is_open(self) -> bool:
-        return self.state == State.OPEN
+        return self.state == EscalationState.OPEN
 
     @property
     def is_of_agent(self) -> bool:

@@ -21,7 +21,6 @@ from retries.escalations import answering
 
 logger = logging.getLogger(__name__)
 
-State = InstructionState
 AGENTS_AT_ONCE = 200
 
 
@@ -39,31 +38,33 @@ class Reminded:
 # One look into the agent's queue. As 'not exists' it may become a join with all that is queued:
 # PostgreSQL believes in an empty queue until its next ANALYZE, and this check is what fills it.
 NOTHING_WAITS_FOR = f"""(select true from ledger_instruction q
-    where q.agent_id = {{}} and q.state = '{State.QUEUED}' limit 1) is null"""
+    where q.agent_id = {{}} and q.state = '{InstructionState.QUEUED}' limit 1) is null"""
 
 # Delivered longer ago than the minimum age, while nothing else waits for the agent. A batch of
 # agents is a short transaction, so an ack never waits long.
 IDLE = f"""select a.id as agent_id from ledger_agent a
 where (%(project)s::uuid is null or a.project_id = %(project)s)
     and (select true from ledger_instruction i
-        where i.agent_id = a.id and i.state = '{State.DELIVERED}' and i.tracked
+        where i.agent_id = a.id and i.state = '{InstructionState.DELIVERED}' and i.tracked
             and i.delivered_at <= %(before)s limit 1)
     and {NOTHING_WAITS_FOR.format("a.id")}
 order by a.id"""
 
 REQUEUE = instruction_to(
-    State.QUEUED,
+    InstructionState.QUEUED,
     where="i.id = any(array(select id from ripe where not spent))",
     sets="retry_count = i.retry_count + 1",
 )
-GIVE_UP = instruction_to(State.FAILED, where="i.id = any(array(select id from ripe where spent))")
+GIVE_UP = instruction_to(
+    InstructionState.FAILED, where="i.id = any(array(select id from ripe where spent))"
+)
 
 # A caller without a project: events take the project from the row that moved.
 REMIND = f"""with {Known.cte}, ripe as materialized (
     select i.id, i.retry_count >= i.max_retries as spent from ledger_instruction i
     where i.agent_id = any(array(
             select a from unnest(%(agents)s::uuid[]) a where {NOTHING_WAITS_FOR.format("a")}))
-        and i.state = '{State.DELIVERED}' and i.tracked and i.delivered_at <= %(before)s
+        and i.state = '{InstructionState.DELIVERED}' and i.tracked and i.delivered_at <= %(before)s
     order by i.id for update of i skip locked
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
 told_again as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
@@ -78,7 +79,7 @@ from (select) as one left join failed f on true"""
 # By hand: neither the queue nor the age is asked, but the number of retries still is.
 SEND_AGAIN = f"""with {Known.cte}, moved as ({
     instruction_to(
-        State.QUEUED,
+        InstructionState.QUEUED,
         where="i.id = any(%(ids)s) and i.tracked and i.retry_count < i.max_retries",
         sets="retry_count = i.retry_count + 1, position = -nextval('ledger_instruction_position')",
     )

@@ -20,10 +20,8 @@ from retries.escalations import answering
 from retries.models import Escalation
 from retries.states import Dependents
 
-State = TaskState
-
 # about which a person is asked
-ASKED = Q(state=State.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
+ASKED = Q(state=TaskState.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 
 RETRY_NOW = f"""with {Known.cte}, hurried as (
     update ledger_task t set due_at = %(now)s, updated_at = %(now)s, version = t.version + 1
@@ -51,8 +49,8 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
 UNBLOCK = f"""with {Known.cte}, freed as ({let_go()}), told as ({
     journal.insert(
         "freed",
-        kind=f"case m.state when '{State.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "
-        f"when '{State.ESCALATED}' then '{Kind.TASK_ESCALATED}' else '{Kind.TASK_BLOCKED}' end",
+        kind=f"case m.state when '{TaskState.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "
+        f"when '{TaskState.ESCALATED}' then '{Kind.TASK_ESCALATED}' else '{Kind.TASK_BLOCKED}' end",
         subject="task",
         from_state="case when m.state <> m.from_state then m.from_state end",
         to_state="case when m.state <> m.from_state then m.state end",
@@ -77,12 +75,12 @@ def unblock(
     hold({*held.values_list("pk", flat=True), *needed})
     known = Known(actor, request_id=request_id)
     rows = sql.run(UNBLOCK, ids=asked, now=now, **known.params)
-    ready = [row for row in rows if row["state"] == State.ESCALATED]
+    ready = [row for row in rows if row["state"] == TaskState.ESCALATED]
     checkpoints.ask(ready, actor=actor, now=now, request_id=request_id)
     return [row["id"] for row in rows]
 
 
-SKIP = f"""with {Known.cte}, moved as ({task_to(State.SKIPPED, where="t.id = any(%(ids)s)")}),
+SKIP = f"""with {Known.cte}, moved as ({task_to(TaskState.SKIPPED, where="t.id = any(%(ids)s)")}),
 told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
 select id from moved"""
 
@@ -127,7 +125,7 @@ class Stops:
 def stops(chosen: QuerySet[Task]) -> Stops:
     """What an abort of these would do now."""
     rows = chosen.order_by().exclude(state__in=FINAL)
-    runs = Q(state=State.RUNNING)
+    runs = Q(state=TaskState.RUNNING)
     counts = rows.aggregate(
         waiting=Count("pk", filter=~runs),
         running=Count("pk", filter=runs & Q(abort_requested_at=None)),

@@ -18,8 +18,6 @@ MINUTE = timedelta(minutes=1)
 
 _numbers = count(1)
 
-State = InstructionState
-
 
 def make_project(name: str = "default") -> Project:
     return Project.objects.get_or_create(name=name)[0]
@@ -63,17 +61,19 @@ def tick(now: datetime, **more: Any) -> tuple[int, int]:
     return reminded.requeued, reminded.given_up
 
 
-def make_instruction(state: str = State.QUEUED, *, agent: Agent, **more: Any) -> Instruction:
+def make_instruction(
+    state: str = InstructionState.QUEUED, *, agent: Agent, **more: Any
+) -> Instruction:
     """An instruction that went the legal way into `state`."""
-    retries = 0 if state == State.FAILED else 3
+    retries = 0 if state == InstructionState.FAILED else 3
     id = send(agent, max_retries=more.pop("max_retries", retries), **more)
-    if state in (State.DELIVERED, State.FAILED):
+    if state in (InstructionState.DELIVERED, InstructionState.FAILED):
         pull(agent)
-    if state == State.FAILED:
+    if state == InstructionState.FAILED:
         tick(NOW)
-    if state == State.ACKNOWLEDGED:
+    if state == InstructionState.ACKNOWLEDGED:
         instructions.acknowledge_instruction(id, now=NOW)
-    if state == State.CANCELLED:
+    if state == InstructionState.CANCELLED:
         instructions.cancel([id], project_id=agent.project_id, actor=SYSTEM, now=NOW)
     made = Instruction.objects.get(pk=id)
     assert made.state == state

@@ -11,7 +11,6 @@ from dashboard.sentences.tasks import breaker_reason
 from ledger.states import BreakerState
 from retries.breaker import CircuitBreakerConfig
 
-State = BreakerState
 MOST_DOTS = 10  # more failures than that are a number
 
 
@@ -51,15 +50,15 @@ class Circuit:
 
     @property
     def is_closed(self) -> bool:
-        return self.state == State.CLOSED
+        return self.state == BreakerState.CLOSED
 
     @property
     def is_open(self) -> bool:
-        return self.state == State.OPEN
+        return self.state == BreakerState.OPEN
 
     @property
     def is_half_open(self) -> bool:
-        return self.state == State.HALF_OPEN
+        return self.state == BreakerState.HALF_OPEN
 
     @property
     def stays_open(self) -> int:
@@ -99,20 +98,20 @@ def circuit(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> Circu
     """`agent` has the extras of `dashboard.agents.queries`; without failures it has no breaker."""
     breaker = getattr(agent, "breaker", None)
     if breaker is None:
-        return Circuit(State.CLOSED, config)
+        return Circuit(BreakerState.CLOSED, config)
     left = None
-    if breaker.state == State.OPEN:
+    if breaker.state == BreakerState.OPEN:
         ahead = breaker.opened_at + config.open_for - now
         left = max(math.ceil(ahead.total_seconds()), 0)
     return Circuit(
-        State(breaker.state),
+        BreakerState(breaker.state),
         config,
         failures=breaker.failures,
         successes=breaker.successes,
         trips=breaker.trips,
         reason=breaker_reason({"reason": breaker.reason}),
         left=left,
-        probe=probe(agent) if breaker.state == State.HALF_OPEN else None,
+        probe=probe(agent) if breaker.state == BreakerState.HALF_OPEN else None,
     )
 
 

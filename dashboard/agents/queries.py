@@ -15,8 +15,6 @@ from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
 from ledger.optional_cache import figure
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
-State = InstructionState
-
 PAGE = 20
 COUNTED = 1000  # nobody counts further than that
 HOURS = 24
@@ -24,9 +22,9 @@ TOKENS_SHOWN = 20
 
 SHOWN = ("all", "silent", "tripped", "paused", "waiting")
 
-QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=State.QUEUED).order_by()
+QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
 UNHEARD = Instruction.objects.filter(
-    agent=OuterRef("pk"), state=State.DELIVERED, tracked=True
+    agent=OuterRef("pk"), state=InstructionState.DELIVERED, tracked=True
 ).order_by()
 HAS_WAITING = Exists(QUEUE) | Exists(UNHEARD)
 
@@ -167,7 +165,7 @@ BARS_TALL = 22
 NO_HOURS = Hours(0, bars((), (), tall=BARS_TALL))
 RHYTHM = f"""select i.agent_id, least({HOURS - 1},
         floor(extract(epoch from i.queued_at - %(since)s) / 3600))::int as hour,
-    count(*) as sent, count(*) filter (where i.state = '{State.FAILED}') as failed
+    count(*) as sent, count(*) filter (where i.state = '{InstructionState.FAILED}') as failed
 {SENT} group by 1, 2"""
 
 

@@ -9,8 +9,6 @@ from retries.escalations.answer_outcome import Aftermath, here
 from retries.models import Escalation
 from retries.states import Answer, EscalationState, OnExpiry
 
-State = InstructionState
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -31,13 +29,13 @@ ICONS = {
     Answer.ANSWER: "pen",
 }
 CAME = {
-    State.QUEUED: "It waits to be delivered",
-    State.DELIVERED: "Delivered, not answered yet",
-    State.ACKNOWLEDGED: "Acknowledged",
-    State.FAILED: "Ignored again",
-    State.CANCELLED: "Withdrawn since",
+    InstructionState.QUEUED: "It waits to be delivered",
+    InstructionState.DELIVERED: "Delivered, not answered yet",
+    InstructionState.ACKNOWLEDGED: "Acknowledged",
+    InstructionState.FAILED: "Ignored again",
+    InstructionState.CANCELLED: "Withdrawn since",
 }
-TONES = {State.ACKNOWLEDGED: "green", State.FAILED: "red"}
+TONES = {InstructionState.ACKNOWLEDGED: "green", InstructionState.FAILED: "red"}
 ABORTED_PLAN = "aborted its plan"
 DID_TO_TASK = {
     Answer.ANSWER: "answered",
@@ -75,7 +73,7 @@ def verdict(escalation: Escalation, since: Aftermath | None = None) -> Verdict:
         did=did(action, escalation.cancelled),
         icon=ICONS[action],
         came=came(sent) if sent else "",
-        tone=TONES.get(State(sent.state), "") if sent else "",
+        tone=TONES.get(InstructionState(sent.state), "") if sent else "",
     )
 
 
@@ -123,9 +121,9 @@ def did(action: Answer, cancelled: int | None) -> str:
 
 def came(sent: Instruction) -> str:
     """What became of what was sent again."""
-    if sent.state == State.ACKNOWLEDGED and sent.outcome == "declined":
+    if sent.state == InstructionState.ACKNOWLEDGED and sent.outcome == "declined":
         return "Declined"
-    return CAME[State(sent.state)]
+    return CAME[InstructionState(sent.state)]
 
 
 def done(escalation: Escalation) -> str:

@@ -20,8 +20,6 @@ from retries.escalations.answer_outcome import Aftermath
 from retries.models import Escalation
 from retries.states import EscalationState
 
-State = EscalationState
-
 PAGE = 30
 RECENT = 4
 SNIPPET = 120
@@ -47,7 +45,7 @@ HEAVY = (
 
 LIVE_KEY = f"""select head.tx, head.id,
     (select id from retries_escalation order by id desc limit 1) as opened,
-    (select id from retries_escalation where state <> '{State.OPEN}'
+    (select id from retries_escalation where state <> '{EscalationState.OPEN}'
         order by closed_at desc, id desc limit 1) as answered
 from (select) as one left join ({journal.HEAD}) head on true"""
 
@@ -88,7 +86,7 @@ def answered_count(project: Project | None) -> int:
 
 
 def answered() -> QuerySet[Escalation]:
-    return Escalation.objects.exclude(state=State.OPEN)
+    return Escalation.objects.exclude(state=EscalationState.OPEN)
 
 
 def lines(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:

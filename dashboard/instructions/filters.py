@@ -15,12 +15,11 @@ from ledger.states import LEVELS, InstructionState
 MOST_CHARACTERS = 300
 MOST_WORDS = 8
 
-State = InstructionState
 # what a person may call a state -> the states it stands for
-STATES: dict[str, tuple[State, ...]] = {
-    "waiting": (State.QUEUED, State.DELIVERED),
-    **{state.value: (state,) for state in State},
-    "gave-up": (State.FAILED,),
+STATES: dict[str, tuple[InstructionState, ...]] = {
+    "waiting": (InstructionState.QUEUED, InstructionState.DELIVERED),
+    **{state.value: (state,) for state in InstructionState},
+    "gave-up": (InstructionState.FAILED,),
 }
 URGENCIES = {level.value: number for number, level in enumerate(LEVELS)}
 # keys whose values are known

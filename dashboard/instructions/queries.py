@@ -39,8 +39,6 @@ from ledger.optional_cache import figure
 from ledger.states import LEVELS, InstructionState
 from retries.models import FailurePattern
 
-State = InstructionState
-
 SNIPPET = 240
 WINDOW = timedelta(hours=24)
 EVENTS_SHOWN = 200
@@ -141,7 +139,9 @@ class Silent:
 
 
 def silent_agents(project: Project | None, *, now: datetime) -> Silent:
-    queue = Instruction.objects.filter(agent=OuterRef("pk"), state=State.QUEUED).values("pk")
+    queue = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).values(
+        "pk"
+    )
     found = list(
         of_project(Agent.objects.silent(now), project)
         .annotate(waiting=CountOf(queue), of=Window(Count("*")))
@@ -177,7 +177,7 @@ def figures(project: Project | None, *, now: datetime) -> tuple[Statistics, dict
 
 LATENCIES = f"""select width_bucket({instruction_stats.ACK_SECONDS}, %(edges)s::float8[]) as class,
     i.deliveries > 1 as reminded, count(*) as n
-{instruction_stats.SENT} and i.state = '{State.ACKNOWLEDGED}'
+{instruction_stats.SENT} and i.state = '{InstructionState.ACKNOWLEDGED}'
     and (%(agent)s::uuid is null or i.agent_id = %(agent)s)
 group by 1, 2"""
 
@@ -225,7 +225,7 @@ def instructions(query: Query, project: Project | None) -> QuerySet[Instruction]
         rows = rows.filter(id__in=query.ids)
     took = F("acknowledged_at") - F("queued_at")
     if query.ack_over is not None or query.ack_under is not None:
-        rows = rows.filter(state=State.ACKNOWLEDGED).annotate(took=took)
+        rows = rows.filter(state=InstructionState.ACKNOWLEDGED).annotate(took=took)
     if query.ack_over is not None:
         rows = rows.filter(took__gt=timedelta(seconds=query.ack_over))
     if query.ack_under is not None:
@@ -283,15 +283,17 @@ def line_of(row: Any) -> Line:
 
 def with_extras(rows: QuerySet[Instruction]) -> QuerySet[Any]:
     """What a line shows beside the row's own columns, looked up for the page's rows alone."""
-    queue = Instruction.objects.filter(agent=OuterRef("agent"), state=State.QUEUED).order_by()
+    queue = Instruction.objects.filter(
+        agent=OuterRef("agent"), state=InstructionState.QUEUED
+    ).order_by()
     first = queue.filter(position__lt=OuterRef("position")).values("pk")[:AHEAD_CAP]
     return (
         rows.select_related("agent", "project")
         .defer(*HEAVY)
         .annotate(
             start=Left("content", SNIPPET),
-            busy=Case(When(state=State.DELIVERED, then=Exists(queue)), default=V(False)),
-            before=Case(When(state=State.QUEUED, then=CountOf(first)), default=V(0)),
+            busy=Case(When(state=InstructionState.DELIVERED, then=Exists(queue)), default=V(False)),
+            before=Case(When(state=InstructionState.QUEUED, then=CountOf(first)), default=V(0)),
         )
     )
 
@@ -310,7 +312,7 @@ def counts(query: Query, project: Project | None) -> dict[str, int]:
             "waiting": sum(of_state.get((state, True), 0) for state in waits),
             **{
                 state.value: of_state.get((state, True), 0) + of_state.get((state, False), 0)
-                for state in State
+                for state in InstructionState
             },
         }
 
@@ -334,7 +336,7 @@ def clock() -> Clock:
 def what_is_next(line: Line, clock: Clock, *, now: datetime) -> Forecast | None:
     """What the idle check will do with it; None where it has nothing to do."""
     row = line.row
-    if row.state != State.DELIVERED or not row.tracked or row.delivered_at is None:
+    if row.state != InstructionState.DELIVERED or not row.tracked or row.delivered_at is None:
         return None
     return forecast(
         delivered_at=row.delivered_at,

@@ -9,8 +9,6 @@ from dashboard.instructions.forecast import Forecast
 from ledger.models import Instruction
 from ledger.states import InstructionState
 
-State = InstructionState
-
 BAR_WIDTH = 64
 AHEAD_CAP = 100  # nobody counts further than that
 PIXELS_PER_E = 12.3  # the bar is logarithmic: 1 s is 8 pixels, 1 m is 50
@@ -35,14 +33,14 @@ class Answer:
 def answer(row: Instruction, *, ahead: int, forecast: Forecast | None, now: datetime) -> Answer:
     """What became of an instruction, or what happens to it next."""
     match row.state:
-        case State.ACKNOWLEDGED if row.acknowledged_at:
+        case InstructionState.ACKNOWLEDGED if row.acknowledged_at:
             return acknowledged(row, (row.acknowledged_at - row.queued_at).total_seconds())
-        case State.FAILED:
+        case InstructionState.FAILED:
             late = ", answered too late" if row.late_ack_at else ""
             return Answer(f"after {counted(row.retry_count, 'retry', 'retries')}{late}", "red")
-        case State.CANCELLED:
+        case InstructionState.CANCELLED:
             return Answer("withdrawn, answered since" if row.late_ack_at else "withdrawn")
-        case State.QUEUED:
+        case InstructionState.QUEUED:
             return Answer(place_in_queue(ahead))
     return Answer("no answer expected") if forecast is None else awaited(forecast, now)
 

@@ -17,8 +17,6 @@ from ledger.optional_cache import figure
 from ledger.states import InstructionState
 from retries.models import Escalation
 
-State = InstructionState
-
 HALF_HOUR = timedelta(minutes=30)
 BINS = 48
 NEEDS_SHOWN = 3
@@ -85,12 +83,14 @@ class Pulse:
 
 
 SUMS = f"""count(*) as sent,
-    count(*) filter (where i.state = '{State.ACKNOWLEDGED}' and i.deliveries <= 1) as first,
-    count(*) filter (where i.state = '{State.ACKNOWLEDGED}' and i.deliveries > 1) as reminded,
-    count(*) filter (where i.state = '{State.FAILED}') as failed,
+    count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}'
+        and i.deliveries <= 1) as first,
+    count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}'
+        and i.deliveries > 1) as reminded,
+    count(*) filter (where i.state = '{InstructionState.FAILED}') as failed,
     count(*) filter (where {WAITING}) as waiting, coalesce(sum(i.retry_count), 0)::int as retries,
     percentile_cont(0.95) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{State.ACKNOWLEDGED}') as ack_p95_s"""
+        filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as ack_p95_s"""
 PULSE = f"""select date_bin('30 minutes', i.queued_at, timestamptz 'epoch') as at, {SUMS}
     {SENT} group by 1
 union all

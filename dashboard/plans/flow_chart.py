@@ -9,8 +9,6 @@ from uuid import UUID
 from dashboard.formatting import counted
 from ledger.states import TaskState
 
-State = TaskState
-
 WIDE, THICK, END_X = 840, 7, 706
 NODES_X = {0: (0,), 1: (0, 340), 2: (0, 286, 516), 3: (0, 220, 400, 560)}
 MOST = 3  # failures told apart
@@ -19,18 +17,18 @@ TALL, TOP, GAP = 140, 22, 17
 NAMES = ("started", "failed once", "failed twice", "failed three times or more")
 # where a task stands: the class of its band and of its bar, and the word; in order from the top
 ENDS = (
-    (State.DONE, "ok", "done"),
-    (State.RUNNING, "run", "running"),
-    (State.RETRY, "wait", "tried again"),
-    (State.QUEUED, "wait", "queued again"),
-    (State.BLOCKED, "wait", "blocked"),
-    (State.ESCALATED, "bad", "needs you"),
-    (State.FAILED, "bad", "given up"),
-    (State.SKIPPED, "wait", "skipped"),
-    (State.ABORTED, "wait", "aborted"),
+    (TaskState.DONE, "ok", "done"),
+    (TaskState.RUNNING, "run", "running"),
+    (TaskState.RETRY, "wait", "tried again"),
+    (TaskState.QUEUED, "wait", "queued again"),
+    (TaskState.BLOCKED, "wait", "blocked"),
+    (TaskState.ESCALATED, "bad", "needs you"),
+    (TaskState.FAILED, "bad", "given up"),
+    (TaskState.SKIPPED, "wait", "skipped"),
+    (TaskState.ABORTED, "wait", "aborted"),
 )
-PLURAL = {State.ESCALATED: "need you"}
-ENDED_BY_FAILING = (State.ESCALATED, State.FAILED)
+PLURAL = {TaskState.ESCALATED: "need you"}
+ENDED_BY_FAILING = (TaskState.ESCALATED, TaskState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,9 @@ def flow(tasks: Iterable[Any], failures: Mapping[UUID, int]) -> Flow | None:
     started = [task for task in tasks if task.attempts]
     if len(started) < FEWEST:
         return None
-    paths = Counter((turns(task, failures.get(task.pk, 0)), State(task.state)) for task in started)
+    paths = Counter(
+        (turns(task, failures.get(task.pk, 0)), TaskState(task.state)) for task in started
+    )
     return drawn(paths)
 
 
@@ -77,7 +77,7 @@ def turns(task: Any, failed: int) -> int:
     return min(max(failed, 0), MOST)
 
 
-def drawn(paths: Counter[tuple[int, State]]) -> Flow:
+def drawn(paths: Counter[tuple[int, TaskState]]) -> Flow:
     """The bars from left to right, the ends from top to bottom, and the bands between."""
     deepest = max(depth for depth, _ in paths)
     xs = NODES_X[deepest]
@@ -87,7 +87,7 @@ def drawn(paths: Counter[tuple[int, State]]) -> Flow:
     height = max(TOP + TALL + room + 4, 120)
     passing = [sum(n for (at, _), n in paths.items() if at >= depth) for depth in range(MOST + 1)]
 
-    end_y: dict[State, float] = {}
+    end_y: dict[TaskState, float] = {}
     y = float(TOP - 4)
     bars = []
     for state, css, word in ends:
@@ -127,7 +127,7 @@ def band(css: str, x: int, to_x: int, y: float, to_y: float, wide: float) -> tup
     )
 
 
-def finding(paths: Counter[tuple[int, State]], passing: list[int]) -> str:
+def finding(paths: Counter[tuple[int, TaskState]], passing: list[int]) -> str:
     """The picture in a sentence, for readers of a screen."""
     said = [f"{counted(passing[0], 'task')} started"]
     said += [f"{n} {name}" for n, name in zip(passing[1:], NAMES[1:], strict=True) if n]

@@ -15,23 +15,28 @@ from dashboard.sparklines import Bars, bars
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
 
-State = TaskState
-
 # along the bar: what is over, what moves, what needs somebody, what waits
 ALONG = (
-    State.DONE,
-    State.SKIPPED,
-    State.ABORTED,
-    State.RUNNING,
-    State.RETRY,
-    State.FAILED,
-    State.ESCALATED,
-    State.BLOCKED,
-    State.QUEUED,
+    TaskState.DONE,
+    TaskState.SKIPPED,
+    TaskState.ABORTED,
+    TaskState.RUNNING,
+    TaskState.RETRY,
+    TaskState.FAILED,
+    TaskState.ESCALATED,
+    TaskState.BLOCKED,
+    TaskState.QUEUED,
 )
 # what is told of in a line of the list beside the bar
-TOLD = (State.ESCALATED, State.FAILED, State.RUNNING, State.RETRY, State.BLOCKED, State.QUEUED)
-SETTLED = (*FINAL, State.ESCALATED)
+TOLD = (
+    TaskState.ESCALATED,
+    TaskState.FAILED,
+    TaskState.RUNNING,
+    TaskState.RETRY,
+    TaskState.BLOCKED,
+    TaskState.QUEUED,
+)
+SETTLED = (*FINAL, TaskState.ESCALATED)
 PATTERNS_SHOWN = 5
 BINS, TALL = 12, 14
 
@@ -117,9 +122,11 @@ def counts(states: Counter[str]) -> list[Count]:
 
 def sentence(tally: Tally) -> str:
     """2 run, 1 waits to be tried again, 7 have not started."""
-    run, again, failed = (tally.states[s] for s in (State.RUNNING, State.RETRY, State.FAILED))
-    aborted = tally.states[State.ABORTED]
-    wait = tally.states[State.QUEUED] + tally.states[State.BLOCKED]
+    run, again, failed = (
+        tally.states[s] for s in (TaskState.RUNNING, TaskState.RETRY, TaskState.FAILED)
+    )
+    aborted = tally.states[TaskState.ABORTED]
+    wait = tally.states[TaskState.QUEUED] + tally.states[TaskState.BLOCKED]
     said = [
         f"{run} run{'s' if run == 1 else ''}" if run else "",
         f"{again} wait{'s' if again == 1 else ''} to be tried again" if again else "",
@@ -174,13 +181,13 @@ def figures(
     retried = [
         task
         for task in started
-        if failed[task.pk] and (task.attempts > 1 or task.state == State.RETRY)
+        if failed[task.pk] and (task.attempts > 1 or task.state == TaskState.RETRY)
     ]
     settled = [task for task in started if task.state in SETTLED]
-    first = sum(task.state == State.DONE and not failed[task.pk] for task in settled)
+    first = sum(task.state == TaskState.DONE and not failed[task.pk] for task in settled)
     again = [task for task in retried if task.state in SETTLED]
-    worked = sum(task.state == State.DONE for task in again)
-    skipped = tally.states[State.SKIPPED]
+    worked = sum(task.state == TaskState.DONE for task in again)
+    skipped = tally.states[TaskState.SKIPPED]
     return [
         Figure("Tasks", str(tally.total), f"{len(started)} started"),
         share("Done on first attempt", first, len(settled)),

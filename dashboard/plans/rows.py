@@ -15,14 +15,12 @@ from ledger.models import Plan
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 
-State = TaskState
-
 # a chain, or more waves than this: told apart they would say nothing
 MOST_WAVES = 8
 SHOWN = 100
 NAMED = 2
-NOTED = (State.FAILED, State.ABORTED, State.ESCALATED)
-STUCK = {State.FAILED: "failed", State.ABORTED: "was aborted"}
+NOTED = (TaskState.FAILED, TaskState.ABORTED, TaskState.ESCALATED)
+STUCK = {TaskState.FAILED: "failed", TaskState.ABORTED: "was aborted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +88,15 @@ def needed(link: Link, plan: str) -> Needed:
 def waits(row: Any, plan: Plan, held: list[Link], *, now: datetime) -> Answer:
     """How long it worked, or what it waits for."""
     match row.state:
-        case State.DONE:
+        case TaskState.DONE:
             return Answer(duration(row.worked) if row.worked is not None else "")
-        case State.QUEUED | State.RETRY if plan.state == PlanState.PAUSED:
+        case TaskState.QUEUED | TaskState.RETRY if plan.state == PlanState.PAUSED:
             return Answer("held", "calm", "pause")
-        case State.QUEUED:
+        case TaskState.QUEUED:
             return queued(row)
-        case State.RUNNING if not row.abort_requested_at and (row.lease_ends_at or now) >= now:
+        case TaskState.RUNNING if not row.abort_requested_at and (row.lease_ends_at or now) >= now:
             return Answer(duration(now - (row.running_since or now)), "calm", "beat")
-        case State.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
+        case TaskState.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
             return behind(held, plan.ref)
     return waiting.due(row, now=now)
 
@@ -115,7 +113,7 @@ def behind(held: list[Link], plan: str) -> Answer:
     """What it waits for in the end; a failure upstream is said first."""
     for link in held:
         if link.state in STUCK:
-            return Answer(f"{named(link, plan)} {STUCK[State(link.state)]}", "red", "dep")
+            return Answer(f"{named(link, plan)} {STUCK[TaskState(link.state)]}", "red", "dep")
     if not held:
         return Answer("waits for another task", "calm", "dep")
     names = ", ".join(named(link, plan) for link in held[:NAMED])

@@ -30,8 +30,6 @@ from retries.renderings import log_queries
 from retries.renderings.log_queries import About
 from retries.states import EscalationState
 
-State = TaskState
-
 CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
 SEGMENTS = (
     ("all", "All"),
@@ -178,9 +176,9 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
         "tally": tally,
         "agents": tally.agents.most_common(),
         "bar": progress.bar(tally.states),
-        "running": tally.states[State.RUNNING],
-        "to_abort": tally.total - tally.over - tally.states[State.RUNNING],
-        "to_restart": tally.total - tally.states[State.DONE],
+        "running": tally.states[TaskState.RUNNING],
+        "to_abort": tally.total - tally.over - tally.states[TaskState.RUNNING],
+        "to_restart": tally.total - tally.states[TaskState.DONE],
         "run_started_at": min(
             (mark.created_at for mark in marks if mark.run == plan.run), default=plan.created_at
         ),

@@ -33,18 +33,16 @@ from ledger.optional_cache import figure
 from ledger.states import TaskState
 from ledger.tasks import lineages
 
-State = TaskState
-
 OUTCOMES_SHOWN = 6
 FACETS_SHOWN = 8
 # what a list leaves in the table
 HEAVY = ("payload", "result", "error", "redactions")
 HEAVY_OF_PLAN = ("plan__source", "plan__objective")
-MET = (State.DONE, State.SKIPPED)
+MET = (TaskState.DONE, TaskState.SKIPPED)
 
 
 def running(project: Project | None) -> QuerySet[Task]:
-    return of_project(Task.objects.filter(state=State.RUNNING), project)
+    return of_project(Task.objects.filter(state=TaskState.RUNNING), project)
 
 
 # ---- what a query asks for
@@ -91,21 +89,21 @@ UNMET = (
 def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
     """What a line shows beside the row's own columns, looked up for the page's rows alone."""
     attempts = Attempt.objects.filter(task=OuterRef("pk")).order_by("-number")
-    queue = Task.objects.filter(agent=OuterRef("agent"), state=State.QUEUED)
+    queue = Task.objects.filter(agent=OuterRef("agent"), state=TaskState.QUEUED)
     # the head of the queue, however long it is: who stands further back is only said to
     head = ArraySubquery(queue.order_by("-priority", "id").values("id")[:AHEAD_CAP])
     return rows.select_related("agent__breaker", "project", "plan", "dead_letter").annotate(
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
-        running_since=when(State.RUNNING, LIVE.values("started_at")),
-        heard_at=when(State.RUNNING, LIVE.values("heartbeat_at")),
-        lease_ends_at=when(State.RUNNING, LIVE.values("lease_expires_at")),
+        running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
+        heard_at=when(TaskState.RUNNING, LIVE.values("heartbeat_at")),
+        lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         place=Case(
-            When(state=State.QUEUED, then=Func(head, F("id"), function="array_position")),
+            When(state=TaskState.QUEUED, then=Func(head, F("id"), function="array_position")),
             output_field=IntegerField(),
         ),
         waits_for=Subquery(UNMET.order_by("need_id").values(said=NEED_NAME)[:1]),
         need_ended=Subquery(
-            UNMET.filter(need__state__in=(State.FAILED, State.ABORTED))
+            UNMET.filter(need__state__in=(TaskState.FAILED, TaskState.ABORTED))
             .order_by("need__state", "need_id")
             .values("need__state")[:1]
         ),

@@ -8,7 +8,6 @@ from dashboard.instructions.status import AHEAD_CAP, Answer
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 
-State = TaskState
 TITLE = 17
 PLAN_PAUSED = Answer("held, its plan is paused", "calm", "pause")
 
@@ -16,19 +15,19 @@ PLAN_PAUSED = Answer("held, its plan is paused", "calm", "pause")
 def due(row: Any, *, now: datetime) -> Answer:
     """`row` has the extras of `dashboard.tasks.queries`."""
     match row.state:
-        case State.QUEUED:
+        case TaskState.QUEUED:
             return queued(row)
-        case State.RUNNING:
+        case TaskState.RUNNING:
             return running(row, now=now)
-        case State.RETRY:
+        case TaskState.RETRY:
             return retried(row, now=now)
-        case State.BLOCKED:
+        case TaskState.BLOCKED:
             return blocked(row)
-        case State.ESCALATED:
+        case TaskState.ESCALATED:
             return Answer("waits for you", "red", "person")
-        case State.DONE if row.started_at:
+        case TaskState.DONE if row.started_at:
             return Answer(f"took {duration(row.completed_at - row.started_at)}", "calm", "check")
-        case State.FAILED:
+        case TaskState.FAILED:
             return failed(row)
     if not row.attempts:
         return Answer("before it ran")

@@ -12,8 +12,7 @@ from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
 from ledger.states import UNSETTLED, InstructionState, Urgency, prefixed, urgency_of
 
-State = InstructionState
-PLAIN = (State.QUEUED, State.DELIVERED, State.CANCELLED)
+PLAIN = (InstructionState.QUEUED, InstructionState.DELIVERED, InstructionState.CANCELLED)
 
 
 class OnFailed(models.TextChoices):
@@ -47,7 +46,7 @@ class Instruction(models.Model):
     content = models.TextField()
     content_sha256 = models.BinaryField(max_length=32, editable=False)
     tracked = models.BooleanField()
-    state = models.CharField(max_length=16, choices=State.choices)
+    state = models.CharField(max_length=16, choices=InstructionState.choices)
     retry_count = models.SmallIntegerField(db_default=0)
     max_retries = models.SmallIntegerField()
     deliveries = models.SmallIntegerField(db_default=0)
@@ -74,7 +73,7 @@ class Instruction(models.Model):
 
     class Meta:
         constraints = [
-            rule("instruction_state_known", f"state ~ '{one_of(State.values)}'"),
+            rule("instruction_state_known", f"state ~ '{one_of(InstructionState.values)}'"),
             rule("instruction_on_failed_known", f"on_failed ~ '{one_of(OnFailed.values)}'"),
             rule(
                 "instruction_retries_in_range",
@@ -87,11 +86,15 @@ class Instruction(models.Model):
             ),
             *(
                 rule(f"instruction_{state}_at", f"(state = '{state}') = ({state}_at is not null)")
-                for state in (State.ACKNOWLEDGED, State.FAILED, State.CANCELLED)
+                for state in (
+                    InstructionState.ACKNOWLEDGED,
+                    InstructionState.FAILED,
+                    InstructionState.CANCELLED,
+                )
             ),
             rule(
                 "instruction_delivered_at",
-                f"state <> '{State.DELIVERED}' or delivered_at is not null",
+                f"state <> '{InstructionState.DELIVERED}' or delivered_at is not null",
             ),
             models.UniqueConstraint(
                 fields=["agent", "content_sha256"],
@@ -102,12 +105,12 @@ class Instruction(models.Model):
         indexes = [
             models.Index(
                 fields=["agent", "position"],
-                condition=Q(state=State.QUEUED),
+                condition=Q(state=InstructionState.QUEUED),
                 name="instruction_queue",
             ),
             models.Index(
                 fields=["agent", "delivered_at"],
-                condition=Q(state=State.DELIVERED, tracked=True),
+                condition=Q(state=InstructionState.DELIVERED, tracked=True),
                 name="instruction_idle_check",
             ),
             models.Index(
@@ -119,7 +122,7 @@ class Instruction(models.Model):
             models.Index(fields=["agent", "id"], name="instruction_agent"),
             models.Index(
                 fields=["project", "id"],
-                condition=Q(state=State.FAILED),
+                condition=Q(state=InstructionState.FAILED),
                 name="instruction_failed",
             ),
         ]

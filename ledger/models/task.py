@@ -13,8 +13,6 @@ from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
 from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
 
-State = TaskState
-
 
 class OnExhausted(models.TextChoices):
     """What becomes of a task whose attempts are used up."""
@@ -49,7 +47,7 @@ class Task(models.Model):
     run = models.IntegerField(null=True, help_text="the run of the plan that it was made for")
     title = models.CharField(max_length=200, db_default="")
     type = models.CharField(max_length=64)
-    state = models.CharField(max_length=12, choices=State.choices)
+    state = models.CharField(max_length=12, choices=TaskState.choices)
     blocked_reason = models.CharField(max_length=20, null=True)  # noqa: DJ001 - null: not blocked
     priority = models.IntegerField(db_default=0)
     payload = models.JSONField()
@@ -102,21 +100,21 @@ class Task(models.Model):
 
     class Meta:
         constraints = [
-            rule("task_state_known", f"state ~ '{one_of(State.values)}'"),
+            rule("task_state_known", f"state ~ '{one_of(TaskState.values)}'"),
             rule(
                 "task_blocked_has_reason",
-                f"(state = '{State.BLOCKED}') = (blocked_reason is not null)"
+                f"(state = '{TaskState.BLOCKED}') = (blocked_reason is not null)"
                 f" and blocked_reason ~ '{one_of(BlockedReason.values)}'",
             ),
             rule(
                 "task_running_has_attempt",
-                f"(state = '{State.RUNNING}') = (current_attempt is not null)",
+                f"(state = '{TaskState.RUNNING}') = (current_attempt is not null)",
             ),
             rule(
                 "task_final_has_completed_at",
                 f"(state ~ '{one_of(FINAL)}') = (completed_at is not null)",
             ),
-            rule("task_retry_due_at", f"state <> '{State.RETRY}' or due_at is not null"),
+            rule("task_retry_due_at", f"state <> '{TaskState.RETRY}' or due_at is not null"),
             rule(
                 "task_counts_positive",
                 "least(unmet, retry_count, attempts, attempt_limit - attempts) >= 0",
@@ -133,14 +131,16 @@ class Task(models.Model):
                 F("agent"),
                 F("priority").desc(),
                 F("id"),
-                condition=Q(state=State.QUEUED),
+                condition=Q(state=TaskState.QUEUED),
                 name="task_queue",
             ),
             models.Index(
-                fields=["agent", "due_at"], condition=Q(state=State.RETRY), name="task_retries"
+                fields=["agent", "due_at"], condition=Q(state=TaskState.RETRY), name="task_retries"
             ),
-            models.Index(fields=["due_at"], condition=Q(state=State.RETRY), name="task_due"),
-            models.Index(fields=["agent"], condition=Q(state=State.BLOCKED), name="task_blocked"),
+            models.Index(fields=["due_at"], condition=Q(state=TaskState.RETRY), name="task_due"),
+            models.Index(
+                fields=["agent"], condition=Q(state=TaskState.BLOCKED), name="task_blocked"
+            ),
             models.Index(fields=["project", "id"], name="task_project"),
             models.Index(fields=["agent", "id"], name="task_agent"),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
@@ -151,7 +151,7 @@ class Task(models.Model):
                 name="task_of_plan_under_way",
             ),
             models.Index(
-                fields=["state", "id"], condition=~Q(state=State.DONE), name="task_not_done"
+                fields=["state", "id"], condition=~Q(state=TaskState.DONE), name="task_not_done"
             ),
         ]
 

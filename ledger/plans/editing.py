@@ -18,8 +18,6 @@ from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tokens import Known
 
-State = TaskState
-
 REASON_LENGTH = 2000
 
 Progress = dict[str, int]

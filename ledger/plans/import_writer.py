@@ -22,8 +22,6 @@ from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tasks import Backoff, Spec
 from ledger.tokens import Known
 
-State = TaskState
-
 CREATE, MERGE, REPLACE = "create", "merge", "replace"
 MODES = (CREATE, MERGE, REPLACE)
 
@@ -475,8 +473,9 @@ from up join ledger_task t on t.id = up.task_id join ledger_task n on n.id = up.
 RECOUNT = f"""with {Known.cte}, moved as ({moves.needs_counted()}), told as ({
     journal.insert(
         "moved",
-        kind=f"case m.state when '{State.BLOCKED}' then '{Kind.TASK_BLOCKED}' "
-        f"when '{State.ESCALATED}' then '{Kind.TASK_ESCALATED}' else '{Kind.TASK_UNBLOCKED}' end",
+        kind=f"case m.state when '{TaskState.BLOCKED}' then '{Kind.TASK_BLOCKED}' "
+        f"when '{TaskState.ESCALATED}' then '{Kind.TASK_ESCALATED}' "
+        f"else '{Kind.TASK_UNBLOCKED}' end",
         subject="task",
         data="jsonb_build_object('reason', 'needs_changed')",
     )
@@ -533,16 +532,16 @@ def before_begin(source: Mapping[str, Any]) -> list[str]:
 
 def not_begun(row: Row) -> bool:
     """Whether an import may still change it."""
-    waits = row["state"] == State.QUEUED or (
-        row["state"] == State.BLOCKED and row["blocked_reason"] != BlockedReason.REPORTED
+    waits = row["state"] == TaskState.QUEUED or (
+        row["state"] == TaskState.BLOCKED and row["blocked_reason"] != BlockedReason.REPORTED
     )
     return waits and not row["attempts"]
 
 
 def may_go(row: Row) -> bool:
     """Whether an import may abort it: not what runs, is over, or a person is asked about."""
-    asked = row["state"] == State.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED
-    return row["state"] not in (State.RUNNING, *FINAL) and not asked
+    asked = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED
+    return row["state"] not in (TaskState.RUNNING, *FINAL) and not asked
 
 
 def unknown_agent(name: str, pointers: Sequence[str], *, project: Project) -> Refusal:

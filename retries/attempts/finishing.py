@@ -30,8 +30,6 @@ from retries.escalations import answering
 from retries.failures import grouping
 from retries.strategy import RetryConfig, delay_s
 
-State = TaskState
-
 # what is kept of a report, in characters where it does not say bytes
 OUTPUT_BYTES = 65_536
 OUTPUT_TAIL = 0.75
@@ -128,7 +126,7 @@ def done_statement(caller: type[Caller]) -> str:
     expected = "coalesce((t.payload -> 'verify' ->> 'expect_exit')::int, 0)"
     required = "coalesce((t.payload -> 'verify' ->> 'required')::bool, false)"
     done = task_to(
-        State.DONE,
+        TaskState.DONE,
         where=f"""t.id = (select task_id from live) and t.current_attempt = %(attempt)s
             and t.abort_requested_at is null
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
@@ -190,7 +188,7 @@ def finished(
     moved = answered(rows, caller, now)
     if not moved:
         return None
-    return Told(whole(DONE_DECISION, moved[0]["id"], State.DONE, moved[0]["version"]))
+    return Told(whole(DONE_DECISION, moved[0]["id"], TaskState.DONE, moved[0]["version"]))
 
 
 def concluded(
@@ -264,11 +262,11 @@ def settle(
     """Decide, and write all that belongs to it; None where the task has changed meanwhile."""
     case = case_of(row, said)
     decided = decide(case)
-    delay = delay_of(row, said) if decided.to == State.RETRY else 0.0
+    delay = delay_of(row, said) if decided.to == TaskState.RETRY else 0.0
     answer: dict[str, Any] = {"decision": name_of(decided), "reason": decided.reason}
     if case.has_failed:
         answer["verdict"] = {"status": "failure", "type": str(case.failure_type)}
-    if decided.to == State.RETRY:
+    if decided.to == TaskState.RETRY:
         answer["not_before"] = written(now + timedelta(seconds=delay))
         answer["delay_s"] = delay
     moved = move(row, decided, case, said, delay=delay, caller=caller, now=now)
@@ -313,7 +311,7 @@ def case_of(row: Row, said: Report) -> Case:
     )
 
 
-NAMES = {State.RETRY: "wait"}
+NAMES = {TaskState.RETRY: "wait"}
 
 
 def name_of(decided: Decision) -> str:
@@ -322,11 +320,11 @@ def name_of(decided: Decision) -> str:
 
 def outcome_of(decided: Decision, case: Case) -> Outcome:
     match decided.to:
-        case State.DONE:
+        case TaskState.DONE:
             return Outcome.SUCCESS
-        case State.ABORTED:
+        case TaskState.ABORTED:
             return Outcome.ABORTED
-        case State.BLOCKED:
+        case TaskState.BLOCKED:
             return Outcome.BLOCKED
     return Outcome.FAILURE if case.has_failed else Outcome.ESCALATED
 
@@ -345,34 +343,34 @@ def delay_of(row: Row, said: Report) -> float:
 
 
 KINDS = {
-    State.DONE: Kind.TASK_COMPLETED,
-    State.RETRY: Kind.TASK_RETRY_SCHEDULED,
-    State.FAILED: Kind.TASK_FAILED,
-    State.ESCALATED: Kind.TASK_ESCALATED,
-    State.BLOCKED: Kind.TASK_BLOCKED,
-    State.ABORTED: Kind.TASK_ABORTED,
-    State.QUEUED: Kind.TASK_RELEASED,
+    TaskState.DONE: Kind.TASK_COMPLETED,
+    TaskState.RETRY: Kind.TASK_RETRY_SCHEDULED,
+    TaskState.FAILED: Kind.TASK_FAILED,
+    TaskState.ESCALATED: Kind.TASK_ESCALATED,
+    TaskState.BLOCKED: Kind.TASK_BLOCKED,
+    TaskState.ABORTED: Kind.TASK_ABORTED,
+    TaskState.QUEUED: Kind.TASK_RELEASED,
 }
 GUARD = "t.id = %(id)s and t.version = %(version)s and t.current_attempt = %(attempt)s"
 SETS = {
-    State.DONE: "result = %(result)s",
-    State.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s",
-    State.FAILED: "retry_count = %(retry_count)s, error = %(error)s",
-    State.ESCALATED: "retry_count = %(retry_count)s, error = %(error)s",
-    State.BLOCKED: "error = %(error)s",
-    State.ABORTED: "",
-    State.QUEUED: "releases = t.releases + 1, attempt_limit = t.attempt_limit + 1",
+    TaskState.DONE: "result = %(result)s",
+    TaskState.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s",
+    TaskState.FAILED: "retry_count = %(retry_count)s, error = %(error)s",
+    TaskState.ESCALATED: "retry_count = %(retry_count)s, error = %(error)s",
+    TaskState.BLOCKED: "error = %(error)s",
+    TaskState.ABORTED: "",
+    TaskState.QUEUED: "releases = t.releases + 1, attempt_limit = t.attempt_limit + 1",
 }
 
 
-def move_statement(caller: type[Caller], to: State) -> str:
-    reason = f"'{BlockedReason.REPORTED}'" if to == State.BLOCKED else "null"
+def move_statement(caller: type[Caller], to: TaskState) -> str:
+    reason = f"'{BlockedReason.REPORTED}'" if to == TaskState.BLOCKED else "null"
     moved = task_to(to, where=GUARD, sets=SETS[to], reason=reason)
     told = journal.insert("moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s")
     return f"with {caller.cte}, moved as ({moved}), told as ({told}) select * from moved"
 
 
-MOVE: dict[tuple[type[Caller], State], str] = {
+MOVE: dict[tuple[type[Caller], TaskState], str] = {
     (caller, to): move_statement(caller, to) for caller in (Bearer, Known) for to in KINDS
 }
 
@@ -393,7 +391,7 @@ def move(
         data["failure_type"] = str(case.failure_type)
     if said.code:
         data["code"] = said.code
-    if decided.to == State.RETRY:
+    if decided.to == TaskState.RETRY:
         data["delay_s"] = delay
     if error := error_of(said, case):
         data["error"] = error[:ERROR_LENGTH]
@@ -456,22 +454,22 @@ def follow(
         )
         whose = {"project_id": row["project_id"], "agent_id": row["agent_id"]}
         grouping.join(failure, **whose, actor=who, now=now, request_id=request_id)
-    if said.status != "blocked" and decided.to != State.ABORTED:
+    if said.status != "blocked" and decided.to != TaskState.ABORTED:
         breaker.heard(
             row["agent_id"],
-            ok=decided.to == State.DONE,
+            ok=decided.to == TaskState.DONE,
             failure_type=str(case.failure_type) if case.failure_type else None,
             attempt_id=row["attempt_id"],
             actor=who,
             now=now,
             request_id=request_id,
         )
-    if decided.to == State.DONE:
+    if decided.to == TaskState.DONE:
         needs.meet([row["id"]], caller=Known(who, request_id=request_id), now=now)
         checkpoints.ask_after([row["id"]], actor=who, now=now, request_id=request_id)
-    if decided.to == State.FAILED:
+    if decided.to == TaskState.FAILED:
         bury(moved, decided.reason, error=error, now=now)
-    if decided.to in (State.ESCALATED, State.BLOCKED):
+    if decided.to in (TaskState.ESCALATED, TaskState.BLOCKED):
         opened = answering.open_for_task(
             moved, decided.reason, actor=who, now=now, request_id=request_id
         )
@@ -698,11 +696,11 @@ def release(
             return row
         if row["outcome"] is not None:
             raise lost(row)
-        decided = Decision(State.QUEUED, reason)
+        decided = Decision(TaskState.QUEUED, reason)
         if row["abort_requested_at"]:
-            decided = Decision(State.ABORTED, "user_abort")
+            decided = Decision(TaskState.ABORTED, "user_abort")
         elif row["releases"] + 1 >= MOST_RELEASES:
-            decided = Decision(State.ESCALATED, "releases_exhausted")
+            decided = Decision(TaskState.ESCALATED, "releases_exhausted")
         said = Report(status="released", message=clean(redacted(note), limit_bytes=MESSAGE_LENGTH))
         case = Case(status="released", number=row["number"], attempt_limit=row["attempt_limit"])
         with transaction.atomic():
@@ -710,7 +708,7 @@ def release(
             if moved is None:
                 continue
             close(attempt_id, Outcome.RELEASED, digest=None, decision=None, now=now)
-            if decided.to == State.ESCALATED:
+            if decided.to == TaskState.ESCALATED:
                 answering.open_for_task(
                     moved,
                     decided.reason,

@@ -12,21 +12,19 @@ from ledger.states import TaskState
 from retries.models import Escalation
 from retries.states import Answer, Dependents
 
-State = TaskState
-
 # the answers after which its attempts go on
 GOES_ON = (Answer.FIX, Answer.RETRY, Answer.ANSWER)
 # by the state of its task
 CAME = {
-    State.QUEUED: "It waits for its agent",
-    State.RETRY: "It waits for attempt {next} of {limit}",
-    State.RUNNING: "It runs, attempt {number} of {limit}",
-    State.BLOCKED: "It is blocked",
-    State.ESCALATED: "It needs a person",
-    State.DONE: "Done on attempt {number}",
-    State.FAILED: "Failed for good on attempt {number}",
-    State.SKIPPED: "Skipped since",
-    State.ABORTED: "Aborted since",
+    TaskState.QUEUED: "It waits for its agent",
+    TaskState.RETRY: "It waits for attempt {next} of {limit}",
+    TaskState.RUNNING: "It runs, attempt {number} of {limit}",
+    TaskState.BLOCKED: "It is blocked",
+    TaskState.ESCALATED: "It needs a person",
+    TaskState.DONE: "Done on attempt {number}",
+    TaskState.FAILED: "Failed for good on attempt {number}",
+    TaskState.SKIPPED: "Skipped since",
+    TaskState.ABORTED: "Aborted since",
 }
 AGAIN = "Needed a person again after attempt {again}"
 
@@ -49,7 +47,7 @@ class Aftermath:
 
     def told(self, action: str | None) -> str:
         """In words; nothing where the answer ended it and nobody began it anew."""
-        said = AGAIN if self.asked_again is not None else CAME[State(self.state)]
+        said = AGAIN if self.asked_again is not None else CAME[TaskState(self.state)]
         came = said.format(
             number=self.attempts,
             next=self.attempts + 1,

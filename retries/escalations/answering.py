@@ -23,8 +23,6 @@ from retries.escalations import response_schema, task_effects
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, Dependents, EscalationState, Reason
 
-State = EscalationState
-
 FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
 # the answers that are words, as they begin a sentence
@@ -118,7 +116,7 @@ def opened_from(source: str) -> str:
     notify = f"%(now)s + interval '{wait} seconds'" if wait else "null"
     return f"""insert into retries_escalation (project_id, agent_id, instruction_id, state, reason,
         raised_by_type, raised_by_name, opened_at, updated_at, notify_again_at)
-    select m.project_id, m.agent_id, m.id, '{State.OPEN}', '{Reason.INSTRUCTION_IGNORED}',
+    select m.project_id, m.agent_id, m.id, '{EscalationState.OPEN}', '{Reason.INSTRUCTION_IGNORED}',
         c.actor_type, c.actor_name, %(now)s, %(now)s, {notify}
     from {source} m, caller c where m.on_failed = 'escalate'
     returning id, project_id, agent_id, instruction_id, reason, state"""
@@ -157,7 +155,7 @@ def open_for_task(
         project_id=task["project_id"],
         agent_id=task["agent_id"],
         task_id=task["id"],
-        state=State.OPEN,
+        state=EscalationState.OPEN,
         reason=reason,
         raised_by_type=actor.type,
         raised_by_name=actor.name,
@@ -176,7 +174,7 @@ def open_for_task(
         subject_id=opened.id,
         project_id=opened.project_id,
         agent_id=opened.agent_id,
-        to_state=State.OPEN,
+        to_state=EscalationState.OPEN,
         actor=actor,
         now=now,
         data={"reason": reason, "task": str(task["id"])},
@@ -189,13 +187,13 @@ def withdraw(task_ids: Iterable[UUID], *, actor: Actor, now: datetime) -> None:
     """Close the questions about tasks that need no answer any more."""
     found = Escalation.objects.open().filter(task_id__in=list(task_ids)).select_for_update()
     for escalation in found.order_by("id"):
-        close(escalation, State.WITHDRAWN, actor=actor, now=now)
+        close(escalation, EscalationState.WITHDRAWN, actor=actor, now=now)
 
 
 CLOSED = {
-    State.WITHDRAWN: Kind.ESCALATION_WITHDRAWN,
-    State.EXPIRED: Kind.ESCALATION_EXPIRED,
-    State.RESOLVED: Kind.ESCALATION_RESOLVED,
+    EscalationState.WITHDRAWN: Kind.ESCALATION_WITHDRAWN,
+    EscalationState.EXPIRED: Kind.ESCALATION_EXPIRED,
+    EscalationState.RESOLVED: Kind.ESCALATION_RESOLVED,
 }
 
 
@@ -216,7 +214,7 @@ def close(
     tell(
         escalation,
         CLOSED[to],
-        from_state=State.OPEN,
+        from_state=EscalationState.OPEN,
         to_state=to,
         actor=actor,
         now=now,
@@ -367,7 +365,7 @@ def answer(
     words = choice.fix.strip()
     close(
         escalation,
-        State.RESOLVED,
+        EscalationState.RESOLVED,
         actor=actor,
         now=now,
         request_id=request_id,
@@ -411,7 +409,7 @@ def hold_plan_of(escalation_id: UUID, among: EscalationQuerySet) -> None:
 
 
 def must_be_open(escalation: Escalation) -> None:
-    if escalation.state == State.EXPIRED:
+    if escalation.state == EscalationState.EXPIRED:
         raise EscalationExpired(already(escalation))
     if not escalation.is_open:
         raise AlreadyResolved(already(escalation), resolution=resolution(escalation))
@@ -493,7 +491,7 @@ def undo(
     """
     now = now or timezone.now()
     escalation = locked(escalation_id, among)
-    undone = escalation.state == State.RESOLVED and escalation.undo_until is not None
+    undone = escalation.state == EscalationState.RESOLVED and escalation.undo_until is not None
     if not undone or not task_effects.undo(escalation, actor=actor, now=now, request_id=request_id):
         state = escalation.state
         if escalation.task:
@@ -505,7 +503,7 @@ def undo(
             allowed=[],
         )
     Escalation.objects.filter(pk=escalation.pk).update(
-        state=State.OPEN,
+        state=EscalationState.OPEN,
         closed_at=None,
         updated_at=now,
         version=escalation.version + 1,
@@ -515,8 +513,8 @@ def undo(
     tell(
         escalation,
         Kind.ESCALATION_REOPENED,
-        from_state=State.RESOLVED,
-        to_state=State.OPEN,
+        from_state=EscalationState.RESOLVED,
+        to_state=EscalationState.OPEN,
         actor=actor,
         now=now,
         request_id=request_id,
@@ -612,7 +610,7 @@ def resend(
 
 
 def already(escalation: Escalation) -> str:
-    if escalation.state != State.RESOLVED:
+    if escalation.state != EscalationState.RESOLVED:
         return f"The escalation is {escalation.state} since {escalation.closed_at:%F %T}Z."
     return (
         f"{escalation.answered_by_name} answered '{escalation.action}' "
@@ -622,7 +620,7 @@ def already(escalation: Escalation) -> str:
 
 def resolution(escalation: Escalation) -> dict[str, Any] | None:
     """The answer that was given: what, who, when, from where, and what came of it."""
-    if escalation.state != State.RESOLVED:
+    if escalation.state != EscalationState.RESOLVED:
         return None
     return {
         "action": escalation.action,

@@ -21,14 +21,13 @@ from retries.states import Answer, Dependents, EscalationState, OnExpiry
 
 logger = logging.getLogger(__name__)
 
-State = EscalationState
 AT_ONCE = 500
 ENTRY = clock("escalations")
 
 # again after it has waited as long once more, and at least once a day
 REMIND = f"""with {Known.cte}, ripe as materialized (
     select id from retries_escalation
-    where state = '{State.OPEN}' and notify_again_at <= %(now)s
+    where state = '{EscalationState.OPEN}' and notify_again_at <= %(now)s
         and (%(of)s::uuid is null or project_id = %(of)s)
     order by id limit {AT_ONCE} for update skip locked
 ), reminded as (
@@ -84,7 +83,7 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
             act(escalation, OnExpiry(escalation.on_expiry or ""), now=now)
             answering.close(
                 escalation,
-                State.EXPIRED,
+                EscalationState.EXPIRED,
                 actor=ENTRY,
                 now=now,
                 data={"on_expiry": escalation.on_expiry},

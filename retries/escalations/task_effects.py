@@ -19,10 +19,8 @@ from retries import dependents
 from retries.models import Escalation
 from retries.states import Answer, Reason
 
-State = TaskState
-
 ASKED = f"""t.id = %(id)s
-    and (t.state = '{State.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
+    and (t.state = '{TaskState.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
 
 # what goes on is granted attempts: a round, one that is guided, or the one that the question cost
 GRANTS = {
@@ -32,13 +30,13 @@ GRANTS = {
 }
 UNDOABLE = (Answer.RETRY, Answer.FIX)
 ENDS = {
-    Answer.SKIP: (State.SKIPPED, Kind.TASK_SKIPPED),
-    Answer.ABORT: (State.ABORTED, Kind.TASK_ABORTED),
+    Answer.SKIP: (TaskState.SKIPPED, Kind.TASK_SKIPPED),
+    Answer.ABORT: (TaskState.ABORTED, Kind.TASK_ABORTED),
 }
 
 
 def statement(
-    to: State, kind: Kind, *, where: str = ASKED, sets: str = "", reason: str = ""
+    to: TaskState, kind: Kind, *, where: str = ASKED, sets: str = "", reason: str = ""
 ) -> str:
     moved = task_to(to, where=where, sets=sets, reason=reason or "null")
     told = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
@@ -50,12 +48,12 @@ def granted(grant: str) -> str:
 
 
 AT_ONCE = {
-    action: statement(State.QUEUED, Kind.TASK_REQUEUED, sets=granted(grant))
+    action: statement(TaskState.QUEUED, Kind.TASK_REQUEUED, sets=granted(grant))
     for action, grant in GRANTS.items()
 }
 LATER = {
     action: statement(
-        State.RETRY,
+        TaskState.RETRY,
         Kind.TASK_REQUEUED,
         sets=f"due_at = %(due_at)s, due_noted_at = null, {granted(grant)}",
     )
@@ -63,7 +61,7 @@ LATER = {
     if action in UNDOABLE
 }
 ENDED = {action: statement(to, kind) for action, (to, kind) in ENDS.items()}
-FAILED = statement(State.FAILED, Kind.TASK_FAILED)
+FAILED = statement(TaskState.FAILED, Kind.TASK_FAILED)
 
 
 def go_on(
@@ -149,15 +147,15 @@ def move(
 # ---- taken back
 
 # no attempt was made since, and nobody has hurried it: it is the very wait that the answer began
-STILL_WAITS = f"""t.id = %(id)s and t.state = '{State.RETRY}' and t.attempts = %(attempts)s
+STILL_WAITS = f"""t.id = %(id)s and t.state = '{TaskState.RETRY}' and t.attempts = %(attempts)s
     and t.due_at = %(due_at)s and t.due_at > %(now)s"""
 RESTORED = "retry_count = %(retry_count)s, attempt_limit = %(attempt_limit)s, due_at = null"
 UNDO = {
-    State.ESCALATED: statement(
-        State.ESCALATED, Kind.TASK_ANSWER_UNDONE, where=STILL_WAITS, sets=RESTORED
+    TaskState.ESCALATED: statement(
+        TaskState.ESCALATED, Kind.TASK_ANSWER_UNDONE, where=STILL_WAITS, sets=RESTORED
     ),
-    State.BLOCKED: statement(
-        State.BLOCKED,
+    TaskState.BLOCKED: statement(
+        TaskState.BLOCKED,
         Kind.TASK_ANSWER_UNDONE,
         where=STILL_WAITS,
         sets=RESTORED,
@@ -168,7 +166,7 @@ UNDO = {
 
 def undo(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str) -> bool:
     """Bring the task back to where it was asked about; False where it has gone on."""
-    was = State.BLOCKED if escalation.reason == Reason.BLOCKED else State.ESCALATED
+    was = TaskState.BLOCKED if escalation.reason == Reason.BLOCKED else TaskState.ESCALATED
     rows = sql.run(
         UNDO[was],
         id=escalation.task_id,

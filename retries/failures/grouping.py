@@ -25,8 +25,6 @@ from retries.failures import fingerprints
 from retries.models import Escalation, EscalationQuerySet, Grouped
 from retries.states import PATTERN_MOVES, Answer, PatternState, Reason
 
-State = PatternState
-
 NOTE_LENGTH = 2000
 EXAMPLE_LENGTH = 400
 AT_ONCE = 500
@@ -44,22 +42,24 @@ JOIN = f"""with {Known.cte}, found as (
     select %(failure)s, id, %(whose)s, %(now)s from found
 ), seen as (
     update retries_failurepattern p
-    set state = case p.state when '{State.RESOLVED}' then '{State.REGRESSED}'
-            when '{State.IGNORED}' then case when p.ignored_until <= %(now)s then '{State.OPEN}'
+    set state = case p.state when '{PatternState.RESOLVED}' then '{PatternState.REGRESSED}'
+            when '{PatternState.IGNORED}' then case when p.ignored_until <= %(now)s then '{
+    PatternState.OPEN
+}'
                 else p.state end
             else p.state end,
-        state_at = case when p.state = '{State.RESOLVED}' or p.ignored_until <= %(now)s
+        state_at = case when p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s
             then %(now)s else p.state_at end,
-        state_by_name = case when p.state = '{State.RESOLVED}' or p.ignored_until <= %(now)s
+        state_by_name = case when p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s
             then '' else p.state_by_name end,
         ignored_until = case when p.ignored_until > %(now)s then p.ignored_until end,
         last_seen = greatest(p.last_seen, %(now)s), updated_at = %(now)s
     from found f
     where p.id = f.id and (p.last_seen <= %(now)s - interval '1 minute'
-        or p.state = '{State.RESOLVED}' or p.ignored_until <= %(now)s)
+        or p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s)
     returning p.id, p.project_id, p.state, old.state as from_state
 ), back as (
-    select s.*, case s.state when '{State.REGRESSED}' then '{Kind.PATTERN_REGRESSED}'
+    select s.*, case s.state when '{PatternState.REGRESSED}' then '{Kind.PATTERN_REGRESSED}'
         else '{Kind.PATTERN_REOPENED}' end as kind
     from seen s where s.state <> s.from_state
 ), told as ({
@@ -150,9 +150,9 @@ def move_statement(to: PatternState, kind: Kind) -> str:
     }) select id from moved"""
 
 
-IGNORE = move_statement(State.IGNORED, Kind.PATTERN_IGNORED)
-RESOLVE = move_statement(State.RESOLVED, Kind.PATTERN_RESOLVED)
-REOPEN = move_statement(State.OPEN, Kind.PATTERN_REOPENED)
+IGNORE = move_statement(PatternState.IGNORED, Kind.PATTERN_IGNORED)
+RESOLVE = move_statement(PatternState.RESOLVED, Kind.PATTERN_RESOLVED)
+REOPEN = move_statement(PatternState.OPEN, Kind.PATTERN_REOPENED)
 
 
 def ignore(

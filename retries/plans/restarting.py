@@ -24,7 +24,6 @@ from retries import checkpoints, deadletters, task_actions
 from retries.models import Escalation
 from retries.states import Answer
 
-State = TaskState
 OVER = ", ".join(f"'{state}'" for state in FINAL)
 
 
@@ -51,7 +50,7 @@ def import_plan(
 
 
 def waits_for_answer(row: Row) -> bool:
-    return bool(row["state"] == State.ESCALATED)
+    return bool(row["state"] == TaskState.ESCALATED)
 
 
 # ---- stopped
@@ -148,7 +147,7 @@ def restart(
     list(letters.select_for_update(of=("self",)).values_list("pk"))
     current = Task.objects.current().filter(plan=plan).order_by("pk")
     rows = list(current.select_for_update(of=("self",), no_key=True).select_related("agent"))
-    old = [task for task in rows if task.state != State.DONE]
+    old = [task for task in rows if task.state != TaskState.DONE]
     check_over(plan, old)
     run = plan.run + 1
     new = made_anew(plan, old, run=run, actor=actor, now=now, request_id=request_id)
@@ -239,7 +238,7 @@ update ledger_need d set need_id = p.new
 from pairs p, ledger_task n, ledger_task w
 where d.need_id = p.old and n.id = p.old and w.id = d.task_id
     -- what was skipped or dismissed is waited for no more, and what is over waits for nothing
-    and n.state in ('{State.FAILED}', '{State.ABORTED}') and w.state not in ({OVER})
+    and n.state in ('{TaskState.FAILED}', '{TaskState.ABORTED}') and w.state not in ({OVER})
     and not exists (select from ledger_deadletter l
         where l.task_id = p.old and l.closed_as = 'dismissed')"""
 

@@ -32,8 +32,6 @@ from retries.renderings.retry_state import Entry, Failed, Stats, status_of
 from retries.renderings.state_md import NOBODY, Skipped
 from retries.states import Answer, EscalationState, OnExpiry
 
-State = TaskState
-
 CHUNK = 500
 MOST_PATTERNS = 10
 PATTERN_LENGTH = 120
@@ -246,7 +244,9 @@ def milliseconds(since: datetime | None, until: datetime | None) -> int:
 
 ACTIVE = ~Q(state__in=FINAL)
 # a skipped one stays in sight as long as its plan goes on
-SKIPPED = Q(state=State.SKIPPED, plan__isnull=False, plan__completed_at=None, plan__aborted_at=None)
+SKIPPED = Q(
+    state=TaskState.SKIPPED, plan__isnull=False, plan__completed_at=None, plan__aborted_at=None
+)
 STATE = (*NAMED, "state", "blocked_reason", "retry_count", "max_attempts", "attempts", "started_at")
 
 
@@ -305,7 +305,7 @@ def stats(about: About) -> Stats:
     """Counted over the tasks as they are now."""
     retried = about.current.filter(attempts__gt=1)
     found = retried.aggregate(
-        made=Sum("attempts"), tasks=Count("id"), done=Count("id", filter=Q(state=State.DONE))
+        made=Sum("attempts"), tasks=Count("id"), done=Count("id", filter=Q(state=TaskState.DONE))
     )
     asked = Escalation.objects.filter(task__in=about.current).count()
     if before := carried(about):
@@ -328,7 +328,7 @@ def carried(about: About) -> dict[UUID, UUID]:
 
 def skipped(about: About) -> list[Skipped]:
     """The oldest first."""
-    rows = about.current.filter(state=State.SKIPPED).order_by("completed_at", "id")
+    rows = about.current.filter(state=TaskState.SKIPPED).order_by("completed_at", "id")
     tasks = list(rows.values(*NAMED, "completed_at"))
     ids = [task["id"] for task in tasks]
     failed = counted(Failure.objects.all(), lineages(ids))

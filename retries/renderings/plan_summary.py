@@ -8,12 +8,10 @@ from uuid import UUID
 from ledger.states import TaskState
 from retries.renderings.labels import one_line
 
-State = TaskState
-
 RESULTS = {
-    State.QUEUED: "pending",
-    State.RUNNING: "executing",
-    State.RETRY: "retrying",
+    TaskState.QUEUED: "pending",
+    TaskState.RUNNING: "executing",
+    TaskState.RETRY: "retrying",
 }
 NO_PATTERNS = "No attempt has failed.\n"
 
@@ -32,7 +30,7 @@ class Line:
 
     @property
     def is_first_success(self) -> bool:
-        return self.state == State.DONE and self.attempts <= 1
+        return self.state == TaskState.DONE and self.attempts <= 1
 
     @property
     def is_retried(self) -> bool:
@@ -41,9 +39,9 @@ class Line:
     @property
     def result(self) -> str:
         """How it ended, or where it stands."""
-        if self.state == State.DONE:
+        if self.state == TaskState.DONE:
             return "success (retry worked)" if self.is_retried else "success"
-        if self.state == State.SKIPPED and self.escalations:
+        if self.state == TaskState.SKIPPED and self.escalations:
             return "skipped (escalated)"
         return RESULTS.get(TaskState(self.state), self.state)
 
@@ -71,7 +69,7 @@ class Summary:
 
     @property
     def retry_success(self) -> int:
-        return sum(line.is_retried and line.state == State.DONE for line in self.lines)
+        return sum(line.is_retried and line.state == TaskState.DONE for line in self.lines)
 
     @property
     def escalations(self) -> int:
@@ -79,7 +77,7 @@ class Summary:
 
     @property
     def skipped(self) -> int:
-        return sum(line.state == State.SKIPPED for line in self.lines)
+        return sum(line.state == TaskState.SKIPPED for line in self.lines)
 
     def percent(self, number: int) -> int:
         """Of all tasks, in whole percent.

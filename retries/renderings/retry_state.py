@@ -10,16 +10,14 @@ from typing import Any
 from ledger.states import BlockedReason, TaskState
 from retries.renderings.labels import moment, one_line
 
-State = TaskState
-
 SUMMARY_LENGTH = 500
 # what the document calls the states that have but one name; the rest waits for an attempt
 STATUSES = {
-    State.RUNNING: "executing",
-    State.RETRY: "retrying",
-    State.ESCALATED: "escalated",
-    State.DONE: "done",
-    State.SKIPPED: "skipped",
+    TaskState.RUNNING: "executing",
+    TaskState.RETRY: "retrying",
+    TaskState.ESCALATED: "escalated",
+    TaskState.DONE: "done",
+    TaskState.SKIPPED: "skipped",
 }
 
 

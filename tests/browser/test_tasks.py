@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ledger.models import Agent, Task
-from ledger.states import TaskState as State
+from ledger.states import TaskState
 from tests.browser.conftest import Visitor, axe_findings, overflow
 from tests.dashboard.worked import buried, enqueued, make_task
 
@@ -18,12 +18,18 @@ HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 def busy(coder: Agent, now: datetime) -> dict[str, str]:
     """Addresses of one of each."""
     at = now - timedelta(minutes=4)
-    for state in State:
+    for state in TaskState:
         make_task(state, f"A {state.value} one", agent=coder, now=at, type="code")
     need = enqueued(coder, "What comes first", now=at)
     why = {"message": HOSTILE * 20, "details": "\u202etxt.exe", "suggested_fix": HOSTILE}
     task = make_task(
-        State.RETRY, HOSTILE, agent=coder, now=at, why=why, needs=[], payload={HOSTILE: [1, "x"]}
+        TaskState.RETRY,
+        HOSTILE,
+        agent=coder,
+        now=at,
+        why=why,
+        needs=[],
+        payload={HOSTILE: [1, "x"]},
     )
     enqueued(coder, HOSTILE, now=at, needs=[task.pk, need])
     letter = buried(HOSTILE, agent=coder, now=at, error=HOSTILE * 10)

@@ -24,7 +24,7 @@ from ledger.models import (
     TaskHistory,
     Token,
 )
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.dashboard.worked import make_plan
@@ -118,7 +118,7 @@ def test_it_is_for_staff_alone() -> None:
 
 
 def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> None:
-    make_instruction(State.DELIVERED, agent=agent)
+    make_instruction(InstructionState.DELIVERED, agent=agent)
     assert act(mara, Agent, "pause", agent) == "1 paused."
     assert act(mara, Agent, "pause", agent) == "None paused."
     assert act(mara, Agent, "go_on", agent) == "1 go on."
@@ -175,13 +175,13 @@ def test_a_token_is_made_shown_once_and_revoked(mara: Client, project: Project) 
 
 
 def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent) -> None:
-    rows = [make_instruction(state, agent=agent) for state in State]
+    rows = [make_instruction(state, agent=agent) for state in InstructionState]
     assert act(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
     assert act(mara, Instruction, "withdraw", *rows) == "1 withdrawn."
     assert set(Instruction.objects.values_list("state", flat=True)) == {
-        State.ACKNOWLEDGED,
-        State.FAILED,
-        State.CANCELLED,
+        InstructionState.ACKNOWLEDGED,
+        InstructionState.FAILED,
+        InstructionState.CANCELLED,
     }
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from config.celery import CLOCK
 from ledger.models import Agent, ClockRun
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from tests.factories import NOW, make_instruction, make_token
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
@@ -63,9 +63,9 @@ def scraped() -> dict[tuple[str, str], float]:
 
 def test_the_metrics_count_what_the_ledger_holds(agent: Agent) -> None:
     """S0.36"""
-    make_instruction(State.ACKNOWLEDGED, agent=agent)
-    make_instruction(State.FAILED, agent=agent, max_retries=0)
-    make_instruction(State.QUEUED, agent=agent)
+    make_instruction(InstructionState.ACKNOWLEDGED, agent=agent)
+    make_instruction(InstructionState.FAILED, agent=agent, max_retries=0)
+    make_instruction(InstructionState.QUEUED, agent=agent)
     found = scraped()
     totals = {
         key[1]: value for key, value in found.items() if key[0] == "tenfour_instructions_total"

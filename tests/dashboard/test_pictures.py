@@ -13,7 +13,6 @@ from ledger.models import Instruction
 from ledger.states import LEVELS, InstructionState
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-State = InstructionState
 
 
 def ago(seconds: float) -> datetime:
@@ -64,13 +63,19 @@ def row(state: str, **more: object) -> Instruction:
 @pytest.mark.parametrize(
     ("instruction", "says"),
     [
-        (row(State.ACKNOWLEDGED, acknowledged_at=ago(58.2)), "1.8 s"),
-        (row(State.ACKNOWLEDGED, acknowledged_at=ago(40), outcome="declined"), "declined, 20 s"),
-        (row(State.FAILED, retry_count=3), "after 3 retries"),
-        (row(State.FAILED, retry_count=1, late_ack_at=NOW), "after 1 retry, answered too late"),
-        (row(State.CANCELLED), "withdrawn"),
-        (row(State.QUEUED), "2 ahead of it"),
-        (row(State.DELIVERED, tracked=False), "no answer expected"),
+        (row(InstructionState.ACKNOWLEDGED, acknowledged_at=ago(58.2)), "1.8 s"),
+        (
+            row(InstructionState.ACKNOWLEDGED, acknowledged_at=ago(40), outcome="declined"),
+            "declined, 20 s",
+        ),
+        (row(InstructionState.FAILED, retry_count=3), "after 3 retries"),
+        (
+            row(InstructionState.FAILED, retry_count=1, late_ack_at=NOW),
+            "after 1 retry, answered too late",
+        ),
+        (row(InstructionState.CANCELLED), "withdrawn"),
+        (row(InstructionState.QUEUED), "2 ahead of it"),
+        (row(InstructionState.DELIVERED, tracked=False), "no answer expected"),
     ],
 )
 def test_what_the_last_column_says(instruction: Instruction, says: str) -> None:
@@ -80,7 +85,7 @@ def test_what_the_last_column_says(instruction: Instruction, says: str) -> None:
 def test_what_the_last_column_says_while_somebody_waits() -> None:
     def told(**more: object) -> Answer:
         given = Forecast(**{"gives_up": False, "at": NOW + timedelta(seconds=26), **more})
-        return answer(row(State.DELIVERED), ahead=0, forecast=given, now=NOW)
+        return answer(row(InstructionState.DELIVERED), ahead=0, forecast=given, now=NOW)
 
     assert (told().text, told().countdown, told().tone) == ("again in", 26, "amber")
     assert (told(gives_up=True).text, told(gives_up=True).tone) == ("gives up in", "red")
@@ -90,7 +95,9 @@ def test_what_the_last_column_says_while_somebody_waits() -> None:
 
 def test_the_bar_of_a_time_fits_its_place() -> None:
     def bar(seconds: float) -> float | None:
-        done = row(State.ACKNOWLEDGED, acknowledged_at=ago(60) + timedelta(seconds=seconds))
+        done = row(
+            InstructionState.ACKNOWLEDGED, acknowledged_at=ago(60) + timedelta(seconds=seconds)
+        )
         return answer(done, ahead=0, forecast=None, now=NOW).bar
 
     assert [bar(-1), bar(0), bar(1), bar(72), bar(1e6)] == [1, 1, 8.5, 52.8, 64]
@@ -139,7 +146,7 @@ def test_marks_that_are_close_stand_in_two_lines() -> None:
 
 
 def test_every_state_and_urgency_has_a_badge_of_its_own() -> None:
-    states = [badges.state_badge(state) for state in State]
+    states = [badges.state_badge(state) for state in InstructionState]
     urgencies = [badges.urgency_badge(level) for level in range(len(LEVELS) + 2)]
     assert len({badge.icon for badge in states}) == len(states)
     assert len({badge.icon for badge in urgencies}) == len(LEVELS)

@@ -17,7 +17,6 @@ from retries.attempts import finishing
 from retries.attempts.finishing import Report
 from tests.factories import make_agent
 
-State = TaskState
 SECOND = timedelta(seconds=1)
 MARA = Actor("user", "1", "mara")
 
@@ -43,30 +42,30 @@ def failed(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> None:
 
 
 def make_task(
-    state: str = State.QUEUED, title: str = "", *, agent: Agent, now: datetime, **more: Any
+    state: str = TaskState.QUEUED, title: str = "", *, agent: Agent, now: datetime, **more: Any
 ) -> Task:
     """A task that went into `state`; `why` tells its last failure."""
     why = more.pop("why", {})
-    attempts = {State.FAILED: 1, State.ESCALATED: 1}.get(TaskState(state))
+    attempts = {TaskState.FAILED: 1, TaskState.ESCALATED: 1}.get(TaskState(state))
     if attempts:
         more.setdefault("max_attempts", attempts)
-    if state == State.ESCALATED:
+    if state == TaskState.ESCALATED:
         more.setdefault("on_exhausted", "escalate")
-    if state == State.BLOCKED:
+    if state == TaskState.BLOCKED:
         need = enqueued(agent, "What comes first", now=now)
         more.setdefault("needs", [need])
     id = enqueued(agent, title, now=now, **more)
-    if state in (State.RUNNING, State.DONE):
+    if state in (TaskState.RUNNING, TaskState.DONE):
         attempt = claimed(agent, id, now=now)
-        if state == State.DONE:
+        if state == TaskState.DONE:
             finishing.succeeded(attempt, {"branch": "x"}, now=now + 5 * SECOND)
-    if state == State.RETRY:
+    if state == TaskState.RETRY:
         failed(agent, id, now=now, retry_after_s=600, **why)
-    if state in (State.FAILED, State.ESCALATED):
+    if state in (TaskState.FAILED, TaskState.ESCALATED):
         failed(agent, id, now=now, **why)
-    if state == State.SKIPPED:
+    if state == TaskState.SKIPPED:
         people.skip([id], actor=MARA, now=now)
-    if state == State.ABORTED:
+    if state == TaskState.ABORTED:
         people.abort([id], actor=MARA, now=now)
     made = Task.objects.get(pk=id)
     assert made.state == state
@@ -77,7 +76,7 @@ def buried(title: str = "", *, agent: Agent, now: datetime, **more: Any) -> Dead
     """The dead letter of a task that failed for good, in a way that no breaker hears of."""
     quiet = {"type": "verification_failed", "message": more.pop("error", "it broke")}
     why = quiet | more.pop("why", {})
-    task = make_task(State.FAILED, title, agent=agent, now=now, why=why, **more)
+    task = make_task(TaskState.FAILED, title, agent=agent, now=now, why=why, **more)
     return DeadLetter.objects.select_related("task").get(task=task)
 
 

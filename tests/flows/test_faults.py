@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 
 from ledger.models import Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from tests import services
 from tests.serving import Tenfour
 
@@ -99,7 +99,9 @@ def test_a_restart_of_postgres_costs_only_the_requests_in_flight(tenfour_server:
             worker.result(20)
     assert set(answers) <= {(201, ""), (200, ""), (503, "temporarily_unavailable")}, answers
     assert call(f"{url}/v1/me", agent)[0] == 200 and call(f"{url}/readyz")[0] == 200
-    assert Instruction.objects.filter(pk__in=acked, state=State.ACKNOWLEDGED).count() == len(acked)
+    assert Instruction.objects.filter(
+        pk__in=acked, state=InstructionState.ACKNOWLEDGED
+    ).count() == len(acked)
     told = Event.objects.filter(kind="instruction.acknowledged", subject_id__in=acked)
     assert told.count() == len(acked)
 

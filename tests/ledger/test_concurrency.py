@@ -9,7 +9,7 @@ from ledger import instructions, signal_matching
 from ledger.instructions import Expect
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from ledger.tokens import Known
 from tests.conftest import Api
 from tests.elsewhere import blocked
@@ -40,7 +40,9 @@ def test_a_send_that_races_an_ack_is_not_lost(elsewhere: Any) -> None:
         with blocked(second):
             pass
     row = second.result(10)
-    assert row["id"] != first and not row["deduplicated"] and row["state"] == State.QUEUED
+    assert (
+        row["id"] != first and not row["deduplicated"] and row["state"] == InstructionState.QUEUED
+    )
 
 
 def test_many_sends_at_once_are_one_instruction(elsewhere: Any) -> None:
@@ -70,7 +72,10 @@ def test_the_idle_check_passes_over_what_is_being_acknowledged(elsewhere: Any) -
     with transaction.atomic():
         instructions.acknowledge_instruction(acked, now=NOW)
         assert elsewhere(lambda: tick(NOW + MINUTE)).result(10) == (1, 0)
-    assert (state_of(acked), state_of(ignored)) == (State.ACKNOWLEDGED, State.QUEUED)
+    assert (state_of(acked), state_of(ignored)) == (
+        InstructionState.ACKNOWLEDGED,
+        InstructionState.QUEUED,
+    )
 
 
 def test_two_idle_checks_at_once_requeue_once(elsewhere: Any) -> None:
@@ -97,7 +102,7 @@ def test_two_acks_at_once_have_one_winner_and_both_succeed(elsewhere: Any) -> No
         second = elsewhere(ack)
         with blocked(second):
             pass
-    assert second.result(10)["state"] == State.ACKNOWLEDGED
+    assert second.result(10)["state"] == InstructionState.ACKNOWLEDGED
     assert Event.objects.filter(kind="instruction.acknowledged").count() == 1
 
 
@@ -111,7 +116,7 @@ def test_a_signal_waits_for_a_pull_that_is_under_way(elsewhere: Any) -> None:
         )
         with blocked(told):
             pass
-    assert told.result(10) == [id] and state_of(id) == State.ACKNOWLEDGED
+    assert told.result(10) == [id] and state_of(id) == InstructionState.ACKNOWLEDGED
 
 
 def test_the_same_key_at_once_waits_and_replays(elsewhere: Any) -> None:

@@ -5,7 +5,7 @@ from django.db import IntegrityError, connection, transaction
 
 from ledger import tasks
 from ledger.models import Agent, Instruction, Task
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from ledger.tasks import Spec
 from retries import claims
 from tests.factories import NOW, make_instruction
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.django_db
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused(agent: Agent, change: str) -> None:
-    row = make_instruction(State.QUEUED, agent=agent)
+    row = make_instruction(InstructionState.QUEUED, agent=agent)
     with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"update ledger_instruction set {change}")
     assert Instruction.objects.get().updated_at == row.updated_at
 
 
 def test_the_same_content_can_be_unsettled_only_once(agent: Agent) -> None:
-    row = make_instruction(State.QUEUED, agent=agent)
+    row = make_instruction(InstructionState.QUEUED, agent=agent)
     row.pk = None
     with pytest.raises(IntegrityError, match="instruction_unsettled_once"), transaction.atomic():
         row.save(force_insert=True)

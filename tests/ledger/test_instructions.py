@@ -8,7 +8,7 @@ from ledger import agents, instructions
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from ledger.tokens import Known
 from tests.factories import MINUTE, NOW, make_agent, make_instruction, pull, send, state_of, tick
 
@@ -52,7 +52,7 @@ def test_a_plain_instruction_is_delivered_once_and_never_chased(agent: Agent) ->
     plain = Instruction.objects.filter(agent=agent).first()
     assert plain is not None
     instructions.acknowledge_instruction(plain.id, now=NOW)
-    assert state_of(plain.id) == State.DELIVERED
+    assert state_of(plain.id) == InstructionState.DELIVERED
 
 
 def test_an_acknowledged_instruction_is_never_sent_again(agent: Agent) -> None:
@@ -65,7 +65,7 @@ def test_an_acknowledged_instruction_is_never_sent_again(agent: Agent) -> None:
     assert kinds(id) == ["instruction.queued", "instruction.delivered", "instruction.acknowledged"]
 
 
-@pytest.mark.parametrize("state", [State.ACKNOWLEDGED, State.FAILED, None])
+@pytest.mark.parametrize("state", [InstructionState.ACKNOWLEDGED, InstructionState.FAILED, None])
 def test_acknowledging_what_cannot_be_changes_nothing(agent: Agent, state: str | None) -> None:
     """S0.6"""
     other = send(agent, "another")
@@ -78,7 +78,7 @@ def test_acknowledging_what_cannot_be_changes_nothing(agent: Agent, state: str |
         Instruction.objects.filter(pk=id).values("state", "acknowledged_at", "updated_at").first()
     )
     assert before == after
-    assert state_of(other) in (State.QUEUED, State.DELIVERED)
+    assert state_of(other) in (InstructionState.QUEUED, InstructionState.DELIVERED)
 
 
 def test_the_same_content_while_tracked_is_the_same_instruction(agent: Agent) -> None:
@@ -101,12 +101,16 @@ def test_dedup_holds_while_only_a_prefixed_copy_waits(agent: Agent) -> None:
     assert pull(agent) == ["**IMPORTANT:** Check"]
 
 
-@pytest.mark.parametrize("state", [State.ACKNOWLEDGED, State.FAILED, State.CANCELLED])
+@pytest.mark.parametrize(
+    "state", [InstructionState.ACKNOWLEDGED, InstructionState.FAILED, InstructionState.CANCELLED]
+)
 def test_once_settled_the_same_content_is_new_again(agent: Agent, state: str) -> None:
     """S0.9, S0.10"""
     old = make_instruction(state, agent=agent, content="Check")
     new = instructions.send(agent, "Check", now=NOW)
-    assert new["id"] != old.id and new["retry_count"] == 0 and new["state"] == State.QUEUED
+    assert (
+        new["id"] != old.id and new["retry_count"] == 0 and new["state"] == InstructionState.QUEUED
+    )
 
 
 def test_different_contents_are_different_instructions(agent: Agent) -> None:
@@ -137,7 +141,7 @@ def test_an_ack_of_a_waiting_reminder_cancels_it(agent: Agent) -> None:
 
 
 def test_a_late_ack_is_told_and_journalled_once(agent: Agent) -> None:
-    failed = make_instruction(State.FAILED, agent=agent)
+    failed = make_instruction(InstructionState.FAILED, agent=agent)
     caller = Known(Actor("token", "t", "coder"), agent=agent)
     for _ in range(2):
         row = instructions.acknowledge([failed.id], caller=caller, now=NOW + MINUTE)[0]
@@ -149,7 +153,7 @@ def test_a_late_ack_is_told_and_journalled_once(agent: Agent) -> None:
 
 def test_a_list_of_acks_has_a_result_for_each(agent: Agent) -> None:
     mine, foreign, unknown = send(agent), send(make_agent("codex")), uuid.uuid4()
-    late = make_instruction(State.CANCELLED, agent=agent).id
+    late = make_instruction(InstructionState.CANCELLED, agent=agent).id
     caller = Known(SYSTEM, agent=agent)
     rows = instructions.acknowledge([unknown, mine, late, foreign, mine], caller=caller, now=NOW)
     assert [row and row["state"] for row in rows] == [
@@ -159,7 +163,7 @@ def test_a_list_of_acks_has_a_result_for_each(agent: Agent) -> None:
         None,
         "acknowledged",
     ]
-    assert state_of(foreign) == State.QUEUED
+    assert state_of(foreign) == InstructionState.QUEUED
 
 
 def test_declining_settles_it_and_says_so(agent: Agent) -> None:
@@ -170,21 +174,21 @@ def test_declining_settles_it_and_says_so(agent: Agent) -> None:
     assert kinds(id)[-1] == "instruction.declined"
 
 
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(InstructionState))
 def test_cancel_withdraws_what_is_not_settled_and_refuses_the_rest(
     agent: Agent, state: str
 ) -> None:
     row = make_instruction(state, agent=agent)
     project_id = agent.project_id
-    if state in (State.QUEUED, State.DELIVERED):
+    if state in (InstructionState.QUEUED, InstructionState.DELIVERED):
         moved = instructions.cancel_one(row.id, project_id=project_id, actor=SYSTEM, now=NOW)
-        assert moved["state"] == State.CANCELLED and pull(agent) == []
+        assert moved["state"] == InstructionState.CANCELLED and pull(agent) == []
         assert kinds(row.id)[-1] == "instruction.cancelled"
     else:
         with pytest.raises(InvalidTransition) as refused:
             instructions.cancel_one(row.id, project_id=project_id, actor=SYSTEM, now=NOW)
         assert refused.value.more == {"current": state, "allowed": []}
-        assert kinds(row.id)[-1] != "instruction.cancelled" or state == State.CANCELLED
+        assert kinds(row.id)[-1] != "instruction.cancelled" or state == InstructionState.CANCELLED
 
 
 def test_cancel_of_nothing_is_not_found(agent: Agent) -> None:
@@ -196,15 +200,15 @@ def test_resetting_an_agent_cancels_what_is_queued_and_awaiting_and_nothing_else
     agent: Agent,
 ) -> None:
     """S0.40"""
-    acked = make_instruction(State.ACKNOWLEDGED, agent=agent).id
-    awaiting = make_instruction(State.DELIVERED, agent=agent).id
+    acked = make_instruction(InstructionState.ACKNOWLEDGED, agent=agent).id
+    awaiting = make_instruction(InstructionState.DELIVERED, agent=agent).id
     queued, foreign = send(agent), send(make_agent("codex"))
     assert agents.reset(agent, actor=SYSTEM, now=NOW) == 2
     assert [state_of(each) for each in (acked, awaiting, queued, foreign)] == [
-        State.ACKNOWLEDGED,
-        State.CANCELLED,
-        State.CANCELLED,
-        State.QUEUED,
+        InstructionState.ACKNOWLEDGED,
+        InstructionState.CANCELLED,
+        InstructionState.CANCELLED,
+        InstructionState.QUEUED,
     ]
 
 
@@ -217,7 +221,7 @@ def test_pausing_an_agent_does_not_stop_its_pulls(agent: Agent) -> None:
 
 def test_states_can_be_told_apart(agent: Agent) -> None:
     """S0.25, S0.26"""
-    for state in State:
+    for state in InstructionState:
         assert make_instruction(state, agent=agent).state == state
 
 
@@ -258,7 +262,9 @@ def test_what_a_person_sent_escalates_by_default(agent: Agent, actor: Actor) -> 
 
 def test_failed_ones_can_be_asked_for_by_id(agent: Agent) -> None:
     """S0.24"""
-    failed = make_instruction(State.FAILED, agent=agent, max_retries=0, content="ignored")
+    failed = make_instruction(
+        InstructionState.FAILED, agent=agent, max_retries=0, content="ignored"
+    )
     found = instructions.failed_instructions()
     assert {id: (row.content, row.retry_count) for id, row in found.items()} == {
         str(failed.id): ("ignored", 0)

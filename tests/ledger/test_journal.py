@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 
 from ledger import journal
 from ledger.models import Agent, Event
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from tests.factories import make_agent, make_instruction, send
 
 Kind = journal.Kind
@@ -35,14 +35,14 @@ def test_every_kind_is_a_noun_and_a_past_verb() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(InstructionState))
 def test_a_move_leaves_exactly_one_event(agent: Agent, state: str) -> None:
     row = make_instruction(state, agent=agent)
     moves = (
         Event.objects.filter(subject_id=row.id).order_by("id").values_list("from_state", "to_state")
     )
     path = [None, "queued"]
-    path += ["delivered"] if state in (State.DELIVERED, State.FAILED) else []
+    path += ["delivered"] if state in (InstructionState.DELIVERED, InstructionState.FAILED) else []
     path += [state] if path[-1] != state else []
     assert list(moves) == list(itertools.pairwise(path))
 

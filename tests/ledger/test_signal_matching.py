@@ -7,7 +7,7 @@ from ledger.errors import Invalid
 from ledger.instructions import Expect, send
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from ledger.tokens import Known
 from tests.factories import NOW, make_agent, pull, state_of
 
@@ -25,7 +25,7 @@ def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> N
     pull(agent)
     assert signal(agent, command="openspec", found=True) == [id]
     row = Instruction.objects.get(pk=id)
-    assert row.state == State.ACKNOWLEDGED and row.acknowledged_by is not None
+    assert row.state == InstructionState.ACKNOWLEDGED and row.acknowledged_by is not None
     assert row.acknowledged_by["data"] == {"command": "openspec", "found": True}
     heard = Event.objects.get(kind="signal.matched")
     assert heard.data["signal"] == row.acknowledged_by["signal"]
@@ -46,7 +46,7 @@ def test_an_unrelated_event_leaves_no_trace(
     id = send(agent, "Check", expect=OPENSPEC)["id"]
     events = Event.objects.count()
     assert signal(agent, type, **data) == []
-    assert (state_of(id), Event.objects.count()) == (State.QUEUED, events)
+    assert (state_of(id), Event.objects.count()) == (InstructionState.QUEUED, events)
 
 
 def test_a_second_identical_event_is_harmless(agent: Agent) -> None:
@@ -70,13 +70,13 @@ def test_an_expectation_without_a_match_takes_any_data(agent: Agent) -> None:
 def test_another_agents_signal_does_not_count(agent: Agent) -> None:
     id = send(agent, "Check", expect=OPENSPEC)["id"]
     assert signal(make_agent("codex"), command="openspec") == []
-    assert state_of(id) == State.QUEUED
+    assert state_of(id) == InstructionState.QUEUED
 
 
 def test_what_expects_nothing_is_not_acknowledged_by_a_signal(agent: Agent) -> None:
     id = send(agent, "Check")["id"]
     signal(agent, command="openspec")
-    assert state_of(id) == State.QUEUED
+    assert state_of(id) == InstructionState.QUEUED
 
 
 @pytest.mark.parametrize(

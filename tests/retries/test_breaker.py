@@ -17,8 +17,6 @@ from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreaker
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
 
-State = CircuitState
-
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(seconds=60)
 ANN = Actor("user", "1", "ann")
@@ -115,9 +113,9 @@ def journalled(agent: Agent) -> list[tuple[str, str | None, str | None]]:
 def test_closed_to_open_transition(circuit: CircuitBreaker) -> None:
     """S3.31, S3.36: five failures in a row, each passed on as it is."""
     failing(circuit, 4)
-    assert circuit.state == State.CLOSED
+    assert circuit.state == CircuitState.CLOSED
     failing(circuit, 1)
-    assert circuit.state == State.OPEN
+    assert circuit.state == CircuitState.OPEN
     refused(circuit)
 
 
@@ -127,7 +125,7 @@ def test_a_success_in_between_starts_the_count_anew(circuit: CircuitBreaker) -> 
     failing(circuit, 4)
     assert circuit.call(lambda: "fine") == "fine"
     failing(circuit, 4)
-    assert circuit.state == State.CLOSED
+    assert circuit.state == CircuitState.CLOSED
 
 
 @pytest.mark.django_db
@@ -136,9 +134,9 @@ def test_open_to_half_open_timeout(circuit: CircuitBreaker, clock: Clock) -> Non
     failing(circuit, 5)
     clock.now += MINUTE - SECOND / 10
     refused(circuit)
-    assert circuit.state == State.OPEN
+    assert circuit.state == CircuitState.OPEN
     clock.now += SECOND / 10
-    assert circuit.call(lambda: circuit.state) == State.HALF_OPEN
+    assert circuit.call(lambda: circuit.state) == CircuitState.HALF_OPEN
 
 
 @pytest.mark.django_db
@@ -147,12 +145,12 @@ def test_half_open_to_closed_recovery(circuit: CircuitBreaker, clock: Clock) -> 
     failing(circuit, 5)
     clock.now += MINUTE
     circuit.call(bool)
-    assert circuit.state == State.HALF_OPEN
+    assert circuit.state == CircuitState.HALF_OPEN
     circuit.call(bool)
     row = Breaker.objects.get()
-    assert (row.state, row.failures, row.successes) == (State.CLOSED, 0, 0)
+    assert (row.state, row.failures, row.successes) == (CircuitState.CLOSED, 0, 0)
     failing(circuit, 4)
-    assert circuit.state == State.CLOSED
+    assert circuit.state == CircuitState.CLOSED
 
 
 @pytest.mark.django_db
@@ -166,14 +164,14 @@ def test_half_open_to_open_on_failure(
     for _ in range(successes):
         circuit.call(bool)
     failing(circuit, 1)
-    assert circuit.state == State.OPEN
+    assert circuit.state == CircuitState.OPEN
     clock.now += MINUTE - SECOND
     refused(circuit)
     clock.now += SECOND
     circuit.call(bool)
-    assert circuit.state == State.HALF_OPEN
+    assert circuit.state == CircuitState.HALF_OPEN
     circuit.call(bool)
-    assert circuit.state == State.CLOSED
+    assert circuit.state == CircuitState.CLOSED
 
 
 @pytest.mark.django_db
@@ -194,12 +192,12 @@ def test_thresholds_are_the_settings_or_those_of_a_config(settings: Any, clock: 
     settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 1}
     tuned = CircuitBreaker("tuned", clock=clock)
     failing(tuned, 1)
-    assert tuned.state == State.OPEN
+    assert tuned.state == CircuitState.OPEN
     own = CircuitBreaker("own", CircuitBreakerConfig(2, 1, 5), clock=clock)
     failing(own, 2)
     clock.now += 5 * SECOND
     own.call(bool)
-    assert own.state == State.CLOSED
+    assert own.state == CircuitState.CLOSED
 
 
 # ---- around a function
@@ -225,7 +223,7 @@ def test_each_agent_has_its_own(clock: Clock) -> None:
 def test_every_worker_sees_the_same_circuit(circuit: CircuitBreaker, clock: Clock) -> None:
     """S3.38: what one object has learned, another that was made before and one made later know."""
     before = CircuitBreaker("coder", clock=clock)
-    assert before.state == State.CLOSED
+    assert before.state == CircuitState.CLOSED
     failing(circuit, 3)
     failing(before, 2)
     for each in (circuit, before, CircuitBreaker("coder", clock=clock)):
@@ -242,7 +240,7 @@ def test_a_probe_that_is_stopped_gives_its_slot_back(circuit: CircuitBreaker, cl
 
     with pytest.raises(KeyboardInterrupt):
         circuit.call(stopped)
-    assert circuit.state == State.HALF_OPEN
+    assert circuit.state == CircuitState.HALF_OPEN
     circuit.call(bool)
 
 
@@ -257,10 +255,10 @@ def test_a_probe_that_fails_in_a_way_that_does_not_count_gives_its_slot_back(
     clock.now += MINUTE
     settings.TENFOUR = settings.TENFOUR | {"BREAKER_COUNTS": ["timeout"]}
     failing(circuit, 1)
-    assert circuit.state == State.HALF_OPEN
+    assert circuit.state == CircuitState.HALF_OPEN
     with pytest.raises(TimeoutError):
         circuit.call(time_out)
-    assert circuit.state == State.OPEN
+    assert circuit.state == CircuitState.OPEN
 
 
 @pytest.mark.django_db
@@ -288,16 +286,16 @@ def test_only_the_types_that_count_are_counted(agent: Agent, type: str) -> None:
     """Code that fails its tests is no broken agent."""
     counts = type in ("execution_error", "timeout")
     fails(agent, 5, type=type)
-    assert Breaker.objects.filter(state=State.OPEN).exists() == counts
+    assert Breaker.objects.filter(state=CircuitState.OPEN).exists() == counts
 
 
 @pytest.mark.django_db
 def test_a_failure_that_does_not_count_leaves_the_row_of_failures_as_it_is(agent: Agent) -> None:
     fails(agent, 4)
     fails(agent, type="verification_failed")
-    assert state_of(agent) == State.CLOSED
+    assert state_of(agent) == CircuitState.CLOSED
     fails(agent, type="timeout")
-    assert state_of(agent) == State.OPEN
+    assert state_of(agent) == CircuitState.OPEN
 
 
 @pytest.mark.django_db
@@ -306,7 +304,7 @@ def test_which_types_count_is_a_setting(agent: Agent, settings: Any) -> None:
     fails(agent, 5, type="timeout")
     assert not Breaker.objects.exists()
     fails(agent, 5, type="architect_rejected")
-    assert state_of(agent) == State.OPEN
+    assert state_of(agent) == CircuitState.OPEN
 
 
 @pytest.mark.django_db
@@ -327,7 +325,7 @@ def test_what_comes_late_neither_extends_nor_closes_an_open_one(agent: Agent) ->
     for _ in range(3):
         tell(agent, now=NOW + 55 * SECOND)
     row = Breaker.objects.get()
-    assert (row.state, row.failures, row.updated_at) == (State.OPEN, 5, NOW)
+    assert (row.state, row.failures, row.updated_at) == (CircuitState.OPEN, 5, NOW)
     probe(agent, now=NOW + MINUTE)
 
 
@@ -340,12 +338,12 @@ def test_a_half_open_one_listens_to_its_probe_alone(agent: Agent) -> None:
     for _ in range(3):
         tell(agent, now=NOW + MINUTE)
     row = Breaker.objects.get()
-    assert (row.state, row.successes, row.probe_attempt) == (State.HALF_OPEN, 0, first)
+    assert (row.state, row.successes, row.probe_attempt) == (CircuitState.HALF_OPEN, 0, first)
     tell(agent, attempt=first, now=NOW + MINUTE)
     tell(agent, attempt=first, now=NOW + MINUTE)
     assert Breaker.objects.get().successes == 1
     fails(agent, attempt=probe(agent, now=NOW + MINUTE), now=NOW + MINUTE)
-    assert state_of(agent) == State.OPEN
+    assert state_of(agent) == CircuitState.OPEN
 
 
 # ---- the gate
@@ -389,7 +387,7 @@ def test_the_sweep_half_opens_what_has_been_open_long_enough(monkeypatch: Any) -
     assert breaker.half_open_due(now=NOW + MINUTE - SECOND) == []
     assert breaker.half_open_due(now=NOW + MINUTE) == sorted(agent.pk for agent in early)
     assert breaker.half_open_due(now=NOW + MINUTE) == []
-    assert state_of(late) == State.OPEN
+    assert state_of(late) == CircuitState.OPEN
     assert journalled(early[0])[-1] == ("agent.breaker_half_open", "open", "half_open")
 
 
@@ -423,9 +421,14 @@ def test_people_reset_breakers_and_hear_what_really_changed() -> None:
     assert breaker.reset([untouched, open], actor=ANN, now=NOW) == [open]
     assert breaker.reset([untouched, open], actor=ANN, now=NOW) == []
     row = Breaker.objects.get()
-    assert (row.state, row.failures, row.opened_at, row.reason) == (State.CLOSED, 0, None, "")
+    assert (row.state, row.failures, row.opened_at, row.reason) == (
+        CircuitState.CLOSED,
+        0,
+        None,
+        "",
+    )
     fails(open, 4)
-    assert state_of(open) == State.CLOSED
+    assert state_of(open) == CircuitState.CLOSED
 
 
 @pytest.mark.django_db

@@ -9,7 +9,7 @@ from config.celery import CLOCK, app
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from retries import reminders
 from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send, state_of, tick
 
@@ -38,7 +38,7 @@ def test_a_tick_with_a_waiting_queue_does_nothing_at_all(agent: Agent) -> None:
     send(agent, "two")
     events = Event.objects.count()
     assert tick(NOW + 60 * MINUTE) == (0, 0)
-    assert (state_of(first), Event.objects.count()) == (State.DELIVERED, events)
+    assert (state_of(first), Event.objects.count()) == (InstructionState.DELIVERED, events)
     assert pull(agent) == ["two"]
 
 
@@ -68,7 +68,7 @@ def test_the_default_is_four_deliveries_then_it_is_given_up(agent: Agent) -> Non
     id = send(agent, "Check")
     assert deliveries(agent, 8) == ["Check", "Check", "**IMPORTANT:** Check", "**URGENT:** Check"]
     row = Instruction.objects.get(pk=id)
-    assert (row.state, row.retry_count, row.content) == (State.FAILED, 3, "Check")
+    assert (row.state, row.retry_count, row.content) == (InstructionState.FAILED, 3, "Check")
     told = (
         Event.objects.filter(subject_id=id)
         .order_by("id")
@@ -119,10 +119,10 @@ def test_age_alone_never_fails_it(agent: Agent) -> None:
     """S0.30"""
     id = send(agent)
     tick(NOW + timedelta(days=365))
-    assert state_of(id) == State.QUEUED
+    assert state_of(id) == InstructionState.QUEUED
     pull(agent)
     assert tick(NOW + timedelta(days=730)) == (1, 0)
-    assert state_of(id) == State.QUEUED
+    assert state_of(id) == InstructionState.QUEUED
 
 
 def test_the_minimum_age_delays_a_reminder(agent: Agent) -> None:
@@ -139,7 +139,10 @@ def test_a_younger_one_waits_while_an_older_one_is_reminded(agent: Agent) -> Non
     pull(agent, now=NOW, limit=1)
     pull(agent, now=NOW + MINUTE)
     assert tick(NOW + MINUTE, min_age=timedelta(seconds=30)) == (1, 0)
-    assert (state_of(older), state_of(younger)) == (State.QUEUED, State.DELIVERED)
+    assert (state_of(older), state_of(younger)) == (
+        InstructionState.QUEUED,
+        InstructionState.DELIVERED,
+    )
 
 
 def test_the_age_counts_from_the_last_delivery(agent: Agent) -> None:
@@ -165,7 +168,7 @@ def test_by_hand_no_more_retries_than_were_granted(agent: Agent) -> None:
         pull(agent)
         reminders.send_again([id], actor=Actor("user", "1", "mara"), now=NOW)
     row = Instruction.objects.get(pk=id)
-    assert (row.state, row.retry_count, row.deliveries) == (State.DELIVERED, 1, 2)
+    assert (row.state, row.retry_count, row.deliveries) == (InstructionState.DELIVERED, 1, 2)
 
 
 def test_it_can_be_told_to_look_at_one_project_alone(agent: Agent) -> None:

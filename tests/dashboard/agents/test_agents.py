@@ -19,8 +19,7 @@ from dashboard.instructions import queries as instruction_queries
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
-from ledger.states import BreakerState, TaskState
-from ledger.states import InstructionState as State
+from ledger.states import BreakerState, InstructionState, TaskState
 from ledger.tokens import Known
 from retries import breaker, claims
 from retries.attempts import finishing, leases
@@ -486,8 +485,8 @@ def test_reset_asks_first_and_then_withdraws_what_waits(
         browser, agent, "reset", confirmed="yes"
     )
     states = Instruction.objects.in_bulk([kept, *waits])
-    assert states[kept].state == State.ACKNOWLEDGED
-    assert {states[id].state for id in waits} == {State.CANCELLED}
+    assert states[kept].state == InstructionState.ACKNOWLEDGED
+    assert {states[id].state for id in waits} == {InstructionState.CANCELLED}
     event = Event.objects.get(kind=Kind.AGENT_RESET)
     assert (event.actor_name, event.data) == ("mara", {"cancelled": 2})
     assert "Nothing waited for coder." in done(browser, agent, "reset", confirmed="yes")

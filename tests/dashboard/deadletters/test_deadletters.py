@@ -16,7 +16,7 @@ from dashboard.deadletters import views as page_of
 from dashboard.deadletters.causes import cause, grouped
 from dashboard.instructions import queries as instruction_queries
 from ledger.models import Agent, DeadLetter, Event, Task
-from ledger.states import TaskState as State
+from ledger.states import TaskState
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, said, words
@@ -175,7 +175,7 @@ def test_replaying_asks_first_and_makes_a_new_task(
     assert said(browser, path, {"confirmed": "yes"}) == "1 dead letter replayed as a new task."
     letter.refresh_from_db()
     new = letter.replayed_as
-    assert new and (new.state, new.replay_of_id) == (State.QUEUED, letter.task_id)
+    assert new and (new.state, new.replay_of_id) == (TaskState.QUEUED, letter.task_id)
     text = words(browser.get(address(letter)))
     assert "mara replayed it as a new task Queued" in text
     assert f"{address(letter)}replay/" not in html(browser.get(address(letter)))

@@ -17,7 +17,7 @@ from dashboard.escalations import queries as escalation_queries
 from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from retries.escalations import answering as escalation_answering
 from retries.escalations.answering import Choice
 from retries.models import Escalation
@@ -437,7 +437,7 @@ def test_abort_withdraws_what_waits(
     for _ in range(waiting):
         send(agent)
     assert says in words(post(browser, escalation, "abort", headers=PART))
-    assert Instruction.objects.filter(state=State.CANCELLED).count() == waiting
+    assert Instruction.objects.filter(state=InstructionState.CANCELLED).count() == waiting
 
 
 @pytest.mark.parametrize("action", ["skip", "abort"])

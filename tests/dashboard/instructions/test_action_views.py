@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from tests.factories import make_agent, make_instruction, make_project, pull
 
 pytestmark = pytest.mark.django_db
@@ -81,7 +81,7 @@ def test_the_form_knows_the_agents_of_the_project(mara: Client, agent: Agent) ->
 
 
 def test_it_is_sent_again_at_once(mara: Client, agent: Agent) -> None:
-    row = make_instruction(State.DELIVERED, agent=agent)
+    row = make_instruction(InstructionState.DELIVERED, agent=agent)
     path = f"/instructions/{row.id}/send-again/"
     assert "Queued again" in said(mara, path)
     assert "Nothing was changed" in said(mara, path)
@@ -91,19 +91,19 @@ def test_it_is_sent_again_at_once(mara: Client, agent: Agent) -> None:
 
 
 def test_it_is_marked_as_acknowledged(mara: Client, agent: Agent) -> None:
-    row = make_instruction(State.DELIVERED, agent=agent)
+    row = make_instruction(InstructionState.DELIVERED, agent=agent)
     assert "Marked" in said(mara, f"/instructions/{row.id}/acknowledge/")
     assert Event.objects.get(kind="instruction.acknowledged").actor_name == "mara"
     assert "Nothing was changed" in said(mara, f"/instructions/{row.id}/acknowledge/")
 
 
 def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
-    row = make_instruction(State.QUEUED, agent=agent)
+    row = make_instruction(InstructionState.QUEUED, agent=agent)
     path = f"/instructions/{row.id}/withdraw/"
     asked = mara.post(path)
     assert asked["Location"] == f"/instructions/{row.id}/?ask=withdraw"
     assert "Withdraw this instruction?" in mara.get(asked["Location"]).content.decode()
-    assert Instruction.objects.get().state == State.QUEUED
+    assert Instruction.objects.get().state == InstructionState.QUEUED
     assert "Withdrawn" in said(mara, path, confirmed="yes")
     assert "Nothing was changed" in said(mara, path, confirmed="yes")
     assert Event.objects.get(kind="instruction.cancelled").actor_name == "mara"
@@ -112,11 +112,11 @@ def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("state", "verbs"),
     [
-        (State.QUEUED, {"acknowledge", "withdraw"}),
-        (State.DELIVERED, {"send-again", "acknowledge", "withdraw"}),
-        (State.ACKNOWLEDGED, set()),
-        (State.FAILED, set()),
-        (State.CANCELLED, set()),
+        (InstructionState.QUEUED, {"acknowledge", "withdraw"}),
+        (InstructionState.DELIVERED, {"send-again", "acknowledge", "withdraw"}),
+        (InstructionState.ACKNOWLEDGED, set()),
+        (InstructionState.FAILED, set()),
+        (InstructionState.CANCELLED, set()),
     ],
 )
 def test_only_what_is_legal_is_offered(
@@ -129,7 +129,7 @@ def test_only_what_is_legal_is_offered(
 
 @pytest.mark.parametrize("verb", ["send-again", "acknowledge", "withdraw", "explode"])
 def test_looking_never_acts_and_strangers_never_do(agent: Agent, mara: Client, verb: str) -> None:
-    row = make_instruction(State.DELIVERED, agent=agent)
+    row = make_instruction(InstructionState.DELIVERED, agent=agent)
     path = f"/instructions/{row.id}/{verb}/"
     assert mara.get(path).status_code == 405
     assert Client().post(path)["Location"].startswith("/sign-in/")
@@ -137,4 +137,4 @@ def test_looking_never_acts_and_strangers_never_do(agent: Agent, mara: Client, v
     assert (
         mara.post("/instructions/01a1fe6d-9b01-7830-98b6-0164ecc5924c/withdraw/").status_code == 404
     )
-    assert Instruction.objects.get().state == State.DELIVERED
+    assert Instruction.objects.get().state == InstructionState.DELIVERED

@@ -16,7 +16,7 @@ from dashboard.instructions import queries as instruction_queries
 from ledger import instructions, optional_cache
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from ledger.tokens import Known
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
@@ -156,7 +156,9 @@ def test_figures_that_were_slow_are_kept_and_others_not(monkeypatch: pytest.Monk
 
 
 def test_each_state_says_what_it_waits_for(browser: Client, agent: Agent, now: datetime) -> None:
-    order = sorted(State, key=lambda state: state != State.FAILED)  # giving up takes an idle check
+    order = sorted(
+        InstructionState, key=lambda state: state != InstructionState.FAILED
+    )  # giving up takes an idle check
     made = {state: make_instruction(state, agent=make_agent(f"of-{state}")) for state in order}
     ClockRun.objects.update(last_run_at=now)
     response = browser.get(URL)
@@ -191,14 +193,14 @@ def test_a_query_finds_what_it_says(
     browser: Client, agent: Agent, query: str, contents: str
 ) -> None:
     codex = make_agent("codex")
-    make_instruction(State.FAILED, agent=agent, content="thing-e", max_retries=0)
+    make_instruction(InstructionState.FAILED, agent=agent, content="thing-e", max_retries=0)
     Instruction.objects.filter(content="thing-e").update(max_retries=3, retry_count=3)
-    make_instruction(State.ACKNOWLEDGED, agent=codex, content="thing-a")
-    make_instruction(State.QUEUED, agent=codex, content="thing-b")
-    make_instruction(State.CANCELLED, agent=agent, content="thing-c")
+    make_instruction(InstructionState.ACKNOWLEDGED, agent=codex, content="thing-a")
+    make_instruction(InstructionState.QUEUED, agent=codex, content="thing-b")
+    make_instruction(InstructionState.CANCELLED, agent=agent, content="thing-c")
     mara = make_agent("gemini")
     make_instruction(
-        State.DELIVERED, agent=mara, content="thing-d", actor=Actor("user", "1", "mara")
+        InstructionState.DELIVERED, agent=mara, content="thing-d", actor=Actor("user", "1", "mara")
     )
     found = set(rows(browser.get(URL, {"q": query})))
     assert found == {

@@ -20,7 +20,7 @@ from dashboard.plans import progress
 from dashboard.plans.flow_chart import flow
 from dashboard.plans.waves import Link, in_the_way, natural, waves
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
-from ledger.states import TaskState as State
+from ledger.states import TaskState
 from retries import breaker
 from retries import task_actions as people
 from retries.attempts import finishing
@@ -545,7 +545,7 @@ def test_a_ref_is_found_by_the_search(
 class Row:
     """As much of a task as a picture looks at."""
 
-    def __init__(self, state: State, *, attempts: int = 1, reason: str | None = None) -> None:
+    def __init__(self, state: TaskState, *, attempts: int = 1, reason: str | None = None) -> None:
         self.pk, self.state, self.attempts = uuid4(), state, attempts
         self.blocked_reason = reason
 
@@ -555,16 +555,16 @@ def link(task: Row, need: Row) -> Link:
 
 
 def test_a_wave_is_one_more_than_what_it_needs() -> None:
-    a, b, c, d = (Row(State.QUEUED) for _ in range(4))
+    a, b, c, d = (Row(TaskState.QUEUED) for _ in range(4))
     found = waves([d.pk, c.pk, b.pk, a.pk], [link(b, a), link(c, b), link(c, a)])
     assert found == {a.pk: 1, b.pk: 2, c.pk: 3, d.pk: 1}
     assert waves([a.pk, b.pk], [link(a, b), link(b, a)]) == {a.pk: 1, b.pk: 1}  # never for ever
 
 
 def test_what_holds_up_is_followed_to_the_head_of_the_chain() -> None:
-    first = Row(State.FAILED)
-    second, third = (Row(State.BLOCKED, reason="dependency") for _ in range(2))
-    met = Row(State.DONE)
+    first = Row(TaskState.FAILED)
+    second, third = (Row(TaskState.BLOCKED, reason="dependency") for _ in range(2))
+    met = Row(TaskState.DONE)
     chain = [link(second, first), link(third, second), link(third, met)]
     found = in_the_way([first, second, third], chain)
     assert {id: [each.need for each in held] for id, held in found.items()} == {
@@ -577,7 +577,7 @@ def test_a_large_plan_is_looked_through_once() -> None:
     """500 tasks and 2,000 needs: what each waits for in the end, as a search from each finds it."""
     chance = Random(5)
     rows = [
-        Row(State.BLOCKED, reason="dependency") if n > 40 and n % 9 else Row(State.QUEUED)
+        Row(TaskState.BLOCKED, reason="dependency") if n > 40 and n % 9 else Row(TaskState.QUEUED)
         for n in range(500)
     ]
     links = [
@@ -619,20 +619,24 @@ def test_needs_are_links_and_never_more_than_text(
 
 
 def test_the_flow_carries_every_task_from_its_start_to_where_it_stands() -> None:
-    done, again, asked = Row(State.DONE), Row(State.DONE, attempts=2), Row(State.ESCALATED)
-    rows: list[Any] = [done, again, asked, Row(State.QUEUED, attempts=0)]
+    done, again, asked = (
+        Row(TaskState.DONE),
+        Row(TaskState.DONE, attempts=2),
+        Row(TaskState.ESCALATED),
+    )
+    rows: list[Any] = [done, again, asked, Row(TaskState.QUEUED, attempts=0)]
     drawn = flow(rows, Counter({again.pk: 1, asked.pk: 1}))
     assert drawn and drawn.finding == "3 tasks started, 1 failed once, 2 done, 1 needs you."
     assert [(bar.count, bar.word) for bar in drawn.bars] == [
         (2, "done"), (1, "needs you"), (3, "started"), (1, "failed once")
     ]  # fmt: skip
-    assert flow([Row(State.QUEUED, attempts=0)], {}) is None
+    assert flow([Row(TaskState.QUEUED, attempts=0)], {}) is None
 
 
 def test_the_figures_are_those_of_the_summary() -> None:
     """S1.66: of five tasks three worked at once, one of the two that were retried in the end."""
-    once = [Row(State.DONE) for _ in range(3)]
-    retried, skipped = Row(State.DONE, attempts=2), Row(State.SKIPPED, attempts=3)
+    once = [Row(TaskState.DONE) for _ in range(3)]
+    retried, skipped = Row(TaskState.DONE, attempts=2), Row(TaskState.SKIPPED, attempts=3)
     rows: list[Any] = [*once, retried, skipped]
     failures = Counter({retried.pk: 1, skipped.pk: 3})
     tally = progress.Tally(Counter(row.state for row in rows))

@@ -17,8 +17,7 @@ from dashboard.tasks.filters import TaskQuery, parse
 from dashboard.tasks.timeline import timeline
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Task
-from ledger.states import TaskState as State
-from ledger.states import Who, allowed_moves
+from ledger.states import TaskState, Who, allowed_moves
 from ledger.tokens import Known
 from retries import breaker, deadletters
 from retries import task_actions as work
@@ -51,7 +50,7 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 def one_of_each(agent: Agent, now: datetime) -> dict[str, Task]:
     return {
         state.value: make_task(state, f"A {state.value} one", agent=agent, now=now - 2 * MINUTE)
-        for state in State
+        for state in TaskState
     }
 
 
@@ -116,13 +115,13 @@ def test_a_line_says_what_its_task_waits_for(browser: Client, one_of_each: dict[
 
 
 def test_a_retry_counts_down(browser: Client, agent: Agent, now: datetime) -> None:
-    make_task(State.RETRY, agent=agent, now=now)
+    make_task(TaskState.RETRY, agent=agent, now=now)
     assert re.search(
         r'due in <span class="num" data-countdown="(59|60|61)\d"', html(browser.get(URL))
     )
 
 
-@pytest.mark.parametrize("state", [state.value for state in State])
+@pytest.mark.parametrize("state", [state.value for state in TaskState])
 def test_each_state_is_a_filter(browser: Client, one_of_each: dict[str, Task], state: str) -> None:
     page = browser.get(URL, {"q": f"state:{state}"})
     assert str(one_of_each[state].pk) in rows(page)
@@ -134,9 +133,9 @@ def test_filters_narrow_and_name_what_they_find(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     other = make_agent("codex")
-    mine = make_task(State.RETRY, "Mend the build", agent=agent, now=now)
+    mine = make_task(TaskState.RETRY, "Mend the build", agent=agent, now=now)
     theirs = make_task(
-        State.RETRY, "Read", agent=other, now=now, type="review", why={"type": "timeout"}
+        TaskState.RETRY, "Read", agent=other, now=now, type="review", why={"type": "timeout"}
     )
     for query, found in (
         ("agent:coder", [mine]),
@@ -159,8 +158,8 @@ def test_filters_narrow_and_name_what_they_find(
 def test_counts_beside_the_list_are_for_any_value_of_their_own(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    make_task(State.DONE, agent=agent, now=now)
-    make_task(State.QUEUED, agent=make_agent("codex"), now=now, type="test")
+    make_task(TaskState.DONE, agent=agent, now=now)
+    make_task(TaskState.QUEUED, agent=make_agent("codex"), now=now, type="test")
     text = words(browser.get(URL, {"q": "agent:coder"}))
     assert "All 1" in text and "Queued 0" in text and "Done 1" in text
     assert re.search(r"coder 1 cx codex 1|codex 1 .*coder 1|co coder 1 co codex 1", text)
@@ -202,13 +201,13 @@ def test_a_page_costs_at_most_15_statements_whatever_the_rows(
 ) -> None:
     need = enqueued(agent, now=now)
     for n in range(3):
-        make_task(State.FAILED, agent=agent, now=now)
-        make_task(State.BLOCKED, agent=agent, now=now, needs=[need])
-        make_task(State.RETRY, agent=make_agent(f"agent-{n}"), now=now)
+        make_task(TaskState.FAILED, agent=agent, now=now)
+        make_task(TaskState.BLOCKED, agent=agent, now=now, needs=[need])
+        make_task(TaskState.RETRY, agent=make_agent(f"agent-{n}"), now=now)
     few = statements(browser, URL)
     for n in range(12):
-        make_task(State.FAILED, agent=make_agent(f"more-{n}"), now=now)
-        make_task(State.RUNNING, agent=agent, now=now)
+        make_task(TaskState.FAILED, agent=make_agent(f"more-{n}"), now=now)
+        make_task(TaskState.RUNNING, agent=agent, now=now)
     assert statements(browser, URL) == few <= 15
     since = key(browser.get(URL))
     assert statements(browser, URL, {"since": since}, headers=PART) <= 4
@@ -271,7 +270,7 @@ def test_its_neighbours_both_ways(browser: Client, agent: Agent, now: datetime) 
 def test_trouble_upstream_is_told_until_somebody_has_dealt_with_it(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    failed_one = make_task(State.FAILED, "Lay the ground", agent=agent, now=now)
+    failed_one = make_task(TaskState.FAILED, "Lay the ground", agent=agent, now=now)
     other = enqueued(agent, "Fetch stones", now=now)
     enqueued(agent, "Build", now=now, needs=[failed_one.pk, other])
     assert "what it needs failed" in words(browser.get("/tasks/"))
@@ -289,7 +288,7 @@ def test_trouble_upstream_is_told_until_somebody_has_dealt_with_it(
 def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
     bad = "<script>alert(1)</script>"
     task = make_task(
-        State.RETRY,
+        TaskState.RETRY,
         bad,
         agent=agent,
         now=now,
@@ -300,7 +299,7 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -
         assert bad not in browser.get(path).content.decode()
 
 
-@pytest.mark.parametrize("state", [state.value for state in State])
+@pytest.mark.parametrize("state", [state.value for state in TaskState])
 def test_only_what_a_person_may_do_is_offered(
     browser: Client, agent: Agent, now: datetime, state: str
 ) -> None:
@@ -315,7 +314,7 @@ def test_only_what_a_person_may_do_is_offered(
 
 
 def test_retry_now(browser: Client, agent: Agent, now: datetime) -> None:
-    task = make_task(State.RETRY, agent=agent, now=now)
+    task = make_task(TaskState.RETRY, agent=agent, now=now)
     path = f"{address(task)}retry-now/"
     assert "1 retry waits no longer." in said(browser, path, {})
     assert "Nothing was changed" in said(browser, path, {})
@@ -334,7 +333,7 @@ def test_what_can_not_be_undone_asks_first(
     asked = browser.post(path)
     assert asked["Location"] == f"{address(task)}?ask={verb}"
     assert "1 task waits for it." in words(browser.get(asked["Location"]))
-    assert Task.objects.get(pk=task.pk).state == State.QUEUED
+    assert Task.objects.get(pk=task.pk).state == TaskState.QUEUED
     said(browser, path, {"confirmed": "yes"})
     assert Task.objects.get(pk=task.pk).state == {"skip": "skipped", "abort": "aborted"}[verb]
     assert Task.objects.get(pk=waiting).state == ("queued" if verb == "skip" else "blocked")
@@ -351,14 +350,14 @@ def test_skip_can_leave_what_depends_on_it_blocked(
     assert Task.objects.get(pk=waiting).blocked_reason == "dependency_skipped"
     assert "What it needs was skipped." in words(browser.get(address(waiting)))
     assert "1 task told to go on" in said(browser, f"{address(waiting)}unblock/", {})
-    assert Task.objects.get(pk=waiting).state == State.QUEUED
+    assert Task.objects.get(pk=waiting).state == TaskState.QUEUED
     assert "/unblock/" not in html(browser.get(address(waiting)))
 
 
 def test_what_is_skipped_along_makes_up_for_none_that_could_not(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    task, over = enqueued(agent, now=now), make_task(State.DONE, agent=agent, now=now).pk
+    task, over = enqueued(agent, now=now), make_task(TaskState.DONE, agent=agent, now=now).pk
     for _ in range(2):
         enqueued(agent, now=now, needs=[task])
     form = {"id": [str(task), str(over)], "confirmed": "yes", "dependents": "skip"}
@@ -370,7 +369,7 @@ def test_what_is_skipped_along_makes_up_for_none_that_could_not(
 
 
 def test_one_that_runs_is_told_to_stop(browser: Client, agent: Agent, now: datetime) -> None:
-    task = make_task(State.RUNNING, agent=agent, now=now)
+    task = make_task(TaskState.RUNNING, agent=agent, now=now)
     assert "1 task told to stop." in said(browser, f"{address(task)}abort/", {"confirmed": "yes"})
     text = words(browser.get(address(task)))
     assert "told to stop" in text and "mara asked it to stop" in text
@@ -380,7 +379,7 @@ def test_one_that_runs_is_told_to_stop(browser: Client, agent: Agent, now: datet
 def test_aborting_an_escalated_one_closes_its_question(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    task = make_task(State.ESCALATED, agent=agent, now=now)
+    task = make_task(TaskState.ESCALATED, agent=agent, now=now)
     question = Escalation.objects.get(task=task)
     assert f"/escalations/{question.pk}/" in html(browser.get(address(task)))
     said(browser, f"{address(task)}abort/", {"confirmed": "yes"})
@@ -392,7 +391,7 @@ def test_many_at_once_say_how_many_before_and_after(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     ids = [str(enqueued(agent, now=now)) for _ in range(3)]
-    ids.append(str(make_task(State.DONE, agent=agent, now=now).pk))
+    ids.append(str(make_task(TaskState.DONE, agent=agent, now=now).pk))
     form = {"id": [*ids, "nonsense"], "next": f"{URL}?q=agent%3Acoder"}
     asked = browser.post(f"{URL}abort/all/", form)
     assert asked["Location"].startswith(f"{URL}?q=agent%3Acoder&ask=abort&id=")
@@ -415,7 +414,7 @@ def test_looking_never_acts_and_strangers_never_do(
         assert Client().post(path)["Location"].startswith("/sign-in/")
         assert Client(enforce_csrf_checks=True).post(path).status_code == 403
     assert browser.post(f"{URL}{uuid4()}/{verb}/").status_code == 404
-    assert Task.objects.get().state == State.QUEUED
+    assert Task.objects.get().state == TaskState.QUEUED
 
 
 def test_an_unknown_one_and_one_that_is_searched(
@@ -429,7 +428,7 @@ def test_an_unknown_one_and_one_that_is_searched(
 def test_one_costs_at_most_15_statements(
     browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
-    task = make_task(State.ESCALATED, agent=agent, now=now, needs=[])
+    task = make_task(TaskState.ESCALATED, agent=agent, now=now, needs=[])
     path = address(task)
     few = statements(browser, path)
     for _ in range(5):
@@ -452,7 +451,7 @@ def test_a_queued_one_is_held_while_the_breaker_is_open(
 
 
 def test_the_journal_tells_of_tasks(browser: Client, agent: Agent, now: datetime) -> None:
-    task = make_task(State.ESCALATED, "Mend the build", agent=agent, now=now)
+    task = make_task(TaskState.ESCALATED, "Mend the build", agent=agent, now=now)
     breaker.trip([agent], reason="too hot", actor=SYSTEM, now=now)
     text = words(browser.get("/activity/"))
     assert "“ Mend the build ”" in text and "coder took it, attempt 1" in text
@@ -465,7 +464,7 @@ def test_the_journal_tells_of_tasks(browser: Client, agent: Agent, now: datetime
 def test_a_question_about_a_task_is_answered_in_the_inbox(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    task = make_task(State.ESCALATED, "Mend the build", agent=agent, now=now)
+    task = make_task(TaskState.ESCALATED, "Mend the build", agent=agent, now=now)
     question = Escalation.objects.get()
     page = browser.get("/escalations/")
     text = words(page)
@@ -477,7 +476,7 @@ def test_a_question_about_a_task_is_answered_in_the_inbox(
     assert "It gets another round of attempts." in words(answered)
     assert "mara granted another round" in words(answered)
     task.refresh_from_db()
-    assert (task.state, task.attempt_limit) == (State.RETRY, 2)
+    assert (task.state, task.attempt_limit) == (TaskState.RETRY, 2)
     assert "mara answered: try again" in words(browser.get(address(task)))
     assert "mara granted another round" in words(browser.get("/escalations/"))
 
@@ -486,12 +485,12 @@ def test_a_question_about_a_task_is_answered_in_the_inbox(
 def test_it_asks_before_it_skips_or_aborts_a_task(
     browser: Client, agent: Agent, now: datetime, action: str
 ) -> None:
-    task = make_task(State.ESCALATED, agent=agent, now=now)
+    task = make_task(TaskState.ESCALATED, agent=agent, now=now)
     question = Escalation.objects.get()
     path = f"/escalations/{question.pk}/answer/"
     form = {"action": action, "version": str(question.version)}
     assert "This cannot be taken back" in words(browser.post(path, form))
-    assert Task.objects.get(pk=task.pk).state == State.ESCALATED
+    assert Task.objects.get(pk=task.pk).state == TaskState.ESCALATED
     browser.post(path, form | {"confirmed": "yes"})
     assert Task.objects.get(pk=task.pk).state == {"skip": "skipped", "abort": "aborted"}[action]
 

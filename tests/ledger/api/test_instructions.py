@@ -9,7 +9,7 @@ import pytest
 
 from ledger.models import Agent, Event, IdempotencyKey, Instruction
 from ledger.schemas.instructions import InstructionOut
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from tests.conftest import Api
 from tests.factories import make_agent, make_instruction, make_project
 
@@ -81,28 +81,28 @@ def test_a_signal_acknowledges_and_the_producer_reads_its_data(operator: Api, co
 
 
 def test_a_list_of_acks(coder: Api, agent: Agent) -> None:
-    id = str(make_instruction(State.DELIVERED, agent=agent).id)
+    id = str(make_instruction(InstructionState.DELIVERED, agent=agent).id)
     response = coder("POST", "/instructions/ack", {"ids": [id, str(uuid.uuid4())]})
     assert [row["status"] for row in response.body["data"]] == [200, 404]
 
 
 def test_a_late_ack(coder: Api, agent: Agent) -> None:
-    id = make_instruction(State.FAILED, agent=agent).id
+    id = make_instruction(InstructionState.FAILED, agent=agent).id
     response = coder("POST", f"/instructions/{id}/ack")
     assert response.status_code == 200 and response.body["late"] is True
     assert response.body["state"] == "failed"
 
 
 def test_cancel(operator: Api, agent: Agent) -> None:
-    id = make_instruction(State.QUEUED, agent=agent).id
+    id = make_instruction(InstructionState.QUEUED, agent=agent).id
     assert operator("POST", f"/instructions/{id}/cancel").body["state"] == "cancelled"
     body = problem(operator("POST", f"/instructions/{id}/cancel"), 409, "invalid_transition")
     assert (body["current"], body["allowed"]) == ("cancelled", [])
 
 
 def test_lists_are_filtered_and_paged(operator: Api, coder: Api, agent: Agent) -> None:
-    ids = [str(make_instruction(State.QUEUED, agent=agent).id) for _ in range(5)]
-    make_instruction(State.FAILED, agent=make_agent("codex"))
+    ids = [str(make_instruction(InstructionState.QUEUED, agent=agent).id) for _ in range(5)]
+    make_instruction(InstructionState.FAILED, agent=make_agent("codex"))
     seen: list[str] = []
     cursor = ""
     while True:
@@ -181,7 +181,7 @@ def test_a_signal_of_a_mebibyte_is_too_large(coder: Api) -> None:
     "data", ['{"a": 1e999}', '{"a": "\\u0000"}', '{"\\udc00": 1}', "[1]", "null"]
 )
 def test_signal_data_that_cannot_be_kept_is_refused(coder: Api, agent: Agent, data: str) -> None:
-    make_instruction(State.QUEUED, agent=agent)
+    make_instruction(InstructionState.QUEUED, agent=agent)
     response = coder("POST", "/signals", f'{{"type": "x", "data": {data}}}')
     assert response.status_code in (400, 422), response.content
     assert not Event.objects.filter(kind="signal.matched").exists()
@@ -189,7 +189,7 @@ def test_signal_data_that_cannot_be_kept_is_refused(coder: Api, agent: Agent, da
 
 def test_half_characters_as_bytes_are_refused_where_they_stand(coder: Api, agent: Agent) -> None:
     """No UTF-8, but some programs write it; PostgreSQL does not take it."""
-    make_instruction(State.QUEUED, agent=agent)
+    make_instruction(InstructionState.QUEUED, agent=agent)
     response = coder("POST", "/signals", b'{"type": "x", "data": {"a": ["\xed\xa0\x80"]}}')
     told = problem(response, 422, "validation_error")
     assert told["errors"][0]["pointer"] == "/data/a/0" and "U+D800" in told["detail"]
@@ -219,11 +219,11 @@ def test_what_belongs_to_others_is_not_found(
     stranger = make_agent("coder", project=make_project("other"))
     neighbour = make_agent("codex")
     for owner in (stranger, neighbour):
-        id = make_instruction(State.QUEUED, agent=owner).id
+        id = make_instruction(InstructionState.QUEUED, agent=owner).id
         problem(coder("GET", f"/instructions/{id}"), 404, "not_found")
         problem(coder("POST", f"/instructions/{id}/ack"), 404, "not_found")
-        assert Instruction.objects.get(pk=id).state == State.QUEUED
-    foreign = make_instruction(State.QUEUED, agent=stranger).id
+        assert Instruction.objects.get(pk=id).state == InstructionState.QUEUED
+    foreign = make_instruction(InstructionState.QUEUED, agent=stranger).id
     operator = api("operator")
     problem(operator("GET", f"/instructions/{foreign}"), 404, "not_found")
     problem(operator("POST", f"/instructions/{foreign}/cancel"), 404, "not_found")

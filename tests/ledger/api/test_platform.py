@@ -13,7 +13,7 @@ from config.api import api as tenfour_api
 from config.problems import CODES
 from ledger.errors import Refusal
 from ledger.models import Agent, Event
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from tests.conftest import Api
 from tests.factories import make_instruction
 from tests.ledger.api.test_instructions import problem
@@ -60,7 +60,11 @@ def test_statistics_of_project_and_agents(operator: Api, agent: Agent) -> None:
     """S0.36"""
     from django.utils import timezone
 
-    for state in (State.ACKNOWLEDGED, State.FAILED, State.DELIVERED):
+    for state in (
+        InstructionState.ACKNOWLEDGED,
+        InstructionState.FAILED,
+        InstructionState.DELIVERED,
+    ):
         make_instruction(state, agent=agent, now=timezone.now())
     body = operator("GET", "/stats?window=1h").body
     project, (coder,) = body["project"], body["agents"]
@@ -80,7 +84,7 @@ def test_statistics_of_project_and_agents(operator: Api, agent: Agent) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
-    make_instruction(State.ACKNOWLEDGED, agent=agent)
+    make_instruction(InstructionState.ACKNOWLEDGED, agent=agent)
     whole = operator("GET", "/events?limit=100").body["data"]
     assert len(whole) >= 4
     pieces, after = [], ""
@@ -94,7 +98,7 @@ def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
 
 
 def test_agents_can_be_read_paused_and_reset(operator: Api, agent: Agent) -> None:
-    make_instruction(State.DELIVERED, agent=agent)
+    make_instruction(InstructionState.DELIVERED, agent=agent)
     row = operator("GET", f"/agents/{agent.id}").body
     assert (row["awaiting_ack"], row["waiting"], row["paused"]) == (1, 0, False)
     assert operator("PATCH", f"/agents/{agent.id}", {"paused": True}).body["paused"] is True

@@ -12,7 +12,7 @@ from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
-from ledger.states import InstructionState as State
+from ledger.states import InstructionState
 from retries.escalations import answering
 from retries.escalations.answering import WORDED, AlreadyResolved, Choice, parse
 from retries.escalations.options import options
@@ -45,7 +45,10 @@ def test_giving_up_opens_an_escalation_in_the_same_transaction(agent: Agent) -> 
         "instruction_ignored",
         1,
     )
-    assert escalation.instruction is not None and escalation.instruction.state == State.FAILED
+    assert (
+        escalation.instruction is not None
+        and escalation.instruction.state == InstructionState.FAILED
+    )
     failed, opened = Event.objects.order_by("-id")[:2][::-1]
     assert {failed.kind, opened.kind} == {"instruction.failed", "escalation.opened"}
     assert failed.tx == opened.tx
@@ -90,7 +93,7 @@ def test_fix_sends_the_persons_words(agent: Agent) -> None:
 def test_skip_leaves_it_given_up(agent: Agent) -> None:
     escalation = ignored(agent)
     answer(escalation, "skip")
-    assert pull(agent) == [] and state_of(str(escalation.instruction_id)) == State.FAILED
+    assert pull(agent) == [] and state_of(str(escalation.instruction_id)) == InstructionState.FAILED
 
 
 @pytest.mark.django_db
@@ -98,7 +101,10 @@ def test_abort_withdraws_all_that_waits_for_the_agent(agent: Agent) -> None:
     escalation = ignored(agent)
     waiting, foreign = send(agent), send(make_agent("codex"))
     assert answer(escalation, "abort").cancelled == 1
-    assert (state_of(waiting), state_of(foreign)) == (State.CANCELLED, State.QUEUED)
+    assert (state_of(waiting), state_of(foreign)) == (
+        InstructionState.CANCELLED,
+        InstructionState.QUEUED,
+    )
 
 
 @pytest.mark.django_db
