@@ -32,12 +32,12 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     from ledger.models import Agent
     from ledger.states import Outcome, TaskState
     from ledger.tasks import Spec
-    from ledger.tokens import Known
+    from ledger.tokens import TrustedCaller
     from retries import breaker, claims
     from retries.attempts import finishing
 
     agent = Agent.objects.select_related("project").get(name=agent_name)
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
 
     def enqueue(count: int) -> None:
         for number in range(count):
@@ -58,7 +58,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
         for _ in range(count):
             assert claims.claim(caller).rows
 
-    finish = f"""with {Known.cte}, moved as ({
+    finish = f"""with {TrustedCaller.cte}, moved as ({
         moves.task_to(
             TaskState.DONE,
             where="t.id = any(%(ids)s)",

@@ -16,12 +16,12 @@ def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
     from ledger.journal import SYSTEM
     from ledger.models import Agent
     from ledger.tasks import Backoff
-    from ledger.tokens import Known
+    from ledger.tokens import TrustedCaller
     from retries import claims
     from retries.attempts import finishing
 
     agent = Agent.objects.select_related("project").get(name=agent_name)
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
 
     def wait(delay_ms: int) -> float:
         """Milliseconds from the report of a failure to the claim of the retry."""

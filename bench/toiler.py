@@ -14,11 +14,13 @@ def main(agent_name: str) -> None:
 
     from ledger.journal import SYSTEM
     from ledger.models import Agent
-    from ledger.tokens import Known
+    from ledger.tokens import TrustedCaller
     from retries import claims
     from retries.attempts import finishing, leases
 
-    caller = Known(SYSTEM, agent=Agent.objects.select_related("project").get(name=agent_name))
+    caller = TrustedCaller(
+        SYSTEM, agent=Agent.objects.select_related("project").get(name=agent_name)
+    )
     while True:
         rows = claims.claim(caller).rows
         # As many sweeps at once as chance will have it: they must not get into each other's way.

@@ -25,7 +25,7 @@ from ledger.models import (
     Token,
 )
 from ledger.models.instruction import InstructionQuerySet
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -225,7 +225,7 @@ class InstructionAdmin(ReadOnly):
     def acknowledge(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
         changed = 0
         for project_id, ids in by_project(chosen.awaiting_ack()):
-            caller = Known(person(request.user), project_id=project_id)
+            caller = TrustedCaller(person(request.user), project_id=project_id)
             rows = instructions.acknowledge(ids, caller=caller)
             changed += sum(bool(row and not row.get("late")) for row in rows)
         self.told(request, changed, "acknowledged")

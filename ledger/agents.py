@@ -14,7 +14,7 @@ from ledger.journal import Actor, Kind
 from ledger.models import Agent, Project
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.redaction import redacted, titled
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 
 NAME_LENGTH = 64
 
@@ -190,7 +190,7 @@ def put(
 def reset(agent: Agent, *, actor: Actor, now: datetime | None = None) -> int:
     """Cancel the agent's unsettled instructions and nothing else; returns how many."""
     now = now or timezone.now()
-    cancelled = instructions.cancel_all(Known(actor, agent=agent), now=now)
+    cancelled = instructions.cancel_all(TrustedCaller(actor, agent=agent), now=now)
     journal.record(
         Kind.AGENT_RESET,
         subject_type="agent",

@@ -20,7 +20,7 @@ from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.sql import Row
 from ledger.states import INSTRUCTION_MOVES, InstructionState
-from ledger.tokens import Bearer, Caller, Known, Statements
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 
 CONTENT_BYTES = 8192
 MAX_RETRIES = 20
@@ -84,7 +84,7 @@ def check_expect(expect: Expect | None) -> Expect | None:
     return expect
 
 
-SEND = f"""with {Known.cte}, sent as (
+SEND = f"""with {TrustedCaller.cte}, sent as (
     insert into ledger_instruction as i (project_id, agent_id, content, content_sha256, tracked,
         state, max_retries, expect_type, expect_match, on_failed, position, resend_of_id,
         sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at)
@@ -140,7 +140,7 @@ def send(
         sign=-1 if priority else 1,
         resend_of=resend_of,
         now=now or timezone.now(),
-        **Known(actor, agent=agent, request_id=request_id).params,
+        **TrustedCaller(actor, agent=agent, request_id=request_id).params,
     )[0]
 
 
@@ -182,7 +182,7 @@ def pull_statement(caller: type[Caller]) -> str:
 
 def acknowledge_statement(caller: type[Caller]) -> str:
     # A token acknowledges for its own agent alone; the system may for anybody of its project.
-    own = OWN if caller is Known else "i.agent_id = c.agent_id"
+    own = OWN if caller is TrustedCaller else "i.agent_id = c.agent_id"
     ack = instruction_to(
         InstructionState.ACKNOWLEDGED,
         where=f"i.id = any({IDS}) and {own} and i.tracked",
@@ -197,11 +197,13 @@ def acknowledge_statement(caller: type[Caller]) -> str:
     )
     return f"""with {caller.cte}, moved as ({ack}), journalled as ({event})
     select m.*, c.agent_name, c.unseen from caller c left join moved m on true
-    where {"true" if caller is Known else "c.agent_id is not null"}"""
+    where {"true" if caller is TrustedCaller else "c.agent_id is not null"}"""
 
 
-PULL: Statements = {caller: pull_statement(caller) for caller in (Bearer, Known)}
-ACKNOWLEDGE: Statements = {caller: acknowledge_statement(caller) for caller in (Bearer, Known)}
+PULL: Statements = {caller: pull_statement(caller) for caller in (Bearer, TrustedCaller)}
+ACKNOWLEDGE: Statements = {
+    caller: acknowledge_statement(caller) for caller in (Bearer, TrustedCaller)
+}
 
 
 def answered(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
@@ -283,7 +285,7 @@ def acknowledge_instruction(
     """Acknowledge one; unknown, acknowledged or given-up ones change nothing and raise nothing."""
     row = Instruction.objects.filter(pk=instruction_id).only("project_id").first()
     if row is not None:
-        caller = Known(actor, project_id=row.project_id)
+        caller = TrustedCaller(actor, project_id=row.project_id)
         acknowledge([UUID(str(instruction_id))], caller=caller, now=now)
 
 
@@ -294,7 +296,7 @@ def cancel_statement(which: str) -> str:
         f"or i.state = '{InstructionState.DELIVERED}' and i.tracked)"
     )
     cancelled = instruction_to(InstructionState.CANCELLED, where=f"{which} and {open}")
-    return f"""with {Known.cte}, moved as ({cancelled}),
+    return f"""with {TrustedCaller.cte}, moved as ({cancelled}),
     journalled as ({journalled("moved", Kind.INSTRUCTION_CANCELLED)})
     select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
 
@@ -307,11 +309,11 @@ def cancel(
     ids: Iterable[UUID], *, project_id: UUID, actor: Actor, now: datetime | None = None
 ) -> list[Row]:
     """Withdraw those that are not settled; returns the rows that really changed."""
-    caller = Known(actor, project_id=project_id)
+    caller = TrustedCaller(actor, project_id=project_id)
     return sql.run(CANCEL, ids=list(ids), now=now or timezone.now(), **caller.params)
 
 
-def cancel_all(caller: Known, *, now: datetime) -> list[Row]:
+def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
     """Withdraw everything that is not settled for the caller's agent."""
     if caller.agent is None:
         raise TypeError("cancel_all needs the agent whose instructions are withdrawn")

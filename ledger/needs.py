@@ -15,7 +15,7 @@ from ledger.journal import Kind
 from ledger.models import Task
 from ledger.moves import needs_met
 from ledger.states import BlockedReason, TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 
 
 class UnknownDependency(Refusal):
@@ -44,12 +44,12 @@ def freeing(source: str, *, data: str = "'{}'::jsonb") -> str:
     told_freed as ({told})"""
 
 
-MEET = f"""with {Known.cte}, ended as (select id from unnest(%(ids)s::uuid[]) id), {
+MEET = f"""with {TrustedCaller.cte}, ended as (select id from unnest(%(ids)s::uuid[]) id), {
     freeing("ended")
 } select id from freed"""
 
 
-def meet(ids: Iterable[UUID], *, caller: Known, now: datetime) -> list[UUID]:
+def meet(ids: Iterable[UUID], *, caller: TrustedCaller, now: datetime) -> list[UUID]:
     """Let what depends on these tasks go on, in the transaction that locked or ended them.
 
     The ids of those that waited for nothing else.

@@ -12,7 +12,7 @@ from ledger.instructions import answered, journalled
 from ledger.journal import Kind
 from ledger.moves import instruction_to
 from ledger.states import InstructionState
-from ledger.tokens import Bearer, Caller, Known, Statements
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 
 
 def signal_statement(caller: type[Caller]) -> str:
@@ -51,7 +51,7 @@ def signal_statement(caller: type[Caller]) -> str:
     where c.agent_id is not null order by m.id"""
 
 
-SIGNAL: Statements = {caller: signal_statement(caller) for caller in (Bearer, Known)}
+SIGNAL: Statements = {caller: signal_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def signal(

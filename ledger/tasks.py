@@ -32,7 +32,7 @@ from ledger.needs import hold_current
 from ledger.redaction import redact, redacted, stripped, titled
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who, allowed_moves
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
@@ -242,7 +242,7 @@ def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str
         asked += f""", rows from (jsonb_to_recordset(%(tasks)s::jsonb) as ({asked_of(own)}))
         with ordinality as o({", ".join(own)}, n)"""
     unmet, needed_by = ("u.unmet", "u.needed_by") if needs else ("0", "0")
-    return f"""with {Known.cte}, {FIRST if own else ""}asked as materialized (
+    return f"""with {TrustedCaller.cte}, {FIRST if own else ""}asked as materialized (
     -- in the order in which they were asked for: their ids are the order of the queue
     select {NEXT if own else "uuidv7()"} as id, {", ".join(columns)} from {asked}
 {NEEDED if needs else ""}), made as (
@@ -316,7 +316,10 @@ def enqueue_many(
         for at, (agent, spec) in zip(places or places_of(asked), asked, strict=True)
     ]
     project_id = asked[0][0].project_id
-    params = {"now": now, **Known(actor, project_id=project_id, request_id=request_id).params}
+    params = {
+        "now": now,
+        **TrustedCaller(actor, project_id=project_id, request_id=request_id).params,
+    }
     waiting: list[dict[str, Any]] = []
     if any(spec.needs or spec.after or spec.missing for _, spec in asked):
         with transaction.atomic():
@@ -486,7 +489,7 @@ def refused(row: Row, to: TaskState, who: Who) -> InvalidTransition:
 
 # ---- changed
 
-CHANGE = f"""with {Known.cte}, changed as (
+CHANGE = f"""with {TrustedCaller.cte}, changed as (
     update ledger_task t set priority = coalesce(%(priority)s, t.priority),
         agent_id = coalesce(%(to_agent)s, t.agent_id),
         payload = coalesce(%(payload)s, t.payload),
@@ -561,7 +564,7 @@ def change(
         while_still=asked.payload is not None or asked.agent is not None,
         data=Jsonb({"changed": asked.names}),
         now=now or timezone.now(),
-        **Known(actor, request_id=request_id).params,
+        **TrustedCaller(actor, request_id=request_id).params,
     )
     if rows:
         return rows[0]
@@ -584,7 +587,7 @@ def as_read(task_id: UUID, *, version: int) -> Row:
 
 # ---- stopped
 
-ABORT = f"""with {Known.cte}, moved as ({
+ABORT = f"""with {TrustedCaller.cte}, moved as ({
     task_to(TaskState.ABORTED, where="t.id = any(%(ids)s) and t.state <> 'running'")
 }), flagged as (
     update ledger_task t set abort_requested_at = %(now)s, version = t.version + 1,
@@ -617,7 +620,7 @@ def abort(
 
     Final ones are left out. A running one ends when its agent reports or its lease runs out.
     """
-    known, kept = Known(actor, request_id=request_id), stripped(redacted(reason)).strip()
+    known, kept = TrustedCaller(actor, request_id=request_id), stripped(redacted(reason)).strip()
     rows = sql.run(
         ABORT,
         ids=list(ids),

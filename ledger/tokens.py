@@ -254,7 +254,7 @@ class Bearer:
 
 
 @dataclass(frozen=True)
-class Known:
+class TrustedCaller:
     """A caller that needs no token: the system, a person, or code in the same process."""
 
     actor: Actor

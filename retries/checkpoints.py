@@ -9,13 +9,13 @@ from ledger.journal import Actor, Kind
 from ledger.moves import IS_CHECKPOINT, task_columns
 from ledger.sql import Row
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.escalations import answering
 from retries.states import Reason
 
 ASKED = ("question", "action", "resume_signal")
 
-READY = f"""with {Known.cte}, ready as (
+READY = f"""with {TrustedCaller.cte}, ready as (
     select {task_columns("t")} from ledger_task t
     where t.state = '{TaskState.ESCALATED}' and {IS_CHECKPOINT.format("t")}
         and t.id in (select task_id from ledger_need where need_id = any(%(ids)s))
@@ -39,7 +39,7 @@ def ask_after(
 
     In the transaction in which the tasks ended; the ids of the checkpoints.
     """
-    known = Known(actor, request_id=request_id)
+    known = TrustedCaller(actor, request_id=request_id)
     ready = sql.run(READY, ids=list(ids), now=now, **known.params)
     return ask(ready, actor=actor, now=now, request_id=request_id)
 

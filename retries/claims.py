@@ -20,7 +20,7 @@ from ledger.moves import task_to
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
 from ledger.tasks import LEASE_S, refused, row_of
-from ledger.tokens import Bearer, Caller, Known, Statements
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries import breaker
 from retries.breaker import HOLDS_BACK, CircuitBreakerOpen
 
@@ -188,11 +188,11 @@ def why_statement(caller: type[Caller]) -> str:
 
 CLAIM: dict[tuple[type[Caller], str, bool], str] = {
     (caller, pick, resume): claim_statement(caller, pick, resume=resume)
-    for caller in (Bearer, Known)
+    for caller in (Bearer, TrustedCaller)
     for pick in (NAMED, BEST, OFFERED)
     for resume in (False, True)
 }
-WHY: Statements = {caller: why_statement(caller) for caller in (Bearer, Known)}
+WHY: Statements = {caller: why_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def claim(
@@ -376,7 +376,7 @@ def block_statement(caller: type[Caller]) -> str:
     }) select id from moved"""
 
 
-BLOCK: Statements = {caller: block_statement(caller) for caller in (Bearer, Known)}
+BLOCK: Statements = {caller: block_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def block(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime) -> None:
@@ -384,7 +384,7 @@ def block(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime)
     sql.run(BLOCK[type(caller)], ids=list(ids), for_agent=agent_id, now=now, **caller.params)
 
 
-UNBLOCK = f"""with {Known.cte}, ripe as materialized (
+UNBLOCK = f"""with {TrustedCaller.cte}, ripe as materialized (
     select t.id from ledger_task t
     where t.state = 'blocked' and t.blocked_reason = 'breaker_open'
         and not exists (select from ledger_breaker b
@@ -404,7 +404,7 @@ UNBLOCK = f"""with {Known.cte}, ripe as materialized (
 
 def unblock(*, actor: Actor, now: datetime) -> int:
     """Queue what waited for breakers that are no longer open; returns how many."""
-    return len(sql.run(UNBLOCK, now=now, **Known(actor).params))
+    return len(sql.run(UNBLOCK, now=now, **TrustedCaller(actor).params))
 
 
 # ---- by name
@@ -421,7 +421,7 @@ def start(
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
         raise NotFound(f"There is no task {task_id}.")
-    found = claim(Known(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
+    found = claim(TrustedCaller(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
     return started(found, agent.name, task_id)
 
 

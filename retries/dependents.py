@@ -9,21 +9,21 @@ from ledger.journal import Actor, Kind
 from ledger.models import Task
 from ledger.moves import task_sources, task_to
 from ledger.states import BlockedReason, TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.models import Escalation
 from retries.states import Dependents
 
 # which of the tasks that are gone a dependent `m` needed: its warning
 WITHOUT = """jsonb_build_object('without', (select jsonb_agg(d.need_id order by d.need_id)
     from ledger_need d where d.task_id = m.id and d.need_id = any(%(ids)s)))"""
-GO_ON = f"""with {Known.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id), {
+GO_ON = f"""with {TrustedCaller.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id), {
     needs.freeing("gone", data=WITHOUT)
 } select id from freed"""
 
 DEPEND = "t.id = any(array(select task_id from ledger_need where need_id = any(%(ids)s)))"
 SKIPPED = f"'{BlockedReason.DEPENDENCY_SKIPPED}'"
 REASON = f"jsonb_build_object('reason', {SKIPPED}) || {WITHOUT}"
-HOLD = f"""with {Known.cte}, held as (
+HOLD = f"""with {TrustedCaller.cte}, held as (
     update ledger_task t set blocked_reason = {SKIPPED}, updated_at = %(now)s,
         version = t.version + 1
     where t.state = '{TaskState.BLOCKED}' and t.blocked_reason = '{BlockedReason.DEPENDENCY}'
@@ -56,7 +56,7 @@ DOWNSTREAM = f"""downstream (id) as (
     union
     select d.task_id from downstream s join ledger_need d on d.need_id = s.id {SKIPPABLE}
 )"""
-SKIP = f"""with recursive {Known.cte}, {DOWNSTREAM}, moved as ({
+SKIP = f"""with recursive {TrustedCaller.cte}, {DOWNSTREAM}, moved as ({
     task_to(TaskState.SKIPPED, where="t.id = any(array(select id from downstream))")
 }), told as ({
     journal.insert(
@@ -78,7 +78,7 @@ def settle(
     In the transaction in which the tasks go, which holds them. The caller closes the questions
     about the skipped.
     """
-    choice, known, ids = Dependents(choice), Known(actor, request_id=request_id), list(gone)
+    choice, known, ids = Dependents(choice), TrustedCaller(actor, request_id=request_id), list(gone)
     if choice == Dependents.SKIP:
         hold_downstream(ids)
     rows = sql.run(STATEMENTS[choice], ids=ids, now=now, **known.params)

@@ -8,7 +8,7 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Attempt
 from ledger.states import TaskState, Who
 from ledger.tasks import refused, row_of
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
 from retries.attempts.finishing import Report, Told
@@ -55,4 +55,4 @@ def told(task_id: UUID, to: TaskState, said: Report, *, actor: Actor, now: datet
     attempt_id = live.first()
     if attempt_id is None:
         raise refused(row_of(task_id), to, Who.AGENT)
-    return finishing.report(attempt_id, said, caller=Known(actor), now=now)
+    return finishing.report(attempt_id, said, caller=TrustedCaller(actor), now=now)

@@ -16,7 +16,7 @@ from ledger.models import Project
 from ledger.moves import instruction_to
 from ledger.sql import Row
 from ledger.states import InstructionState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.escalations import answering
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ GIVE_UP = instruction_to(
 )
 
 # A caller without a project: events take the project from the row that moved.
-REMIND = f"""with {Known.cte}, ripe as materialized (
+REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
     select i.id, i.retry_count >= i.max_retries as spent from ledger_instruction i
     where i.agent_id = any(array(
             select a from unnest(%(agents)s::uuid[]) a where {NOTHING_WAITS_FOR.format("a")}))
@@ -77,7 +77,7 @@ from (select) as one left join failed f on true"""
 
 
 # By hand: neither the queue nor the age is asked, but the number of retries still is.
-SEND_AGAIN = f"""with {Known.cte}, moved as ({
+SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
     instruction_to(
         InstructionState.QUEUED,
         where="i.id = any(%(ids)s) and i.tracked and i.retry_count < i.max_retries",
@@ -92,7 +92,9 @@ def send_again(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None
 
     Those that are not delivered and unacknowledged, or have no retry left, stay as they are.
     """
-    return sql.run(SEND_AGAIN, ids=list(ids), now=now or timezone.now(), **Known(actor).params)
+    return sql.run(
+        SEND_AGAIN, ids=list(ids), now=now or timezone.now(), **TrustedCaller(actor).params
+    )
 
 
 def retry_unacknowledged(
@@ -125,7 +127,7 @@ def idle_agents(before: datetime, *, project_id: UUID | None) -> Iterator[list[U
 
 def remind(agents: list[UUID], *, before: datetime, now: datetime, actor: Actor) -> Reminded:
     """Requeue or give up what these agents ignored, in one statement; logs what was given up."""
-    rows = sql.run(REMIND, agents=agents, before=before, now=now, **Known(actor).params)
+    rows = sql.run(REMIND, agents=agents, before=before, now=now, **TrustedCaller(actor).params)
     failed = [row for row in rows if row["id"]]
     for row in failed:
         logger.warning(

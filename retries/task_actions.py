@@ -13,7 +13,7 @@ from ledger.journal import Actor, Kind
 from ledger.models import Need, Task
 from ledger.moves import let_go, task_to
 from ledger.states import FINAL, BlockedReason, TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import checkpoints
 from retries.dependents import hold, settle
 from retries.escalations import answering
@@ -23,7 +23,7 @@ from retries.states import Dependents
 # about which a person is asked
 ASKED = Q(state=TaskState.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 
-RETRY_NOW = f"""with {Known.cte}, hurried as (
+RETRY_NOW = f"""with {TrustedCaller.cte}, hurried as (
     update ledger_task t set due_at = %(now)s, updated_at = %(now)s, version = t.version + 1
     where t.id = any(%(ids)s) and t.state = 'retry' and t.due_at > %(now)s
     returning t.id, t.project_id, t.agent_id, t.attempts
@@ -41,12 +41,12 @@ RETRY_NOW = f"""with {Known.cte}, hurried as (
 
 def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None) -> list[UUID]:
     """Let these retries wait no longer; the ids of those that still waited."""
-    known = Known(actor)
+    known = TrustedCaller(actor)
     rows = sql.run(RETRY_NOW, ids=list(ids), now=now or timezone.now(), **known.params)
     return [row["id"] for row in rows]
 
 
-UNBLOCK = f"""with {Known.cte}, freed as ({let_go()}), told as ({
+UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({let_go()}), told as ({
     journal.insert(
         "freed",
         kind=f"case m.state when '{TaskState.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "
@@ -73,14 +73,15 @@ def unblock(
     held = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
     needed = Need.objects.filter(task__in=held).values_list("need_id", flat=True)
     hold({*held.values_list("pk", flat=True), *needed})
-    known = Known(actor, request_id=request_id)
+    known = TrustedCaller(actor, request_id=request_id)
     rows = sql.run(UNBLOCK, ids=asked, now=now, **known.params)
     ready = [row for row in rows if row["state"] == TaskState.ESCALATED]
     checkpoints.ask(ready, actor=actor, now=now, request_id=request_id)
     return [row["id"] for row in rows]
 
 
-SKIP = f"""with {Known.cte}, moved as ({task_to(TaskState.SKIPPED, where="t.id = any(%(ids)s)")}),
+SKIP = f"""with {TrustedCaller.cte},
+moved as ({task_to(TaskState.SKIPPED, where="t.id = any(%(ids)s)")}),
 told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
 select id from moved"""
 
@@ -100,7 +101,9 @@ def skip(
     skipped too (`skip`).
     """
     now = now or timezone.now()
-    gone = [row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **Known(actor).params)]
+    gone = [
+        row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **TrustedCaller(actor).params)
+    ]
     gone += settle(gone, dependents, actor=actor, now=now)
     answering.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(gone, actor=actor, now=now)

@@ -10,7 +10,7 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Instruction, Project
 from ledger.redaction import stripped
 from ledger.states import InstructionState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.reminders import retry_unacknowledged
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ def pull(agent: Agent, *, now: datetime = NOW, limit: int = 100) -> list[str]:
     """The texts that the agent gets."""
     from ledger.schemas.instructions import instruction_out
 
-    rows = instructions.pull(Known(SYSTEM, agent=agent), limit=limit, now=now)
+    rows = instructions.pull(TrustedCaller(SYSTEM, agent=agent), limit=limit, now=now)
     return [instruction_out(row)["text"] for row in rows]
 
 

@@ -24,7 +24,7 @@ from ledger.instructions import MAX_RETRIES
 from ledger.journal import person
 from ledger.models import Agent, Instruction, Project
 from ledger.sql import Row
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import reminders
 
 CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
@@ -158,7 +158,7 @@ def send_again(request: HtmxRequest, row: Instruction) -> str:
 def acknowledge(request: HtmxRequest, row: Instruction) -> str:
     if row.state not in ("queued", "delivered") or not row.tracked:
         raise Refusal(f"It is {row.state}.")
-    caller = Known(person(request.user), project_id=row.project_id)
+    caller = TrustedCaller(person(request.user), project_id=row.project_id)
     instructions.acknowledge([row.id], caller=caller)
     return "Marked as acknowledged. It is not sent again."
 

@@ -12,7 +12,7 @@ from ninja import Query, Router
 
 from ledger import agents
 from ledger.api import cursors
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer, listed
 from ledger.errors import NotFound
 from ledger.models import Agent, Attempt, Breaker, Task
@@ -89,8 +89,8 @@ def silent_among(agents: list[Any], now: datetime) -> set[UUID]:
     return set(Agent.objects.silent(now).filter(pk__in=ids).values_list("id", flat=True))
 
 
-@router.get("/agents", auth=Known("agents:read"), response=schemas.AgentList)
-def agents_list(request: KnownRequest, asked: Query[PageQuery]) -> HttpResponse:
+@router.get("/agents", auth=PrincipalAuth("agents:read"), response=schemas.AgentList)
+def agents_list(request: PrincipalRequest, asked: Query[PageQuery]) -> HttpResponse:
     """List the project's agents, newest first."""
     query = counted(request.auth)
     page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters={})
@@ -98,14 +98,14 @@ def agents_list(request: KnownRequest, asked: Query[PageQuery]) -> HttpResponse:
     return answer(listed(page, [agent_out(agent, silent) for agent in page.rows]))
 
 
-@router.get("/agents/{id}", auth=Known("agents:read"), response=schemas.AgentOut)
-def agents_get(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get("/agents/{id}", auth=PrincipalAuth("agents:read"), response=schemas.AgentOut)
+def agents_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Read one agent."""
     return answer(shown(request, id))
 
 
-@router.patch("/agents/{id}", auth=Known("agents:write"), response=schemas.AgentOut)
-def agents_update(request: KnownRequest, id: UUID, body: schemas.AgentPatch) -> HttpResponse:
+@router.patch("/agents/{id}", auth=PrincipalAuth("agents:write"), response=schemas.AgentOut)
+def agents_update(request: PrincipalRequest, id: UUID, body: schemas.AgentPatch) -> HttpResponse:
     """Pause an agent, or let it go on; limit its attempts at once; set what its prompts begin with.
 
     A paused one is handed no tasks. Pulls go on either way, and so does what runs already.
@@ -120,20 +120,20 @@ def agents_update(request: KnownRequest, id: UUID, body: schemas.AgentPatch) -> 
     return answer(shown(request, id))
 
 
-@router.post("/agents/{id}/reset", auth=Known("agents:write"), response=schemas.ResetOut)
-def agents_reset(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.post("/agents/{id}/reset", auth=PrincipalAuth("agents:write"), response=schemas.ResetOut)
+def agents_reset(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Cancel the agent's unsettled instructions, and nothing else."""
     count = agents.reset(found(request, id), actor=actor(request.auth))
     return answer({"cancelled": count})
 
 
-def found(request: KnownRequest, id: UUID) -> Any:
+def found(request: PrincipalRequest, id: UUID) -> Any:
     agent = counted(request.auth).filter(pk=id).first()
     if agent is None:
         raise NotFound(f"There is no agent {id} that this token may see.")
     return agent
 
 
-def shown(request: KnownRequest, id: UUID) -> dict[str, Any]:
+def shown(request: PrincipalRequest, id: UUID) -> dict[str, Any]:
     agent = found(request, id)
     return agent_out(agent, silent_among([agent], timezone.now()))

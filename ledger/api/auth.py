@@ -29,7 +29,7 @@ class BearerRequest(Request):
     auth: Bearer
 
 
-class KnownRequest(Request):
+class PrincipalRequest(Request):
     """One whose caller is known; `problem_of` makes the answer that a refusal gets."""
 
     auth: Principal
@@ -58,7 +58,7 @@ class TenfourToken(HttpBearer):
         return Bearer(tokens.digest_of(token), self.scope, cast(Request, request).id)
 
 
-class Known(TenfourToken):
+class PrincipalAuth(TenfourToken):
     """Looks the token up at once: `request.auth` is a Principal."""
 
     # what a call that people alone may make raises instead

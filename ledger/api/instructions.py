@@ -10,7 +10,7 @@ from ninja import Body, Query, Router
 
 from ledger import agents, instructions, signal_matching, sql
 from ledger.api import cursors
-from ledger.api.auth import BearerRequest, Known, KnownRequest, TenfourToken, actor
+from ledger.api.auth import BearerRequest, PrincipalAuth, PrincipalRequest, TenfourToken, actor
 from ledger.api.responses import answer, idempotent, listed
 from ledger.errors import Invalid, NotFound
 from ledger.instructions import Expect
@@ -25,11 +25,11 @@ router = Router(tags=["instructions"])
 
 @router.post(
     "/instructions",
-    auth=Known("instructions:write"),
+    auth=PrincipalAuth("instructions:write"),
     response={201: schemas.InstructionOut, 200: schemas.InstructionOut},
     openapi_extra={"x-idempotent": True},
 )
-def instructions_send(request: KnownRequest, body: schemas.InstructionIn) -> HttpResponse:
+def instructions_send(request: PrincipalRequest, body: schemas.InstructionIn) -> HttpResponse:
     """Send an instruction to an agent.
 
     201 when it was queued; 200 with `deduplicated` when the same content is on its way to this
@@ -55,7 +55,7 @@ def instructions_send(request: KnownRequest, body: schemas.InstructionIn) -> Htt
     return idempotent(request, sql.atomic(work) if body.register_ else work)
 
 
-def the_agent(body: schemas.InstructionIn, project_id: UUID, request: KnownRequest) -> Agent:
+def the_agent(body: schemas.InstructionIn, project_id: UUID, request: PrincipalRequest) -> Agent:
     project = Project.objects.get(pk=project_id)
     if body.register_:
         who = actor(request.auth)
@@ -63,9 +63,11 @@ def the_agent(body: schemas.InstructionIn, project_id: UUID, request: KnownReque
     return agents.named(body.agent, project=project)
 
 
-@router.get("/instructions", auth=Known("instructions:read"), response=schemas.InstructionList)
+@router.get(
+    "/instructions", auth=PrincipalAuth("instructions:read"), response=schemas.InstructionList
+)
 def instructions_list(
-    request: KnownRequest,
+    request: PrincipalRequest,
     asked: Query[schemas.InstructionQuery],
 ) -> HttpResponse:
     """List instructions, newest first."""
@@ -125,8 +127,10 @@ def instructions_ack_many(request: BearerRequest, body: schemas.AckManyIn) -> Ht
     )
 
 
-@router.get("/instructions/{id}", auth=Known("instructions:read"), response=schemas.InstructionOut)
-def instructions_get(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get(
+    "/instructions/{id}", auth=PrincipalAuth("instructions:read"), response=schemas.InstructionOut
+)
+def instructions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Read one instruction."""
     query = Instruction.objects.visible_to(request.auth)
     row = query.filter(pk=id).values(*INSTRUCTION_COLUMNS, agent_name=F("agent__name")).first()
@@ -159,10 +163,10 @@ def instructions_ack(
 
 @router.post(
     "/instructions/{id}/cancel",
-    auth=Known("instructions:write"),
+    auth=PrincipalAuth("instructions:write"),
     response=schemas.InstructionOut,
 )
-def instructions_cancel(request: KnownRequest, id: UUID) -> HttpResponse:
+def instructions_cancel(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Withdraw an instruction that is not settled."""
     who = request.auth
     row = instructions.cancel_one(id, project_id=who.project_id, actor=actor(who))

@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import instruction_stats, instructions, journal
-from ledger.api.auth import Known, KnownRequest
+from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.cursors import BadCursor
 from ledger.api.responses import answer
 from ledger.errors import Invalid
@@ -24,8 +24,8 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 LONGEST = timedelta(days=400)
 
 
-@router.get("/me", auth=Known(""), response=schemas.MeOut, tags=["platform"])
-def me_get(request: KnownRequest) -> HttpResponse:
+@router.get("/me", auth=PrincipalAuth(""), response=schemas.MeOut, tags=["platform"])
+def me_get(request: PrincipalRequest) -> HttpResponse:
     """Say who the caller is, what it may do, and within which limits."""
     who = request.auth
     token = Token.objects.get(pk=who.token_id)
@@ -49,8 +49,10 @@ def me_get(request: KnownRequest) -> HttpResponse:
     )
 
 
-@router.get("/stats", auth=Known("events:read"), response=schemas.StatsOut, tags=["platform"])
-def stats_get(request: KnownRequest, asked: Query[schemas.StatsQuery]) -> HttpResponse:
+@router.get(
+    "/stats", auth=PrincipalAuth("events:read"), response=schemas.StatsOut, tags=["platform"]
+)
+def stats_get(request: PrincipalRequest, asked: Query[schemas.StatsQuery]) -> HttpResponse:
     """Count how instructions fared in the last hours, for the project and each agent."""
     span, who = parsed(asked.window), request.auth
     whole, agents = instruction_stats.of_project(who.project_id, since=timezone.now() - span)
@@ -72,8 +74,10 @@ def parsed(window: str) -> timedelta:
     return span
 
 
-@router.get("/events", auth=Known("events:read"), response=schemas.EventList, tags=["events"])
-def events_list(request: KnownRequest, asked: Query[schemas.EventQuery]) -> HttpResponse:
+@router.get(
+    "/events", auth=PrincipalAuth("events:read"), response=schemas.EventList, tags=["events"]
+)
+def events_list(request: PrincipalRequest, asked: Query[schemas.EventQuery]) -> HttpResponse:
     """Read the journal as a stream, oldest first; go on with `after` and miss nothing.
 
     Events of transactions that are still running come later, in order, however late they commit.

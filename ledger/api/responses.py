@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from ledger import idempotency
-from ledger.api.auth import KnownRequest
+from ledger.api.auth import PrincipalRequest
 from ledger.api.cursors import Page
 from ledger.idempotency import Answer
 from ledger.timestamps import written
@@ -51,7 +51,7 @@ def listed(page: Page, data: Iterable[Any]) -> dict[str, Any]:
     return {"data": list(data), "next_cursor": page.next_cursor, "has_more": page.has_more}
 
 
-def idempotent(request: KnownRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
+def idempotent(request: PrincipalRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
     """Answer with what `work` returns, (status, value); once, where the caller sends a key."""
     key = request.headers.get("Idempotency-Key")
     if not key:
@@ -77,7 +77,7 @@ def idempotent(request: KnownRequest, work: Callable[[], tuple[int, Any]]) -> Ht
     return response
 
 
-def canonical(request: KnownRequest) -> bytes:
+def canonical(request: PrincipalRequest) -> bytes:
     """The body without the accidents of spacing and order; as it is where it is no JSON."""
     try:
         return json.dumps(json.loads(request.body or b"null"), sort_keys=True).encode()

@@ -13,7 +13,7 @@ from ninja import Query, Router
 
 from ledger import agents, sql, tasks
 from ledger.api import cursors
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer, idempotent, listed
 from ledger.errors import IfMatchRequired, Invalid, NotFound, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
@@ -39,7 +39,9 @@ def who_of(principal: Principal) -> Who:
     return WHO.get(principal.kind, Who.PRODUCER)
 
 
-def agent_for(body: schemas.TaskIn, request: KnownRequest, project: Project, *, at: str) -> Agent:
+def agent_for(
+    body: schemas.TaskIn, request: PrincipalRequest, project: Project, *, at: str
+) -> Agent:
     """The agent that the task is for; an agent enqueues for itself alone."""
     who = request.auth
     if who.is_agent:
@@ -77,14 +79,14 @@ def spec_of(body: schemas.TaskIn, *, at: str) -> Spec:
     )
 
 
-def enqueued(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
+def enqueued(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
     """The rows of new tasks; all are made, or none, and no agent for what is refused."""
     if any(body.register_ for body in bodies):
         return sql.atomic(made)(request, bodies)
     return made(request, bodies)
 
 
-def made(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
+def made(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
     project = Project.objects.get(pk=request.auth.project_id)
     places = tasks.places_of(bodies)
     asked = [
@@ -98,12 +100,12 @@ def made(request: KnownRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
 
 @router.post(
     "/tasks/bulk",
-    auth=Known("tasks:write"),
+    auth=PrincipalAuth("tasks:write"),
     response={200: schemas.EachTaskOut, 201: schemas.TasksOut},
     openapi_extra={"x-idempotent": True},
 )
 def tasks_enqueue_many(
-    request: KnownRequest, body: schemas.TasksIn, asked: Query[schemas.ManyQuery]
+    request: PrincipalRequest, body: schemas.TasksIn, asked: Query[schemas.ManyQuery]
 ) -> HttpResponse:
     """Enqueue several tasks: all of them or none, or with `?atomic=false` each for itself."""
 
@@ -116,7 +118,7 @@ def tasks_enqueue_many(
     return idempotent(request, work)
 
 
-def by_itself(request: KnownRequest, index: int, body: schemas.TaskIn) -> dict[str, Any]:
+def by_itself(request: PrincipalRequest, index: int, body: schemas.TaskIn) -> dict[str, Any]:
     """What came of one of many, whatever came of the others: the task, or its problem."""
     try:
         with transaction.atomic():
@@ -131,8 +133,8 @@ def by_itself(request: KnownRequest, index: int, body: schemas.TaskIn) -> dict[s
     return {"index": index, "status": 201, "body": task_out(row, who=who_of(request.auth))}
 
 
-@router.get("/tasks", auth=Known("tasks:read"), response=schemas.TaskList)
-def tasks_list(request: KnownRequest, asked: Query[schemas.TaskQuery]) -> HttpResponse:
+@router.get("/tasks", auth=PrincipalAuth("tasks:read"), response=schemas.TaskList)
+def tasks_list(request: PrincipalRequest, asked: Query[schemas.TaskQuery]) -> HttpResponse:
     """List tasks, newest first."""
     query = Task.objects.visible_to(request.auth)
     if asked.state:
@@ -180,7 +182,7 @@ def states(text: str) -> list[str]:
     return asked
 
 
-def visible(request: KnownRequest, id: UUID) -> Row:
+def visible(request: PrincipalRequest, id: UUID) -> Row:
     """A task that the caller may see, as a row; raises NotFound."""
     query = Task.objects.visible_to(request.auth).filter(pk=id)
     row: Row | None = as_rows(query).first()
@@ -189,15 +191,15 @@ def visible(request: KnownRequest, id: UUID) -> Row:
     return row
 
 
-def tagged(row: Row, request: KnownRequest, **more: Any) -> HttpResponse:
+def tagged(row: Row, request: PrincipalRequest, **more: Any) -> HttpResponse:
     """The task with its version as ETag; `more` are values that are told beside."""
     response = answer(task_out(row, who=who_of(request.auth)) | more)
     response["ETag"] = f'"v{row["version"]}"'
     return response
 
 
-@router.patch("/tasks/{id}", auth=Known("tasks:write"), response=schemas.TaskOut)
-def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> HttpResponse:
+@router.patch("/tasks/{id}", auth=PrincipalAuth("tasks:write"), response=schemas.TaskOut)
+def tasks_change(request: PrincipalRequest, id: UUID, body: schemas.TaskPatch) -> HttpResponse:
     """Change a task that is not over; `If-Match` names the version that was read."""
     visible(request, id)
     project = Project.objects.get(pk=request.auth.project_id)
@@ -220,7 +222,7 @@ def tasks_change(request: KnownRequest, id: UUID, body: schemas.TaskPatch) -> Ht
 ETAG = re.compile(r'"v([1-9][0-9]{0,8})"')
 
 
-def version_asked(request: KnownRequest) -> int:
+def version_asked(request: PrincipalRequest) -> int:
     """The version in If-Match; raises IfMatchRequired and Invalid."""
     asked = request.headers.get("If-Match")
     if not asked:
@@ -231,8 +233,8 @@ def version_asked(request: KnownRequest) -> int:
     return int(match[1])
 
 
-@router.get("/tasks/{id}/attempts", auth=Known("tasks:read"), response=AttemptList)
-def tasks_attempts(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=AttemptList)
+def tasks_attempts(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """List the attempts of a task, the newest first, each with its failure."""
     visible(request, id)
     rows = Attempt.objects.filter(task_id=id).select_related("failure").order_by("-number")[:100]
@@ -240,8 +242,8 @@ def tasks_attempts(request: KnownRequest, id: UUID) -> HttpResponse:
     return answer({"data": data, "next_cursor": None, "has_more": False})
 
 
-@router.get("/tasks/{id}/events", auth=Known("tasks:read"), response=EventList)
-def tasks_events(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get("/tasks/{id}/events", auth=PrincipalAuth("tasks:read"), response=EventList)
+def tasks_events(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """List what happened to a task, the oldest first."""
     visible(request, id)
     rows = Event.objects.filter(subject_id=id).order_by("id").values()[:1000]
@@ -249,8 +251,8 @@ def tasks_events(request: KnownRequest, id: UUID) -> HttpResponse:
     return answer({"data": data, "next_cursor": None, "has_more": False})
 
 
-@router.get("/attempts/{id}", auth=Known("tasks:read"), response=AttemptOut)
-def attempts_get(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get("/attempts/{id}", auth=PrincipalAuth("tasks:read"), response=AttemptOut)
+def attempts_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Read one attempt, with its failure and the decision that followed."""
     query = Attempt.objects.visible_to(request.auth).select_related("failure")
     attempt = query.filter(pk=id).first()

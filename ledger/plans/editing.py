@@ -16,7 +16,7 @@ from ledger.models import Plan, PlanState, Task
 from ledger.redaction import redacted, stripped, titled
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 
 REASON_LENGTH = 2000
 
@@ -210,7 +210,7 @@ def change(
 # ---- commands that nobody has said to run
 
 PROPOSED = "'{verify,proposed_command}'"
-CONFIRM = f"""with {Known.cte}, confirmed as (
+CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
     update ledger_task t set payload = jsonb_set(t.payload #- {PROPOSED}, '{{verify}}',
             (t.payload -> 'verify') - 'proposed_command' || jsonb_build_object(
                 'command', t.payload #> {PROPOSED}, 'source', 'confirmed')),
@@ -242,7 +242,7 @@ def confirm_commands(
 
     Only a person may say that: agents run them.
     """
-    known = Known(actor, request_id=request_id)
+    known = TrustedCaller(actor, request_id=request_id)
     rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **known.params)
     return [row["id"] for row in rows]
 

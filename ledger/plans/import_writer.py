@@ -20,7 +20,7 @@ from ledger.redaction import redacted, titled
 from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tasks import Backoff, Spec
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 
 CREATE, MERGE, REPLACE = "create", "merge", "replace"
 MODES = (CREATE, MERGE, REPLACE)
@@ -470,7 +470,7 @@ UPSTREAM = """with recursive up as (
 ) select up.*, coalesce(t.ref, t.id::text) as task, coalesce(n.ref, n.id::text) as need
 from up join ledger_task t on t.id = up.task_id join ledger_task n on n.id = up.need_id"""
 
-RECOUNT = f"""with {Known.cte}, moved as ({moves.needs_counted()}), told as ({
+RECOUNT = f"""with {TrustedCaller.cte}, moved as ({moves.needs_counted()}), told as ({
     journal.insert(
         "moved",
         kind=f"case m.state when '{TaskState.BLOCKED}' then '{Kind.TASK_BLOCKED}' "
@@ -489,7 +489,7 @@ def recount(ids: Sequence[UUID], work: Import) -> None:
         return
     needed = Need.objects.filter(task__in=ids).values_list("need_id", flat=True)
     needs.count_dependents({*needed, *work.rewired})
-    known = Known(work.actor, project_id=work.project.pk, request_id=work.request_id)
+    known = TrustedCaller(work.actor, project_id=work.project.pk, request_id=work.request_id)
     sql.run(RECOUNT, ids=list(ids), now=work.now, **known.params)
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from ninja import Body, Query, Schema
 
 from ledger import sql
-from ledger.api.auth import BearerRequest, Known, KnownRequest, TenfourToken, actor
+from ledger.api.auth import BearerRequest, PrincipalAuth, PrincipalRequest, TenfourToken, actor
 from ledger.api.responses import answer, base_of, idempotent
 from ledger.api.tasks import enqueued, router, tagged, visible, who_of
 from ledger.errors import InvalidTransition, NotFound
@@ -21,8 +21,7 @@ from ledger.schemas.tasks import TaskIn, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import refused, row_of
-from ledger.tokens import Caller, ScopeMissing
-from ledger.tokens import Known as KnownCaller
+from ledger.tokens import Caller, ScopeMissing, TrustedCaller
 from retries import claims, task_actions
 from retries.api.retry_context import TEXT, XML, of_claim, of_decision, said_as
 from retries.attempts import finishing
@@ -43,11 +42,13 @@ class EnqueueQuery(Schema):
 
 @router.post(
     "/tasks",
-    auth=Known("tasks:create"),
+    auth=PrincipalAuth("tasks:create"),
     response={201: TaskOut | escalations.ClaimOut},
     openapi_extra={"x-idempotent": True},
 )
-def tasks_enqueue(request: KnownRequest, body: TaskIn, asked: Query[EnqueueQuery]) -> HttpResponse:
+def tasks_enqueue(
+    request: PrincipalRequest, body: TaskIn, asked: Query[EnqueueQuery]
+) -> HttpResponse:
     """Enqueue a task; with `?claim=true` an agent starts it in the same call."""
     who = request.auth
     if asked.claim and not who.is_agent:
@@ -58,7 +59,7 @@ def tasks_enqueue(request: KnownRequest, body: TaskIn, asked: Query[EnqueueQuery
         if not asked.claim:
             return 201, task_out(row, who=who_of(who))
         agent = Agent.objects.get(pk=row["agent_id"])
-        caller = KnownCaller(actor(who), agent=agent, request_id=request.id)
+        caller = TrustedCaller(actor(who), agent=agent, request_id=request.id)
         found = claims.claim(caller, task=row["id"])
         waiting, brief = claims.pending(agent), agent.system_text
         claim = shown(replace(found, pending_instructions=waiting, system_text=brief))
@@ -132,17 +133,17 @@ def own(request: BearerRequest, id: UUID) -> Row:
     return row
 
 
-@router.get("/tasks/{id}", auth=Known("tasks:read"), response=TaskOut)
-def tasks_get(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get("/tasks/{id}", auth=PrincipalAuth("tasks:read"), response=TaskOut)
+def tasks_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Read one task; where a person is asked about it, it names the escalation."""
     row = visible(request, id)
     asked = Escalation.objects.open().filter(task=id).values_list("pk", flat=True).first()
     return tagged(row, request, escalation=asked)
 
 
-@router.post("/tasks/{id}/abort", auth=Known("tasks:write"), response=TaskOut)
+@router.post("/tasks/{id}/abort", auth=PrincipalAuth("tasks:write"), response=TaskOut)
 def tasks_abort(
-    request: KnownRequest, id: UUID, body: Body[escalations.AbortIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[escalations.AbortIn | None] = None
 ) -> HttpResponse:
     """Stop a task; one that runs is told at its next heartbeat and ends when it reports."""
     who = who_of(request.auth)

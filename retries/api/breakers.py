@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from ninja import Body
 
 from ledger.api.agents import found, router, shown
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer
 from ledger.redaction import clean, redacted
 from ledger.schemas.agents import AgentOut
@@ -14,9 +14,9 @@ from retries import breaker
 from retries.schemas import escalations
 
 
-@router.post("/agents/{id}/breaker/trip", auth=Known("agents:write"), response=AgentOut)
+@router.post("/agents/{id}/breaker/trip", auth=PrincipalAuth("agents:write"), response=AgentOut)
 def agents_trip_breaker(
-    request: KnownRequest, id: UUID, body: Body[escalations.TripIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[escalations.TripIn | None] = None
 ) -> HttpResponse:
     """Open the agent's breaker: it gets no tasks until the time of an open one has passed."""
     reason = clean(redacted(body.reason), limit_bytes=escalations.REASON_BYTES) if body else ""
@@ -29,8 +29,8 @@ def agents_trip_breaker(
     return answer(shown(request, id))
 
 
-@router.post("/agents/{id}/breaker/reset", auth=Known("agents:write"), response=AgentOut)
-def agents_reset_breaker(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.post("/agents/{id}/breaker/reset", auth=PrincipalAuth("agents:write"), response=AgentOut)
+def agents_reset_breaker(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Close the agent's breaker and forget its failures."""
     breaker.reset([found(request, id)], actor=actor(request.auth), request_id=request.id)
     return answer(shown(request, id))

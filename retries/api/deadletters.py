@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger.api import cursors
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer, idempotent, listed
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import DeadLetter
@@ -18,13 +18,13 @@ from retries.schemas.escalations import dead_letter_out
 router = Router(tags=["dead letters"])
 
 
-def visible(request: KnownRequest) -> DeadLetterQuerySet:
+def visible(request: PrincipalRequest) -> DeadLetterQuerySet:
     return DeadLetter.objects.visible_to(request.auth).select_related("agent")
 
 
-@router.get("/dead-letters", auth=Known("tasks:read"), response=escalations.DeadLetterList)
+@router.get("/dead-letters", auth=PrincipalAuth("tasks:read"), response=escalations.DeadLetterList)
 def dead_letters_list(
-    request: KnownRequest, asked: Query[escalations.DeadLetterQuery]
+    request: PrincipalRequest, asked: Query[escalations.DeadLetterQuery]
 ) -> HttpResponse:
     """List dead letters, newest first."""
     query = visible(request)
@@ -39,7 +39,7 @@ def dead_letters_list(
     return answer(listed(page, map(dead_letter_out, page.rows)))
 
 
-def one(request: KnownRequest, id: UUID) -> DeadLetter:
+def one(request: PrincipalRequest, id: UUID) -> DeadLetter:
     letter = visible(request).filter(pk=id).first()
     if letter is None:
         raise NotFound(f"There is no dead letter {id} that this token may see.")
@@ -48,11 +48,11 @@ def one(request: KnownRequest, id: UUID) -> DeadLetter:
 
 @router.post(
     "/dead-letters/{id}/replay",
-    auth=Known("deadletters:write"),
+    auth=PrincipalAuth("deadletters:write"),
     response=escalations.DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
-def dead_letters_replay(request: KnownRequest, id: UUID) -> HttpResponse:
+def dead_letters_replay(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Enqueue what failed anew, in the old task's place."""
     one(request, id)
 
@@ -70,12 +70,12 @@ def dead_letters_replay(request: KnownRequest, id: UUID) -> HttpResponse:
 
 @router.post(
     "/dead-letters/{id}/dismiss",
-    auth=Known("deadletters:write"),
+    auth=PrincipalAuth("deadletters:write"),
     response=escalations.DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_dismiss(
-    request: KnownRequest, id: UUID, body: Body[escalations.DismissIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[escalations.DismissIn | None] = None
 ) -> HttpResponse:
     """Close it without trying again."""
     one(request, id)
@@ -97,11 +97,11 @@ def dead_letters_dismiss(
 
 @router.post(
     "/dead-letters/bulk",
-    auth=Known("deadletters:write"),
+    auth=PrincipalAuth("deadletters:write"),
     response=escalations.BulkOut,
     openapi_extra={"x-idempotent": True},
 )
-def dead_letters_bulk(request: KnownRequest, body: escalations.BulkIn) -> HttpResponse:
+def dead_letters_bulk(request: PrincipalRequest, body: escalations.BulkIn) -> HttpResponse:
     """Replay or dismiss the named ones, or everything open that matches, all at once."""
 
     def work() -> tuple[int, object]:
@@ -124,7 +124,9 @@ def dead_letters_bulk(request: KnownRequest, body: escalations.BulkIn) -> HttpRe
     return idempotent(request, work)
 
 
-def settled(ids: list[UUID], request: KnownRequest, body: escalations.BulkIn) -> list[DeadLetter]:
+def settled(
+    ids: list[UUID], request: PrincipalRequest, body: escalations.BulkIn
+) -> list[DeadLetter]:
     among, who = DeadLetter.objects.visible_to(request.auth), actor(request.auth)
     if body.action == "replay":
         return deadletters.replay(ids, among=among, actor=who, request_id=request.id)
@@ -138,7 +140,7 @@ def settled(ids: list[UUID], request: KnownRequest, body: escalations.BulkIn) ->
     )
 
 
-def closed(done: list[DeadLetter], request: KnownRequest, id: UUID) -> DeadLetter:
+def closed(done: list[DeadLetter], request: PrincipalRequest, id: UUID) -> DeadLetter:
     if done:
         return done[0]
     letter = one(request, id)

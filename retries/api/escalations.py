@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger.api import cursors
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer, idempotent, linked, listed
 from ledger.api.tasks import version_asked
 from ledger.errors import Invalid, NotFound
@@ -23,7 +23,7 @@ from retries.states import Answer
 router = Router(tags=["escalations"])
 
 
-class Person(Known):
+class Person(PrincipalAuth):
     """A token that may speak for a person; an agent's or a producer's never can."""
 
     missing = HumanRequired
@@ -35,10 +35,12 @@ def visible(principal: Principal) -> EscalationQuerySet:
 
 
 @router.get(
-    "/escalations", auth=Known("escalations:read"), response=schemas_escalations.EscalationList
+    "/escalations",
+    auth=PrincipalAuth("escalations:read"),
+    response=schemas_escalations.EscalationList,
 )
 def escalations_list(
-    request: KnownRequest, asked: Query[schemas_escalations.EscalationQuery]
+    request: PrincipalRequest, asked: Query[schemas_escalations.EscalationQuery]
 ) -> HttpResponse:
     """List escalations, newest first."""
     query = visible(request.auth)
@@ -52,9 +54,11 @@ def escalations_list(
 
 
 @router.get(
-    "/escalations/{id}", auth=Known("escalations:read"), response=schemas_escalations.EscalationOut
+    "/escalations/{id}",
+    auth=PrincipalAuth("escalations:read"),
+    response=schemas_escalations.EscalationOut,
 )
-def escalations_get(request: KnownRequest, id: UUID) -> HttpResponse:
+def escalations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Read one escalation, with what can be answered."""
     escalation = one(request, id)
     response = answer(linked(request, escalation_out(escalation)))
@@ -62,7 +66,7 @@ def escalations_get(request: KnownRequest, id: UUID) -> HttpResponse:
     return response
 
 
-def one(request: KnownRequest, id: UUID) -> Escalation:
+def one(request: PrincipalRequest, id: UUID) -> Escalation:
     escalation = visible(request.auth).filter(pk=id).first()
     if escalation is None:
         raise NotFound(f"There is no escalation {id} that this token may see.")
@@ -76,7 +80,7 @@ def one(request: KnownRequest, id: UUID) -> Escalation:
     openapi_extra={"x-idempotent": True},
 )
 def escalations_resolve(
-    request: KnownRequest, id: UUID, body: schemas_escalations.ResolveIn
+    request: PrincipalRequest, id: UUID, body: schemas_escalations.ResolveIn
 ) -> HttpResponse:
     """Answer an escalation, once and for good.
 
@@ -104,7 +108,7 @@ def escalations_resolve(
     return idempotent(request, work)
 
 
-def version_read(request: KnownRequest, body: schemas_escalations.ResolveIn) -> int | None:
+def version_read(request: PrincipalRequest, body: schemas_escalations.ResolveIn) -> int | None:
     if request.headers.get("If-Match"):
         return version_asked(request)
     return body.version
@@ -141,10 +145,10 @@ def choice(body: schemas_escalations.ResolveIn) -> Choice:
 
 @router.post(
     "/escalations/{id}/withdraw",
-    auth=Known("tasks:work"),
+    auth=PrincipalAuth("tasks:work"),
     response=schemas_escalations.EscalationOut,
 )
-def escalations_withdraw(request: KnownRequest, id: UUID) -> HttpResponse:
+def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Take a question back, which its agent has answered itself: the task is queued again."""
     who = request.auth
     by_person = "escalations:resolve" in who.scopes
@@ -166,7 +170,7 @@ def escalations_withdraw(request: KnownRequest, id: UUID) -> HttpResponse:
     response=schemas_escalations.EscalationOut,
 )
 def escalations_assign(
-    request: KnownRequest, id: UUID, body: schemas_escalations.AssignIn
+    request: PrincipalRequest, id: UUID, body: schemas_escalations.AssignIn
 ) -> HttpResponse:
     """Say who takes care of it."""
     answering.assign(
@@ -186,7 +190,7 @@ def escalations_assign(
     openapi_extra={"x-idempotent": True},
 )
 def escalations_comment(
-    request: KnownRequest, id: UUID, body: schemas_escalations.CommentIn
+    request: PrincipalRequest, id: UUID, body: schemas_escalations.CommentIn
 ) -> HttpResponse:
     """Keep a remark for whoever else looks at it."""
 

@@ -10,7 +10,7 @@ from ninja import Body, Query, Router
 
 from ledger import planfile
 from ledger.api import cursors
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer, idempotent, listed
 from ledger.api.tasks import version_asked
 from ledger.errors import Invalid, InvalidTransition, NotFound
@@ -71,14 +71,14 @@ CONTENT: dict[str, Any] = {
 
 @router.post(
     "/plans",
-    auth=Known("plans:write", body_bytes=BYTES),
+    auth=PrincipalAuth("plans:write", body_bytes=BYTES),
     response={201: schemas.ImportedOut, 200: schemas.ImportedOut},
     openapi_extra={
         "x-idempotent": True,
         "requestBody": {"required": True, "content": CONTENT},
     },
 )
-def plans_import(request: KnownRequest, asked: Query[schemas.ImportQuery]) -> HttpResponse:
+def plans_import(request: PrincipalRequest, asked: Query[schemas.ImportQuery]) -> HttpResponse:
     """Import a plan: a file of JSON, YAML, XML or Markdown, all of it or nothing.
 
     The same file again changes nothing. What it holds is run on the agents' machines: whoever may
@@ -126,8 +126,8 @@ def imported_out(done: Imported, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-@router.get("/plans", auth=Known("tasks:read"), response=schemas.PlanList)
-def plans_list(request: KnownRequest, asked: Query[schemas.PlanQuery]) -> HttpResponse:
+@router.get("/plans", auth=PrincipalAuth("tasks:read"), response=schemas.PlanList)
+def plans_list(request: PrincipalRequest, asked: Query[schemas.PlanQuery]) -> HttpResponse:
     """List plans, newest first, each with how many tasks are in each state."""
     query = Plan.objects.visible_to(request.auth)
     if asked.state:
@@ -150,7 +150,7 @@ def states(text: str) -> list[str]:
     return asked
 
 
-def visible(request: KnownRequest, id: UUID) -> Plan:
+def visible(request: PrincipalRequest, id: UUID) -> Plan:
     plan = Plan.objects.visible_to(request.auth).filter(pk=id).first()
     if plan is None:
         raise NotFound(f"There is no plan {id} that this token may see.")
@@ -163,13 +163,13 @@ def tagged(plan: Plan, value: Any) -> HttpResponse:
     return response
 
 
-@router.get("/plans/{id}", auth=Known("tasks:read"), response=schemas.PlanWithTasksOut)
-def plans_get(request: KnownRequest, id: UUID) -> HttpResponse:
+@router.get("/plans/{id}", auth=PrincipalAuth("tasks:read"), response=schemas.PlanWithTasksOut)
+def plans_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Read one plan with its tasks; an agent sees its own of them."""
     return with_tasks(request, visible(request, id))
 
 
-def with_tasks(request: KnownRequest, plan: Plan) -> HttpResponse:
+def with_tasks(request: PrincipalRequest, plan: Plan) -> HttpResponse:
     who = request.auth
     rows = [
         row
@@ -183,8 +183,8 @@ def with_tasks(request: KnownRequest, plan: Plan) -> HttpResponse:
     return tagged(plan, value)
 
 
-@router.patch("/plans/{id}", auth=Known("plans:write"), response=schemas.PlanOut)
-def plans_change(request: KnownRequest, id: UUID, body: schemas.PlanPatch) -> HttpResponse:
+@router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
+def plans_change(request: PrincipalRequest, id: UUID, body: schemas.PlanPatch) -> HttpResponse:
     """Give a plan another title; `If-Match` names the version that was read."""
     visible(request, id)
     plan = plan_editing.change(
@@ -197,32 +197,32 @@ def plans_change(request: KnownRequest, id: UUID, body: schemas.PlanPatch) -> Ht
     return tagged(plan, plan_out(plan, plan_editing.progress(plan)))
 
 
-@router.post("/plans/{id}/pause", auth=Known("plans:write"), response=schemas.PlanOut)
+@router.post("/plans/{id}/pause", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_pause(
-    request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
 ) -> HttpResponse:
     """Hand out no more tasks of a plan; what runs goes on."""
     return turned(request, id, plan_editing.pause, PlanState.PAUSED, body)
 
 
-@router.post("/plans/{id}/resume", auth=Known("plans:write"), response=schemas.PlanOut)
+@router.post("/plans/{id}/resume", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_resume(
-    request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
 ) -> HttpResponse:
     """Hand out tasks of a plan again."""
     return turned(request, id, plan_editing.resume, PlanState.ACTIVE, body)
 
 
-@router.post("/plans/{id}/abort", auth=Known("plans:write"), response=schemas.PlanOut)
+@router.post("/plans/{id}/abort", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_abort(
-    request: KnownRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
 ) -> HttpResponse:
     """Stop a plan: what runs is told so, the rest is aborted, and what is done stays done."""
     return turned(request, id, decided.abort, PlanState.ABORTED, body)
 
 
 def turned(
-    request: KnownRequest,
+    request: PrincipalRequest,
     id: UUID,
     verb: Callable[..., list[Plan]],
     to: PlanState,
@@ -247,7 +247,7 @@ def turned(
     auth=Person("escalations:resolve"),
     response=schemas.PlanWithTasksOut,
 )
-def plans_confirm(request: KnownRequest, id: UUID, body: schemas.ConfirmIn) -> HttpResponse:
+def plans_confirm(request: PrincipalRequest, id: UUID, body: schemas.ConfirmIn) -> HttpResponse:
     """Have commands run that were found in prose, each named as it was shown: all or none.
 
     Only a person may say so: agents run them. What was confirmed already stays so.
@@ -259,9 +259,9 @@ def plans_confirm(request: KnownRequest, id: UUID, body: schemas.ConfirmIn) -> H
     return with_tasks(request, plan)
 
 
-@router.post("/plans/{id}/restart", auth=Known("plans:write"), response=schemas.PlanOut)
+@router.post("/plans/{id}/restart", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_restart(
-    request: KnownRequest, id: UUID, body: Body[RestartIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[RestartIn | None] = None
 ) -> HttpResponse:
     """Run an aborted or completed plan once more: what is not done begins anew."""
     visible(request, id)

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from django.http import HttpResponse
 
-from ledger.api.auth import Known, KnownRequest, actor
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import idempotent, linked
 from ledger.api.tasks import router
 from ledger.errors import NotFound
 from ledger.models import Agent
-from ledger.tokens import Known as KnownCaller
+from ledger.tokens import TrustedCaller
 from retries.attempts import questions
 from retries.escalations.answering import Question
 from retries.schemas import escalations
@@ -22,12 +22,12 @@ from retries.schemas.escalations import escalation_out
 
 @router.post(
     "/attempts/{id}/escalate",
-    auth=Known("tasks:work"),
+    auth=PrincipalAuth("tasks:work"),
     response={201: escalations.EscalationOut},
     tags=["attempts"],
     openapi_extra={"x-idempotent": True},
 )
-def attempts_escalate(request: KnownRequest, id: UUID, body: escalations.AskIn) -> HttpResponse:
+def attempts_escalate(request: PrincipalRequest, id: UUID, body: escalations.AskIn) -> HttpResponse:
     """Ask a person: the attempt ends and does not count, and the task waits for the answer.
 
     The answer stands first in what the next attempt is told.
@@ -40,12 +40,12 @@ def attempts_escalate(request: KnownRequest, id: UUID, body: escalations.AskIn) 
     return idempotent(request, work)
 
 
-def own(request: KnownRequest, attempt_id: UUID) -> KnownCaller:
+def own(request: PrincipalRequest, attempt_id: UUID) -> TrustedCaller:
     """The agent as the caller of statements; raises NotFound where the attempt is another's."""
     agent = Agent.objects.filter(attempt__pk=attempt_id).first()
     if agent is None or agent.pk != request.auth.agent_id:
         raise NotFound(f"There is no attempt {attempt_id} of this agent.")
-    return KnownCaller(actor(request.auth), agent=agent, request_id=request.id)
+    return TrustedCaller(actor(request.auth), agent=agent, request_id=request.id)
 
 
 def question_of(body: escalations.AskIn) -> Question:

@@ -8,7 +8,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger.api.auth import Known, KnownRequest
+from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.responses import answer
 from ledger.errors import NotFound
 from ledger.models import Plan
@@ -42,11 +42,11 @@ def streamed(pieces: Iterable[str], media: str) -> StreamingHttpResponse:
     return StreamingHttpResponse(pieces, content_type=kind)
 
 
-def project(request: KnownRequest) -> About:
+def project(request: PrincipalRequest) -> About:
     return About(request.auth.project_id)
 
 
-def found(request: KnownRequest, id: str) -> Plan:
+def found(request: PrincipalRequest, id: str) -> Plan:
     """The plan of this id or ref; raises NotFound."""
     plans = Plan.objects.visible_to(request.auth)
     try:
@@ -58,15 +58,15 @@ def found(request: KnownRequest, id: str) -> Plan:
     return plan
 
 
-def about(request: KnownRequest, id: str) -> About:
+def about(request: PrincipalRequest, id: str) -> About:
     return About(request.auth.project_id, found(request, id))
 
 
 # ---- of the project
 
 
-@router.get("/retry-state.json", auth=Known("events:read"), response=schemas.RetryState)
-def renderings_retry_state(request: KnownRequest) -> StreamingHttpResponse:
+@router.get("/retry-state.json", auth=PrincipalAuth("events:read"), response=schemas.RetryState)
+def renderings_retry_state(request: PrincipalRequest) -> StreamingHttpResponse:
     """Read what is being tried at the moment, as retry-state.json.
 
     An entry begins when its task starts and leaves when it succeeds.
@@ -74,26 +74,26 @@ def renderings_retry_state(request: KnownRequest) -> StreamingHttpResponse:
     return streamed(documents.state(project(request)), JSON)
 
 
-@router.get("/retry.log", auth=Known("events:read"), openapi_extra=LOG)
+@router.get("/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
 def renderings_retry_log(
-    request: KnownRequest, asked: Query[schemas.TailQuery]
+    request: PrincipalRequest, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 7 days of attempts, feedback, questions and answers as lines of text."""
     lines = documents.log(project(request), now=timezone.now(), tail=asked.tail)
     return streamed(lines, TEXT)
 
 
-@router.get("/retry.jsonl", auth=Known("events:read"), openapi_extra=JSONL)
+@router.get("/retry.jsonl", auth=PrincipalAuth("events:read"), openapi_extra=JSONL)
 def renderings_retry_jsonl(
-    request: KnownRequest, asked: Query[schemas.TailQuery]
+    request: PrincipalRequest, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 30 days of the same, one JSON object a line."""
     lines = documents.jsonl(project(request), now=timezone.now(), tail=asked.tail)
     return streamed(lines, LINES)
 
 
-@router.get("/state.md", auth=Known("events:read"), openapi_extra=STATE)
-def renderings_state(request: KnownRequest) -> StreamingHttpResponse:
+@router.get("/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
+def renderings_state(request: PrincipalRequest) -> StreamingHttpResponse:
     """Read which tasks were skipped, why, and what depends on them."""
     return streamed(documents.skips(project(request)), MARKDOWN)
 
@@ -101,43 +101,45 @@ def renderings_state(request: KnownRequest) -> StreamingHttpResponse:
 # ---- of one plan
 
 
-@router.get("/plans/{id}/retry-state.json", auth=Known("events:read"), response=schemas.RetryState)
-def plans_retry_state(request: KnownRequest, id: str) -> StreamingHttpResponse:
+@router.get(
+    "/plans/{id}/retry-state.json", auth=PrincipalAuth("events:read"), response=schemas.RetryState
+)
+def plans_retry_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     """Read what is being tried of one plan, by its id or ref, as retry-state.json."""
     return streamed(documents.state(about(request, id)), JSON)
 
 
-@router.get("/plans/{id}/retry.log", auth=Known("events:read"), openapi_extra=LOG)
+@router.get("/plans/{id}/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
 def plans_retry_log(
-    request: KnownRequest, id: str, asked: Query[schemas.TailQuery]
+    request: PrincipalRequest, id: str, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 7 days of one plan, by its id or ref, as lines of text."""
     lines = documents.log(about(request, id), now=timezone.now(), tail=asked.tail)
     return streamed(lines, TEXT)
 
 
-@router.get("/plans/{id}/retry.jsonl", auth=Known("events:read"), openapi_extra=JSONL)
+@router.get("/plans/{id}/retry.jsonl", auth=PrincipalAuth("events:read"), openapi_extra=JSONL)
 def plans_retry_jsonl(
-    request: KnownRequest, id: str, asked: Query[schemas.TailQuery]
+    request: PrincipalRequest, id: str, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 30 days of one plan, by its id or ref, one JSON object a line."""
     lines = documents.jsonl(about(request, id), now=timezone.now(), tail=asked.tail)
     return streamed(lines, LINES)
 
 
-@router.get("/plans/{id}/state.md", auth=Known("events:read"), openapi_extra=STATE)
-def plans_state(request: KnownRequest, id: str) -> StreamingHttpResponse:
+@router.get("/plans/{id}/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
+def plans_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     """Read which tasks of one plan, by its id or ref, were skipped, and why."""
     return streamed(documents.skips(about(request, id)), MARKDOWN)
 
 
 @router.get(
     "/plans/{id}/summary",
-    auth=Known("tasks:read"),
+    auth=PrincipalAuth("tasks:read"),
     response=schemas.PlanSummary,
     openapi_extra=says(MARKDOWN, schemas.SUMMARY),
 )
-def plans_summary(request: KnownRequest, id: str) -> HttpResponse:
+def plans_summary(request: PrincipalRequest, id: str) -> HttpResponse:
     """Read how the tasks of a plan fared, at its end and any time before.
 
     By its id or ref; JSON, or Markdown for `Accept: text/markdown`.
@@ -150,6 +152,6 @@ def plans_summary(request: KnownRequest, id: str) -> HttpResponse:
     return answer(plan_summary.as_json(summary))
 
 
-def prefers_markdown(request: KnownRequest) -> bool:
+def prefers_markdown(request: PrincipalRequest) -> bool:
     best = request.get_preferred_type([JSON, MARKDOWN, TEXT])
     return best in (MARKDOWN, TEXT)

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query
 
-from ledger.api.auth import Known, KnownRequest, Request
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, Request
 from ledger.api.responses import JSON, answer
 from ledger.api.tasks import router, visible
 from ledger.models import Agent
@@ -30,10 +30,12 @@ def said_as(*types: str) -> dict[str, Any]:
 
 @router.get(
     "/tasks/{id}/retry-context",
-    auth=Known("tasks:read"),
+    auth=PrincipalAuth("tasks:read"),
     openapi_extra=said_as("text/xml", XML, TEXT),
 )
-def tasks_retry_context(request: KnownRequest, id: UUID, asked: Query[BudgetQuery]) -> HttpResponse:
+def tasks_retry_context(
+    request: PrincipalRequest, id: UUID, asked: Query[BudgetQuery]
+) -> HttpResponse:
     """Read what the next attempt of a task will be told of those before it.
 
     XML; empty before a first attempt, unless a person's words stand: they are always in it.
@@ -42,8 +44,8 @@ def tasks_retry_context(request: KnownRequest, id: UUID, asked: Query[BudgetQuer
     return written(context, preferred(request, "text/xml", XML, TEXT))
 
 
-@router.get("/tasks/{id}/prompt", auth=Known("tasks:read"), openapi_extra=said_as(TEXT))
-def tasks_prompt(request: KnownRequest, id: UUID, asked: Query[BudgetQuery]) -> HttpResponse:
+@router.get("/tasks/{id}/prompt", auth=PrincipalAuth("tasks:read"), openapi_extra=said_as(TEXT))
+def tasks_prompt(request: PrincipalRequest, id: UUID, asked: Query[BudgetQuery]) -> HttpResponse:
     """Read the prompt of the next attempt: system text, retry context, then the task as XML.
 
     The system text is its agent's. `budget` is for the retry context alone.

@@ -23,7 +23,7 @@ from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
 from ledger.timestamps import written
-from ledger.tokens import Bearer, Caller, Known, Statements
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries import breaker, checkpoints
 from retries.decisions import Case, Decision, decide
 from retries.escalations import answering
@@ -155,7 +155,7 @@ def done_statement(caller: type[Caller]) -> str:
     from caller c left join moved m on true"""
 
 
-DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, Known)}
+DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def report(attempt_id: UUID, said: Report, *, caller: Caller, now: datetime | None = None) -> Told:
@@ -222,7 +222,7 @@ def live_statement(caller: type[Caller]) -> str:
         join ledger_agent g on g.id = t.agent_id) on a.id = %(attempt)s and {own}"""
 
 
-LIVE: Statements = {caller: live_statement(caller) for caller in (Bearer, Known)}
+LIVE: Statements = {caller: live_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def live_row(attempt_id: UUID, *, caller: Caller, now: datetime) -> Row:
@@ -371,7 +371,7 @@ def move_statement(caller: type[Caller], to: TaskState) -> str:
 
 
 MOVE: dict[tuple[type[Caller], TaskState], str] = {
-    (caller, to): move_statement(caller, to) for caller in (Bearer, Known) for to in KINDS
+    (caller, to): move_statement(caller, to) for caller in (Bearer, TrustedCaller) for to in KINDS
 }
 
 
@@ -465,7 +465,7 @@ def follow(
             request_id=request_id,
         )
     if decided.to == TaskState.DONE:
-        needs.meet([row["id"]], caller=Known(who, request_id=request_id), now=now)
+        needs.meet([row["id"]], caller=TrustedCaller(who, request_id=request_id), now=now)
         checkpoints.ask_after([row["id"]], actor=who, now=now, request_id=request_id)
     if decided.to == TaskState.FAILED:
         bury(moved, decided.reason, error=error, now=now)
@@ -648,7 +648,7 @@ def heartbeat_statement(caller: type[Caller]) -> str:
     from caller c left join beat b on true"""
 
 
-HEARTBEAT: Statements = {caller: heartbeat_statement(caller) for caller in (Bearer, Known)}
+HEARTBEAT: Statements = {caller: heartbeat_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def heartbeat(
@@ -727,7 +727,7 @@ def succeeded(
     attempt_id: UUID, result: Any = None, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> Told:
     """Report success (`mark_done`)."""
-    return report(attempt_id, Report(result=result), caller=Known(actor), now=now)
+    return report(attempt_id, Report(result=result), caller=TrustedCaller(actor), now=now)
 
 
 def failed(
@@ -740,4 +740,4 @@ def failed(
 ) -> Told:
     """Report a failure (`mark_retry`, or `mark_failed` where it is final)."""
     said = Report(status="failure", message=error, non_retryable=final)
-    return report(attempt_id, said, caller=Known(actor), now=now)
+    return report(attempt_id, said, caller=TrustedCaller(actor), now=now)

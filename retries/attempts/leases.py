@@ -11,7 +11,7 @@ from ledger import journal, needs, sql
 from ledger.journal import Kind, clock
 from ledger.models import ClockRun, Project
 from ledger.states import FailureType
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import breaker, claims
 from retries.attempts import finishing
 from retries.attempts.finishing import Report
@@ -82,12 +82,12 @@ def timed_out(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
         code="deadline_exceeded" if is_late else "lease_expired",
         message="It ran longer than its timeout." if is_late else "Nobody renewed its lease.",
     )
-    caller = Known(clock("expire_leases"))
+    caller = TrustedCaller(clock("expire_leases"))
     row = finishing.live_row(attempt_id, caller=caller, now=now)
     return finishing.settle(row, said, digest=None, caller=caller, now=now) is not None
 
 
-DUE = f"""with {Known.cte}, ripe as materialized (
+DUE = f"""with {TrustedCaller.cte}, ripe as materialized (
     select id from ledger_task
     where state = 'retry' and due_at <= %(now)s and due_noted_at is null
         and (%(of)s::uuid is null or project_id = %(of)s)
@@ -110,7 +110,7 @@ DUE = f"""with {Known.cte}, ripe as materialized (
 
 def backoff(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Note once that a retry has come due; no claim waits for that."""
-    known = Known(clock("backoff"))
+    known = TrustedCaller(clock("backoff"))
     rows = sql.run(DUE, now=now, of=project.id if project else None, **known.params)
     return {"due": len(rows)}
 

@@ -15,7 +15,7 @@ from ledger.moves import task_to
 from ledger.redaction import clean, redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.attempts.finishing import TRIES, LeaseLost, close, live_row, lost
 from retries.escalations import answering, response_schema, task_effects
 from retries.escalations.answering import HumanRequired, Question
@@ -26,7 +26,7 @@ MOST_ASKED = 4000
 CLIENT_STATE_BYTES = 8192
 SCHEMA_BYTES = 8192
 
-ASK = f"""with {Known.cte}, moved as ({
+ASK = f"""with {TrustedCaller.cte}, moved as ({
     task_to(
         TaskState.ESCALATED,
         where="t.id = %(id)s and t.version = %(version)s and t.current_attempt = %(attempt)s",
@@ -37,7 +37,7 @@ ASK = f"""with {Known.cte}, moved as ({
 
 
 def ask(
-    attempt_id: UUID, question: Question, *, caller: Known, now: datetime | None = None
+    attempt_id: UUID, question: Question, *, caller: TrustedCaller, now: datetime | None = None
 ) -> Escalation:
     """Ask a person about the task of a live attempt, which ends and does not count.
 
@@ -61,7 +61,7 @@ def ask(
 
 
 @transaction.atomic
-def put(row: Row, question: Question, *, caller: Known, now: datetime) -> Escalation | None:
+def put(row: Row, question: Question, *, caller: TrustedCaller, now: datetime) -> Escalation | None:
     """Move the task and open the question; None where it has changed since it was read."""
     request_id = caller.request_id
     moved = sql.run(

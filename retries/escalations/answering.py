@@ -18,7 +18,7 @@ from ledger.instructions import CONTROL, Expect
 from ledger.journal import Actor, Kind
 from ledger.redaction import stripped
 from ledger.sql import Row
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.escalations import response_schema, task_effects
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, Dependents, EscalationState, Reason
@@ -439,7 +439,7 @@ def act(
             row = resend(escalation, choice, actor=actor, now=now, request_id=request_id)
             return {"resent_as_id": row["id"]}
         case Answer.ABORT:
-            caller = Known(actor, agent=escalation.agent, request_id=request_id)
+            caller = TrustedCaller(actor, agent=escalation.agent, request_id=request_id)
             return {"cancelled": len(instructions.cancel_all(caller, now=now))}
     return {}
 

@@ -12,7 +12,7 @@ from ledger import journal, sql
 from ledger.journal import Kind, clock
 from ledger.models import Project
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.attempts import finishing
 from retries.escalations import answering, task_effects
 from retries.models import Escalation
@@ -25,7 +25,7 @@ AT_ONCE = 500
 ENTRY = clock("escalations")
 
 # again after it has waited as long once more, and at least once a day
-REMIND = f"""with {Known.cte}, ripe as materialized (
+REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
     select id from retries_escalation
     where state = '{EscalationState.OPEN}' and notify_again_at <= %(now)s
         and (%(of)s::uuid is null or project_id = %(of)s)
@@ -60,7 +60,7 @@ def due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     of = project.id if project else None
     expired = expire(now=now, of=of)
     wait = max(1, settings.TENFOUR["ESCALATION_REMIND_SECONDS"])
-    reminded = sql.run(REMIND, now=now, of=of, wait=wait, **Known(ENTRY).params)
+    reminded = sql.run(REMIND, now=now, of=of, wait=wait, **TrustedCaller(ENTRY).params)
     over = sql.run(OVER, of=of)
     return {"expired": expired, "reminded": len(reminded), "offers_over": len(over)}
 

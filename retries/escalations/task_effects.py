@@ -14,7 +14,7 @@ from ledger.moves import task_to
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState
 from ledger.tasks import row_of
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import dependents
 from retries.models import Escalation
 from retries.states import Answer, Reason
@@ -40,7 +40,7 @@ def statement(
 ) -> str:
     moved = task_to(to, where=where, sets=sets, reason=reason or "null")
     told = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
-    return f"with {Known.cte}, moved as ({moved}), told as ({told}) select * from moved"
+    return f"with {TrustedCaller.cte}, moved as ({moved}), told as ({told}) select * from moved"
 
 
 def granted(grant: str) -> str:
@@ -132,7 +132,7 @@ def move(
         cost=int(escalation.is_of_agent),  # what a checkpoint asks costs none
         data=Jsonb({"answer": answer, "escalation": str(escalation.pk)}),
         now=now,
-        **Known(actor, request_id=request_id).params,
+        **TrustedCaller(actor, request_id=request_id).params,
     )
     if not rows:
         row = row_of(escalation.task_id)
@@ -176,6 +176,6 @@ def undo(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str
         due_at=escalation.undo_until,
         data=Jsonb({"escalation": str(escalation.pk)}),
         now=now,
-        **Known(actor, request_id=request_id).params,
+        **TrustedCaller(actor, request_id=request_id).params,
     )
     return bool(rows)

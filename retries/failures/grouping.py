@@ -17,7 +17,7 @@ from ledger.errors import Invalid
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Failure, Task
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions
 from retries.escalations import answering
 from retries.escalations.answering import AlreadyResolved, Choice, EscalationExpired
@@ -34,7 +34,7 @@ AT_ONCE = 500
 # A pattern is known nearly always, and then its row is only read: what would be written to it by
 # every failure would have all agents that fail at once wait for each other. So `last_seen` moves
 # at most once a minute.
-JOIN = f"""with {Known.cte}, found as (
+JOIN = f"""with {TrustedCaller.cte}, found as (
     select id from retries_failurepattern
     where project_id = %(of)s and fingerprint = %(fingerprint)s
 ), grouped as (
@@ -100,7 +100,7 @@ def join(
     line = said(failure)
     template = fingerprints.template(line)
     fingerprint = fingerprints.fingerprint(template)
-    known = Known(actor, request_id=request_id)
+    known = TrustedCaller(actor, request_id=request_id)
     for _ in range(2):
         rows = sql.run(
             JOIN,
@@ -131,7 +131,7 @@ def join(
 
 def move_statement(to: PatternState, kind: Kind) -> str:
     sources = ", ".join(f"'{state}'" for state, targets in PATTERN_MOVES.items() if to in targets)
-    return f"""with {Known.cte}, moved as (
+    return f"""with {TrustedCaller.cte}, moved as (
         update retries_failurepattern p
         set state = '{to}', ignored_until = %(until)s, note = %(note)s, state_at = %(now)s,
             state_by_name = c.actor_name, updated_at = %(now)s
@@ -212,7 +212,7 @@ def move(
         until=until,
         note=note.strip()[:NOTE_LENGTH],
         now=now or timezone.now(),
-        **Known(actor, request_id=request_id).params,
+        **TrustedCaller(actor, request_id=request_id).params,
     )
     return [row["id"] for row in rows]
 

@@ -19,7 +19,7 @@ from ledger.plans.import_writer import CREATED, How, Imported
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import checkpoints, deadletters, task_actions
 from retries.models import Escalation
 from retries.states import Answer
@@ -278,7 +278,7 @@ def carry(old: Sequence[Task], new: Mapping[UUID, Row], *, since: datetime | Non
 
 # ---- the clock
 
-COMPLETED = f"""with {Known.cte}, over as materialized (
+COMPLETED = f"""with {TrustedCaller.cte}, over as materialized (
     select p.id from ledger_plan p
     where p.completed_at is null and p.aborted_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
@@ -302,7 +302,7 @@ COMPLETED = f"""with {Known.cte}, over as materialized (
     )
 }) select id from noted"""
 
-REOPENED = f"""with {Known.cte}, again as materialized (
+REOPENED = f"""with {TrustedCaller.cte}, again as materialized (
     select p.id from ledger_plan p
     where p.completed_at is not null and p.aborted_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
@@ -329,7 +329,7 @@ REOPENED = f"""with {Known.cte}, again as materialized (
 
 def complete(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Note which plans are over, and which are no longer because a task of theirs was replayed."""
-    known = Known(clock("plans"))
+    known = TrustedCaller(clock("plans"))
     of = project.pk if project else None
     return {
         "completed": len(sql.run(COMPLETED, now=now, of=of, **known.params)),

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from ledger import instructions
 from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Event, Instruction
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import breaker, claims
 from tests.browser.conftest import Visitor, axe_findings, overflow
 from tests.factories import as_name, make_agent, make_token, pull, send, tick
@@ -109,11 +109,11 @@ def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> 
     page.click("button:has-text('Trip breaker…')")
     page.get_by_role("button", name="Trip it").click()
     expect(page.locator("#breaker")).to_contain_text("half open in")
-    assert claims.claim(Known(SYSTEM, agent=coder)).reason == "breaker_open"
+    assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "breaker_open"
     page.click("button:has-text('Close breaker…')")
     page.get_by_role("button", name="Close it").click()
     expect(page.locator("#breaker")).to_contain_text("Closed")
-    assert claims.claim(Known(SYSTEM, agent=coder)).reason == "no_task"
+    assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "no_task"
     assert Event.objects.filter(kind__startswith="agent.breaker", actor_name="mara").count() == 2
     assert visitor.complaints == []
 

@@ -10,7 +10,7 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Plan, Task
 from ledger.states import TaskState
 from ledger.tasks import Spec, enqueue_many
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries import task_actions as people
 from retries.attempts import finishing
@@ -29,7 +29,7 @@ def enqueued(agent: Agent, title: str = "", *, now: datetime, **more: Any) -> UU
 
 def claimed(agent: Agent, id: UUID, *, now: datetime) -> UUID:
     """The id of the attempt."""
-    found = claims.claim(Known(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
+    found = claims.claim(TrustedCaller(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
     attempt: UUID = found.rows[0]["attempt_id"]
     return attempt
 
@@ -38,7 +38,9 @@ def failed(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> None:
     """One more attempt, that fails after ten seconds."""
     attempt = claimed(agent, id, now=now)
     said = Report(status="failure", message=more.pop("message", "it broke"), **more)
-    finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now + 10 * SECOND)
+    finishing.report(
+        attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now + 10 * SECOND
+    )
 
 
 def make_task(

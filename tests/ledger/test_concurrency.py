@@ -10,7 +10,7 @@ from ledger.instructions import Expect
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from tests.conftest import Api
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, make_token, pull, send, state_of, tick
@@ -95,7 +95,7 @@ def test_two_acks_at_once_have_one_winner_and_both_succeed(elsewhere: Any) -> No
     pull(agent)
 
     def ack() -> Any:
-        return instructions.acknowledge([id], caller=Known(SYSTEM, agent=agent), now=NOW)[0]
+        return instructions.acknowledge([id], caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)[0]
 
     with transaction.atomic():
         ack()
@@ -112,7 +112,9 @@ def test_a_signal_waits_for_a_pull_that_is_under_way(elsewhere: Any) -> None:
     with transaction.atomic():
         pull(agent)
         told = elsewhere(
-            lambda: signal_matching.signal("done", {}, caller=Known(SYSTEM, agent=agent), now=NOW)
+            lambda: signal_matching.signal(
+                "done", {}, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+            )
         )
         with blocked(told):
             pass

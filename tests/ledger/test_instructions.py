@@ -9,7 +9,7 @@ from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from tests.factories import MINUTE, NOW, make_agent, make_instruction, pull, send, state_of, tick
 
 pytestmark = pytest.mark.django_db
@@ -142,7 +142,7 @@ def test_an_ack_of_a_waiting_reminder_cancels_it(agent: Agent) -> None:
 
 def test_a_late_ack_is_told_and_journalled_once(agent: Agent) -> None:
     failed = make_instruction(InstructionState.FAILED, agent=agent)
-    caller = Known(Actor("token", "t", "coder"), agent=agent)
+    caller = TrustedCaller(Actor("token", "t", "coder"), agent=agent)
     for _ in range(2):
         row = instructions.acknowledge([failed.id], caller=caller, now=NOW + MINUTE)[0]
         assert row is not None
@@ -154,7 +154,7 @@ def test_a_late_ack_is_told_and_journalled_once(agent: Agent) -> None:
 def test_a_list_of_acks_has_a_result_for_each(agent: Agent) -> None:
     mine, foreign, unknown = send(agent), send(make_agent("codex")), uuid.uuid4()
     late = make_instruction(InstructionState.CANCELLED, agent=agent).id
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     rows = instructions.acknowledge([unknown, mine, late, foreign, mine], caller=caller, now=NOW)
     assert [row and row["state"] for row in rows] == [
         None,
@@ -168,7 +168,7 @@ def test_a_list_of_acks_has_a_result_for_each(agent: Agent) -> None:
 
 def test_declining_settles_it_and_says_so(agent: Agent) -> None:
     id = send(agent)
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     row = instructions.acknowledge([id], caller=caller, outcome="declined", note="no", now=NOW)[0]
     assert row is not None and (row["outcome"], row["note"]) == ("declined", "no")
     assert kinds(id)[-1] == "instruction.declined"

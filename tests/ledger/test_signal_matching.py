@@ -8,7 +8,7 @@ from ledger.instructions import Expect, send
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from tests.factories import NOW, make_agent, pull, state_of
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,9 @@ OPENSPEC = Expect("fs_command", {"command": "openspec"})
 
 
 def signal(agent: Agent, type: str = "fs_command", **data: object) -> list[object]:
-    return list(signal_matching.signal(type, data, caller=Known(SYSTEM, agent=agent), now=NOW))
+    return list(
+        signal_matching.signal(type, data, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    )
 
 
 def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> None:

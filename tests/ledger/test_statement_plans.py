@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from ledger import instructions, signal_matching
 from ledger.journal import SYSTEM
 from ledger.models import Agent
-from ledger.tokens import Bearer, Known
+from ledger.tokens import Bearer, TrustedCaller
 from retries import reminders
 from tests.factories import NOW, send
 from tests.statement_plans import Cursor, planned_anew, prepared, read_whole
@@ -33,7 +33,7 @@ HEARD = {"type": "t", "data": Jsonb({})}
 
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
-    known = Known(SYSTEM, agent=agent).params
+    known = TrustedCaller(SYSTEM, agent=agent).params
     return {
         "send": (instructions.SEND, SENT | known),
         "pull": (instructions.PULL[Bearer], {"limit": 1} | BEARER),

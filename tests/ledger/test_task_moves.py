@@ -11,7 +11,7 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Task
 from ledger.states import FINAL, TASK_MOVES, TaskState, Who, allowed_moves
 from ledger.tasks import enqueue
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from tests.factories import NOW
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +40,9 @@ def test_a_move_is_legal_or_changes_nothing(agent: Agent, start: TaskState, to: 
     sets = {S.RUNNING: "current_attempt = uuidv7()", S.RETRY: "due_at = %(now)s"}.get(to, "")
     reason = "'reported'" if to == S.BLOCKED else "null"
     move = moves.task_to(to, where="t.id = %(id)s", sets=sets, reason=reason)
-    rows = sql.run(f"with {Known.cte} {move}", id=task.pk, now=NOW, **Known(SYSTEM).params)
+    rows = sql.run(
+        f"with {TrustedCaller.cte} {move}", id=task.pk, now=NOW, **TrustedCaller(SYSTEM).params
+    )
     after = Task.objects.get(pk=task.pk)
     if to in TASK_MOVES[start]:
         assert (after.state, rows[0]["from_state"]) == (to, start)

@@ -7,7 +7,7 @@ import pytest
 
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Plan, Task
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
@@ -34,7 +34,9 @@ def given_up(agent: Agent, *, worker_id: str = "ci-7", **more: Any) -> Escalatio
     """The question about a task that this worker has failed at."""
     id = make_task(agent, max_attempts=1, on_exhausted="escalate", **more)
     attempt = attempt_of(claim(agent, task=id, worker_id=worker_id))
-    finishing.report(attempt, Report(status="failure"), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(
+        attempt, Report(status="failure"), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+    )
     return about(id)
 
 
@@ -43,7 +45,7 @@ def asked(agent: Agent) -> Escalation:
     id = make_task(agent)
     attempt = attempt_of(claim(agent, task=id, worker_id="ci-7"))
     question = Question(text="Which table?", choices=[])
-    return questions.ask(attempt, question, caller=Known(SYSTEM, agent=agent), now=NOW)
+    return questions.ask(attempt, question, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
 
 
 def got(found: Claimed) -> list[UUID]:
@@ -106,7 +108,9 @@ def test_an_offer_is_over_when_anybody_has_begun_it(agent: Agent) -> None:
     answer(question, "retry")
     taken = attempt_of(claim(agent, now=LATER, worker_id="ci-9"))
     urgent = make_task(agent, priority=9)
-    finishing.release(taken, caller=Known(SYSTEM, agent=agent), reason="shutdown", now=LATER)
+    finishing.release(
+        taken, caller=TrustedCaller(SYSTEM, agent=agent), reason="shutdown", now=LATER
+    )
     assert Task.objects.get(pk=question.task_id).state == "queued"
     assert got(claim(agent, now=LATER, worker_id="ci-7")) == [urgent]
     assert sweeps.run("escalations", now=LATER)["offers_over"] == 1
@@ -126,7 +130,9 @@ def test_the_same_gates_hold_it(agent: Agent) -> None:
     imported({"max_attempts": 1})
     made = Task.objects.get()
     attempt = attempt_of(claim(agent, worker_id="ci-7"))
-    finishing.report(attempt, Report(status="failure"), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(
+        attempt, Report(status="failure"), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+    )
     answer(about(made.pk), "retry")
     assert claim(make_agent("other"), now=LATER, worker_id="ci-7").rows == []
     Plan.objects.update(paused_at=NOW)

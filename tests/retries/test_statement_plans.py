@@ -11,7 +11,7 @@ from ledger import tasks
 from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tasks import Spec
-from ledger.tokens import Bearer, Known
+from ledger.tokens import Bearer, TrustedCaller
 from retries import claims
 from retries.attempts import finishing
 from tests.factories import NOW
@@ -28,14 +28,14 @@ TABLES = (*(f"ledger_{noun}" for noun in NOUNS), "retries_escalation")
 
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
-    known = Known(SYSTEM, agent=agent).params
+    known = TrustedCaller(SYSTEM, agent=agent).params
     task = tasks.written(agent, Spec(type="x"))
     own = {name: task[name] for name in tasks.OWN}
     alike = {"shared": Jsonb(task), "tasks": Jsonb([own] * 3)}
     parts = {"shared": Jsonb({}), "tasks": Jsonb([task] * 3)}
     waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
     return {
-        "claim": (claims.CLAIM[Known, claims.BEST, False], ASKED | known),
+        "claim": (claims.CLAIM[TrustedCaller, claims.BEST, False], ASKED | known),
         "claim over HTTP": (claims.CLAIM[Bearer, claims.BEST, True], ASKED | BEARER),
         "claim one": (claims.CLAIM[Bearer, claims.NAMED, True], NAMED | BEARER),
         "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
@@ -86,7 +86,7 @@ def test_no_plan_reads_a_whole_table(name: str, agent: Agent, cursor: Cursor) ->
 @pytest.mark.parametrize("statement", [finishing.DONE[Bearer], finishing.HEARTBEAT[Bearer]])
 def test_an_attempt_is_found_by_its_id_where_few_are_live(statement: str, agent: Agent) -> None:
     """The index of live ones is small by its statistics, and full of those that were."""
-    known = Known(SYSTEM, agent=agent)
+    known = TrustedCaller(SYSTEM, agent=agent)
     tasks.enqueue_many([(agent, Spec(type="x"))] * 200, now=NOW)
     for row in claims.claim(known, limit=50, now=NOW).rows:
         finishing.succeeded(row["attempt_id"], now=NOW)

@@ -13,7 +13,7 @@ from ledger.audit import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing, leases
 from retries.attempts.finishing import LeaseLost, Report
@@ -78,7 +78,9 @@ def test_two_reports_at_once_have_one_winner(agent: Agent) -> None:
     said = [Report(status="failure", message=f"worker {n}") for n in range(4)]
 
     def work(n: int) -> Any:
-        return finishing.report(attempt, said[n], caller=Known(SYSTEM, agent=agent), now=NOW)
+        return finishing.report(
+            attempt, said[n], caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+        )
 
     found = at_once(4, work)
     assert sum(not isinstance(each, Exception) for each in found) == 1
@@ -113,7 +115,7 @@ def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
     id, later = make_task(agent), NOW + MINUTE * 6
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
-        finishing.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=later)
+        finishing.heartbeat(attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=later)
         swept = elsewhere(lambda: leases.expire(now=later))
         with blocked(swept):
             pass
@@ -145,7 +147,7 @@ def test_one_probe_when_ten_ask_at_once(agent: Agent) -> None:
     got = [each for each in found if each.rows]
     assert len(got) == 1 and Attempt.objects.filter(outcome=None).count() == 1
     assert all(each.reason == "breaker_open" for each in found if not each.rows)
-    finishing.release(attempt_of(got[0]), caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.release(attempt_of(got[0]), caller=TrustedCaller(SYSTEM, agent=agent), now=now)
     assert len(claim(agent, now=now).rows) == 1
 
 

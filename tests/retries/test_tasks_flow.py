@@ -12,7 +12,7 @@ from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, TaskHistory
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims, deadletters, marks, sweeps
 from retries.attempts import finishing, leases
 from retries.attempts.finishing import AlreadyReported, LeaseLost, Report
@@ -31,7 +31,7 @@ def make_task(agent: Agent, *, now: datetime = NOW, **more: Any) -> UUID:
 
 
 def claim(agent: Agent, *, now: datetime = NOW, **more: Any) -> Claimed:
-    return claims.claim(Known(SYSTEM, agent=agent), now=now, **more)
+    return claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now, **more)
 
 
 def attempt_of(found: Claimed) -> UUID:
@@ -41,7 +41,7 @@ def attempt_of(found: Claimed) -> UUID:
 
 def fail(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> dict[str, Any]:
     said = Report(status="failure", message=more.pop("message", "it broke"), **more)
-    return finishing.report(id, said, caller=Known(SYSTEM, agent=agent), now=now).decision
+    return finishing.report(id, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now).decision
 
 
 def kinds(task_id: UUID) -> list[str]:
@@ -156,7 +156,9 @@ def test_a_lease_that_ran_out_is_a_timeout_and_its_report_too_late(agent: Agent)
     with pytest.raises(LeaseLost):
         finishing.succeeded(attempt, now=NOW + MINUTE * 6)
     with pytest.raises(LeaseLost):
-        finishing.heartbeat(attempt, caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE * 6)
+        finishing.heartbeat(
+            attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE * 6
+        )
     task.refresh_from_db()
     assert task.state == S.RETRY
 
@@ -164,7 +166,7 @@ def test_a_lease_that_ran_out_is_a_timeout_and_its_report_too_late(agent: Agent)
 def test_heartbeats_keep_it_alive(agent: Agent) -> None:
     make_task(agent)
     attempt = attempt_of(claim(agent))
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     beat = finishing.heartbeat(
         attempt, caller=caller, progress={"percent": 40}, now=NOW + MINUTE * 4
     )
@@ -198,7 +200,7 @@ def test_a_sweep_that_seldom_runs_still_expires(agent: Agent, settings: Any) -> 
 
 def test_release_does_not_count_and_the_tenth_asks_a_person(agent: Agent) -> None:
     id = make_task(agent)
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     for number in range(1, 10):
         attempt = attempt_of(claim(agent))
         row = finishing.release(attempt, caller=caller, now=NOW)

@@ -20,7 +20,7 @@ from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import BreakerState, InstructionState, TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import breaker, claims
 from retries.attempts import finishing, leases
 from tests.dashboard.conftest import PART
@@ -321,7 +321,7 @@ def test_an_open_breaker_says_why_until_when_and_what_it_holds(
     fail_in_a_row(agent, 5, now=now - 32 * SECOND)
     held = [enqueued(agent, f"Part {number}", now=now) for number in range(2)]
     for id in held:
-        claims.claim(Known(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
+        claims.claim(TrustedCaller(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
     response = browser.get(URL)
     line = line_of(response, agent)
     assert "5 in a row failed, the last with execution error" in line
@@ -446,7 +446,7 @@ def test_closing_asks_first_and_gives_the_held_tasks_back(
 ) -> None:
     breaker.trip([agent], reason="Look", actor=SYSTEM, now=now)
     held = enqueued(agent, now=now)
-    claims.claim(Known(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
+    claims.claim(TrustedCaller(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
     asked = done(browser, agent, "close")
     assert "Close the breaker of coder ?" in asked
     assert "1 held task is queued again within seconds" in asked

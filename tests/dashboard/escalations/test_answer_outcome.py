@@ -7,7 +7,7 @@ from django.test import Client
 
 from ledger.journal import SYSTEM
 from ledger.models import Agent, DeadLetter
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts import finishing
 from retries.escalations import answer_outcome
@@ -37,7 +37,7 @@ def restarted(agent: Agent, *, carry: bool) -> None:
     restarting.abort([plan.pk], now=NOW + MINUTE)
     for ref in ("03-01:task-1", "03-01:task-4"):
         if live := task(ref).current_attempt:
-            caller = Known(SYSTEM, agent=agent)
+            caller = TrustedCaller(SYSTEM, agent=agent)
             finishing.report(live, finishing.Report(), caller=caller, now=NOW + MINUTE)
     since = NOW if carry else None
     restarting.restart(plan.pk, carry_over=since, now=NOW + MINUTE)
@@ -119,7 +119,7 @@ def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
     everywhere(browser, admin_client, question, counts)
     live = task("03-01:task-4").current_attempt
     assert live
-    finishing.report(live, finishing.Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(live, finishing.Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     restarting.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
     done(agent, now=NOW + 2 * MINUTE)
     everywhere(browser, admin_client, question, "Begun anew in run 2: done on attempt 2")

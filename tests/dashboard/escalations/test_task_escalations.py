@@ -19,7 +19,7 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
@@ -89,8 +89,8 @@ def about(id: UUID) -> Escalation:
 def asked(agent: Agent, *, now: datetime, **more: Any) -> Escalation:
     id = enqueued(agent, "Clean up", now=now)
     question = Question(text="Drop the table?", choices=more.pop("choices", []), **more)
-    found = claims.claim(Known(SYSTEM, agent=agent), task=id, now=now)
-    caller = Known(SYSTEM, agent=agent)
+    found = claims.claim(TrustedCaller(SYSTEM, agent=agent), task=id, now=now)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     return questions.ask(found.rows[0]["attempt_id"], question, caller=caller, now=now)
 
 
@@ -235,7 +235,7 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     attempt = claimed(agent, question.task_id or agent.pk, now=now - 9 * MINUTE)
     assert "It runs, attempt 4 of 4" in page()
     said = Report(status="failure", message="1 differs")
-    finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now - 8 * MINUTE)
+    finishing.report(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now - 8 * MINUTE)
     assert "jonas sent a fix Needed a person again after attempt 4" in page()
     assert "1 differs" not in page() and "3/3" in page()
     second = about(question.task_id or agent.pk)
@@ -278,7 +278,7 @@ def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent
     restarting.abort([plan_id], now=NOW)
     restarting.restart(plan_id, carry_over=NOW, now=NOW + MINUTE)
     id = task("03-01:task-1").pk
-    live, caller = claimed(agent, id, now=NOW + MINUTE), Known(SYSTEM, agent=agent)
+    live, caller = claimed(agent, id, now=NOW + MINUTE), TrustedCaller(SYSTEM, agent=agent)
     ask = Question(text="How many?", choices=[])
     question = questions.ask(live, ask, caller=caller, now=NOW + MINUTE)
     shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Two"}, headers=PART))
@@ -323,7 +323,7 @@ def test_what_is_typed_is_shown_as_the_next_attempt_gets_it(
     shown = browser.post(f"{address(question)}preview/", {"fix": f"{fix}\r\n"}, headers=PART)
     assert shown.status_code == 200 and facts(question) == before
     jonas_answers(question, "fix", now, fix)
-    row = claims.claim(Known(SYSTEM, agent=agent), now=now).rows[0]
+    row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now).rows[0]
     past = retry_context_history.pasts([row["id"]])[row["id"]]
     told = retry_context(past, attempt=4, max_attempts=4)
     assert "User provided fix: Round &lt;each&gt; line &amp; sum" in told
@@ -500,7 +500,7 @@ def test_an_answer_after_it_was_closed_is_told_so(
 ) -> None:
     """S1.48: the words that were typed are kept, and nothing is done."""
     id = enqueued(agent, "Clean up", now=now)
-    live, caller = claimed(agent, id, now=now), Known(SYSTEM, agent=agent)
+    live, caller = claimed(agent, id, now=now), TrustedCaller(SYSTEM, agent=agent)
     asks = Question(text="Drop it?", choices=[], expires_at=now + MINUTE, on_expiry="skip")
     question = questions.ask(live, asks, caller=caller, now=now)
     if closed == "expired":

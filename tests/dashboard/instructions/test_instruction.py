@@ -17,7 +17,7 @@ from ledger import instructions, signal_matching
 from ledger.instructions import Expect
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries.escalations import answering
 from retries.escalations.answering import Choice
 from retries.models import Escalation
@@ -39,8 +39,8 @@ def show(browser: Client) -> Callable[[UUID], str]:
 
 
 @pytest.fixture
-def me(agent: Agent) -> Known:
-    return Known(Actor("token", "1", "coder"), agent=agent)
+def me(agent: Agent) -> TrustedCaller:
+    return TrustedCaller(Actor("token", "1", "coder"), agent=agent)
 
 
 def ignored(agent: Agent, id: UUID, *, now: datetime, ticks: int) -> None:
@@ -91,7 +91,7 @@ def test_what_comes_next_is_told(show: Callable[[UUID], str], agent: Agent, now:
 
 
 def test_a_signal_is_shown_with_its_data(
-    show: Callable[[UUID], str], agent: Agent, me: Known, now: datetime
+    show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, expect=Expect("fs_command", {"command": "openspec"}), now=now)
     pull(agent, now=now)
@@ -103,7 +103,7 @@ def test_a_signal_is_shown_with_its_data(
 
 
 def test_outcome_and_note_are_shown(
-    show: Callable[[UUID], str], agent: Agent, me: Known, now: datetime
+    show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, now=now)
     pull(agent, now=now)
@@ -114,7 +114,7 @@ def test_outcome_and_note_are_shown(
 
 
 def test_a_late_answer_and_a_withdrawal_are_told(
-    show: Callable[[UUID], str], agent: Agent, me: Known, now: datetime
+    show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, now=now)
     mara = Actor("user", "1", "mara")

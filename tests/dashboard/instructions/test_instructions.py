@@ -17,7 +17,7 @@ from ledger import instructions, optional_cache
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.states import InstructionState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
@@ -109,7 +109,7 @@ def test_a_poll_costs_four_statements(
 
 
 def test_the_ladder_has_five_rungs(browser: Client, agent: Agent, now: datetime) -> None:
-    me = Known(Actor("token", "1", "coder"), agent=agent)
+    me = TrustedCaller(Actor("token", "1", "coder"), agent=agent)
     for level in range(5):
         at = now - timedelta(minutes=30)
         id = send(agent, f"level {level}", now=at)

@@ -18,7 +18,7 @@ from dashboard.tasks.timeline import timeline
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Task
 from ledger.states import TaskState, Who, allowed_moves
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import breaker, deadletters
 from retries import task_actions as work
 from retries.attempts import finishing
@@ -233,7 +233,7 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
         learnings=["it blinks"],
     )
     attempt = claimed(agent, id, now=now - 2 * MINUTE)
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     finishing.heartbeat(
         attempt, progress={"message": "half", "percent": 50}, caller=caller, now=now
     )

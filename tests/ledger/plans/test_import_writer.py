@@ -12,7 +12,7 @@ from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
 from ledger.plans import editing as plan_editing
 from ledger.plans.import_writer import How, Imported, PlanChanged
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
 from retries.plans import restarting as decided
@@ -48,7 +48,7 @@ def do(agent: Agent, ref: str, *, now: Any = NOW) -> None:
     """Claim this task and report it done."""
     found = claim(agent, task=task(ref).pk, now=now)
     finishing.report(
-        attempt_of(found), finishing.Report(), caller=Known(SYSTEM, agent=agent), now=now
+        attempt_of(found), finishing.Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=now
     )
 
 

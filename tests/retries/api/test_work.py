@@ -11,7 +11,7 @@ from django.db import transaction
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
 from ledger.tasks import PAYLOAD_BYTES
-from ledger.tokens import Known as KnownCaller
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.api import attempts as api_attempts
 from retries.attempts import finishing
@@ -109,7 +109,7 @@ def test_a_wait_names_its_moment_as_every_time_is_named(coder: Any, operator: An
 def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: Any) -> None:
     """The report stands whoever gets the next attempt."""
     enqueue(operator, backoff={"base_delay_ms": 0})
-    row = claims.claim(caller := KnownCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
+    row = claims.claim(caller := TrustedCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
     told = finishing.report(row["attempt_id"], Report(status="failure"), caller=caller)
     claims.claim(caller, worker_id="faster")
     assert api_attempts.next_of(told, caller, after=row["attempt_id"]) is None

@@ -11,7 +11,7 @@ from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Attempt, DeadLetter, Event, Plan, Task
 from ledger.states import TaskState
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import LeaseLost, Report
@@ -49,7 +49,7 @@ def asked(agent: Agent, text: str = "Drop the table?", **more: Any) -> Escalatio
 
 def ask(agent: Agent, attempt: Any, text: str = "Drop the table?", **more: Any) -> Escalation:
     question = Question(text=text, choices=more.pop("choices", []), **more)
-    return questions.ask(attempt, question, caller=Known(SYSTEM, agent=agent), now=NOW)
+    return questions.ask(attempt, question, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
 
 
 def withdraw(escalation: Escalation, *, by_person: bool = False) -> Escalation:
@@ -99,7 +99,7 @@ def test_who_asks_again_or_too_late_has_lost_it(agent: Agent) -> None:
         ask(agent, attempt)
     with pytest.raises(LeaseLost):
         said = Report(result={})
-        finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=NOW)
+        finishing.report(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     assert Escalation.objects.get() == found
 
 

@@ -15,7 +15,7 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions
 from retries.attempts import finishing
 from retries.attempts.finishing import Report
@@ -49,7 +49,9 @@ def reported(agent: Agent) -> Escalation:
     """The question about a task whose agent says that it is blocked."""
     id = make_task(agent)
     said = Report(status="blocked", message="no access")
-    finishing.report(attempt_of(claim(agent)), said, caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(
+        attempt_of(claim(agent)), said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+    )
     return about(id)
 
 

@@ -13,7 +13,7 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Project, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts import questions
 from retries.escalations.answering import Question
@@ -167,7 +167,7 @@ def test_the_last_failure_of_a_task_says_what_it_stands_still_for(agent: Agent) 
 
 def test_what_another_attempt_is_no_answer_to_is_left_to_a_person(agent: Agent) -> None:
     """Neither a question of an agent, nor whether something took effect, nor what was dismissed."""
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     asks = make_task(agent, max_attempts=3, backoff=Backoff(base_delay_ms=0, jitter=False))
     fail(agent, attempt_of(claim(agent)), now=NOW, message="disk full")
     question = Question(text="Drop the table?", choices=[])

@@ -7,7 +7,7 @@ import pytest
 
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Failure
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
 from retries.escalations import answering
@@ -102,10 +102,14 @@ def test_an_attempt_that_runs_or_was_given_back_proves_nothing(agent: Agent) -> 
     first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
     assert suggestions.worked_before(pattern()) == []
     finishing.release(
-        first, reason="shutdown", note="", caller=Known(SYSTEM, agent=agent), now=NOW + 3 * MINUTE
+        first,
+        reason="shutdown",
+        note="",
+        caller=TrustedCaller(SYSTEM, agent=agent),
+        now=NOW + 3 * MINUTE,
     )
     assert suggestions.worked_before(pattern()) == []
-    second = attempt_of(claims.claim(Known(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
+    second = attempt_of(claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
     finishing.succeeded(second, now=NOW + 5 * MINUTE)
     assert [str(each) for each in suggestions.worked_before(pattern())] == ["worked 1 of 1"]
 

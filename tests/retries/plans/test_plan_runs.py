@@ -16,7 +16,7 @@ from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
 from ledger.plans import editing as facts
 from ledger.states import TaskState
 from ledger.tasks import lineages, row_of
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
@@ -81,7 +81,7 @@ def test_abort(agent: Agent) -> None:
     said = Event.objects.get(kind="plan.aborted")
     assert said.data["reason"] == "wrong branch"
     assert (said.data["aborted"], said.data["running"]) == (3, 1)
-    told = finishing.report(running, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    told = finishing.report(running, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     assert told.decision["decision"] == "aborted"
     assert claim(agent).rows == []
     assert restarting.abort([plan().pk], now=NOW) == []
@@ -210,9 +210,9 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     assert live
     progress = {"message": "wrote tests"}
     finishing.heartbeat(
-        live, caller=Known(SYSTEM, agent=agent), progress=progress, now=NOW + MINUTE
+        live, caller=TrustedCaller(SYSTEM, agent=agent), progress=progress, now=NOW + MINUTE
     )
-    finishing.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
+    finishing.report(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE)
     restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
     two = carried_over(agent, now=NOW + 3 * MINUTE)
     assert suggestions.worked_before(pattern.pk) == []
@@ -228,7 +228,7 @@ def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
     pattern = failed_once(agent)
     two = carried_over(agent, now=NOW + MINUTE)
     live = attempt_of(claim(agent, task=two.pk, now=NOW + MINUTE))
-    asks, caller = Question(text="How?", choices=[]), Known(SYSTEM, agent=agent)
+    asks, caller = Question(text="How?", choices=[]), TrustedCaller(SYSTEM, agent=agent)
     questions.ask(live, asks, caller=caller, now=NOW + MINUTE)
     answer(Answer.FIX, "Trim first", now=NOW + 2 * MINUTE)
     again = attempt_of(claim(agent, task=two.pk, now=NOW + 3 * MINUTE))
@@ -273,7 +273,7 @@ def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
     restarting.abort([plan().pk], now=NOW)
     with pytest.raises(InvalidTransition, match="task-1 is still running"):
         restarting.restart(plan().pk, now=NOW)
-    finishing.report(live, Report(), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.report(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     restarting.restart(plan().pk, now=NOW)
     do(agent, "03-01:task-1")
     do(agent, "03-01:task-2")
@@ -354,7 +354,7 @@ def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> 
     elif end == "verified":
         said = Report(exit_code=0, verification={"exit_code": 0})
         live = attempt_of(claim(agent))
-        finishing.report(live, said, caller=Known(SYSTEM, agent=agent), now=NOW)
+        finishing.report(live, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     elif end == "skip":
         task_actions.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
     else:

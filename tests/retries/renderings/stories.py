@@ -8,7 +8,7 @@ from ledger import tasks
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Plan
 from ledger.tasks import Backoff
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
 from retries.attempts.finishing import Report
@@ -56,7 +56,7 @@ def add(plan: Plan, agent: Agent, number: int, *, now: datetime = NOW, **more: A
 
 def begin(agent: Agent, task: UUID, *, now: datetime) -> UUID:
     """The id of the attempt."""
-    found = claims.claim(Known(SYSTEM, agent=agent), task=task, now=now)
+    found = claims.claim(TrustedCaller(SYSTEM, agent=agent), task=task, now=now)
     id: UUID = found.rows[0]["attempt_id"]
     return id
 
@@ -66,7 +66,7 @@ def end(agent: Agent, attempt: UUID, *, now: datetime, error: str = "", **more: 
     status = "failure" if error else "success"
     kind = {"type": "verification_failed", "message": error} if error else {}
     said = Report(**{"status": status, **kind, **more})
-    finishing.report(attempt, said, caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.report(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
 
 
 def attempt(agent: Agent, task: UUID, *, now: datetime, error: str = "", **more: Any) -> datetime:

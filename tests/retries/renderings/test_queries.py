@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Need, Plan, Task
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries import task_actions as people
 from retries.attempts import finishing, questions
@@ -139,7 +139,9 @@ def test_both_logs_agree_in_order_and_counts(agent: Agent) -> None:
     """S1.62"""
     plan, _ = sample(agent)
     other = add(plan, agent, 6)
-    finishing.release(begin(agent, other, now=NOW), caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.release(
+        begin(agent, other, now=NOW), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+    )
     attempt(agent, other, now=NOW + HOUR, error="no", status="blocked", type=None)
     answer(other, "fix", fix="Use the key", now=NOW + HOUR * 2)
     attempt(agent, other, now=NOW + HOUR * 3, error="no way", code="impossible")
@@ -324,9 +326,9 @@ def test_what_the_clock_skipped_was_nobody_s_request(agent: Agent) -> None:
     """S1.50: an expiry that its asker set."""
     plan = make_plan(agent)
     task = add(plan, agent, 1)
-    (row,) = claims.claim(Known(SYSTEM, agent=agent), task=task, now=NOW).rows
+    (row,) = claims.claim(TrustedCaller(SYSTEM, agent=agent), task=task, now=NOW).rows
     question = Question(text="Go on?", choices=[], expires_at=NOW + MINUTE, on_expiry="skip")
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     questions.ask(row["attempt_id"], question, caller=caller, now=NOW)
     expiry.due(now=NOW + MINUTE)
     told = "".join(documents.skips(About(plan.project_id, plan)))
@@ -389,7 +391,7 @@ def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> No
     plan = make_plan(agent)
     tasks = [add(plan, agent, number) for number in range(1, 4)]
     given = begin(agent, tasks[0], now=NOW)
-    finishing.release(given, caller=Known(SYSTEM, agent=agent), now=NOW)
+    finishing.release(given, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     attempt(agent, tasks[0], now=NOW)
     begin(agent, tasks[1], now=NOW)
     summary = log_queries.summary(plan)

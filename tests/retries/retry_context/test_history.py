@@ -10,7 +10,7 @@ from ledger import tasks
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Task
 from ledger.states import FailureType
-from ledger.tokens import Known
+from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
@@ -28,9 +28,9 @@ MARA = Actor("user", "1", "mara")
 
 def work(agent: Agent, *, now: Any = NOW, **said: Any) -> UUID:
     """Claim the agent's next task and report how it went; the task's id."""
-    row = claims.claim(Known(SYSTEM, agent=agent), now=now).rows[0]
+    row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now).rows[0]
     report = Report(status="failure", type=FailureType.VERIFICATION_FAILED, **said)
-    finishing.report(row["attempt_id"], report, caller=Known(SYSTEM, agent=agent), now=now)
+    finishing.report(row["attempt_id"], report, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
     id: UUID = row["id"]
     return id
 
@@ -72,8 +72,10 @@ def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
     assert "User provided fix: Trim the id first.</instruction>" in block
     assert [f'<failure attempt="{n}">' in block for n in (1, 2, 3, 4)] == [True] * 3 + [False]
     # given back, it is another number, and the person's words stand
-    row = claims.claim(Known(SYSTEM, agent=agent), now=NOW + MINUTE).rows[0]
-    finishing.release(row["attempt_id"], caller=Known(SYSTEM, agent=agent), now=NOW + MINUTE)
+    row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE).rows[0]
+    finishing.release(
+        row["attempt_id"], caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE
+    )
     assert 'attempt="5" max_attempts="5"' in told(id) and "Trim the id first." in told(id)
 
 
@@ -100,7 +102,7 @@ def test_a_question_that_was_withdrawn_changes_nothing(agent: Agent) -> None:
 
 def ask(agent: Agent, text: str) -> UUID:
     """The agent's next task asks a person this; the task's id."""
-    caller = Known(SYSTEM, agent=agent)
+    caller = TrustedCaller(SYSTEM, agent=agent)
     row = claims.claim(caller, now=NOW + MINUTE).rows[0]
     question = Question(text=text, choices=[])
     questions.ask(row["attempt_id"], question, caller=caller, now=NOW + MINUTE)
@@ -143,8 +145,8 @@ def test_what_a_person_is_about_to_say_can_be_shown_before(agent: Agent) -> None
 
 def test_the_attempt_before_hands_on_how_far_it_was(agent: Agent) -> None:
     id = tasks.enqueue(agent, "code", backoff=tasks.Backoff(base_delay_ms=0), now=NOW)
-    row = claims.claim(Known(SYSTEM, agent=agent), now=NOW).rows[0]
-    caller = Known(SYSTEM, agent=agent)
+    row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW).rows[0]
+    caller = TrustedCaller(SYSTEM, agent=agent)
     said = {"message": "wrote tests", "percent": 40}
     finishing.heartbeat(row["attempt_id"], caller=caller, progress=said, now=NOW)
     finishing.report(row["attempt_id"], Report(status="failure"), caller=caller, now=NOW)
