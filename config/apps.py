@@ -1,9 +1,21 @@
-"""Registers the management commands that tie the packages together."""
+"""Registers the management commands that tie the packages together, and a check of settings."""
+
+import os
+from typing import Any
 
 from django.apps import AppConfig
+from django.core.checks import Warning, register
+
+from config.environment import unknown_variables
 
 
 class ConfigConfig(AppConfig):
     name = "config"
     label = "tenfour_config"
     verbose_name = "Tenfour"
+
+
+@register()
+def check_environment(**_: Any) -> list[Warning]:
+    """Warn about variables with our prefix that nothing reads: most are misspelled settings."""
+    return [Warning(sentence, id="tenfour.W001") for sentence in unknown_variables(os.environ)]

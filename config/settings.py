@@ -275,6 +275,7 @@ STORAGES = {
     },
 }
 WHITENOISE_USE_FINDERS = TESTING
+WHITENOISE_ROOT = BASE_DIR / "dashboard" / "static_root"  # /favicon.ico
 WHITENOISE_MAX_AGE = 3600
 
 # ---- logs: JSON lines where a machine reads them, plain text on a terminal

@@ -2,7 +2,10 @@
 
 import gc
 import os
+import sys
 from contextlib import suppress
+
+from config.environment import unknown_variables
 
 bind = [os.environ.get("TENFOUR_BIND") or f"127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"]
 worker_class = "gthread"
@@ -25,6 +28,9 @@ def on_starting(_server: object) -> None:
     if gate:
         with suppress(OSError):
             os.read(int(gate), 1)
+    else:  # `config.local.up` has warned already
+        for warning in unknown_variables(os.environ):
+            print(f"Warning: {warning}", file=sys.stderr)
 
 
 def when_ready(_server: object) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from config.environment import unknown_variables
 from config.local import embedded, places
 from config.local.commands import die_with
 from config.local.places import PROJECT, Place, Refused, write_private
@@ -87,6 +88,8 @@ def main(argv: list[str]) -> int:
         if "--remove" in argv:
             places.remove(data)
             return 0
+        for warning in unknown_variables(os.environ):
+            print(f"Warning: {warning}", file=sys.stderr)
         return up(data)
     except Refused as error:
         print(error, file=sys.stderr)

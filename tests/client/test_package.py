@@ -35,7 +35,10 @@ def test_its_metadata_asks_for_httpx2_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "client"
-    for path in [CLIENT / "pyproject.toml", CLIENT / "README.md", *(CLIENT / "tenfour").iterdir()]:
+    for path in [
+        *(CLIENT / name for name in ("pyproject.toml", "README.md", "LICENSE")),
+        *(CLIENT / "tenfour").iterdir(),
+    ]:
         if path.is_file():
             target = copy / path.relative_to(CLIENT)
             target.parent.mkdir(parents=True, exist_ok=True)

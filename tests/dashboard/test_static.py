@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.test import Client
 
 ROOT = Path(settings.BASE_DIR)
 STATIC = ROOT / "dashboard" / "static"
@@ -58,3 +59,10 @@ def test_every_icon_that_a_template_names_is_drawn() -> None:
     for path in TEMPLATES:
         named |= set(re.findall(r'{% icon "([^"]+)"', path.read_text()))
     assert named <= drawn
+
+
+def test_the_icon_that_browsers_ask_for_is_served(client: Client) -> None:
+    response = client.get("/favicon.ico")
+    content = b"".join(response.streaming_content)  # type: ignore[attr-defined]
+    assert response.status_code == 200
+    assert content.startswith(b"\0\0\1\0\3\0")  # an icon file with three sizes

@@ -63,7 +63,11 @@
   document.addEventListener("htmx:response:error", function (event) {
     var ctx = event.detail.ctx, status = ctx.response.status;
     if (!isAnswer(ctx) || [404, 409, 412, 422].includes(status)) return;
-    unsent(status === 403 ? "This page is older than your login. Load it again: your words are kept." : "Nothing was done: the server answered " + status + ". Send it again.");
+    unsent(
+      status === 403
+        ? "Your session has changed since this page was loaded. Reload the page: your text is kept."
+        : "Nothing was changed: the server responded with " + status + ". Send it again."
+    );
   });
 
   document.addEventListener("focusin", function (event) {

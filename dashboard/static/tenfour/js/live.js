@@ -123,9 +123,11 @@
     light.classList.toggle("live--paused", paused && !isLost);
     light.setAttribute("aria-pressed", String(!paused));
     light.title = paused ? "Resume live updates (P)" : "Pause live updates (P)";
-    light.querySelector("b").textContent = signedOut ? "Signed out" : isLost ? "Reconnecting" : paused ? "Paused" : "Live";
+    light.querySelector("b").textContent =
+      signedOut ? "Signed out" : isLost ? "Reconnecting" : paused ? "Paused" : "Live";
     var age = Math.round((Date.now() - currentAt) / 1000);
-    light.querySelector(".live__age").textContent = signedOut || document.hidden ? "" : window.tenfour.duration(age) + " ago";
+    light.querySelector(".live__age").textContent =
+      signedOut || document.hidden ? "" : window.tenfour.duration(age) + " ago";
     banner($("#lost"), !signedOut && lostFor > BANNER_AFTER);
     banner($("#signed-out"), signedOut);
   }

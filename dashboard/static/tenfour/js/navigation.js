@@ -24,7 +24,9 @@
     /* a click beside a dialog closes it */
     if (event.target.matches("dialog[open]")) {
       var box = event.target.getBoundingClientRect();
-      var inside = event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+      var inside =
+        event.clientX >= box.left && event.clientX <= box.right &&
+        event.clientY >= box.top && event.clientY <= box.bottom;
       if (!inside) event.target.close();
     }
   });

@@ -1,0 +1,91 @@
+"""The environment variables with the prefix TENFOUR_, and a warning about any other.
+
+Only the standard library is used: `config.local.up` asks before Django is there.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+PREFIX = "TENFOUR_"
+
+# Read by the server. docs/settings.md explains them.
+SERVER = {
+    "ADMIN_PATH",
+    "AUTH_FAILURES_PER_MINUTE",
+    "BACKOFF_SECONDS",
+    "BODY_BYTES",
+    "BREAKERS_SECONDS",
+    "BREAKER_COUNTS",
+    "BREAKER_FAILURES",
+    "BREAKER_OPEN_SECONDS",
+    "BREAKER_SUCCESSES",
+    "DATA",
+    "DB_POOL",
+    "ESCALATIONS_SECONDS",
+    "ESCALATION_REMIND_SECONDS",
+    "EXPIRE_LEASES_SECONDS",
+    "HOST",
+    "HOSTS",
+    "IDLE_CHECK_SECONDS",
+    "INSTRUCTION_MAX_RETRIES",
+    "INSTRUCTION_MIN_AGE",
+    "LOG_JSON",
+    "LOG_LEVEL",
+    "METRICS_ALLOW",
+    "OPEN_DOCS",
+    "PLANS_SECONDS",
+    "POLL_SECONDS",
+    "PORT",
+    "PREPARE",
+    "SECRET_KEY",
+    "SECRET_KEY_FILE",
+    "SILENT_AFTER_SECONDS",
+    "TASK_LEASE_SECONDS",
+    "TASK_MAX_ATTEMPTS",
+    "TASK_TIMEOUT_SECONDS",
+    "TOKEN_DAYS",
+    "UNDO_SECONDS",
+    "URL",
+    "WEB_THREADS",
+    "WEB_WORKERS",
+    "WORKER_THREADS",
+}
+# Set by `make up` for the processes that it starts.
+INTERNAL = {"BIND", "GATE", "LOCAL_URL"}
+# Written to the credentials file, which a shell may export.
+CREDENTIALS = {"AGENT_TOKEN", "LOGIN", "OPERATOR_TOKEN", "PASSWORD", "PRODUCER_TOKEN"}
+# Read by the client, or set by `tenfour run` for the command that it runs.
+CLIENT = {
+    "AGENT",
+    "ATTEMPT",
+    "ATTEMPT_NUMBER",
+    "PROMPT_FILE",
+    "RETRY_CONTEXT",
+    "RETRY_CONTEXT_FILE",
+    "TASK",
+    "TASK_FILE",
+    "TOKEN",
+    "TOKEN_FILE",
+}
+# Read by the tests.
+TESTS = {"CHROMIUM", "REQUIRE_BROWSER"}
+
+KNOWN = frozenset(PREFIX + name for name in SERVER | INTERNAL | CREDENTIALS | CLIENT | TESTS)
+
+
+def unknown_variables(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each variable of ours that nothing reads, with the nearest known name.
+
+    >>> unknown_variables(["TENFOUR_PROT", "TENFOUR_URL", "PATH"])
+    ['TENFOUR_PROT is not a setting of Tenfour. Did you mean TENFOUR_PORT?']
+    """
+    return [
+        f"{name} is not a setting of Tenfour. {suggestion(name)}"
+        for name in sorted(names)
+        if name.startswith(PREFIX) and name not in KNOWN
+    ]
+
+
+def suggestion(name: str) -> str:
+    near = get_close_matches(name, KNOWN, n=1, cutoff=0.75)
+    return f"Did you mean {near[0]}?" if near else "docs/settings.md lists all settings."

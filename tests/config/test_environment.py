@@ -1,0 +1,91 @@
+"""Unknown variables with our prefix are named, with the nearest known one."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.checks import run_checks
+
+from config.environment import KNOWN, unknown_variables
+from config.local.places import PROJECT
+from tests.serving import environment
+
+ROOT = Path(settings.BASE_DIR)
+
+
+def constants(path: Path) -> set[str]:
+    """Every string constant of a module that could be the name of a variable of ours."""
+    return {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.startswith("TENFOUR_")
+        and node.value.isupper()
+        and not node.value.endswith("_")
+    }
+
+
+def read_in_code() -> set[str]:
+    """Every variable that the code names, those included that settings read by a short name."""
+    folders = ("config", "ledger", "retries", "dashboard", "client/tenfour", "examples")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    paths = [path for path in paths if path.name != "environment.py"]
+    tree = ast.parse((ROOT / "config" / "settings.py").read_text())
+    numbers = {
+        f"TENFOUR_{node.args[0].value}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "number"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    return set.union(numbers, *map(constants, paths)) - {"TENFOUR_URL_TOKEN"}
+
+
+def test_every_variable_that_the_code_reads_is_known() -> None:
+    assert read_in_code() <= KNOWN
+
+
+def test_no_name_is_known_that_nothing_reads() -> None:
+    tests = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
+    files = {"TENFOUR_SECRET_KEY_FILE"}  # read as the name of a setting with a suffix
+    assert KNOWN - tests - files <= read_in_code()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("TENFOUR_PROT", "Did you mean TENFOUR_PORT?"),
+        ("TENFOUR_TASK_MAX_ATEMPTS", "Did you mean TENFOUR_TASK_MAX_ATTEMPTS?"),
+        ("TENFOUR_XYLOPHONES_QUUX", "docs/settings.md lists all settings."),
+    ],
+)
+def test_the_nearest_name_is_suggested(name: str, words: str) -> None:
+    assert unknown_variables([name, "PATH", "TENFOUR_PORT"]) == [
+        f"{name} is not a setting of Tenfour. {words}"
+    ]
+
+
+def test_a_check_of_django_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENFOUR_PROT", "1")
+    found = [message for message in run_checks() if message.id == "tenfour.W001"]
+    assert [message.msg for message in found] == [
+        "TENFOUR_PROT is not a setting of Tenfour. Did you mean TENFOUR_PORT?"
+    ]
+
+
+def test_the_start_names_it(tmp_path: Path) -> None:
+    """A start that is refused for another reason has named the variable before."""
+    done = subprocess.run(
+        [sys.executable, "-m", "config.local.up"],
+        cwd=PROJECT,
+        env=environment({"TENFOUR_DATA": str(tmp_path), "TENFOUR_PROT": "1", "TENFOUR_PORT": "x"}),
+        capture_output=True,
+        text=True,
+    )
+    assert "Did you mean TENFOUR_PORT?" in done.stderr
+    assert done.returncode == 1
