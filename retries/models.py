@@ -45,7 +45,7 @@ class Escalation(models.Model):
         null=True,
         db_index=False,
         related_name="+",
-        help_text="the attempt whose agent asks it; null where Tenfour or a plan does",
+        help_text="the attempt that asked; null if Tenfour or a plan asked",
     )
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False
@@ -54,10 +54,10 @@ class Escalation(models.Model):
     attempts = models.IntegerField(null=True)
     attempt_limit = models.IntegerField(null=True)
     retry_count = models.IntegerField(null=True)
-    question = models.TextField(db_default="", help_text="in its agent's words")
-    choices = models.JSONField(db_default=[], help_text="answers that its agent offers")
+    question = models.TextField(db_default="", help_text="the question as the agent worded it")
+    choices = models.JSONField(db_default=[], help_text="answers the agent offers")
     response_schema = models.JSONField(null=True)
-    client_state = models.JSONField(null=True, help_text="its asker's own, given back as it is")
+    client_state = models.JSONField(null=True, help_text="opaque data returned to the asker")
     expires_at = models.DateTimeField(null=True)
     on_expiry = models.CharField(  # noqa: DJ001 - null: it waits for ever
         max_length=8, null=True, choices=OnExpiry.choices
@@ -69,20 +69,25 @@ class Escalation(models.Model):
     version = models.IntegerField(db_default=1)
     action = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: not answered
     fix = models.TextField(db_default="")
-    response = models.JSONField(null=True, help_text="the answer in the form that was asked for")
+    response = models.JSONField(null=True, help_text="the answer, shaped by response_schema")
     note = models.TextField(db_default="")
     answered_by_type = models.CharField(max_length=12, db_default="")
     answered_by_id = models.CharField(max_length=64, db_default="")
     answered_by_name = models.CharField(max_length=64, db_default="")
     channel = models.CharField(max_length=8, db_default="")
-    undo_until = models.DateTimeField(null=True, help_text="its task waits so long for an undo")
+    undo_until = models.DateTimeField(null=True, help_text="the answer can be undone until then")
     offered_to = models.CharField(  # noqa: DJ001 - null: to whoever asks first
-        max_length=128, null=True, editable=False, help_text="the worker that gets its task first"
+        max_length=128,
+        null=True,
+        editable=False,
+        help_text="the worker that is offered the task first",
     )
     resent_as = models.ForeignKey(
         Instruction, models.SET_NULL, null=True, db_index=False, related_name="+"
     )
-    cancelled = models.IntegerField(null=True, help_text="how many instructions an abort withdrew")
+    cancelled = models.IntegerField(
+        null=True, help_text="number of instructions an abort cancelled"
+    )
 
     objects = EscalationQuerySet.as_manager()
 
@@ -200,14 +205,14 @@ class FailurePattern(models.Model):
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
     fingerprint = models.CharField(max_length=16)
     template = models.TextField()
-    example = models.TextField(help_text="the line as it was said first")
+    example = models.TextField(help_text="the first error line that matched")
     state = models.CharField(
         max_length=10, choices=PatternState.choices, db_default=PatternState.OPEN.value
     )
     ignored_until = models.DateTimeField(null=True)
     note = models.TextField(db_default="")
     first_seen = models.DateTimeField()
-    last_seen = models.DateTimeField(help_text="to the minute")
+    last_seen = models.DateTimeField(help_text="updated at most once a minute")
     state_at = models.DateTimeField()
     state_by_name = models.CharField(max_length=64, db_default="")
     updated_at = models.DateTimeField()

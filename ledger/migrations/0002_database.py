@@ -1,25 +1,25 @@
-"""What Django's models can't say: the queue's sequence, the journal's guard, storage."""
+"""Create the database objects that Django's models can't declare."""
 
 from django.db import migrations
 
 POSITION = "create sequence ledger_instruction_position"
 
-# A function of its own, so that the one that purges can be told apart later.
+# A dedicated function, so that a later migration can let the purge through.
 GUARD = """
 create function ledger_event_guard() returns trigger language plpgsql as $$
 begin
-    raise exception 'The journal is append-only: an event is never changed or deleted.'
+    raise exception 'The journal is append-only: events cannot be changed or deleted.'
         using errcode = 'restrict_violation';
 end $$;
 create trigger ledger_event_append_only before update or delete on ledger_event
     for each row execute function ledger_event_guard();
 """
 
-# Rows are moved often and indexes are partial on the state: vacuum early, and leave room in the
-# pages for what a move writes. A vacuum leaves the indexes alone where few pages of a large table
-# hold dead rows; but the head of a queue is all dead rows, and every claim walks over them. A table
-# that was never analyzed is taken to be large, and is: one looked at when it had a few rows would
-# be read whole by plans that are kept while it grows.
+# Rows move often and the indexes are partial on the state: vacuum early and leave free space in
+# each page for updates. By default, vacuum skips the indexes when few pages of a large table hold
+# dead rows; but the head of a queue is all dead rows, and every claim walks over them. The planner
+# assumes that a table that was never analyzed is large, and these tables will be: after an analyze
+# with only a few rows, prepared plans would read the whole table while it grows.
 STORAGE = """
 alter table ledger_instruction set (fillfactor = 85, vacuum_index_cleanup = on,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,

@@ -41,10 +41,10 @@ class Agent(models.Model):
     name = models.CharField(max_length=64)
     paused = models.BooleanField(db_default=False)
     concurrency = models.SmallIntegerField(
-        null=True, blank=True, help_text="attempts that may run at once; empty: any number"
+        null=True, blank=True, help_text="maximum number of concurrent attempts; empty for no limit"
     )
     system_text = models.TextField(
-        db_default="", help_text="what stands before every prompt of its tasks"
+        db_default="", help_text="text placed before the prompt of each task"
     )
     last_seen_at = models.DateTimeField(null=True, editable=False)
     created_at = stamp()

@@ -17,8 +17,8 @@ class Breaker(models.Model):
     state = models.CharField(
         max_length=10, choices=BreakerState.choices, db_default=BreakerState.CLOSED.value
     )
-    failures = models.IntegerField(db_default=0, help_text="in a row")
-    successes = models.IntegerField(db_default=0, help_text="since it is half open")
+    failures = models.IntegerField(db_default=0, help_text="consecutive failures")
+    successes = models.IntegerField(db_default=0, help_text="successful probes while half open")
     opened_at = models.DateTimeField(null=True)
     probe_attempt = models.UUIDField(null=True)
     reason = models.TextField(db_default="")

@@ -9,7 +9,7 @@ class ClockRun(models.Model):
     name = models.CharField(max_length=32, primary_key=True)
     last_run_at = models.DateTimeField()
     took_ms = models.IntegerField(null=True)
-    did = models.JSONField(default=dict, help_text="what the last finished run counted")
+    did = models.JSONField(default=dict, help_text="counts of the last completed run")
 
     def __str__(self) -> str:
         return self.name

@@ -44,7 +44,7 @@ class Task(models.Model):
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False, db_constraint=False)
     plan = models.ForeignKey(Plan, models.PROTECT, null=True, db_index=False)
     ref = models.CharField(max_length=258, null=True)  # noqa: DJ001 - null: on its own
-    run = models.IntegerField(null=True, help_text="the run of the plan that it was made for")
+    run = models.IntegerField(null=True, help_text="the plan's run that created the task")
     title = models.CharField(max_length=200, db_default="")
     type = models.CharField(max_length=64)
     state = models.CharField(max_length=12, choices=TaskState.choices)
@@ -57,9 +57,9 @@ class Task(models.Model):
     max_attempts = models.IntegerField()
     attempt_limit = models.IntegerField()
     attempts = models.IntegerField(db_default=0)
-    releases = models.SmallIntegerField(db_default=0, help_text="in this round")
-    unmet = models.IntegerField(db_default=0, help_text="needs that are not yet met")
-    needed_by = models.IntegerField(db_default=0, help_text="tasks that have come to wait for it")
+    releases = models.SmallIntegerField(db_default=0, help_text="releases in this round")
+    unmet = models.IntegerField(db_default=0, help_text="needs not met yet")
+    needed_by = models.IntegerField(db_default=0, help_text="tasks that need this one")
     on_exhausted = models.CharField(max_length=12, choices=OnExhausted.choices)
     base_delay_ms = models.IntegerField()
     max_delay_ms = models.IntegerField()
@@ -69,7 +69,7 @@ class Task(models.Model):
     timeout_s = models.IntegerField()
     idempotent = models.BooleanField()
     non_retryable = models.BooleanField(db_default=False)
-    redactions = models.JSONField(db_default={}, help_text="how many secrets were masked, by kind")
+    redactions = models.JSONField(db_default={}, help_text="number of masked secrets by kind")
     due_at = models.DateTimeField(null=True)
     due_noted_at = models.DateTimeField(null=True, editable=False)
     current_attempt = models.UUIDField(null=True)
@@ -86,7 +86,7 @@ class Task(models.Model):
         null=True,
         db_index=False,
         related_name="carried_by",
-        help_text="the row of the run before whose attempts and failures go on in this one",
+        help_text="the task of the previous run whose attempts and failures count for this one",
     )
     version = models.IntegerField(db_default=1)
     created_by_type = models.CharField(max_length=12)
@@ -239,6 +239,14 @@ class Attempt(models.Model):
     progress = models.JSONField(null=True)
     report_digest = models.BinaryField(max_length=32, null=True, editable=False)
     decision = models.JSONField(null=True)
+    # What the agent was told of earlier attempts; null where there was nothing to tell.
+    context_version = models.SmallIntegerField(null=True, help_text="version of the renderer")
+    context_variant = models.CharField(  # noqa: DJ001 - null: no context
+        max_length=32, null=True, help_text="variant of the retry context under test"
+    )
+    context_elements = models.JSONField(null=True, help_text="number of elements by name")
+    context_chars = models.IntegerField(null=True, help_text="size in characters")
+    context_sha256 = models.BinaryField(max_length=32, null=True, editable=False)
 
     objects = AttemptQuerySet.as_manager()
 

@@ -35,7 +35,9 @@ class Token(models.Model):
     project = models.ForeignKey(Project, models.PROTECT)
     agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True)
     name = models.CharField(max_length=64)
-    prefix = models.CharField(max_length=16, help_text="its first characters, to tell it by")
+    prefix = models.CharField(
+        max_length=16, help_text="the first characters, which identify the token"
+    )
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=32))
     created_by = models.CharField(max_length=64)
