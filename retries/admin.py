@@ -19,7 +19,7 @@ from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
 from ledger.plans import editing as ledger_plans
 from retries import breaker, deadletters, task_actions
 from retries.escalations import answer_outcome, answering
-from retries.escalations.answering import FIX_LENGTH, Choice
+from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import told
 from retries.failures import grouping
 from retries.models import Escalation, FailurePattern

@@ -10,7 +10,8 @@ from ledger.moves import IS_CHECKPOINT, task_columns
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries.escalations import answering
+from retries.escalations import lifecycle
+from retries.escalations.lifecycle import Question
 from retries.states import Reason
 
 ASKED = ("question", "action", "resume_signal")
@@ -48,7 +49,7 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
     """Open the questions of these tasks, which have just been escalated."""
     asked = []
     for row in rows:
-        answering.open_for_task(
+        lifecycle.open_for_task(
             row,
             Reason.AGENT_QUESTION,
             question=question_of(row),
@@ -60,10 +61,10 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
     return asked
 
 
-def question_of(task: Row) -> answering.Question:
+def question_of(task: Row) -> Question:
     """What a checkpoint asks: its question, what to do for it and what to answer then, as its plan
     has them; and the answers that it offers."""
     payload = task["payload"] if isinstance(task["payload"], dict) else {}
     parts = [str(payload.get(name) or "").strip() for name in ASKED]
     text = "\n\n".join(dict.fromkeys(filter(None, parts))) or task["title"]
-    return answering.Question(text=text, choices=payload.get("options", []))
+    return Question(text=text, choices=payload.get("options", []))

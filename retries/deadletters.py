@@ -16,7 +16,7 @@ from ledger.states import TaskState
 from ledger.tasks import Backoff, Spec, enqueue_many
 from retries import checkpoints
 from retries.dependents import settle
-from retries.escalations import answering
+from retries.escalations import lifecycle
 from retries.states import Dependents
 
 NOTE_LENGTH = 2000
@@ -119,7 +119,7 @@ def dismiss(
         tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
     tasks = [letter.task_id for letter in found]
     gone = settle(tasks, dependents, actor=actor, now=now, request_id=request_id)
-    answering.withdraw(gone, actor=actor, now=now)
+    lifecycle.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     return found
 

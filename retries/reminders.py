@@ -17,7 +17,7 @@ from ledger.moves import instruction_to
 from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
-from retries.escalations import answering
+from retries.escalations import lifecycle
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
 told_again as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
 told_off as ({journalled("failed", Kind.INSTRUCTION_FAILED)}),
-opened as ({answering.opened_from("failed")}),
-told_people as ({answering.opening_journalled("opened")})
+opened as ({lifecycle.insert_for_instructions("failed")}),
+told_people as ({lifecycle.insert_opened_events("opened")})
 select (select count(*) from requeued) as requeued, f.id, f.max_retries,
     left(f.content, 50) as start
 from (select) as one left join failed f on true"""

@@ -85,3 +85,7 @@ class OnExpiry(TextChoices):
     SKIP = "skip"
     ABORT = "abort"
     FAIL = "fail"
+
+
+# the answers that consist of text, with the words that begin a sentence about each
+TEXT_ANSWERS = {Answer.FIX: "A fix", Answer.ANSWER: "An answer"}

@@ -16,7 +16,7 @@ from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tokens import TrustedCaller
 from retries import checkpoints
 from retries.dependents import hold, settle
-from retries.escalations import answering
+from retries.escalations import lifecycle
 from retries.models import Escalation
 from retries.states import Dependents
 
@@ -105,7 +105,7 @@ def skip(
         row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **TrustedCaller(actor).params)
     ]
     gone += settle(gone, dependents, actor=actor, now=now)
-    answering.withdraw(gone, actor=actor, now=now)
+    lifecycle.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(gone, actor=actor, now=now)
     return gone
 
@@ -162,5 +162,5 @@ def abort(
         asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
         held = sorted(set(held) - set(asked))
     stopped = tasks.abort(held, reason=reason, actor=actor, now=now, request_id=request_id)
-    answering.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
+    lifecycle.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
     return stopped

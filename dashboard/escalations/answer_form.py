@@ -9,18 +9,14 @@ from django.http import HttpRequest
 
 from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import person
-from retries.escalations import answering
-from retries.escalations.answering import (
-    WORDED,
-    AlreadyResolved,
-    Choice,
-    EscalationExpired,
-    UndoTooLate,
-)
+from retries.escalations import answering, choices
+from retries.escalations.answering import UndoTooLate
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
 from retries.escalations.options import Option, options
 from retries.escalations.response_schema import ANSWERED, read
 from retries.models import Escalation
-from retries.states import Answer, Dependents
+from retries.states import TEXT_ANSWERS, Answer, Dependents
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
         place, _, field = refusal.more["errors"][0]["pointer"].rpartition("/")
         field = field if place == ANSWERED else ""
         return Reply(422, words, typed=typed, field=field, mistake=refusal.detail)
-    return Reply(words="" if action in WORDED else words, is_done=True)
+    return Reply(words="" if action in TEXT_ANSWERS else words, is_done=True)
 
 
 def choice(
@@ -100,7 +96,7 @@ def choice(
     wanted = request.POST.get("dependents", "") if action == Answer.SKIP else ""
     return Choice(
         action,
-        fix=words if action in WORDED else "",
+        fix=words if action in TEXT_ANSWERS else "",
         dependents=wanted or Dependents.CONTINUE,
         response=read(schema, typed) if schema and action == Answer.ANSWER else None,
     )
@@ -131,7 +127,7 @@ def said_in(request: HttpRequest, escalation: Escalation) -> str:
     if not escalation.response_schema:
         return words_in(request)
     values = read(escalation.response_schema, typed_in(request))
-    return answering.spoken(words_in(request).strip(), values)
+    return choices.compose_text(words_in(request).strip(), values)
 
 
 def typed_in(request: HttpRequest) -> dict[str, str]:

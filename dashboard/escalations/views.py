@@ -35,9 +35,9 @@ from dashboard.rendering import HtmxRequest
 from dashboard.sentences import instructions as sentences_instructions
 from ledger.errors import Refusal
 from ledger.journal import person
-from retries.escalations import answer_outcome, answering
+from retries.escalations import answer_outcome, assignment
 from retries.escalations import record as escalation_record
-from retries.escalations.answering import FIX_LENGTH
+from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.options import Option, options
 from retries.escalations.record import Record, record_of
 from retries.escalations.response_schema import fields
@@ -116,7 +116,7 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 def remark(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Keep a remark for whoever else looks."""
     text = request.POST.get("text", "").replace("\0", "")
-    return beside(request, escalation_id, partial(answering.comment, escalation_id, text))
+    return beside(request, escalation_id, partial(assignment.comment, escalation_id, text))
 
 
 @require_POST
@@ -124,7 +124,7 @@ def remark(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 def care(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Say that the one who looks takes care of it."""
     name = request.user.get_username()
-    return beside(request, escalation_id, partial(answering.assign, escalation_id, name))
+    return beside(request, escalation_id, partial(assignment.assign, escalation_id, name))
 
 
 def beside(request: HtmxRequest, escalation_id: UUID, keep: Callable[..., object]) -> HttpResponse:

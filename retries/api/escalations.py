@@ -13,8 +13,9 @@ from ledger.api.tasks import version_asked
 from ledger.errors import Invalid, NotFound
 from ledger.principal import Principal
 from retries.attempts import questions
-from retries.escalations import answering
-from retries.escalations.answering import Choice, HumanRequired
+from retries.escalations import answering, assignment, choices, lifecycle
+from retries.escalations.answering import HumanRequired
+from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
 from retries.schemas import escalations as schemas_escalations
 from retries.schemas.escalations import escalation_out, escalations_out
@@ -102,7 +103,7 @@ def escalations_resolve(
         return 200, {
             "escalation": linked(request, escalation_out(escalation)),
             "task": task_of(escalation),
-            "decision": answering.resolution(escalation),
+            "decision": lifecycle.resolution(escalation),
         }
 
     return idempotent(request, work)
@@ -138,7 +139,7 @@ def choice(body: schemas_escalations.ResolveIn) -> Choice:
     if body.text and body.response:
         raise Invalid("/response", "A line of text has no values: say 'action' and 'response'.")
     if body.text and not body.action:
-        said = answering.parse(body.text)
+        said = choices.parse(body.text)
         return Choice(said.action, fix=said.fix, note=body.note, dependents=body.dependents)
     raise Invalid("/action", "Give either an action or a line of text: retry, fix, skip or abort.")
 
@@ -173,7 +174,7 @@ def escalations_assign(
     request: PrincipalRequest, id: UUID, body: schemas_escalations.AssignIn
 ) -> HttpResponse:
     """Say who takes care of it."""
-    answering.assign(
+    assignment.assign(
         id,
         body.user,
         among=Escalation.objects.visible_to(request.auth),
@@ -195,7 +196,7 @@ def escalations_comment(
     """Keep a remark for whoever else looks at it."""
 
     def work() -> tuple[int, Any]:
-        answering.comment(
+        assignment.comment(
             id,
             body.text,
             among=Escalation.objects.visible_to(request.auth),

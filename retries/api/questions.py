@@ -15,7 +15,7 @@ from ledger.errors import NotFound
 from ledger.models import Agent
 from ledger.tokens import TrustedCaller
 from retries.attempts import questions
-from retries.escalations.answering import Question
+from retries.escalations.lifecycle import Question
 from retries.schemas import escalations
 from retries.schemas.escalations import escalation_out
 

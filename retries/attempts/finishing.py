@@ -26,7 +26,7 @@ from ledger.timestamps import written
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries import breaker, checkpoints
 from retries.decisions import Case, Decision, decide
-from retries.escalations import answering
+from retries.escalations import lifecycle
 from retries.failures import grouping
 from retries.strategy import RetryConfig, delay_s
 
@@ -470,7 +470,7 @@ def follow(
     if decided.to == TaskState.FAILED:
         bury(moved, decided.reason, error=error, now=now)
     if decided.to in (TaskState.ESCALATED, TaskState.BLOCKED):
-        opened = answering.open_for_task(
+        opened = lifecycle.open_for_task(
             moved, decided.reason, actor=who, now=now, request_id=request_id
         )
         return {"escalation": {"id": str(opened.id)}}
@@ -709,7 +709,7 @@ def release(
                 continue
             close(attempt_id, Outcome.RELEASED, digest=None, decision=None, now=now)
             if decided.to == TaskState.ESCALATED:
-                answering.open_for_task(
+                lifecycle.open_for_task(
                     moved,
                     decided.reason,
                     actor=actor_of(row),

@@ -17,8 +17,9 @@ from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts.finishing import TRIES, LeaseLost, close, live_row, lost
-from retries.escalations import answering, response_schema, task_effects
-from retries.escalations.answering import HumanRequired, Question
+from retries.escalations import lifecycle, response_schema, task_effects
+from retries.escalations.answering import HumanRequired
+from retries.escalations.lifecycle import Question
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, EscalationState, Reason
 
@@ -76,7 +77,7 @@ def put(row: Row, question: Question, *, caller: TrustedCaller, now: datetime) -
     if not moved:
         return None
     close(row["attempt_id"], Outcome.ESCALATED, digest=None, decision=None, now=now)
-    return answering.open_for_task(
+    return lifecycle.open_for_task(
         moved[0],
         Reason.AGENT_QUESTION,
         question=question,
@@ -138,7 +139,7 @@ def withdraw(
     An agent may withdraw what it asked itself, and nothing else (HumanRequired).
     """
     now = now or timezone.now()
-    escalation = answering.locked(escalation_id, among)
+    escalation = lifecycle.lock(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent has not asked this: a person answers it.")
     if escalation.reason != Reason.AGENT_QUESTION:
@@ -147,9 +148,9 @@ def withdraw(
             current=escalation.state,
             allowed=[],
         )
-    answering.must_be_open(escalation)
+    lifecycle.require_open(escalation)
     task_effects.go_on(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
-    answering.close(
+    lifecycle.close(
         escalation, EscalationState.WITHDRAWN, actor=actor, now=now, request_id=request_id
     )
     escalation.refresh_from_db()

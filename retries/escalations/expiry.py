@@ -14,7 +14,7 @@ from ledger.models import Project
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing
-from retries.escalations import answering, task_effects
+from retries.escalations import lifecycle, task_effects
 from retries.models import Escalation
 from retries.plans import restarting
 from retries.states import Answer, Dependents, EscalationState, OnExpiry
@@ -81,7 +81,7 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
             if escalation is None:
                 return False
             act(escalation, OnExpiry(escalation.on_expiry or ""), now=now)
-            answering.close(
+            lifecycle.close(
                 escalation,
                 EscalationState.EXPIRED,
                 actor=ENTRY,

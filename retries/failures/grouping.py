@@ -20,7 +20,8 @@ from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions
 from retries.escalations import answering
-from retries.escalations.answering import AlreadyResolved, Choice, EscalationExpired
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
 from retries.failures import fingerprints
 from retries.models import Escalation, EscalationQuerySet, Grouped
 from retries.states import PATTERN_MOVES, Answer, PatternState, Reason

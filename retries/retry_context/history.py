@@ -9,11 +9,10 @@ from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks import lineages
 from retries import claims
-from retries.escalations.answering import WORDED
 from retries.models import Escalation
 from retries.retry_context.block import BUDGET, Failed, Past, Said, retry_context
 from retries.retry_context.prompt import prompt, task_xml
-from retries.states import Answer, EscalationState, Reason
+from retries.states import TEXT_ANSWERS, Answer, EscalationState, Reason
 
 NOTHING = Past()
 NO_WORDS = Said("")
@@ -104,7 +103,7 @@ def standing(belongs: Mapping[UUID, UUID]) -> dict[UUID, list[Said]]:
             continue
         if row["action"] != Answer.ANSWER:
             said.clear()
-        if row["action"] in WORDED:
+        if row["action"] in TEXT_ANSWERS:
             asked = row["question"] if row["action"] == Answer.ANSWER else ""
             said.append(Said(row["fix"], asked))
     return found

@@ -19,7 +19,8 @@ from retries.attempts.questions import MOST_ASKED
 from retries.claims import MOST, WORKER_LENGTH, Claimed
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import Aftermath
-from retries.escalations.answering import FIX_LENGTH, NOTE_LENGTH, resolution
+from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
+from retries.escalations.lifecycle import resolution
 from retries.escalations.options import Option, options
 from retries.escalations.record import record_of, told
 from retries.escalations.response_schema import MOST_FIELDS

@@ -13,7 +13,7 @@ from ledger import instructions
 from ledger.journal import Actor
 from ledger.models import Agent, Instruction
 from retries.escalations import answering
-from retries.escalations.answering import Choice
+from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.browser.conftest import PASSWORD, Visitor, axe_findings, overflow
@@ -208,7 +208,7 @@ def test_words_that_do_not_fit_are_told_at_the_field(
     page = visit().sign_in(URL)
     page.keyboard.press("f")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#fix-hint")).to_contain_text("A fix needs words")
+    expect(page.locator("#fix-hint")).to_contain_text("A fix needs text")
     expect(page.locator("#fix")).to_be_focused()
     page.fill("#fix", "x" * 4001)
     page.keyboard.press("Control+Enter")
@@ -227,7 +227,7 @@ def test_an_answer_sent_before_htmx_was_there_is_told_at_the_field_too(
     page = visitor.sign_in(URL)
     page.keyboard.press("f")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#fix-hint")).to_contain_text("A fix needs words")
+    expect(page.locator("#fix-hint")).to_contain_text("A fix needs text")
     expect(page.locator("#fix")).to_be_focused()
 
 
@@ -350,7 +350,7 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     visitor = visit(java_script_enabled=False)
     page = visitor.sign_in(URL)
     page.click("#send-fix")
-    assert "A fix needs words" in page.inner_text("#fix-hint")
+    assert "A fix needs text" in page.inner_text("#fix-hint")
     page.fill("#fix", "Other words")
     page.click("#send-fix")
     assert "Your words are first in the queue." in page.inner_text("#toasts")

@@ -232,7 +232,7 @@ def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
 
 def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
     escalation = ignored(agent)
-    assert "needs words" in act(mara, Escalation, "fix", escalation)
+    assert "needs text" in act(mara, Escalation, "fix", escalation)
     assert act(mara, Escalation, "fix", escalation, fix="Use v2") == "1 answered."
     assert pull(agent) == ["Use v2"]
     escalation.refresh_from_db()

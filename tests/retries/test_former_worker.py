@@ -12,7 +12,7 @@ from retries import sweeps
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
 from retries.claims import Claimed
-from retries.escalations.answering import Question
+from retries.escalations.lifecycle import Question
 from retries.models import Escalation
 from tests.factories import NOW, make_agent
 from tests.ledger.plans.test_import_writer import imported

@@ -14,7 +14,8 @@ from ledger.plans.import_writer import How, Imported, PlanChanged
 from ledger.states import TaskState
 from retries.attempts import finishing
 from retries.escalations import answering
-from retries.escalations.answering import AlreadyResolved, Choice
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import AlreadyResolved
 from retries.models import Escalation
 from retries.plans import restarting
 from retries.states import Answer

@@ -22,7 +22,8 @@ from dashboard.sentences.events import About, told
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, person
 from ledger.models import Agent, Event
-from retries.escalations.answering import Choice, answer
+from retries.escalations.answering import answer
+from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART

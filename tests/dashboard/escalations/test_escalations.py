@@ -19,7 +19,7 @@ from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from retries.escalations import answering as escalation_answering
-from retries.escalations.answering import Choice
+from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART
@@ -536,9 +536,9 @@ def test_an_unknown_answer_is_none(
 @pytest.mark.parametrize(
     ("fix", "says"),
     [
-        ("", "A fix needs words"),
-        (" \r\n\t", "A fix needs words"),
-        ("\u200b\u202e\ufeff", "A fix needs words"),
+        ("", "A fix needs text"),
+        (" \r\n\t", "A fix needs text"),
+        ("\u200b\u202e\ufeff", "A fix needs text"),
         ("x" * 4001, "at most 4000 characters"),
         ("a\x07b", "control character U+0007"),
         ("a\x00b", "control character U+0000"),

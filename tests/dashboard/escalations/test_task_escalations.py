@@ -23,8 +23,9 @@ from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
-from retries.escalations import answering, expiry
-from retries.escalations.answering import Choice, Question
+from retries.escalations import answering, assignment, expiry
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import Question
 from retries.models import Escalation
 from retries.plans import restarting
 from retries.retry_context import history as retry_context_history
@@ -538,8 +539,8 @@ def test_remarks_and_whose_it_is_are_shown(
 ) -> None:
     question = exhausted(agent, now=now)
     who, every = Actor("user", "7", "jonas"), Escalation.objects.all()
-    answering.assign(question.pk, "mara", among=every, actor=who, now=now)
-    answering.comment(question.pk, "The archive is down", among=every, actor=who, now=now)
+    assignment.assign(question.pk, "mara", among=every, actor=who, now=now)
+    assignment.comment(question.pk, "The archive is down", among=every, actor=who, now=now)
     told = words(browser.get(address(question)))
     assert "mara takes care of it" in told and "jonas gave it to mara" in told
     assert "The archive is down" in told
@@ -549,7 +550,7 @@ def test_remarks_and_whose_it_is_are_shown(
     empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
     assert "A comment has 1 to 2000 characters." in words(empty)
     assert "I take care of it" not in words(browser.get(address(question)))
-    answering.assign(question.pk, None, among=every, actor=who, now=now)
+    assignment.assign(question.pk, None, among=every, actor=who, now=now)
     browser.post(f"{address(question)}care/")
     assert "mara takes care of it" in words(browser.get(address(question)))
     log = words(browser.get("/activity/"))

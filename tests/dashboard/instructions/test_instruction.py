@@ -19,7 +19,7 @@ from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.tokens import TrustedCaller
 from retries.escalations import answering
-from retries.escalations.answering import Choice
+from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.dashboard.conftest import PART

@@ -15,13 +15,9 @@ from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import LeaseLost, Report
-from retries.escalations import answering, expiry
-from retries.escalations.answering import (
-    AlreadyResolved,
-    EscalationExpired,
-    HumanRequired,
-    Question,
-)
+from retries.escalations import assignment, expiry
+from retries.escalations.answering import HumanRequired
+from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Question
 from retries.escalations.options import options
 from retries.escalations.record import told
 from retries.models import Escalation
@@ -223,16 +219,16 @@ def test_it_is_assigned_and_commented(agent: Agent, django_user_model: Any) -> N
     django_user_model.objects.create_user("visitor")
     found, every = asked(agent), Escalation.objects.all()
     who = Actor("user", "1", "mara")
-    done = answering.assign(found.pk, "jonas", among=every, actor=who, now=NOW)
+    done = assignment.assign(found.pk, "jonas", among=every, actor=who, now=NOW)
     assert done.assignee is not None and done.assignee.get_username() == "jonas"
     assert done.version == 2
     for name in ("visitor", "nobody"):
         with pytest.raises(Invalid, match=name):
-            answering.assign(found.pk, name, among=every, actor=who, now=NOW)
-    assert answering.assign(found.pk, None, among=every, actor=who, now=NOW).assignee is None
-    answering.comment(found.pk, " The archive is down ", among=every, actor=who, now=NOW)
+            assignment.assign(found.pk, name, among=every, actor=who, now=NOW)
+    assert assignment.assign(found.pk, None, among=every, actor=who, now=NOW).assignee is None
+    assignment.comment(found.pk, " The archive is down ", among=every, actor=who, now=NOW)
     for text in ("", " ", "x" * 2001, "a\x00"):
         with pytest.raises(Invalid):
-            answering.comment(found.pk, text, among=every, actor=who, now=NOW)
+            assignment.comment(found.pk, text, among=every, actor=who, now=NOW)
     event = Event.objects.get(kind="escalation.commented")
     assert event.data["text"] == "The archive is down" and event.actor_name == "mara"

@@ -14,10 +14,11 @@ from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from retries.escalations import answering
-from retries.escalations.answering import WORDED, AlreadyResolved, Choice, parse
+from retries.escalations.choices import Choice, parse
+from retries.escalations.lifecycle import AlreadyResolved
 from retries.escalations.options import options
 from retries.models import Escalation
-from retries.states import Answer, EscalationState
+from retries.states import TEXT_ANSWERS, Answer, EscalationState
 from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick
 
 MARA = Actor("user", "1", "mara")
@@ -114,7 +115,7 @@ def test_an_answer_is_final(agent: Agent, action: str) -> None:
     answer(escalation, "skip")
     events, rows = Event.objects.count(), Instruction.objects.count()
     with pytest.raises(AlreadyResolved) as refused:
-        answer(escalation, action, "x" if action in WORDED else "")
+        answer(escalation, action, "x" if action in TEXT_ANSWERS else "")
     assert refused.value.more["resolution"]["action"] == "skip"
     assert refused.value.more["resolution"]["by"] == {"type": "user", "name": "mara"}
     assert (Event.objects.count(), Instruction.objects.count()) == (events, rows)

@@ -20,7 +20,9 @@ from retries import deadletters, task_actions
 from retries.attempts import finishing
 from retries.attempts.finishing import Report
 from retries.escalations import answering
-from retries.escalations.answering import AlreadyResolved, Choice, UndoTooLate
+from retries.escalations.answering import UndoTooLate
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import AlreadyResolved
 from retries.escalations.options import options
 from retries.escalations.record import told
 from retries.models import Escalation

@@ -16,7 +16,7 @@ from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts import questions
-from retries.escalations.answering import Question
+from retries.escalations.lifecycle import Question
 from retries.failures import grouping
 from retries.models import Escalation, FailurePattern, Grouped
 from retries.states import PATTERN_MOVES, Answer, PatternState

@@ -11,7 +11,7 @@ from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
 from retries.escalations import answering
-from retries.escalations.answering import Choice
+from retries.escalations.choices import Choice
 from retries.failures import suggestions
 from retries.failures.suggestions import Offer, Suggestion
 from retries.models import Escalation, FailurePattern

@@ -22,7 +22,9 @@ from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
 from retries.escalations import answering, expiry
 from retries.escalations import record as escalation_record
-from retries.escalations.answering import Choice, HumanRequired, Question
+from retries.escalations.answering import HumanRequired
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import Question
 from retries.escalations.record import Record
 from retries.failures import suggestions
 from retries.models import Escalation, FailurePattern

@@ -13,7 +13,7 @@ from retries import claims
 from retries.attempts import finishing
 from retries.attempts.finishing import Report
 from retries.escalations import answering
-from retries.escalations.answering import Choice
+from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.factories import NOW

@@ -16,7 +16,7 @@ from retries import claims
 from retries import task_actions as people
 from retries.attempts import finishing, questions
 from retries.escalations import expiry
-from retries.escalations.answering import Question
+from retries.escalations.lifecycle import Question
 from retries.renderings import documents, log_queries, plan_summary
 from retries.renderings.log_queries import About
 from tests.factories import MINUTE, NOW, make_agent, make_project

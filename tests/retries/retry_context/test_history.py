@@ -14,8 +14,9 @@ from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing, questions
 from retries.attempts.finishing import Report
-from retries.escalations import answering
-from retries.escalations.answering import Choice, Question
+from retries.escalations import answering, lifecycle
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import Question
 from retries.models import Escalation
 from retries.retry_context import history as retry_context_history
 from retries.retry_context.block import retry_context
@@ -94,9 +95,9 @@ def test_a_question_that_was_withdrawn_changes_nothing(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     row = Task.objects.filter(pk=id).values().get()
-    answering.open_for_task(row, "impossible", actor=SYSTEM, now=NOW, request_id="")
+    lifecycle.open_for_task(row, "impossible", actor=SYSTEM, now=NOW, request_id="")
     assert "Trim" not in told(id)
-    answering.withdraw([id], actor=SYSTEM, now=NOW)
+    lifecycle.withdraw([id], actor=SYSTEM, now=NOW)
     assert "Trim" in told(id)
 
 

@@ -1,0 +1,292 @@
+"""Open, lock, close and reopen escalations: the only writer of their state."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from ledger import journal
+from ledger.errors import NotFound, Refusal
+from ledger.journal import Actor, Kind
+from ledger.sql import Row
+from retries.models import Escalation, EscalationQuerySet
+from retries.states import EscalationState, Reason
+
+# the columns of an answer, as they are without one
+UNANSWERED: dict[str, Any] = {
+    "action": None,
+    "fix": "",
+    "response": None,
+    "note": "",
+    "answered_by_type": "",
+    "answered_by_id": "",
+    "answered_by_name": "",
+    "channel": "",
+    "offered_to": None,
+}
+CLOSED_EVENTS = {
+    EscalationState.WITHDRAWN: Kind.ESCALATION_WITHDRAWN,
+    EscalationState.EXPIRED: Kind.ESCALATION_EXPIRED,
+    EscalationState.RESOLVED: Kind.ESCALATION_RESOLVED,
+}
+
+
+class AlreadyResolved(Refusal):
+    """Somebody has answered this already"""
+
+    code = "already_resolved"
+    hint = "An answer is final; read it in 'resolution'."
+
+
+class EscalationExpired(Refusal):
+    """Nobody answered in time"""
+
+    code = "escalation_expired"
+    hint = "The action set for its expiry was taken; see the task's history."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question that an agent or a plan asks a person."""
+
+    text: str
+    choices: list[dict[str, str]]
+    response_schema: dict[str, Any] | None = None
+    severity: str = "normal"
+    client_state: Any = None
+    expires_at: datetime | None = None
+    on_expiry: str | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {
+            "question": self.text,
+            "choices": self.choices,
+            "response_schema": self.response_schema,
+            "severity": self.severity,
+            "client_state": self.client_state,
+            "expires_at": self.expires_at,
+            "on_expiry": self.on_expiry,
+        }
+
+
+def insert_for_instructions(source: str) -> str:
+    """Return the SQL that opens an escalation for each failed instruction of the CTE `source`.
+
+    It covers only those sent with on_failed 'escalate'; the caller is the CTE `caller`.
+    """
+    wait = settings.TENFOUR["ESCALATION_REMIND_SECONDS"]
+    notify = f"%(now)s + interval '{wait} seconds'" if wait else "null"
+    return f"""insert into retries_escalation (project_id, agent_id, instruction_id, state, reason,
+        raised_by_type, raised_by_name, opened_at, updated_at, notify_again_at)
+    select m.project_id, m.agent_id, m.id, '{EscalationState.OPEN}', '{Reason.INSTRUCTION_IGNORED}',
+        c.actor_type, c.actor_name, %(now)s, %(now)s, {notify}
+    from {source} m, caller c where m.on_failed = 'escalate'
+    returning id, project_id, agent_id, instruction_id, reason, state"""
+
+
+def insert_opened_events(source: str) -> str:
+    """Return the SQL that journals the escalations opened in the CTE `source`."""
+    return journal.insert(
+        source,
+        kind=f"'{Kind.ESCALATION_OPENED}'",
+        subject="escalation",
+        from_state="null",
+        data="jsonb_build_object('reason', m.reason, 'instruction', m.instruction_id)",
+    )
+
+
+def first_reminder_at(now: datetime) -> datetime | None:
+    """Return when to send the first reminder, or None if reminders are off."""
+    wait: int = settings.TENFOUR["ESCALATION_REMIND_SECONDS"]
+    return now + timedelta(seconds=wait) if wait else None
+
+
+def open_for_task(
+    task: Row,
+    reason: str,
+    *,
+    question: Question | None = None,
+    asked_in: UUID | None = None,
+    actor: Actor,
+    now: datetime,
+    request_id: str,
+) -> Escalation:
+    """Open an escalation for a task that was just escalated or reported blocked.
+
+    `asked_in` is the attempt in which the agent asks it.
+    """
+    opened = Escalation.objects.create(
+        project_id=task["project_id"],
+        agent_id=task["agent_id"],
+        task_id=task["id"],
+        state=EscalationState.OPEN,
+        reason=reason,
+        raised_by_type=actor.type,
+        raised_by_name=actor.name,
+        asked_in_id=asked_in,
+        attempts=task["attempts"],
+        attempt_limit=task["attempt_limit"],
+        retry_count=task["retry_count"],
+        notify_again_at=first_reminder_at(now),
+        opened_at=now,
+        updated_at=now,
+        **(question.columns if question else {}),
+    )
+    journal.record(
+        Kind.ESCALATION_OPENED,
+        subject_type="escalation",
+        subject_id=opened.id,
+        project_id=opened.project_id,
+        agent_id=opened.agent_id,
+        to_state=EscalationState.OPEN,
+        actor=actor,
+        now=now,
+        data={"reason": reason, "task": str(task["id"])},
+        request_id=request_id,
+    )
+    return opened
+
+
+def withdraw(task_ids: Iterable[UUID], *, actor: Actor, now: datetime) -> None:
+    """Close the open escalations of tasks that no longer need an answer."""
+    found = Escalation.objects.open().filter(task_id__in=list(task_ids)).select_for_update()
+    for escalation in found.order_by("id"):
+        close(escalation, EscalationState.WITHDRAWN, actor=actor, now=now)
+
+
+def close(
+    escalation: Escalation,
+    to: EscalationState,
+    *,
+    actor: Actor,
+    now: datetime,
+    request_id: str = "",
+    data: dict[str, Any] | None = None,
+    **columns: Any,
+) -> None:
+    """Close an open escalation that the caller has locked, and journal it."""
+    Escalation.objects.filter(pk=escalation.pk).update(
+        state=to, closed_at=now, updated_at=now, version=escalation.version + 1, **columns
+    )
+    record_event(
+        escalation,
+        CLOSED_EVENTS[to],
+        from_state=EscalationState.OPEN,
+        to_state=to,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data=data,
+    )
+
+
+def reopen(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str) -> None:
+    """Clear the answer of an escalation that the caller has locked, and journal it."""
+    Escalation.objects.filter(pk=escalation.pk).update(
+        state=EscalationState.OPEN,
+        closed_at=None,
+        updated_at=now,
+        version=escalation.version + 1,
+        undo_until=None,
+        **UNANSWERED,
+    )
+    record_event(
+        escalation,
+        Kind.ESCALATION_REOPENED,
+        from_state=EscalationState.RESOLVED,
+        to_state=EscalationState.OPEN,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+        data={"action": escalation.action},
+    )
+
+
+def record_event(
+    escalation: Escalation,
+    kind: Kind,
+    *,
+    from_state: str | None = None,
+    to_state: str | None = None,
+    actor: Actor,
+    now: datetime,
+    request_id: str = "",
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Journal an event of an escalation, with the task it is about."""
+    about = {"task": str(escalation.task_id)} if escalation.task_id else {}
+    journal.record(
+        kind,
+        subject_type="escalation",
+        subject_id=escalation.id,
+        project_id=escalation.project_id,
+        agent_id=escalation.agent_id,
+        from_state=from_state,
+        to_state=to_state,
+        actor=actor,
+        now=now,
+        data=about | (data or {}),
+        request_id=request_id,
+    )
+
+
+def lock(escalation_id: UUID, among: EscalationQuerySet) -> Escalation:
+    """Return the escalation with its row locked; raise NotFound if it is not among these."""
+    found = among.select_for_update(of=("self",)).select_related(
+        "agent", "instruction", "project", "task"
+    )
+    escalation = found.filter(pk=escalation_id).first()
+    if escalation is None:
+        raise NotFound(f"There is no escalation {escalation_id} here.")
+    return escalation
+
+
+def lock_plan(escalation_id: UUID, among: EscalationQuerySet) -> None:
+    """Lock all open escalations of the plan that this one belongs to, in id order.
+
+    Otherwise two aborts of one plan would each hold their own escalation and wait for the
+    other's.
+    """
+    plan = among.filter(pk=escalation_id).values("task__plan")[:1]
+    rows = Escalation.objects.open().filter(task__plan=plan).order_by("id")
+    list(rows.select_for_update(of=("self",)).values_list("pk"))
+
+
+def require_open(escalation: Escalation) -> None:
+    """Raise EscalationExpired or AlreadyResolved unless the escalation is open."""
+    if escalation.state == EscalationState.EXPIRED:
+        raise EscalationExpired(describe_closing(escalation))
+    if not escalation.is_open:
+        raise AlreadyResolved(describe_closing(escalation), resolution=resolution(escalation))
+
+
+def describe_closing(escalation: Escalation) -> str:
+    """Return a sentence that says how and when the escalation was closed."""
+    if escalation.state != EscalationState.RESOLVED:
+        return f"The escalation has been {escalation.state} since {escalation.closed_at:%F %T}Z."
+    return (
+        f"{escalation.answered_by_name} answered '{escalation.action}' "
+        f"at {escalation.closed_at:%F %T}Z."
+    )
+
+
+def resolution(escalation: Escalation) -> dict[str, Any] | None:
+    """Return the answer (what, who, when, from where, with what result), or None without one."""
+    if escalation.state != EscalationState.RESOLVED:
+        return None
+    return {
+        "action": escalation.action,
+        "instruction": escalation.fix or None,
+        "response": escalation.response,
+        "note": escalation.note or None,
+        "by": {"type": escalation.answered_by_type, "name": escalation.answered_by_name},
+        "at": escalation.closed_at,
+        "channel": escalation.channel,
+        "undo_until": escalation.undo_until,
+        "resent_as": escalation.resent_as_id,
+        "cancelled": escalation.cancelled,
+    }
