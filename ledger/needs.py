@@ -19,7 +19,7 @@ from ledger.tokens import TrustedCaller
 
 
 class UnknownDependency(Refusal):
-    """A task that is needed does not exist"""
+    """Unknown dependency"""
 
     code = "unknown_dependency"
     hint = "Enqueue what is needed first, in the same project."

@@ -130,7 +130,7 @@ def new(request: HtmxRequest) -> HttpResponse:
 
 
 def imported(
-    request: HtmxRequest, form: ImportForm, parsed: planfile.Parsed, *, dry_run: bool
+    request: HtmxRequest, form: ImportForm, parsed: planfile.ParsedPlan, *, dry_run: bool
 ) -> Imported:
     values = form.cleaned_data
     return restarting.import_plan(

@@ -1,4 +1,4 @@
-"""From the mapping that a file holds to the canonical plan, with everything checked (pure)."""
+"""Validate a plan file's mapping and build the canonical plan from it (pure)."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,19 @@ from ledger.planfile.model import (
     PlanTask,
     UnknownNeed,
     check_plan_ref,
-    cycle_in,
-    pointed,
-    told,
+    cycle_detail,
+    find_cycle,
+    refusal_at,
 )
 
 VERSION = 1
 OBJECTIVE_LENGTH = 20_000
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
 AUTO = "auto"
-# what a plan may say for all of its tasks
+# Task fields that a plan may set for all its tasks.
 DEFAULTS = ("agent", "priority", "max_attempts", "on_exhausted", "backoff", "lease_s", "timeout_s")
 PLAN_KEYS = ("version", "ref", "title", "objective", "needs", "wave", "order", "tasks", *DEFAULTS)
-# what an agent reads: kept in the payload
+# Fields for the agent to read; stored in the payload.
 TEXTS = ("action", "question", "resume_signal")
 LISTS = ("files", "context", "done")
 TASK_KEYS = (
@@ -42,169 +42,176 @@ TASK_KEYS = (
 BACKOFF_KEYS = ("base_delay_ms", "max_delay_ms", "exponential_base", "jitter")
 OPTION_KEYS = ("name", "title", "description")
 KINDS: dict[type, str] = {
-    str: "a text",
-    int: "a whole number",
-    bool: "true or false",
+    str: "a string",
+    int: "an integer",
+    bool: "a boolean",
     float: "a number",
     dict: "an object",
     list: "a list",
 }
 
 
-def canonical(found: Any, *, order: str = PARALLEL, agent: str = "") -> PlanFile:
-    """The plan in `found`, the mapping that docs/plans.md tells of.
+def canonical(value: Any, *, order: str = PARALLEL, agent: str = "") -> PlanFile:
+    """Return the canonical plan for a mapping in the format of docs/plans.md.
 
-    `order` is the default of its format, `agent` is for tasks for which it names none.
+    `order` is the file format's default, `agent` the default agent for tasks that name none.
 
     Raises Invalid, BadRef, DuplicateRef, UnknownNeed and DependencyCycle, each with a pointer.
     """
-    if not isinstance(found, dict):
-        raise Invalid("", "A plan is an object with 'ref' and 'tasks'.")
-    known_keys(found, PLAN_KEYS, "")
-    if of(found, "version", int, VERSION) != VERSION:
-        raise Invalid("/version", f"This is a plan of version {VERSION} alone.")
-    ref = check_plan_ref(of(found, "ref", str, ""))
-    order = of(found, "order", str, order)
+    if not isinstance(value, dict):
+        raise Invalid("", "A plan must be an object with 'ref' and 'tasks'.")
+    refuse_unknown_keys(value, PLAN_KEYS, "")
+    if read_value(value, "version", int, VERSION) != VERSION:
+        raise Invalid("/version", f"version must be {VERSION}.")
+    ref = check_plan_ref(read_value(value, "ref", str, ""))
+    order = read_value(value, "order", str, order)
     if order not in (SEQUENTIAL, PARALLEL):
-        raise Invalid("/order", f"order is '{SEQUENTIAL}' or '{PARALLEL}'.")
-    listed = of(found, "tasks", list, [])
-    if not 1 <= len(listed) <= MOST_TASKS:
-        raise Invalid("/tasks", f"A plan has 1 to {MOST_TASKS} tasks; this one has {len(listed)}.")
-    defaults = {name: found[name] for name in DEFAULTS if found.get(name) is not None}
+        raise Invalid("/order", f"order must be '{SEQUENTIAL}' or '{PARALLEL}'.")
+    items = read_value(value, "tasks", list, [])
+    if not 1 <= len(items) <= MOST_TASKS:
+        raise Invalid(
+            "/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has {len(items)}."
+        )
+    defaults = {name: value[name] for name in DEFAULTS if value.get(name) is not None}
     defaults.setdefault("agent", agent)
-    tasks = [task_of(each, n, plan=ref, defaults=defaults) for n, each in enumerate(listed)]
+    tasks = [read_task(item, n, plan=ref, defaults=defaults) for n, item in enumerate(items)]
     check_refs(tasks)
     if order == SEQUENTIAL:
-        tasks = in_sequence(tasks)
+        tasks = add_sequence(tasks)
     plan = PlanFile(
         ref=ref,
-        title=short(of(found, "title", str, ""), "/title", TITLE_LENGTH),
-        objective=short(of(found, "objective", str, ""), "/objective", OBJECTIVE_LENGTH),
-        wave=maybe(found, "wave", int, ""),
-        needs=needs_of(found, "", plan=ref),
+        title=check_length(read_value(value, "title", str, ""), "/title", TITLE_LENGTH),
+        objective=check_length(
+            read_value(value, "objective", str, ""), "/objective", OBJECTIVE_LENGTH
+        ),
+        wave=read_value(value, "wave", int, None),
+        needs=read_needs(value, "", plan=ref),
         tasks=tuple(tasks),
     )
     check_needs(plan)
     return plan
 
 
-def task_of(found: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> PlanTask:
+def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> PlanTask:
     at = f"/tasks/{n}"
-    if not isinstance(found, dict):
-        raise Invalid(at, "A task is an object.")
-    known_keys(found, TASK_KEYS, at)
-    given = {**defaults, **{name: value for name, value in found.items() if value is not None}}
-    agent = of(given, "agent", str, "", at)
+    if not isinstance(item, dict):
+        raise Invalid(at, "A task must be an object.")
+    refuse_unknown_keys(item, TASK_KEYS, at)
+    task = {**defaults, **{name: value for name, value in item.items() if value is not None}}
+    agent = read_value(task, "agent", str, "", at)
     if not agent:
-        raise Invalid(f"{at}/agent", "Say which agent the task is for, here or for the whole plan.")
-    on_exhausted = of(given, "on_exhausted", str, "escalate", at)
+        raise Invalid(f"{at}/agent", "Set an agent for this task or for the whole plan.")
+    on_exhausted = read_value(task, "on_exhausted", str, "escalate", at)
     if on_exhausted not in ("escalate", "dead_letter"):
-        raise Invalid(f"{at}/on_exhausted", "on_exhausted is 'escalate' or 'dead_letter'.")
+        raise Invalid(f"{at}/on_exhausted", "on_exhausted must be 'escalate' or 'dead_letter'.")
+    ref = read_value(task, "ref", str, f"task-{n + 1}", at)
     return PlanTask(
-        ref=f"{plan}:{task_ref(of(given, 'ref', str, f'task-{n + 1}', at), at, plan=plan)}",
+        ref=f"{plan}:{check_task_ref(ref, at, plan=plan)}",
         agent=agent,
-        type=of(given, "type", str, AUTO, at),
-        title=short(of(given, "title", str, "", at), f"{at}/title", TITLE_LENGTH),
-        priority=of(given, "priority", int, 0, at),
-        needs=needs_of(given, at, plan=plan),
-        payload=payload_of(given, at),
-        max_attempts=maybe(given, "max_attempts", int, at),
+        type=read_value(task, "type", str, AUTO, at),
+        title=check_length(read_value(task, "title", str, "", at), f"{at}/title", TITLE_LENGTH),
+        priority=read_value(task, "priority", int, 0, at),
+        needs=read_needs(task, at, plan=plan),
+        payload=read_payload(task, at),
+        max_attempts=read_value(task, "max_attempts", int, None, at),
         on_exhausted=on_exhausted,
-        backoff=backoff_of(given, at),
-        lease_s=maybe(given, "lease_s", int, at),
-        timeout_s=maybe(given, "timeout_s", int, at),
-        idempotent=of(given, "idempotent", bool, True, at),
-        non_retryable=of(given, "non_retryable", bool, False, at),
+        backoff=read_backoff(task, at),
+        lease_s=read_value(task, "lease_s", int, None, at),
+        timeout_s=read_value(task, "timeout_s", int, None, at),
+        idempotent=read_value(task, "idempotent", bool, True, at),
+        non_retryable=read_value(task, "non_retryable", bool, False, at),
     )
 
 
-def task_ref(ref: str, at: str, *, plan: str) -> str:
-    """`task-3` of `task-3` or `03-01:task-3`."""
+def check_task_ref(ref: str, at: str, *, plan: str) -> str:
+    """Return `task-3` for `task-3` or `03-01:task-3`; raise BadRef if the ref is malformed."""
     own = ref.removeprefix(f"{plan}:")
     if not TASK_REF.fullmatch(own):
-        raise pointed(
+        raise refusal_at(
             BadRef,
-            f"'{ref[:80]}' is no ref of a task in plan {plan}: task-{{n}}, n from 1.",
+            f"'{ref[:80]}' is not a task's ref in plan {plan}. Use task-1, task-2, …",
             f"{at}/ref",
         )
     return own
 
 
-def payload_of(given: Mapping[str, Any], at: str) -> dict[str, Any]:
-    payload = dict(of(given, "payload", dict, {}, at))
+def read_payload(task: Mapping[str, Any], at: str) -> dict[str, Any]:
+    payload = dict(read_value(task, "payload", dict, {}, at))
     for name in TEXTS:
-        if text := of(given, name, str, "", at):
+        if text := read_value(task, name, str, "", at):
             payload[name] = text
     if len(str(payload.get("action", "")).encode()) > ACTION_BYTES:
-        raise Invalid(f"{at}/action", f"An action has at most {ACTION_BYTES} bytes.")
+        raise Invalid(f"{at}/action", f"An action must have at most {ACTION_BYTES} bytes.")
     for name in LISTS:
-        if texts := texts_of(given, name, at):
-            payload[name] = texts
-    verify = dict(of(given, "verify", dict, {}, at))
+        if strings := read_strings(task, name, at):
+            payload[name] = strings
+    verify = dict(read_value(task, "verify", dict, {}, at))
     if verify.get("command"):
         verify.setdefault("source", "declared")
     if verify:
         payload["verify"] = verify
-    if options := options_of(given, at):
+    if options := read_options(task, at):
         payload["options"] = options
     return payload
 
 
-def options_of(given: Mapping[str, Any], at: str) -> list[dict[str, str]]:
-    """The answers that a checkpoint offers: each a text, or an object with a name."""
+def read_options(task: Mapping[str, Any], at: str) -> list[dict[str, str]]:
+    """Return the answers that a checkpoint offers; each is a string or an object with a name."""
     options = []
-    for n, each in enumerate(of(given, "options", list, [], at)):
+    for n, each in enumerate(read_value(task, "options", list, [], at)):
         here = f"{at}/options/{n}"
         option = {"name": each} if isinstance(each, str) else each
         if not isinstance(option, dict):
-            raise Invalid(here, "An option is a text, or an object with a name.")
-        known_keys(option, OPTION_KEYS, here)
-        name = of(option, "name", str, "", here)
+            raise Invalid(here, "An option must be a string or an object with a name.")
+        refuse_unknown_keys(option, OPTION_KEYS, here)
+        name = read_value(option, "name", str, "", here)
         if not name.strip():
-            raise Invalid(f"{here}/name", "An option has a name.")
-        options.append({key: of(option, key, str, "", here) for key in option} | {"name": name})
+            raise Invalid(f"{here}/name", "An option must have a name.")
+        options.append(
+            {key: read_value(option, key, str, "", here) for key in option} | {"name": name}
+        )
     return options
 
 
-def backoff_of(given: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """How long to wait between attempts: not at all, unless the file says so."""
-    found = of(given, "backoff", dict, {}, at)
-    known_keys(found, BACKOFF_KEYS, f"{at}/backoff")
+def read_backoff(task: Mapping[str, Any], at: str) -> dict[str, Any]:
+    """Return the delays between attempts; a plan's tasks have none by default."""
+    backoff = read_value(task, "backoff", dict, {}, at)
     here = f"{at}/backoff"
+    refuse_unknown_keys(backoff, BACKOFF_KEYS, here)
     return {
-        "base_delay_ms": of(found, "base_delay_ms", int, 0, here),
-        "max_delay_ms": of(found, "max_delay_ms", int, 30_000, here),
-        "exponential_base": float(of(found, "exponential_base", float, 2.0, here)),
-        "jitter": of(found, "jitter", bool, True, here),
+        "base_delay_ms": read_value(backoff, "base_delay_ms", int, 0, here),
+        "max_delay_ms": read_value(backoff, "max_delay_ms", int, 30_000, here),
+        "exponential_base": float(read_value(backoff, "exponential_base", float, 2.0, here)),
+        "jitter": read_value(backoff, "jitter", bool, True, here),
     }
 
 
 # ---- needs
 
 
-def needs_of(given: Mapping[str, Any], at: str, *, plan: str) -> tuple[str, ...]:
-    """What is needed, as full refs, each once."""
+def read_needs(values: Mapping[str, Any], at: str, *, plan: str) -> tuple[str, ...]:
+    """Return the needs as full refs, without duplicates."""
     needs = []
-    for n, need in enumerate(texts_of(given, "needs", at)):
+    for n, need in enumerate(read_strings(values, "needs", at)):
         here = f"{at}/needs/{n}"
-        of_plan, _, of_task = need.rpartition(":")
-        if of_plan or TASK_REF.fullmatch(need):
-            whole, part = of_plan or plan, of_task
-            if not PLAN_REF.fullmatch(whole) or not TASK_REF.fullmatch(part):
-                raise pointed(BadRef, f"'{need[:80]}' is no ref of a task.", here)
-            needs.append(f"{whole}:{part}")
+        prefix, _, task_ref = need.rpartition(":")
+        if prefix or TASK_REF.fullmatch(need):
+            plan_ref = prefix or plan
+            if not PLAN_REF.fullmatch(plan_ref) or not TASK_REF.fullmatch(task_ref):
+                raise refusal_at(BadRef, f"'{need[:80]}' is not a task's ref.", here)
+            needs.append(f"{plan_ref}:{task_ref}")
         else:
             needs.append(check_plan_ref(need, here))
     return tuple(dict.fromkeys(needs))
 
 
-def in_sequence(tasks: Sequence[PlanTask]) -> list[PlanTask]:
-    """Each task needs the one before it, too."""
-    made = [tasks[0]]
+def add_sequence(tasks: Sequence[PlanTask]) -> list[PlanTask]:
+    """Return the tasks with each one also needing the task before it."""
+    sequence = [tasks[0]]
     for task in tasks[1:]:
-        needs = tuple(dict.fromkeys([*task.needs, made[-1].ref]))
-        made.append(replace(task, needs=needs))
-    return made
+        needs = tuple(dict.fromkeys([*task.needs, sequence[-1].ref]))
+        sequence.append(replace(task, needs=needs))
+    return sequence
 
 
 def check_refs(tasks: Sequence[PlanTask]) -> None:
@@ -212,75 +219,75 @@ def check_refs(tasks: Sequence[PlanTask]) -> None:
     for n, task in enumerate(tasks):
         first = seen.setdefault(task.ref, n)
         if first != n:
-            raise pointed(
+            raise refusal_at(
                 DuplicateRef,
-                f"Two tasks are called {task.ref}.",
+                f"Two tasks have the ref {task.ref}.",
                 f"/tasks/{first}/ref",
                 f"/tasks/{n}/ref",
             )
 
 
 def check_needs(plan: PlanFile) -> None:
-    """Refuse needs on tasks that this plan does not have, on itself, in a circle, or too many."""
+    """Refuse needs that are missing from the plan, self-referential, cyclic, or too many."""
     places = {task.ref: n for n, task in enumerate(plan.tasks)}
-    asked = [("", plan.needs), *((f"/tasks/{n}", t.needs) for n, t in enumerate(plan.tasks))]
-    for at, needs in asked:
+    groups = [("", plan.needs), *((f"/tasks/{n}", t.needs) for n, t in enumerate(plan.tasks))]
+    for at, needs in groups:
         for n, need in enumerate(needs):
             own = need == plan.ref or need.startswith(f"{plan.ref}:")
             if own and (need not in places or not at):
-                what = "is a part of this plan" if need in places else "is not in this plan"
-                what = "is this plan itself" if need == plan.ref else what
-                raise pointed(
-                    UnknownNeed, f"{need} can't be needed here: it {what}.", f"{at}/needs/{n}"
+                problem = "is part of this plan" if need in places else "is not in this plan"
+                problem = "is this plan" if need == plan.ref else problem
+                raise refusal_at(
+                    UnknownNeed, f"{need} can't be a need here: it {problem}.", f"{at}/needs/{n}"
                 )
     edges = [(task.ref, need) for task in plan.tasks for need in task.needs]
     if len(edges) + len(plan.needs) > MOST_EDGES:
-        raise Invalid("/tasks", f"A plan has at most {MOST_EDGES} needs; here are {len(edges)}.")
-    if cycle := cycle_in((task, need) for task, need in edges if need in places):
+        raise Invalid(
+            "/tasks", f"A plan must have at most {MOST_EDGES} needs; this one has {len(edges)}."
+        )
+    if cycle := find_cycle((task, need) for task, need in edges if need in places):
         pointers = [f"/tasks/{places[ref]}/needs" for ref in cycle[:-1]]
-        raise pointed(DependencyCycle, f"Nothing can begin: {told(cycle)}.", *pointers, cycle=cycle)
+        raise refusal_at(DependencyCycle, cycle_detail(cycle), *pointers, cycle=cycle)
 
 
 # ---- values
 
 
-def known_keys(found: Mapping[Any, Any], known: Sequence[str], at: str) -> None:
-    for key in found:
+def refuse_unknown_keys(values: Mapping[Any, Any], known: Sequence[str], at: str) -> None:
+    for key in values:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
-            meant = f" Did you mean '{near[0]}'?" if near else f" Known are: {', '.join(known)}."
-            raise Invalid(f"{at}/{key}", f"'{key}' is not known here.{meant}")
+            meant = f"Did you mean '{near[0]}'?" if near else f"Use one of: {', '.join(known)}."
+            raise Invalid(f"{at}/{key}", f"Unknown key '{key}'. {meant}")
 
 
-def of(found: Mapping[str, Any], name: str, kind: type, default: Any, at: str = "") -> Any:
-    """The value of that name, of that kind, or the default where there is none."""
-    value = found.get(name)
+def read_value(values: Mapping[str, Any], name: str, kind: type, default: Any, at: str = "") -> Any:
+    """Return the value with this name, or the default; raise Invalid for another type."""
+    value = values.get(name)
     if value is None:
         return default
     kinds = (int, float) if kind is float else kind
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
-        quotes = " Put it into quotes." if kind is str else ""
-        raise Invalid(f"{at}/{name}", f"{name} is {KINDS[kind]}.{quotes}")
+        quotes = " Put it in quotes." if kind is str else ""
+        raise Invalid(f"{at}/{name}", f"{name} must be {KINDS[kind]}.{quotes}")
     return value
 
 
-def maybe(found: Mapping[str, Any], name: str, kind: type, at: str) -> Any:
-    return of(found, name, kind, None, at)
-
-
-def texts_of(found: Mapping[str, Any], name: str, at: str) -> list[str]:
-    """A list of texts, or one text alone."""
-    value = found.get(name)
+def read_strings(values: Mapping[str, Any], name: str, at: str) -> list[str]:
+    """Return a list of strings; a single string is a list of one."""
+    value = values.get(name)
     if isinstance(value, str):
         return [value]
-    texts = of(found, name, list, [], at)
-    for n, text in enumerate(texts):
+    strings = read_value(values, name, list, [], at)
+    for n, text in enumerate(strings):
         if not isinstance(text, str):
-            raise Invalid(f"{at}/{name}/{n}", f"{name} is a list of texts. Put it into quotes.")
-    return list(texts)
+            raise Invalid(
+                f"{at}/{name}/{n}", f"{name} must be a list of strings. Put this value in quotes."
+            )
+    return list(strings)
 
 
-def short(text: str, pointer: str, most: int) -> str:
+def check_length(text: str, pointer: str, most: int) -> str:
     if len(text) > most:
-        raise Invalid(pointer, f"{pointer.rpartition('/')[2]} has at most {most} characters.")
+        raise Invalid(pointer, f"{pointer.rpartition('/')[2]} must have at most {most} characters.")
     return text

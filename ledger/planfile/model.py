@@ -1,4 +1,4 @@
-"""A plan as it is asked for: refs, limits, and what is refused (pure)."""
+"""The canonical plan: its refs, its limits, and the errors it can have (pure)."""
 
 import hashlib
 import json
@@ -24,49 +24,52 @@ TASK_REF = re.compile(r"task-([1-9][0-9]{0,5})")
 
 
 class BadRef(Refusal):
-    """A ref has another form"""
+    """Malformed ref"""
 
     code = "bad_ref"
-    hint = "A plan's ref is {phase}-{plan}, such as 03-01; a task's is task-1, task-2, …"
+    hint = "Use {phase}-{plan} for a plan, such as 03-01, and task-1, task-2, … for its tasks."
 
 
 class DuplicateRef(Refusal):
-    """Two tasks have the same ref"""
+    """Duplicate ref"""
 
     code = "duplicate_ref"
-    hint = "Give every task of the plan a ref of its own, or leave them all out."
+    hint = "Give every task in the plan its own ref, or leave out all refs."
 
 
 class UnknownNeed(Refusal):
-    """A task that is needed does not exist"""
+    """Unknown dependency"""
 
     code = "unknown_dependency"
-    hint = "Name a task of this plan (task-1), a plan (02-05) or a task of one (02-05:task-2)."
+    hint = (
+        "Name a task in this plan (task-1), another plan (02-05), or a task in it (02-05:task-2)."
+    )
 
 
 class DependencyCycle(Refusal):
-    """Tasks wait for each other in a circle"""
+    """Dependency cycle"""
 
     code = "dependency_cycle"
-    hint = "Take one of the needs away that 'cycle' names."
+    hint = "Remove one of the needs listed in 'cycle'."
 
 
-def pointed(kind: type[R], detail: str, *pointers: str, **more: Any) -> R:
-    """The refusal, pointing to places in the file."""
+def refusal_at(kind: type[R], detail: str, *pointers: str, **more: Any) -> R:
+    """Return a refusal that points to places in the file."""
     errors = [{"pointer": pointer, "detail": detail} for pointer in pointers]
     return kind(detail, errors=errors, **more)
 
 
 def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
-    """The ref itself; raises BadRef.
+    """Return the ref unchanged; raise BadRef if it is malformed.
 
     >>> check_plan_ref("03-01")
     '03-01'
     """
     if not PLAN_REF.fullmatch(ref):
-        raise pointed(
+        raise refusal_at(
             BadRef,
-            f"'{ref[:80]}' is no ref of a plan: {{phase}}-{{plan}} in letters, digits and dots.",
+            f"'{ref[:80]}' is not a plan's ref. Use {{phase}}-{{plan}} with letters, digits, and "
+            "dots.",
             pointer,
         )
     return ref
@@ -74,9 +77,9 @@ def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTask:
-    """One task: `ref` is its full one, `needs` are full refs of tasks or plans.
+    """A task with its full ref; `needs` holds full refs of tasks or plans.
 
-    What is None takes the server's setting; defaults of the plan are worked in.
+    Fields that are None take the server's setting. The plan's defaults are already applied.
     """
 
     ref: str
@@ -97,7 +100,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """A whole plan; `needs` are what all its tasks wait for, full refs of tasks or plans."""
+    """A whole plan; all its tasks wait for `needs`, which holds full refs of tasks or plans."""
 
     ref: str
     tasks: tuple[PlanTask, ...]
@@ -108,26 +111,26 @@ class PlanFile:
 
     @property
     def source(self) -> dict[str, Any]:
-        """The plan as JSON."""
+        """Return the plan as plain values."""
         return asdict(self)
 
     @property
     def content_hash(self) -> str:
-        """The same for the same plan, however it was written."""
+        """Return a hash that does not depend on the format the plan was written in."""
         text = json.dumps(self.source, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
-    def firsts(self) -> list[PlanTask]:
-        """The tasks that need no other one of the plan."""
+    def first_tasks(self) -> list[PlanTask]:
+        """Return the tasks that need no other task in the plan."""
         own = {task.ref for task in self.tasks}
         return [task for task in self.tasks if own.isdisjoint(task.needs)]
 
 
-def cycle_in(edges: Iterable[tuple[str, str]]) -> list[str]:
-    """A circle of (task, need) pairs, its first task again at the end; empty where there is none.
+def find_cycle(edges: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a cycle among (task, need) pairs, ending where it starts, or an empty list.
 
-    >>> cycle_in([("a", "b"), ("b", "c"), ("c", "b")])
+    >>> find_cycle([("a", "b"), ("b", "c"), ("c", "b")])
     ['b', 'c', 'b']
     """
     needs: dict[str, list[str]] = {}
@@ -137,7 +140,7 @@ def cycle_in(edges: Iterable[tuple[str, str]]) -> list[str]:
     for start in needs:
         if start in finished:
             continue
-        path = [start]  # from the start down to the task that is looked at
+        path = [start]  # from `start` down to the current task
         rest = [iter(needs[start])]
         while path:
             need = next((each for each in rest[-1] if each not in finished), "")
@@ -152,5 +155,5 @@ def cycle_in(edges: Iterable[tuple[str, str]]) -> list[str]:
     return []
 
 
-def told(cycle: Sequence[str]) -> str:
-    return " needs ".join(cycle)
+def cycle_detail(cycle: Sequence[str]) -> str:
+    return f"No task can start: {' needs '.join(cycle)}."

@@ -1,6 +1,6 @@
-"""Reads the bytes of a plan file into values, by its media type (pure).
+"""Read a plan file's bytes into a canonical plan, according to its media type (pure).
 
-Every format ends in the same mapping; a new one is one more row in `FORMATS`.
+Every format produces the same mapping. To add a format, add a row to `FORMATS`.
 """
 
 import math
@@ -13,41 +13,41 @@ from ledger.errors import BadRequest, Invalid, PayloadTooLarge, UnsupportedMedia
 from ledger.planfile.canonical import canonical
 from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, PlanFile
-from ledger.planfile.values import DEEPEST, Found, read_json, read_yaml
+from ledger.planfile.values import DEEPEST, RawPlan, read_json, read_yaml
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A plan, and what whoever wrote it should know."""
+class ParsedPlan:
+    """A plan, and warnings for its author."""
 
     plan: PlanFile
     warnings: tuple[str, ...] = ()
 
 
-def parse(data: bytes, *, media: str = "", agent: str = "") -> Parsed:
-    """The plan in a file; `media` is its content type, looked into the text where it says nothing.
+def parse(data: bytes, *, media: str = "", agent: str = "") -> ParsedPlan:
+    """Return the plan in a file with this media type; an unspecific type is detected from the text.
 
-    `agent` is for the tasks for which the file names none.
+    `agent` is the default agent for tasks that name none.
 
-    Raises PayloadTooLarge, UnsupportedMediaType, BadRequest, and what `canonical` raises.
+    Raises PayloadTooLarge, UnsupportedMediaType, BadRequest, and the errors of `canonical`.
     """
     if len(data) > BYTES:
         raise PayloadTooLarge(
-            f"The plan has {len(data)} of at most {BYTES} bytes.", limit_bytes=BYTES
+            f"The plan has {len(data)} bytes; at most {BYTES} are allowed.", limit_bytes=BYTES
         )
-    kind = kind_of(media)
+    kind = format_of(media)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadRequest(f"The plan is not UTF-8: byte {error.start} is not.") from error
-    found = FORMATS[kind or sniffed(text)](text)
-    check_values(found.value)
-    return Parsed(canonical(found.value, order=found.order, agent=agent), found.warnings)
+        raise BadRequest(f"The plan is not valid UTF-8 at byte {error.start}.") from error
+    raw = FORMATS[kind or detect_format(text)](text)
+    check_values(raw.value)
+    return ParsedPlan(canonical(raw.value, order=raw.order, agent=agent), raw.warnings)
 
 
-# ---- which format
+# ---- formats
 
 MEDIA = {
     "application/json": "json",
@@ -59,24 +59,24 @@ MEDIA = {
     "text/xml": "xml",
     "text/markdown": "markdown",
 }
-# says nothing of what is in it: the text is looked at
-ANY = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
+# Types that do not say what the file contains.
+UNSPECIFIC = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
-def kind_of(media: str) -> str:
-    """The format that the type names, "" where the text must tell."""
+def format_of(media: str) -> str:
+    """Return the format for a media type, or "" if it has to be detected from the text."""
     media = media.partition(";")[0].strip().lower()
     if media in MEDIA:
         return MEDIA[media]
-    if media not in ANY:
+    if media not in UNSPECIFIC:
         raise UnsupportedMediaType(
-            f"The plan came as '{media}'.",
-            hint=f"Send it as one of: {', '.join(MEDIA)}.",
+            f"The content type '{media}' is not a plan format.",
+            hint=f"Send the plan as one of: {', '.join(MEDIA)}.",
         )
     return ""
 
 
-def sniffed(text: str) -> str:
+def detect_format(text: str) -> str:
     begin = text.lstrip()[:1]
     if begin in ("{", "<"):
         return "json" if begin == "{" else "xml"
@@ -89,29 +89,29 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def check_values(value: Any, at: str = "", depth: int = 0) -> None:
-    """Refuse what JSON or PostgreSQL can't keep."""
+    """Refuse values that JSON or PostgreSQL can't store."""
     if depth > DEEPEST:
-        raise Invalid(at, f"The plan is nested more than {DEEPEST} deep.")
+        raise Invalid(at, f"The plan is nested more than {DEEPEST} levels deep.")
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise Invalid(at, f"The key {key!r} is not a text. Put it into quotes.")
+                raise Invalid(at, f"The key {key!r} is not a string. Put it in quotes.")
             check_values(key, at, depth + 1)
             check_values(inner, f"{at}/{key}", depth + 1)
     elif isinstance(value, list):
         for n, inner in enumerate(value):
             check_values(inner, f"{at}/{n}", depth + 1)
     elif not isinstance(value, PLAIN):
-        raise Invalid(at, f"A plan holds no {type(value).__name__}.")
+        raise Invalid(at, f"A plan can't contain a value of type {type(value).__name__}.")
     elif isinstance(value, float) and not math.isfinite(value):
-        raise Invalid(at, "This number can't be kept.")
+        raise Invalid(at, "NaN and infinity can't be stored.")
     elif isinstance(value, int) and abs(value) >= 2**63:
-        raise Invalid(at, "This number is too large to be kept.")
-    elif isinstance(value, str) and (found := UNSTORABLE.search(value)):
-        raise Invalid(at, f"The character U+{ord(found[0]):04X} can't be stored.")
+        raise Invalid(at, "This number is too large.")
+    elif isinstance(value, str) and (match := UNSTORABLE.search(value)):
+        raise Invalid(at, f"The character U+{ord(match[0]):04X} can't be stored.")
 
 
-FORMATS: dict[str, Callable[[str], Found]] = {
+FORMATS: dict[str, Callable[[str], RawPlan]] = {
     "json": read_json,
     "yaml": read_yaml,
     "xml": read_xml,

@@ -1,4 +1,4 @@
-"""JSON and YAML of plan files into plain values, safely (pure)."""
+"""Read JSON and YAML into plain values, safely (pure)."""
 
 import json
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ import yaml
 from ledger.errors import BadRequest
 from ledger.planfile.canonical import PARALLEL
 
-# how many values a YAML file may stand for once its aliases are written out, and how deep
+# Limits for a YAML file once its aliases are expanded.
 MOST_NODES = 100_000
 DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a reader makes of a text: the mapping, its format's order, and warnings."""
+class RawPlan:
+    """A plan file's content before validation: a mapping, the format's task order, warnings."""
 
     value: Any
     order: str = PARALLEL
@@ -27,21 +27,24 @@ class Found:
 # ---- JSON
 
 
-def read_json(text: str) -> Found:
+def read_json(text: str) -> RawPlan:
     try:
-        value = json.loads(text, object_pairs_hook=once, parse_constant=refuse_constant)
+        value = json.loads(
+            text, object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant
+        )
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"The plan is not JSON: {error}") from error
-    return Found(value)
+        raise BadRequest(f"The plan is not valid JSON: {error}") from error
+    return RawPlan(value)
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raise ValueError for a duplicate key."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"'{twice[:80]}' stands twice in one object")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate key '{duplicate[:80]}'")
+    return value
 
 
 def refuse_constant(name: str) -> None:
@@ -52,7 +55,7 @@ def refuse_constant(name: str) -> None:
 
 
 class Loader(yaml.CSafeLoader):
-    """Reads plain values; what looks like a date stays a text."""
+    """A YAML loader for plain values, which leaves dates as strings."""
 
     yaml_implicit_resolvers = {
         first: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -60,16 +63,17 @@ class Loader(yaml.CSafeLoader):
     }
 
 
-def read_yaml(text: str) -> Found:
-    return Found(loaded(text, Loader))
+def read_yaml(text: str) -> RawPlan:
+    return RawPlan(load_yaml(text, Loader))
 
 
-def read_yaml_text(text: str) -> tuple[Any, Any]:
-    """Front matter as values, and once more with every value as the text that stands there."""
-    return loaded(text, Loader), loaded(text, yaml.CBaseLoader)
+def read_front_values(text: str) -> tuple[Any, Any]:
+    """Return front matter as values, and again with every value as its literal text."""
+    return load_yaml(text, Loader), load_yaml(text, yaml.CBaseLoader)
 
 
-def loaded(text: str, kind: Any) -> Any:
+def load_yaml(text: str, kind: Any) -> Any:
+    """Return the values of one YAML document; raise BadRequest if it is invalid."""
     try:
         check_depth(text)
         loader = kind(text)
@@ -82,13 +86,13 @@ def loaded(text: str, kind: Any) -> Any:
         finally:
             loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise BadRequest(f"The plan is not YAML: {said[:500]}") from error
+        message = " ".join(str(error).split())
+        raise BadRequest(f"The plan is not valid YAML: {message[:500]}") from error
     return value
 
 
 def check_depth(text: str) -> None:
-    """Refuse depths that nobody wrote, before anything walks down there."""
+    """Refuse deeply nested YAML before anything recurses into it."""
     depth = 0
     for event in yaml.parse(text, Loader=Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -96,11 +100,11 @@ def check_depth(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            raise BadRequest(f"The plan is nested more than {DEEPEST} deep.")
+            raise BadRequest(f"The plan is nested more than {DEEPEST} levels deep.")
 
 
 def check_nodes(root: yaml.Node) -> None:
-    """Refuse what its aliases blow up, and keys that stand twice."""
+    """Refuse aliases that expand to too many values, and duplicate keys."""
     sizes: dict[int, int] = {}
     open_: set[int] = set()
 
@@ -108,15 +112,15 @@ def check_nodes(root: yaml.Node) -> None:
         if id(node) in sizes:
             return sizes[id(node)]
         if id(node) in open_:
-            raise BadRequest(f"An alias stands for itself, {place(node)}.")
+            raise BadRequest(f"An alias refers to itself ({place(node)}).")
         open_.add(id(node))
         total = 1
         for child in children(node):
             total += size(child)
             if total > MOST_NODES:
                 raise BadRequest(
-                    f"With its aliases written out the plan has more than {MOST_NODES} values.",
-                    hint="Write out what the aliases stand for; a plan needs few of them.",
+                    f"The plan has more than {MOST_NODES} values with its aliases expanded.",
+                    hint="Use fewer YAML aliases.",
                 )
         open_.discard(id(node))
         sizes[id(node)] = total
@@ -130,9 +134,9 @@ def children(node: yaml.Node) -> Iterator[yaml.Node]:
         seen: set[str] = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise BadRequest(f"A key is not a text, {place(key)}.")
+                raise BadRequest(f"A key is not a string ({place(key)}).")
             if key.value in seen:
-                raise BadRequest(f"'{key.value[:80]}' stands twice in one mapping, {place(key)}.")
+                raise BadRequest(f"Duplicate key '{key.value[:80]}' ({place(key)}).")
             seen.add(key.value)
             yield value
     elif isinstance(node, yaml.SequenceNode):
@@ -140,4 +144,4 @@ def children(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def place(node: yaml.Node) -> str:
-    return f"in line {node.start_mark.line + 1}"
+    return f"line {node.start_mark.line + 1}"

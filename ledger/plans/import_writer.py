@@ -14,7 +14,14 @@ from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile, PlanTask
-from ledger.planfile.model import MOST_EDGES, DependencyCycle, UnknownNeed, cycle_in, pointed, told
+from ledger.planfile.model import (
+    MOST_EDGES,
+    DependencyCycle,
+    UnknownNeed,
+    cycle_detail,
+    find_cycle,
+    refusal_at,
+)
 from ledger.plans.editing import rows_of, tell
 from ledger.redaction import redacted, titled
 from ledger.sql import Row
@@ -177,7 +184,7 @@ class Import:
 
     def diff(self, plan: Plan, rows: Mapping[str, Row]) -> Diff:
         before = {task["ref"]: task for task in plan.source["tasks"]}
-        begins = set(before_begin(plan.source)) ^ {task.ref for task in self.file.firsts}
+        begins = set(before_begin(plan.source)) ^ {task.ref for task in self.file.first_tasks}
         needs_moved = list(plan.source["needs"]) != list(self.file.needs)
         diff = Diff()
         for task in self.file.tasks:
@@ -187,7 +194,7 @@ class Import:
                 continue
             old, new = before.get(task.ref, {}), redacted(as_json(task))
             fields = [name for name, value in new.items() if old.get(name) != value]
-            first = task in self.file.firsts
+            first = task in self.file.first_tasks
             if (task.ref in begins or (needs_moved and first)) and "needs" not in fields:
                 fields.append("needs")
             if not fields:
@@ -329,7 +336,7 @@ class Import:
     def needs(self, rows: Mapping[str, Row], places: Mapping[str, int]) -> dict[str, "Needs"]:
         """What each task of the file waits for: rows, places among the new ones, and what is
         missing."""
-        firsts = {task.ref for task in self.file.firsts}
+        firsts = {task.ref for task in self.file.first_tasks}
         outside = {need for need in self.file.needs} | {
             need
             for task in self.file.tasks
@@ -375,7 +382,7 @@ class Import:
         }
         if missing and not self.how.allow_missing_needs:
             first = next(iter(missing.values()))
-            raise pointed(
+            raise refusal_at(
                 UnknownNeed,
                 f"There is no {first} in this project.",
                 *missing,
@@ -446,11 +453,9 @@ class Import:
         names = {row["task_id"]: row["task"] for row in rows}
         names |= {row["need_id"]: row["need"] for row in rows}
         edges = [(str(row["task_id"]), str(row["need_id"])) for row in rows]
-        if cycle := cycle_in(edges):
+        if cycle := find_cycle(edges):
             refs = [names[UUID(id)] for id in cycle]
-            raise pointed(
-                DependencyCycle, f"Nothing can begin: {told(refs)}.", "/tasks", cycle=refs
-            )
+            raise refusal_at(DependencyCycle, cycle_detail(refs), "/tasks", cycle=refs)
 
 
 @dataclass(frozen=True, slots=True)

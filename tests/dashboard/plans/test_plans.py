@@ -455,8 +455,8 @@ def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent:
     ("text", "says"),
     [
         ("", "Paste a plan, or choose a file."),
-        ("tasks: [", "The plan is not YAML"),
-        (FILE.replace("03-01", "nonsense"), "is no ref of a plan"),
+        ("tasks: [", "The plan is not valid YAML"),
+        (FILE.replace("03-01", "nonsense"), "is not a plan's ref"),
         (FILE.replace("task-1", "task-2"), "/tasks/1/needs"),
         (FILE.replace("coder", "nobody"), "nobody"),
     ],

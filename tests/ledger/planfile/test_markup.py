@@ -133,7 +133,7 @@ npm test -- Id
 """
 
 
-def read(text: str, media: str = "", agent: str = "") -> planfile.Parsed:
+def read(text: str, media: str = "", agent: str = "") -> planfile.ParsedPlan:
     return planfile.parse(text.encode(), media=media, agent=agent)
 
 
@@ -165,7 +165,7 @@ def test_xml_that_is_not_well_formed_is_read_by_its_lines() -> None:
     parsed = read(broken)
     assert [task.title for task in parsed.plan.tasks] == ["Create", "Review"]
     assert parsed.plan.tasks[0].payload["action"] == "Use List<T> and a && b"
-    assert parsed.plan.ref == "03-01" and "in line 8" in parsed.warnings[0]
+    assert parsed.plan.ref == "03-01" and "(line 8)" in parsed.warnings[0]
 
 
 def test_what_stands_beside_the_tasks_is_read_too() -> None:
@@ -208,7 +208,7 @@ def test_a_plan_in_markdown_as_it_occurs() -> None:
     assert plan.tasks[1].type == "checkpoint:decision"
     assert three["behavior"] == "No & more" and three["tdd"] == "true"
     (warning,) = parsed.warnings
-    assert "not well-formed XML in line 27" in warning
+    assert "not well-formed XML (line 27)" in warning
     assert WILD.splitlines()[26].startswith("Write `Map<string, T>`")
 
 
@@ -229,7 +229,7 @@ def test_only_a_declared_command_is_one() -> None:
 def test_what_depends_on_no_plan_is_told() -> None:
     parsed = read(WILD.replace('"04"', "Phase 2"), agent="coder")
     assert parsed.plan.needs == ("03-06", "02-05")
-    assert parsed.warnings[-1] == "It does not wait for 'Phase 2': that names no plan."
+    assert parsed.warnings[-1] == "Ignored the dependency 'Phase 2': it is not a plan's ref."
 
 
 def test_ids_of_another_form_stand_for_places() -> None:
@@ -254,7 +254,7 @@ def test_markdown_is_known_by_its_tasks() -> None:
     ],
 )
 def test_a_doctype_is_refused(text: str) -> None:
-    with pytest.raises(Invalid, match="no DOCTYPE"):
+    with pytest.raises(Invalid, match="must not contain a DOCTYPE"):
         read(text, agent="coder")
 
 
@@ -264,9 +264,9 @@ def test_a_doctype_is_named_by_its_line_of_the_file() -> None:
 
 
 def test_what_else_is_refused() -> None:
-    with pytest.raises(Invalid, match="no task in it"):
+    with pytest.raises(Invalid, match="has no tasks"):
         read("<plan ref='03-01'/>", agent="coder")
-    with pytest.raises(Invalid, match="Say which agent"):
+    with pytest.raises(Invalid, match="Set an agent"):
         read(WILD)
     with pytest.raises(BadRef):
         read(WILD.replace("phase: 03-planner-ids\nplan: 07\n", ""), agent="coder")
