@@ -21,7 +21,7 @@ from retries import breaker, deadletters, task_actions
 from retries.escalations import answer_outcome, answering
 from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import told
-from retries.failures import grouping
+from retries.failures import patterns
 from retries.models import Escalation, FailurePattern
 from retries.plans import restarting
 from retries.states import Answer, Dependents
@@ -282,22 +282,22 @@ class FailurePatternAdmin(ReadOnly):
     @admin.action(description="Resolve: the next failure is a regression")
     def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(grouping.resolve(ids, actor=person(request.user))), "resolved")
+        self.told(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
 
     @admin.action(description="Ignore for good")
     def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(grouping.ignore(ids, actor=person(request.user))), "ignored")
+        self.told(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
 
     @admin.action(description="Open again")
     def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(grouping.reopen(ids, actor=person(request.user))), "opened again")
+        self.told(request, len(patterns.reopen(ids, actor=person(request.user))), "opened again")
 
     @admin.action(description="Try all of it again: dead letters, retries, questions")
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
-        again = grouping.retry(ids, actor=person(request.user), channel="admin")
+        again = patterns.retry(ids, actor=person(request.user), channel="admin")
         self.told(request, len(again), "tried again")
 
 

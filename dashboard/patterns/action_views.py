@@ -19,7 +19,7 @@ from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import asking, chosen, without_question
 from dashboard.tasks.action_views import tell
 from ledger.journal import person
-from retries.failures import grouping
+from retries.failures import patterns
 
 CHANNEL = "page"
 
@@ -59,26 +59,26 @@ def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     now = timezone.now()
     seconds = {str(length): length for length, _ in TIMES}.get(request.POST.get("for", ""))
     until = now + timedelta(seconds=seconds) if seconds else None
-    done = grouping.ignore(ids, until=until, actor=person(request.user), now=now)
+    done = patterns.ignore(ids, until=until, actor=person(request.user), now=now)
     long = f"for {dict(TIMES)[seconds]}" if seconds else "for good"
     return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
 
 
 def resolve(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = grouping.resolve(ids, actor=person(request.user), now=timezone.now())
+    done = patterns.resolve(ids, actor=person(request.user), now=timezone.now())
     return len(done), f"{counted(len(done), 'pattern')} resolved."
 
 
 def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = grouping.reopen(ids, actor=person(request.user), now=timezone.now())
+    done = patterns.reopen(ids, actor=person(request.user), now=timezone.now())
     return len(done), f"{counted(len(done), 'pattern')} opened again."
 
 
 def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    again = grouping.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
+    again = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
     parts = (
         (len(again.replayed), "dead letter replayed", "dead letters replayed"),
-        (len(again.hurried), "retry hurried", "retries hurried"),
+        (len(again.made_due), "retry hurried", "retries hurried"),
         (len(again.answered), "question answered with a retry", "questions answered with a retry"),
     )
     said = ", ".join(counted(number, one, many) for number, one, many in parts if number)

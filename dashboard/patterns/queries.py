@@ -14,7 +14,8 @@ from ledger import sql
 from ledger.models import Agent, Project
 from ledger.optional_cache import figure
 from ledger.states import TaskState
-from retries.failures import grouping
+from retries.failures import grouping, patterns
+from retries.failures.patterns import BATCH_SIZE
 from retries.models import FailurePattern, Grouped
 from retries.states import TROUBLING, PatternState
 
@@ -211,7 +212,7 @@ def examples(found: list[Grouped]) -> list[Example]:
     """The newest that do not say the very same."""
     lines: dict[str, Example] = {}
     for each in found:
-        line = grouping.said(each.failure)
+        line = grouping.headline_of(each.failure)
         lines.setdefault(line, Example(each, line))
         if len(lines) == EXAMPLES:
             break
@@ -232,7 +233,7 @@ class Stuck:
 
 
 def stuck(row: FailurePattern) -> Stuck:
-    states = [task.state for task in grouping.stuck([row.pk]).only("state")[: grouping.AT_ONCE]]
+    states = [task.state for task in patterns.stuck_tasks([row.pk]).only("state")[:BATCH_SIZE]]
     return Stuck(*map(states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)))
 
 

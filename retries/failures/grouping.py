@@ -1,40 +1,28 @@
-"""Failures that say the same: put together as they come in, ignored, resolved, tried again.
+"""Group each failure into its pattern, and move patterns between their states.
 
 The only writer of `FailurePattern` and `Grouped`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from ledger import journal, sql
-from ledger.errors import Invalid
 from ledger.journal import Actor, Kind
-from ledger.models import DeadLetter, Failure, Task
-from ledger.states import TaskState
+from ledger.models import Failure
 from ledger.tokens import TrustedCaller
-from retries import deadletters, task_actions
-from retries.escalations import answering
-from retries.escalations.choices import Choice
-from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
 from retries.failures import fingerprints
-from retries.models import Escalation, EscalationQuerySet, Grouped
-from retries.states import PATTERN_MOVES, Answer, PatternState, Reason
+from retries.states import PATTERN_MOVES, PatternState
 
 NOTE_LENGTH = 2000
 EXAMPLE_LENGTH = 400
-AT_ONCE = 500
 
-# ---- as they come in
+# ---- a new failure
 
-# A pattern is known nearly always, and then its row is only read: what would be written to it by
-# every failure would have all agents that fail at once wait for each other. So `last_seen` moves
-# at most once a minute.
+# Most patterns exist already, and then the row is only read: if every failure wrote to it, all
+# agents that fail at once would wait for each other. So `last_seen` moves at most once a minute.
 JOIN = f"""with {TrustedCaller.cte}, found as (
     select id from retries_failurepattern
     where project_id = %(of)s and fingerprint = %(fingerprint)s
@@ -59,13 +47,13 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
     where p.id = f.id and (p.last_seen <= %(now)s - interval '1 minute'
         or p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s)
     returning p.id, p.project_id, p.state, old.state as from_state
-), back as (
+), moved as (
     select s.*, case s.state when '{PatternState.REGRESSED}' then '{Kind.PATTERN_REGRESSED}'
         else '{Kind.PATTERN_REOPENED}' end as kind
     from seen s where s.state <> s.from_state
-), told as ({
+), events as ({
     journal.insert(
-        "back",
+        "moved",
         kind="m.kind",
         subject="pattern",
         agent="%(whose)s",
@@ -73,14 +61,14 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
     )
 }) select id from found"""
 
-NEW = """insert into retries_failurepattern (project_id, fingerprint, template, example, first_seen,
-    last_seen, state_at, updated_at)
+INSERT_PATTERN = """insert into retries_failurepattern (project_id, fingerprint, template, example,
+    first_seen, last_seen, state_at, updated_at)
 values (%(of)s, %(fingerprint)s, %(template)s, %(example)s, %(now)s, %(now)s, %(now)s, %(now)s)
 on conflict (project_id, fingerprint) do nothing"""
 
 
-def said(failure: Failure) -> str:
-    """The line of a failure that it is grouped by."""
+def headline_of(failure: Failure) -> str:
+    """Return the line of the failure that decides its pattern."""
     output = (failure.verification or {}).get("output") or ""
     return fingerprints.headline(failure.message, failure.details, str(output))
 
@@ -94,11 +82,11 @@ def join(
     now: datetime,
     request_id: str = "",
 ) -> UUID:
-    """Put a failure that was just written into its pattern; the pattern's id.
+    """Add a new failure to its pattern and return the pattern's id.
 
-    One that was resolved is thereby regressed, one ignored until now is open again.
+    A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     """
-    line = said(failure)
+    line = headline_of(failure)
     template = fingerprints.template(line)
     fingerprint = fingerprints.fingerprint(template)
     known = TrustedCaller(actor, request_id=request_id)
@@ -116,7 +104,7 @@ def join(
         if rows:
             break
         sql.run(
-            NEW,
+            INSERT_PATTERN,
             of=project_id,
             fingerprint=fingerprint,
             template=template,
@@ -127,10 +115,11 @@ def join(
     return id
 
 
-# ---- what people do
+# ---- moves by people
 
 
 def move_statement(to: PatternState, kind: Kind) -> str:
+    """Return the SQL that moves the patterns `ids` to a state, wherever the move is legal."""
     sources = ", ".join(f"'{state}'" for state, targets in PATTERN_MOVES.items() if to in targets)
     return f"""with {TrustedCaller.cte}, moved as (
         update retries_failurepattern p
@@ -139,7 +128,7 @@ def move_statement(to: PatternState, kind: Kind) -> str:
         from caller c where p.state in ({sources}) and p.id = any(array(
             select id from retries_failurepattern where id = any(%(ids)s) order by id for update))
         returning p.id, p.project_id, p.state, p.ignored_until, old.state as from_state
-    ), told as ({
+    ), events as ({
         journal.insert(
             "moved",
             kind=f"'{kind}'",
@@ -151,54 +140,15 @@ def move_statement(to: PatternState, kind: Kind) -> str:
     }) select id from moved"""
 
 
-IGNORE = move_statement(PatternState.IGNORED, Kind.PATTERN_IGNORED)
-RESOLVE = move_statement(PatternState.RESOLVED, Kind.PATTERN_RESOLVED)
-REOPEN = move_statement(PatternState.OPEN, Kind.PATTERN_REOPENED)
-
-
-def ignore(
-    ids: Iterable[UUID],
-    *,
-    until: datetime | None = None,
-    note: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[UUID]:
-    """Let these patterns trouble nobody, for ever or until a time; the ids of those that did.
-
-    The first failure after that time opens its pattern again. Raises Invalid where it is past.
-    """
-    now = now or timezone.now()
-    if until is not None and until <= now:
-        raise Invalid("/until", "Name a time to come, or none to ignore it for good.")
-    return move(IGNORE, ids, until=until, note=note, actor=actor, now=now, request_id=request_id)
-
-
-def resolve(
-    ids: Iterable[UUID],
-    *,
-    note: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[UUID]:
-    """Say that what caused these patterns is mended: the next failure of one is a regression.
-
-    Gives the ids of those that were not resolved yet.
-    """
-    return move(RESOLVE, ids, note=note, actor=actor, now=now, request_id=request_id)
-
-
-def reopen(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
-) -> list[UUID]:
-    """Have these patterns, ignored or resolved, dealt with again; the ids of those that were."""
-    return move(REOPEN, ids, actor=actor, now=now, request_id=request_id)
+MOVES = {
+    PatternState.IGNORED: move_statement(PatternState.IGNORED, Kind.PATTERN_IGNORED),
+    PatternState.RESOLVED: move_statement(PatternState.RESOLVED, Kind.PATTERN_RESOLVED),
+    PatternState.OPEN: move_statement(PatternState.OPEN, Kind.PATTERN_REOPENED),
+}
 
 
 def move(
-    statement: str,
+    to: PatternState,
     ids: Iterable[UUID],
     *,
     until: datetime | None = None,
@@ -207,8 +157,9 @@ def move(
     now: datetime | None,
     request_id: str,
 ) -> list[UUID]:
+    """Move patterns to a state; return the ids of those that moved."""
     rows = sql.run(
-        statement,
+        MOVES[to],
         ids=list(ids),
         until=until,
         note=note.strip()[:NOTE_LENGTH],
@@ -216,94 +167,3 @@ def move(
         **TrustedCaller(actor, request_id=request_id).params,
     )
     return [row["id"] for row in rows]
-
-
-# ---- all of one pattern, once more
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """What really is tried again."""
-
-    replayed: list[DeadLetter]
-    hurried: list[UUID]
-    answered: list[Escalation]
-
-    def __len__(self) -> int:
-        return len(self.replayed) + len(self.hurried) + len(self.answered)
-
-
-def questions() -> EscalationQuerySet:
-    """The open questions that another attempt is an answer to.
-
-    What an agent or a plan asks is none, nor whether something took effect: a person reads those.
-    """
-    others = (Reason.AGENT_QUESTION, Reason.NEEDS_CONFIRMATION)
-    return Escalation.objects.open().exclude(reason__in=others)
-
-
-def stuck(ids: Iterable[UUID]) -> QuerySet[Task]:
-    """The tasks that stand still or wait because of these patterns: by their last failure."""
-    ids = list(ids)
-    last = Failure.objects.filter(task=OuterRef("pk")).order_by("-id")
-    return (
-        Task.objects.filter(
-            Q(state=TaskState.RETRY)
-            | Q(
-                Exists(DeadLetter.objects.open().filter(task=OuterRef("pk"))),
-                state=TaskState.FAILED,
-            )
-            | Q(Exists(questions().filter(task=OuterRef("pk"))), state=TaskState.ESCALATED),
-            pk__in=Grouped.objects.filter(pattern__in=ids).values("failure__task"),
-            replaced_by=None,
-        )
-        .annotate(pattern=Subquery(last.values("grouped__pattern")[:1]))
-        .filter(pattern__in=ids)
-        .order_by("id")
-    )
-
-
-@transaction.atomic
-def retry(
-    ids: Iterable[UUID],
-    *,
-    choice: Choice | None = None,
-    actor: Actor,
-    channel: str,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> Again:
-    """Try everything that stands still because of these patterns again, at most AT_ONCE tasks.
-
-    Open dead letters are replayed, retries wait no longer, and `questions` about them are answered
-    with `choice`, a retry or a fix.
-    """
-    now, choice = now or timezone.now(), choice or Choice(Answer.RETRY)
-    found = list(stuck(ids).values_list("pk", "state")[:AT_ONCE])
-    of = {state: [id for id, each in found if each == state] for state in TaskState}
-    letters = DeadLetter.objects.open().filter(task__in=of[TaskState.FAILED])
-    replayed = deadletters.replay(
-        letters.values_list("pk", flat=True),
-        among=DeadLetter.objects.all(),
-        actor=actor,
-        now=now,
-        request_id=request_id,
-    )
-    hurried = task_actions.retry_now(of[TaskState.RETRY], actor=actor, now=now)
-    answered = []
-    for question in questions().filter(task__in=of[TaskState.ESCALATED]).order_by("id"):
-        try:
-            answered.append(
-                answering.answer(
-                    question.pk,
-                    choice,
-                    among=Escalation.objects.all(),
-                    actor=actor,
-                    channel=channel,
-                    now=now,
-                    request_id=request_id,
-                )
-            )
-        except (AlreadyResolved, EscalationExpired):
-            continue  # somebody or the clock was quicker: it is settled
-    return Again(replayed, hurried, answered)

@@ -61,7 +61,7 @@ def of(failure: Failure) -> Suggestion:
     verification = failure.verification or {}
     output, code = str(verification.get("output") or ""), verification.get("exit_code")
     found = known_errors.find(
-        (grouping.said(failure), failure.message, failure.details, output),
+        (grouping.headline_of(failure), failure.message, failure.details, output),
         exit_code=code if isinstance(code, int) else None,
     )
     cause, fix = (found.cause, found.fix) if found else ("", "")

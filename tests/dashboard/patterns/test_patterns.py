@@ -15,7 +15,7 @@ from dashboard.instructions import queries as instruction_queries
 from dashboard.patterns import queries as pattern_queries
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
-from retries.failures import grouping
+from retries.failures import patterns
 from retries.models import FailurePattern
 from retries.states import PATTERN_MOVES, PatternState
 from tests.dashboard.conftest import PART
@@ -99,8 +99,8 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
         buried(agent=agent, now=now, error=error)
     there = make_agent("coder", project=make_project("other"))
     buried(agent=there, now=now, error="disk full")
-    grouping.ignore([of("no such").pk], actor=MARA, now=now)
-    grouping.resolve([of("Module").pk], actor=MARA, now=now)
+    patterns.ignore([of("no such").pk], actor=MARA, now=now)
+    patterns.resolve([of("Module").pk], actor=MARA, now=now)
     assert len(rows(browser.get(URL))) == 2
     assert rows(browser.get(URL, {"state": "ignored"})) == [str(of("no such").pk)]
     assert rows(browser.get(URL, {"state": "resolved"})) == [str(of("Module").pk)]
@@ -129,7 +129,7 @@ def test_one_that_came_back_is_open_and_says_so(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     buried(agent=agent, now=now - HOUR, error="disk full")
-    grouping.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
+    patterns.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
     assert rows(browser.get(URL)) == []
     assert "Every pattern of failures is resolved or ignored" in words(browser.get(URL))
     buried(agent=agent, now=now, error="disk full")

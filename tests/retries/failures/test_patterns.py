@@ -17,7 +17,7 @@ from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts import questions
 from retries.escalations.lifecycle import Question
-from retries.failures import grouping
+from retries.failures import patterns
 from retries.models import Escalation, FailurePattern, Grouped
 from retries.states import PATTERN_MOVES, Answer, PatternState
 from tests.elsewhere import blocked
@@ -92,7 +92,7 @@ def test_within_a_minute_a_known_pattern_is_only_read(agent: Agent) -> None:
 
 def test_a_resolved_pattern_that_comes_again_is_regressed(agent: Agent) -> None:
     broken(agent)
-    assert grouping.resolve([only().pk], note="npm ci", actor=MARA, now=NOW) == [only().pk]
+    assert patterns.resolve([only().pk], note="npm ci", actor=MARA, now=NOW) == [only().pk]
     assert (only().state, only().note, only().state_by_name) == (S.RESOLVED, "npm ci", "mara")
     broken(agent, now=NOW + timedelta(seconds=1))
     assert (only().state, only().state_at) == (S.REGRESSED, NOW + timedelta(seconds=1))
@@ -103,7 +103,7 @@ def test_a_resolved_pattern_that_comes_again_is_regressed(agent: Agent) -> None:
 
 def test_an_ignored_pattern_is_open_again_once_its_time_is_over(agent: Agent) -> None:
     broken(agent)
-    grouping.ignore([only().pk], until=NOW + HOUR, actor=MARA, now=NOW)
+    patterns.ignore([only().pk], until=NOW + HOUR, actor=MARA, now=NOW)
     broken(agent, now=NOW + HOUR - timedelta(seconds=1))
     assert (only().state, only().ignored_until) == (S.IGNORED, NOW + HOUR)
     broken(agent, now=NOW + HOUR)
@@ -113,7 +113,7 @@ def test_an_ignored_pattern_is_open_again_once_its_time_is_over(agent: Agent) ->
 
 def test_one_ignored_for_good_stays_so(agent: Agent) -> None:
     broken(agent)
-    grouping.ignore([only().pk], actor=MARA, now=NOW)
+    patterns.ignore([only().pk], actor=MARA, now=NOW)
     broken(agent, now=NOW + timedelta(days=400))
     assert only().state == S.IGNORED
 
@@ -121,13 +121,13 @@ def test_one_ignored_for_good_stays_so(agent: Agent) -> None:
 def test_a_time_that_is_past_is_refused(agent: Agent) -> None:
     broken(agent)
     with pytest.raises(Invalid, match="to come"):
-        grouping.ignore([only().pk], until=NOW, actor=MARA, now=NOW)
+        patterns.ignore([only().pk], until=NOW, actor=MARA, now=NOW)
     assert only().state == S.OPEN and not kinds()
 
 
 @pytest.mark.parametrize("state", S)
 def test_only_legal_moves_are_made(agent: Agent, state: PatternState) -> None:
-    verbs = {S.IGNORED: grouping.ignore, S.RESOLVED: grouping.resolve, S.OPEN: grouping.reopen}
+    verbs = {S.IGNORED: patterns.ignore, S.RESOLVED: patterns.resolve, S.OPEN: patterns.reopen}
     broken(agent)
     for to, verb in verbs.items():
         FailurePattern.objects.update(**{"state": state})
@@ -145,14 +145,14 @@ def test_all_that_stands_still_because_of_a_pattern_is_tried_again(agent: Agent)
     fail(agent, attempt_of(claim(agent)), now=NOW, message="Cannot find module 'y'")
     other = broken(agent, "disk full")
     pattern = FailurePattern.objects.get(template__startswith="Cannot")
-    again = grouping.retry([pattern.pk], actor=MARA, channel="page", now=NOW)
+    again = patterns.retry([pattern.pk], actor=MARA, channel="page", now=NOW)
     assert [letter.task_id for letter in again.replayed] == [buried]
-    assert again.hurried == [waits]
+    assert again.made_due == [waits]
     assert [each.task_id for each in again.answered] == [asked]
     assert Escalation.objects.get().action == Answer.RETRY
     assert DeadLetter.objects.get(task=other).closed_at is None
     assert Task.objects.get(replay_of=buried).state == TaskState.QUEUED
-    assert not grouping.retry([pattern.pk], actor=MARA, channel="page", now=NOW)
+    assert not patterns.retry([pattern.pk], actor=MARA, channel="page", now=NOW)
 
 
 def test_the_last_failure_of_a_task_says_what_it_stands_still_for(agent: Agent) -> None:
@@ -161,8 +161,8 @@ def test_the_last_failure_of_a_task_says_what_it_stands_still_for(agent: Agent) 
     later = NOW + MINUTE
     fail(agent, attempt_of(claim(agent, now=later)), now=later, message="no network")
     first, last = FailurePattern.objects.order_by("first_seen")
-    assert not grouping.stuck([first.pk])
-    assert [task.pk for task in grouping.stuck([last.pk])] == [id]
+    assert not patterns.stuck_tasks([first.pk])
+    assert [task.pk for task in patterns.stuck_tasks([last.pk])] == [id]
 
 
 def test_what_another_attempt_is_no_answer_to_is_left_to_a_person(agent: Agent) -> None:
@@ -178,8 +178,8 @@ def test_what_another_attempt_is_no_answer_to_is_left_to_a_person(agent: Agent) 
     deadletters.dismiss(
         letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), actor=MARA, now=NOW
     )
-    assert not grouping.stuck([only().pk])
-    assert not grouping.retry([only().pk], actor=MARA, channel="page", now=NOW)
+    assert not patterns.stuck_tasks([only().pk])
+    assert not patterns.retry([only().pk], actor=MARA, channel="page", now=NOW)
     assert Escalation.objects.open().count() == 2
 
 
@@ -192,7 +192,7 @@ def test_a_question_that_is_closed_meanwhile_holds_up_no_other(
     pattern = only().pk
     with transaction.atomic():
         Escalation.objects.filter(pk=first.pk).update(state="expired", closed_at=NOW)
-        future = elsewhere(lambda: grouping.retry([pattern], actor=MARA, channel="page", now=NOW))
+        future = elsewhere(lambda: patterns.retry([pattern], actor=MARA, channel="page", now=NOW))
         with blocked(future):
             pass
     assert [each.pk for each in future.result(10).answered] == [second.pk]
@@ -239,7 +239,7 @@ def test_two_first_failures_at_once_make_one_pattern(agent: Agent) -> None:
 
 def test_a_person_is_named_and_a_system_is_too(agent: Agent) -> None:
     broken(agent)
-    grouping.resolve([only().pk], actor=SYSTEM, now=NOW)
-    grouping.reopen([only().pk], actor=MARA, now=NOW)
+    patterns.resolve([only().pk], actor=SYSTEM, now=NOW)
+    patterns.reopen([only().pk], actor=MARA, now=NOW)
     assert kinds() == ["pattern.resolved tenfour", "pattern.reopened mara"]
     assert (only().state, only().state_by_name) == (S.OPEN, "mara")

@@ -1,0 +1,170 @@
+"""Ignore, resolve, reopen and retry patterns of failures."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
+
+from ledger.errors import Invalid
+from ledger.journal import Actor
+from ledger.models import DeadLetter, Failure, Task
+from ledger.states import TaskState
+from retries import deadletters, task_actions
+from retries.escalations import answering
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
+from retries.failures import grouping
+from retries.models import Escalation, EscalationQuerySet, Grouped
+from retries.states import Answer, PatternState, Reason
+
+BATCH_SIZE = 500  # tasks that one `retry` covers
+
+
+def ignore(
+    ids: Iterable[UUID],
+    *,
+    until: datetime | None = None,
+    note: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[UUID]:
+    """Ignore these patterns, permanently or until a time; return the ids of those that moved.
+
+    The first failure after that time reopens its pattern. Raises Invalid if the time is past.
+    """
+    now = now or timezone.now()
+    if until is not None and until <= now:
+        raise Invalid("/until", "Give a time in the future, or none to ignore it permanently.")
+    return grouping.move(
+        PatternState.IGNORED,
+        ids,
+        until=until,
+        note=note,
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
+
+
+def resolve(
+    ids: Iterable[UUID],
+    *,
+    note: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> list[UUID]:
+    """Mark these patterns as fixed; return the ids of those that moved.
+
+    The next failure of a resolved pattern is a regression.
+    """
+    return grouping.move(
+        PatternState.RESOLVED, ids, note=note, actor=actor, now=now, request_id=request_id
+    )
+
+
+def reopen(
+    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
+) -> list[UUID]:
+    """Reopen ignored or resolved patterns; return the ids of those that moved."""
+    return grouping.move(PatternState.OPEN, ids, actor=actor, now=now, request_id=request_id)
+
+
+# ---- retry all tasks of a pattern
+
+
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    """The dead letters, due tasks and escalations that a retry of patterns covered."""
+
+    replayed: list[DeadLetter]
+    made_due: list[UUID]
+    answered: list[Escalation]
+
+    def __len__(self) -> int:
+        return len(self.replayed) + len(self.made_due) + len(self.answered)
+
+
+def retryable_escalations() -> EscalationQuerySet:
+    """Return the open escalations that another attempt can settle.
+
+    A person has to read what an agent or a plan asks, and whether a timed-out task took effect.
+    """
+    others = (Reason.AGENT_QUESTION, Reason.NEEDS_CONFIRMATION)
+    return Escalation.objects.open().exclude(reason__in=others)
+
+
+def stuck_tasks(ids: Iterable[UUID]) -> QuerySet[Task]:
+    """Return the tasks that wait or have stopped and whose last failure has such a pattern."""
+    ids = list(ids)
+    last = Failure.objects.filter(task=OuterRef("pk")).order_by("-id")
+    return (
+        Task.objects.filter(
+            Q(state=TaskState.RETRY)
+            | Q(
+                Exists(DeadLetter.objects.open().filter(task=OuterRef("pk"))),
+                state=TaskState.FAILED,
+            )
+            | Q(
+                Exists(retryable_escalations().filter(task=OuterRef("pk"))),
+                state=TaskState.ESCALATED,
+            ),
+            pk__in=Grouped.objects.filter(pattern__in=ids).values("failure__task"),
+            replaced_by=None,
+        )
+        .annotate(pattern=Subquery(last.values("grouped__pattern")[:1]))
+        .filter(pattern__in=ids)
+        .order_by("id")
+    )
+
+
+@transaction.atomic
+def retry(
+    ids: Iterable[UUID],
+    *,
+    choice: Choice | None = None,
+    actor: Actor,
+    channel: str,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> RetryResult:
+    """Retry the tasks that are stuck because of these patterns, at most BATCH_SIZE of them.
+
+    It replays open dead letters, makes waiting retries due, and answers `retryable_escalations`
+    with `choice`, a retry or a fix.
+    """
+    now, choice = now or timezone.now(), choice or Choice(Answer.RETRY)
+    rows = list(stuck_tasks(ids).values_list("pk", "state")[:BATCH_SIZE])
+    by_state = {state: [id for id, each in rows if each == state] for state in TaskState}
+    letters = DeadLetter.objects.open().filter(task__in=by_state[TaskState.FAILED])
+    replayed = deadletters.replay(
+        letters.values_list("pk", flat=True),
+        among=DeadLetter.objects.all(),
+        actor=actor,
+        now=now,
+        request_id=request_id,
+    )
+    made_due = task_actions.retry_now(by_state[TaskState.RETRY], actor=actor, now=now)
+    answered = []
+    escalations = retryable_escalations().filter(task__in=by_state[TaskState.ESCALATED])
+    for escalation in escalations.order_by("id"):
+        try:
+            answered.append(
+                answering.answer(
+                    escalation.pk,
+                    choice,
+                    among=Escalation.objects.all(),
+                    actor=actor,
+                    channel=channel,
+                    now=now,
+                    request_id=request_id,
+                )
+            )
+        except (AlreadyResolved, EscalationExpired):
+            continue  # it was answered or expired in the meantime
+    return RetryResult(replayed, made_due, answered)
