@@ -18,6 +18,7 @@ from dashboard.activity import queries
 from dashboard.activity.counts import Minute, Tallies
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import Line
+from dashboard.formatting import counted as words_counted
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import here_of, project_named, scope_of
@@ -157,11 +158,10 @@ def histogram(query: EventQuery, project: Project | None, *, now: datetime) -> d
     total, bad = sum(each.count for each in minutes), sum(each.bad for each in minutes)
     if not total:
         return {}
+    given_up = f", {bad:,} of something given up" if bad else ""
     counts, bad_counts = [each.count for each in minutes], [each.bad for each in minutes]
     return {
-        "total": total,
-        "bad": bad,
-        "minutes": len(minutes),
+        "label": f"{words_counted(total, 'event')} in {len(minutes)} minutes{given_up}.",
         "bars": bars(counts, bad_counts, tall=HISTOGRAM_TALL),
         "marks": marks(minutes),
         "to_now": query.until is None or query.until >= now,

@@ -36,6 +36,11 @@ class Listing:
         return self.with_query(state=ANSWERED)
 
     @property
+    def other_query(self) -> str:
+        """The query of the list that is not shown."""
+        return self.open_query if self.answered else self.answered_query
+
+    @property
     def newer_query(self) -> str:
         return self.next_to("after", self.page.newer)
 

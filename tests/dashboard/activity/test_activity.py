@@ -55,7 +55,7 @@ def ids(response: HttpResponse) -> list[str]:
 
 def notes(response: HttpResponse) -> list[str]:
     found = re.findall(r'<span class="log__msg">(.*?)</span> </summary>', html(response))
-    return [re.sub(r"<[^>]+>", "", each) for each in found]
+    return [re.sub(r"<[^>]+>", "", each).strip() for each in found]
 
 
 def attribute(response: HttpResponse, name: str) -> str:
@@ -269,7 +269,7 @@ def test_who_holds_the_log_still_hears_how_much_is_new(
     happen(at=now, agent=Agent.objects.get())
     counted = part(URL, q="kind:instruction", held=held, since=since)
     assert (counted["HX-Retarget"], counted["HX-Reswap"]) == ("#fresh", "outerMorph")
-    assert '<a href="?q=kind%3Ainstruction">3 new</a>' in html(counted)
+    assert '<a href="?q=kind%3Ainstruction"> 3 new </a>' in html(counted)
     assert "ev-" not in html(counted)
     again = attribute(counted, "since")
     assert part(URL, q="kind:instruction", held=held, since=again).status_code == 204

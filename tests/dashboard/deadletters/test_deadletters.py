@@ -63,7 +63,7 @@ def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: d
     by_time = browser.get(URL, {"group": "time"})
     assert rows(by_time) == [str(letter.pk) for letter in (bs4, full, lxml)]
     assert "died of" not in words(by_time)
-    other = re.search(r"cause=([0-9a-f]{8})\"[^>]*><code><bdi>OSError", html(page))
+    other = re.search(r"cause=([0-9a-f]{8})\"[^>]*> <code><bdi>OSError", html(page))
     assert other and "One task died of this" in words(browser.get(URL, {"cause": other[1]}))
 
 

@@ -142,7 +142,7 @@ def test_the_story_of_a_task(browser: Client, agent: Agent, now: datetime) -> No
     assert "Waiting for this task 1 Reconcile" in told
     assert "## Task Escalation Required" in told  # the message
     page = html(browser.get(address(question)))
-    assert 'data-tab="3">2 and 3</button>' in page and 'data-suggest="Round per line"' in page
+    assert 'data-tab="3"> 2 and 3 </button>' in page and 'data-suggest="Round per line"' in page
 
 
 def test_a_plan_s_task_is_called_by_its_ref_in_the_list(
