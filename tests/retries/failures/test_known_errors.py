@@ -1,8 +1,8 @@
-"""The table of known errors, each with messages as programs print them (S1.14, S1.16)."""
+"""The table of known errors, each tried with messages that programs print (S1.14, S1.16)."""
 
 import pytest
 
-from retries.failures.known_errors import BY_NAME, EXITS, KNOWN, find
+from retries.failures.known_errors import BY_NAME, EXIT_CODES, KNOWN_ERRORS, find
 
 MESSAGES = {
     "merge_conflict": ["CONFLICT (content): Merge conflict in src/app.py"],
@@ -122,7 +122,11 @@ MESSAGES = {
         "expected 'a' to equal 'b'",
     ],
     "style": ["would reformat src/app.py", "✖ 3 problems (3 errors, 0 warnings)"],
-    "lease_expired": ["Nobody renewed its lease."],
+    "lease_expired": [
+        "Nobody renewed its lease.",
+        "The agent did not renew its lease.",
+        "Its lease expired.",
+    ],
     "timeout": [
         "timeout after 300 s: npx vitest",
         "It ran longer than its timeout.",
@@ -134,35 +138,35 @@ MESSAGES = {
 @pytest.mark.parametrize(
     ("name", "message"), [(name, each) for name, texts in MESSAGES.items() for each in texts]
 )
-def test_a_known_error_is_told(name: str, message: str) -> None:
+def test_each_message_matches_its_error(name: str, message: str) -> None:
     found = find([message])
     assert found is not None and found.error.name == name
     assert "{" not in found.cause + found.fix
 
 
-def test_every_line_of_the_table_is_tried() -> None:
-    assert set(MESSAGES) == set(BY_NAME) and len(BY_NAME) == len(KNOWN)
-    assert set(EXITS.values()) <= set(BY_NAME)
+def test_every_error_has_messages() -> None:
+    assert set(MESSAGES) == set(BY_NAME) and len(BY_NAME) == len(KNOWN_ERRORS)
+    assert set(EXIT_CODES.values()) <= set(BY_NAME)
 
 
 @pytest.mark.parametrize(
     "text", ["", "It went wrong", "2 passed, 0 failed", "0 problems (0 errors)", "see chapter 4.3"]
 )
-def test_nothing_is_guessed_where_nothing_is_known(text: str) -> None:
+def test_other_texts_match_no_error(text: str) -> None:
     assert find([text]) is None
 
 
-def test_the_text_that_tells_most_comes_first() -> None:
+def test_the_first_text_that_matches_wins() -> None:
     found = find(["", "Error: connect ECONNREFUSED 127.0.0.1:1", "SyntaxError: no"])
     assert found is not None and found.error.name == "connection_refused"
 
 
-def test_an_exit_code_tells_where_words_do_not() -> None:
+def test_an_exit_code_counts_if_no_text_matches() -> None:
     found = find(["It ended"], exit_code=127)
     assert found is not None and found.cause.startswith("The command is not installed")
     assert find(["It ended"], exit_code=1) is None
 
 
-def test_no_more_than_a_name_gets_from_the_error_into_the_words() -> None:
+def test_only_a_name_from_the_error_enters_the_cause() -> None:
     found = find(["Cannot find module 'x; rm -rf ~'"])
     assert found is None or "rm" not in found.cause + found.fix
