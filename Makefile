@@ -20,9 +20,11 @@ demo: ## show on the running Tenfour what becomes of instructions and of a plan 
 	@$(some-python) -m config.local.install requirements.lock
 	@$(python) manage.py demo
 
-test: ## run all tests; ARGS="-k acknowledged" picks some
+# Without bytecode every run would compile all tests and the programs that they start.
+test: export PYTHONDONTWRITEBYTECODE :=
+test: ## run all tests, one process per core; ARGS="-k acknowledged" picks some
 	@$(some-python) -m config.local.install tests/requirements.lock
-	@$(python) -m pytest $(ARGS)
+	@$(python) -m pytest -n auto --dist worksteal $(ARGS)
 
 check: ## format, lint, templates, import direction, types, migrations, deployment
 	@$(some-python) -m config.local.install tests/requirements.lock

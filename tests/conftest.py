@@ -2,15 +2,17 @@
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connections
 from django.test import Client
 
 from ledger.models import Agent, Project
+from tests import services
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
 from tests.serving import agent_client as agent_client
@@ -22,6 +24,15 @@ from tests.serving import tenfour_server as tenfour_server
 # start; some of that is interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
+
+
+if services.running:
+
+    @pytest.fixture(scope="session")
+    def django_db_setup() -> Iterator[None]:
+        """Leave out what pytest-django does: the copied cluster holds a migrated database."""
+        yield
+        connections.close_all()
 
 
 @pytest.fixture(autouse=True)

@@ -1,27 +1,37 @@
 """Throwaway Postgres and Redis: a pytest plugin, named early enough to be there before settings.
 
-`python -m tests.services -- COMMAND` runs any other program with them.
+`python -m tests.services -- COMMAND` runs any other program with them. Each test process has
+servers of its own: with pytest-xdist every worker, so that a test may restart them.
 """
 
 import atexit
+import fcntl
+import hashlib
 import os
 import secrets
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
 
 from config.local import embedded, places
 from config.local.commands import Command
 from config.local.embedded import Servers
 from config.local.places import PROJECT, Place
 
-# What a terminal that talks to a running Tenfour may have set, and tests must not see.
-KEPT = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
+# Settings of the terminal that hold for tests, too; they do not see any other of ours.
+PASSED_ON = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
+# Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
+OUTER_DATA = "TEST_DATA"
+# More than this many workers start more servers and browsers than they save time.
+MOST_WORKERS = 8
 
 
 @dataclass
@@ -31,33 +41,49 @@ class Throwaway:
     servers: Servers
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
-    def start(self, name: str) -> None:
-        command, answers, port = self.known()[name]
-        log = self.servers.place.home / f"{name}.log"
-        with log.open("ab") as out:
+    def start(self, *names: str) -> None:
+        """Start servers and wait until they answer."""
+        for name in names:
+            self.launch(name)
+        for name in names:
+            self.wait_for(name)
+
+    def launch(self, name: str) -> None:
+        command = self.commands()[name][0]
+        with self.log(name).open("ab") as out:
             process = subprocess.Popen(command.argv, stdout=out, stderr=out, **command.options())
         self.processes[name] = process
+
+    def wait_for(self, name: str) -> None:
+        _, answers, port = self.commands()[name]
+        process = self.processes[name]
         while not answers(port):
             if process.poll() is not None:
-                sys.exit(f"{name} ended with {process.returncode}:\n{log.read_text()}")
+                sys.exit(f"{name} ended with {process.returncode}:\n{self.log(name).read_text()}")
             time.sleep(0.01)
+
+    def log(self, name: str) -> Path:
+        return self.servers.place.home / f"{name}.log"
 
     def stop(self, name: str) -> None:
         process = self.processes.pop(name, None)
         if process:
-            process.send_signal(self.known()[name][0].stop)
+            process.send_signal(self.commands()[name][0].stop)
             process.wait(timeout=20)
 
-    def known(self) -> dict[str, tuple[Command, Callable[[int], bool], int]]:
+    def commands(self) -> dict[str, tuple[Command, Callable[[int], bool], int]]:
         mine = self.servers
         return {
             "postgres": (mine.postgres_command(), embedded.postgres_answers, mine.postgres.port),
             "redis": (mine.redis_command(), embedded.redis_answers, mine.redis.port),
         }
 
-    def remove(self) -> None:
+    def stop_all(self) -> None:
         for name in list(self.processes):
             self.stop(name)
+
+    def remove(self) -> None:
+        self.stop_all()
         for folder in {self.servers.place.data, self.servers.place.home}:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,11 +109,73 @@ def start_redis() -> None:
     ours().start("redis")
 
 
+# ---- the migrated cluster that each run copies
+
+
+def template_digest() -> str:
+    """Return a name for everything that decides what a migrated cluster holds."""
+    pinned = PROJECT / "tests" / "requirements.lock"  # Django's migrations, Postgres' version
+    code = [Path(__file__), Path(embedded.__file__)]
+    migrations = sorted(PROJECT.glob("*/migrations/*.py"))
+    digest = hashlib.sha256()
+    for path in (pinned, *code, *migrations):
+        digest.update(f"{path.relative_to(PROJECT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def template(outer: Place) -> Path:
+    """Return the folder with the migrated cluster; build it where there is none yet."""
+    target = outer.home / f"test-template-{template_digest()}"
+    with locked(outer.data / "test-template.lock"):
+        if not target.exists():
+            for old in outer.home.glob("test-template-*"):
+                shutil.rmtree(old)
+            build_template(outer, target)
+    return target
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock among processes: the first builds, the others wait."""
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build_template(outer: Place, target: Path) -> None:
+    """Make a cluster, migrate its database and put it in place in one step."""
+    aside = outer.folder("test-template.new")
+    shutil.rmtree(aside)
+    place = Place(data=outer.data, home=outer.folder(aside.name), user=outer.user)
+    made = Throwaway(embedded.throwaway_servers(place, embedded.binaries(outer)))
+    made.servers.create()
+    places.write_private(aside / "password", made.servers.postgres.password)
+    made.start("postgres")
+    try:
+        env = os.environ | environment(made.servers.urls, outer.data)
+        migrate = [sys.executable, "manage.py", "migrate", "--skip-checks", "--verbosity=0"]
+        subprocess.run(migrate, cwd=PROJECT, env=env, check=True)
+    finally:
+        made.stop_all()
+    aside.rename(target)
+
+
+def copied_servers(outer: Place, place: Place) -> Servers:
+    """Return servers on a copy of the migrated cluster."""
+    source = template(outer)
+    # cp keeps the owner, and copies faster than Python.
+    subprocess.run(["cp", "-a", str(source / "pg"), str(place.home / "pg")], check=True)
+    postgres = embedded.remembered({"password": (source / "password").read_text()})
+    return Servers(
+        place, embedded.binaries(outer), postgres, embedded.remembered({}), throwaway=True
+    )
+
+
 # ---- boot
 
 
 def sweep(folder: Path) -> None:
-    """Removes what earlier runs left that were killed."""
+    """Remove what earlier runs left that were killed."""
     for left in folder.glob("test-*"):
         with suppress(ValueError):
             if not Path(f"/proc/{int(left.name.removeprefix('test-'))}").exists():
@@ -106,50 +194,99 @@ def place_for_tests(outer: Place) -> Place:
     )
 
 
-def boot() -> None:
-    """Starts both servers and tells settings of them."""
+def prepare() -> None:
+    """Make both servers ready to start, and tell settings of them."""
     global running
-    outer = places.place_of(Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour").resolve())
+    named = os.environ.get(OUTER_DATA) or os.environ.get("TENFOUR_DATA")
+    outer = places.place_of(Path(named or PROJECT / ".tenfour").resolve())
     place = place_for_tests(outer)
-    running = Throwaway(embedded.throwaway_servers(place, embedded.binaries(outer)))
+    os.environ[OUTER_DATA] = str(outer.data)
+    running = Throwaway(copied_servers(outer, place))
     atexit.register(running.remove)
     running.servers.create()
-    for name in ("redis", "postgres"):
-        running.start(name)
-    tell(running.servers.urls, place.data)
+    use(running.servers.urls, place.data)
 
 
-def tell(urls: dict[str, str], data: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("TENFOUR_") and name not in KEPT]:
+def environment(urls: dict[str, str], data: Path) -> dict[str, str]:
+    return urls | {"TENFOUR_DATA": str(data), "TENFOUR_SECRET_KEY": secrets.token_urlsafe(48)}
+
+
+def use(urls: dict[str, str], data: Path) -> None:
+    """Tell settings of the servers, and hide from them what the terminal has set."""
+    ours = [name for name in os.environ if name.startswith("TENFOUR_") and name not in PASSED_ON]
+    for name in ours:
         del os.environ[name]
-    os.environ |= urls | {
-        "TENFOUR_DATA": str(data),
-        "TENFOUR_SECRET_KEY": secrets.token_urlsafe(48),
-    }
+    os.environ |= environment(urls, data)
 
 
 def use_given() -> bool:
-    """Whether TEST_DATABASE_URL and TEST_REDIS_URL name servers to test on."""
+    """Use the servers that TEST_DATABASE_URL and TEST_REDIS_URL name; return whether they do."""
     urls = {name: os.environ.get(f"TEST_{name}", "") for name in ("DATABASE_URL", "REDIS_URL")}
     if not all(urls.values()):
         return False
+    # pytest-django gives each worker a database, but all would share one number of Redis.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    redis = urlsplit(urls["REDIS_URL"])
+    number = int(redis.path.strip("/") or 0) + int(worker)
+    urls["REDIS_URL"] = redis._replace(path=f"/{number}").geturl()
     data = PROJECT / ".tenfour" / f"test-{os.getpid()}"
     data.mkdir(mode=0o700, parents=True)
     atexit.register(shutil.rmtree, data, ignore_errors=True)
-    tell(urls, data)
+    use(urls, data)
     return True
+
+
+if not use_given():
+    try:
+        prepare()
+    except places.Refused as refusal:
+        sys.exit(str(refusal))
+
+
+# ---- as a plugin
+
+
+def is_controller(config: pytest.Config) -> bool:
+    """Whether the tests run in the workers of pytest-xdist, and none here."""
+    distributed = config.getoption("dist", "no") != "no"
+    return distributed and not hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Launch the servers; they start while the tests are collected."""
+    if running and not is_controller(config) and not config.option.collectonly:
+        running.launch("redis")
+        running.launch("postgres")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    if running:
+        for name in list(running.processes):
+            running.wait_for(name)
+
+
+def pytest_unconfigure() -> None:
+    if running:
+        running.remove()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return a worker per core for whole folders; 0, for this process, where tests are picked."""
+    option = config.option
+    picked = option.keyword or option.markexpr or getattr(option, "lf", False)
+    if picked or not all(Path(name).is_dir() for name in config.args):
+        return 0  # the workers would take longer to start than the tests to run
+    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
 def main(argv: list[str]) -> int:
     command = argv[1:] if argv[:1] == ["--"] else argv
+    if running:
+        running.start("redis", "postgres")
     return subprocess.run(command, cwd=PROJECT, check=False).returncode
 
-
-if "PYTEST_XDIST_WORKER" not in os.environ and not use_given():
-    try:
-        boot()
-    except places.Refused as refusal:
-        sys.exit(str(refusal))
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

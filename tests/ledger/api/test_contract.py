@@ -4,13 +4,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.api import api
 from config.wsgi import application
 from tests.factories import make_agent, make_token
+from tests.ledger.api.openapi import openapi_schema
 
 OPERATIONS = [
     (method.upper(), path)
-    for path, methods in api.get_openapi_schema()["paths"].items()
+    for path, methods in openapi_schema()["paths"].items()
     for method in methods
 ]
 
