@@ -31,7 +31,7 @@ CODES: dict[str, tuple[int, str, bool]] = {
         False,
     ),
     "already_resolved": (409, "Somebody has answered this already", False),
-    "plan_changed": (409, "The plan is there already, with another content", False),
+    "plan_changed": (409, "The plan exists with different content", False),
     "escalation_expired": (410, "Nobody answered in time", False),
     "idempotency_in_progress": (409, "The first request with this key is still running", True),
     "version_mismatch": (412, "It has changed since you read it", False),

@@ -10,7 +10,7 @@ from ledger import journal, sql
 from ledger.journal import Actor, Kind
 from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
-from ledger.plans.editing import locked as locked_plans
+from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
 from ledger.states import TaskState
 from ledger.tasks import Backoff, Spec, enqueue_many
@@ -73,7 +73,7 @@ def replay(
 def hold_plans(ids: list[UUID], among: DeadLetterQuerySet) -> None:
     """Lock the plans of these, so that none is aborted or restarted meanwhile."""
     letters = among.filter(pk__in=ids).exclude(task__plan=None)
-    list(locked_plans(letters.values_list("task__plan", flat=True)))
+    list(lock_plans(letters.values_list("task__plan", flat=True)))
 
 
 def spec_of(task: Task) -> Spec:

@@ -25,7 +25,7 @@ from ledger.models import Project
 from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES
 from ledger.plans import editing as ledger_plans
-from ledger.plans.import_writer import CREATE, MERGE, REPLACE, How, Imported
+from ledger.plans.import_diff import CREATE, MERGE, REPLACE, ImportOptions, ImportResult
 from retries.plans import restarting
 
 MODES = (
@@ -87,7 +87,7 @@ class Part:
 class Preview:
     """What an import would do, and what its tasks would run."""
 
-    imported: Imported
+    imported: ImportResult
     tasks: tuple[PlanTask, ...]
     parts: list[Part]
 
@@ -124,19 +124,19 @@ def new(request: HtmxRequest) -> HttpResponse:
         return page(request, form, scope, refusal=refusal, status=422)
     if not sure:
         return page(request, form, scope, preview=preview(done, parsed.plan.tasks))
-    said = "It was there already, just so." if done.unchanged else f"Imported: {done.diff}."
+    said = "It was there already, just so." if done.unchanged else f"ImportResult: {done.diff}."
     messages.success(request, said)
     return redirect(reverse("dashboard:plan", args=[done.plan.pk]) + scope.query)
 
 
 def imported(
     request: HtmxRequest, form: ImportForm, parsed: planfile.ParsedPlan, *, dry_run: bool
-) -> Imported:
+) -> ImportResult:
     values = form.cleaned_data
     return restarting.import_plan(
         values["project"],
         parsed.plan,
-        how=How(
+        options=ImportOptions(
             mode=values["mode"] or CREATE,
             dry_run=dry_run,
             register=values["register"],
@@ -148,7 +148,7 @@ def imported(
     )
 
 
-def preview(done: Imported, tasks: tuple[PlanTask, ...]) -> Preview:
+def preview(done: ImportResult, tasks: tuple[PlanTask, ...]) -> Preview:
     parts = []
     for name, one, many, icon in LISTS:
         if refs := list(getattr(done.diff, name)):

@@ -1,4 +1,4 @@
-"""Plans: read, paused, changed. What stops one or starts it anew is decided in `retries`."""
+"""Read, pause, resume, and edit plans; `retries.plans` aborts and restarts them."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -20,15 +20,15 @@ from ledger.tokens import TrustedCaller
 
 REASON_LENGTH = 2000
 
-Progress = dict[str, int]
+# State -> number of tasks; every state is present.
+StateCounts = dict[str, int]
 
 
 # ---- read
 
 
-def rows_of(plan: Plan) -> list[Row]:
-    """The current tasks of a plan, in the order of their numbers: rows with `agent_name` and
-    `need_refs`."""
+def list_tasks(plan: Plan) -> list[Row]:
+    """Return a plan's current tasks by number, each with `agent_name` and `need_refs`."""
     rows = sql.run(
         f"""select {moves.task_columns("t")}, g.name as agent_name, array(
             select coalesce(n.ref, n.id::text) from ledger_need d
@@ -43,25 +43,25 @@ def rows_of(plan: Plan) -> list[Row]:
 
 
 def number_of(ref: str) -> int:
-    """3 of `03-01:task-3`."""
+    """Return 3 for `03-01:task-3`."""
     return int(ref.rpartition("-")[2])
 
 
-def progress_of(plan_ids: Iterable[UUID]) -> dict[UUID, Progress]:
-    """How many current tasks of each plan are in each state; every state has its count."""
-    found = {id: dict.fromkeys(map(str, TaskState), 0) for id in plan_ids}
-    counted = Task.objects.current().filter(plan__in=found).values("plan_id", "state")
-    for row in counted.annotate(count=Count("pk")).order_by():
-        found[row["plan_id"]][row["state"]] = row["count"]
-    return found
+def count_tasks_of(plan_ids: Iterable[UUID]) -> dict[UUID, StateCounts]:
+    """Return the number of current tasks in each state, for each plan."""
+    counts = {id: dict.fromkeys(map(str, TaskState), 0) for id in plan_ids}
+    rows = Task.objects.current().filter(plan__in=counts).values("plan_id", "state")
+    for row in rows.annotate(count=Count("pk")).order_by():
+        counts[row["plan_id"]][row["state"]] = row["count"]
+    return counts
 
 
-def progress(plan: Plan) -> Progress:
-    """How many of its current tasks are in each state."""
-    return progress_of([plan.pk])[plan.pk]
+def count_tasks(plan: Plan) -> StateCounts:
+    """Return the number of the plan's current tasks in each state."""
+    return count_tasks_of([plan.pk])[plan.pk]
 
 
-# ---- paused, changed
+# ---- pause, resume, edit
 
 
 @transaction.atomic
@@ -73,8 +73,11 @@ def pause(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[Plan]:
-    """Hand out no more tasks of these plans; those that really changed. What runs goes on."""
-    return turn(
+    """Stop handing out tasks of these plans; return the plans that changed.
+
+    Running tasks continue.
+    """
+    return set_paused(
         plan_ids, True, reason=reason, actor=actor, now=now or timezone.now(), request_id=request_id
     )
 
@@ -88,8 +91,8 @@ def resume(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[Plan]:
-    """Hand out tasks of these plans again; those that really changed."""
-    return turn(
+    """Hand out tasks of these plans again; return the plans that changed."""
+    return set_paused(
         plan_ids,
         False,
         reason=reason,
@@ -99,54 +102,54 @@ def resume(
     )
 
 
-def turn(
+def set_paused(
     plan_ids: Iterable[UUID],
-    pauses: bool,
+    paused: bool,
     *,
     reason: str,
     actor: Actor,
     now: datetime,
     request_id: str,
 ) -> list[Plan]:
-    state = PlanState.ACTIVE if pauses else PlanState.PAUSED
-    found = locked(plan_ids).in_state(state)
-    changed = list(found)
+    state = PlanState.ACTIVE if paused else PlanState.PAUSED
+    changed = list(lock_plans(plan_ids).in_state(state))
     for plan in changed:
-        stood = plan.state
-        put(plan, paused_at=now if pauses else None, now=now)
-        tell(
+        before = plan.state
+        update_columns(plan, paused_at=now if paused else None, now=now)
+        record_event(
             plan,
-            Kind.PLAN_PAUSED if pauses else Kind.PLAN_RESUMED,
+            Kind.PLAN_PAUSED if paused else Kind.PLAN_RESUMED,
             actor=actor,
             now=now,
-            from_state=stood,
+            from_state=before,
             to_state=plan.state,
-            data=why(reason),
+            data=reason_data(reason),
             request_id=request_id,
         )
     return changed
 
 
-def locked(plan_ids: Iterable[UUID]) -> Any:
-    """These plans, locked in the order of their ids; tasks that name one may still be made."""
+def lock_plans(plan_ids: Iterable[UUID]) -> Any:
+    """Return a queryset that locks these plans by id; tasks can still be added to them."""
     rows = Plan.objects.filter(pk__in=list(plan_ids)).order_by("pk")
     return rows.select_for_update(no_key=True)
 
 
-def put(plan: Plan, *, now: datetime, **columns: Any) -> None:
-    """Write columns of a plan that is locked, and into the object too."""
+def update_columns(plan: Plan, *, now: datetime, **columns: Any) -> None:
+    """Update columns of a locked plan, and the object."""
     columns |= {"version": plan.version + 1, "updated_at": now}
     Plan.objects.filter(pk=plan.pk).update(**columns)
     for name, value in columns.items():
         setattr(plan, name, value)
 
 
-def why(reason: str) -> dict[str, Any]:
-    kept = stripped(redacted(reason)).strip()
-    return {"reason": kept[:REASON_LENGTH]} if kept else {}
+def reason_data(reason: str) -> dict[str, Any]:
+    """Return the event data for a reason; empty without one."""
+    text = stripped(redacted(reason)).strip()
+    return {"reason": text[:REASON_LENGTH]} if text else {}
 
 
-def tell(
+def record_event(
     plan: Plan,
     kind: Kind,
     *,
@@ -157,7 +160,7 @@ def tell(
     data: dict[str, Any] | None = None,
     request_id: str = "",
 ) -> None:
-    """Journal what happened to a plan."""
+    """Record an event about a plan in the journal."""
     journal.record(
         kind,
         subject_type="plan",
@@ -182,21 +185,22 @@ def change(
     now: datetime | None = None,
     request_id: str = "",
 ) -> Plan:
-    """Give a plan another title, as it was read at `version`; raises VersionMismatch."""
-    plan: Plan | None = locked([plan_id]).first()
+    """Change a plan's title; raise VersionMismatch if it is no longer at `version`."""
+    plan: Plan | None = lock_plans([plan_id]).first()
     if plan is None:
-        raise NotFound(f"There is no plan {plan_id}.")
+        raise NotFound(f"Plan {plan_id} does not exist.")
     if plan.version != version:
         raise VersionMismatch(
-            f"You have read version {version}; it is at {plan.version} now.", current=plan.version
+            f"You read version {version}; the current version is {plan.version}.",
+            current=plan.version,
         )
     if title is None:
         return plan
     if len(title) > tasks.TITLE_LENGTH:
-        raise Invalid("/title", f"A title has at most {tasks.TITLE_LENGTH} characters.")
+        raise Invalid("/title", f"A title must have at most {tasks.TITLE_LENGTH} characters.")
     now = now or timezone.now()
-    put(plan, title=titled(redacted(title)), now=now)
-    tell(
+    update_columns(plan, title=titled(redacted(title)), now=now)
+    record_event(
         plan,
         Kind.PLAN_UPDATED,
         actor=actor,
@@ -207,7 +211,7 @@ def change(
     return plan
 
 
-# ---- commands that nobody has said to run
+# ---- proposed commands
 
 PROPOSED = "'{verify,proposed_command}'"
 CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
@@ -238,17 +242,17 @@ def confirm_commands(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[UUID]:
-    """Say that the commands which were found in prose are to be run; the ids of those that changed.
+    """Confirm the commands found in these tasks' prose; return the ids of the changed tasks.
 
-    Only a person may say that: agents run them.
+    Only a person may do this, because agents run confirmed commands.
     """
-    known = TrustedCaller(actor, request_id=request_id)
-    rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **known.params)
+    caller = TrustedCaller(actor, request_id=request_id)
+    rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **caller.params)
     return [row["id"] for row in rows]
 
 
 @transaction.atomic
-def confirm_shown(
+def confirm_commands_by_ref(
     plan: Plan,
     commands: Mapping[str, str],
     *,
@@ -256,35 +260,35 @@ def confirm_shown(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[UUID]:
-    """As `confirm_commands`, of tasks of a plan by ref, each command as it was shown: all or none.
+    """Confirm a plan's commands by task ref, each as it was displayed: all of them or none.
 
-    Raises Invalid where one is another by now; one that was confirmed already stays so.
+    Raises Invalid if a command has changed since. Commands that are already confirmed stay so.
     """
     rows = Task.objects.current().filter(plan=plan, ref__in=commands).order_by("pk")
-    found = {row.ref: row for row in rows.select_for_update()}
+    by_ref = {row.ref: row for row in rows.select_for_update()}
     for ref, command in commands.items():
-        if wrong := misfit(found.get(ref), command):
-            raise Invalid(f"/commands/{ref.replace('~', '~0').replace('/', '~1')}", wrong)
-    ids = [row.pk for row in found.values()]
+        if problem := refuse_command(by_ref.get(ref), command):
+            raise Invalid(f"/commands/{ref.replace('~', '~0').replace('/', '~1')}", problem)
+    ids = [row.pk for row in by_ref.values()]
     return confirm_commands(ids, actor=actor, now=now, request_id=request_id)
 
 
-def misfit(task: Task | None, command: str) -> str:
-    """Why this command of a task can't be confirmed; empty where it can, or was."""
+def refuse_command(task: Task | None, command: str) -> str:
+    """Return why this command can't be confirmed, or "" if it can be or already is."""
     if task is None:
-        return "The plan has no task of this ref."
+        return "The plan has no task with this ref."
     if task.state in FINAL:
-        return f"The task is {task.state}: nothing of it is run any more."
-    verify = verify_of(task.payload)
+        return f"The task is {task.state}; it will not run again."
+    verify = get_verify(task.payload)
     if verify.get("source") == "confirmed" and verify.get("command") == command:
         return ""
     proposed = verify.get("proposed_command")
     if not isinstance(proposed, str):
-        return "The task has no command that was found in prose."
-    return "" if proposed == command else f"The command that was found is another: {proposed}"
+        return "The task has no proposed command."
+    return "" if proposed == command else f"The proposed command is different: {proposed}"
 
 
-def verify_of(payload: Any) -> Mapping[str, Any]:
-    """What a task's payload says of its check."""
+def get_verify(payload: Any) -> Mapping[str, Any]:
+    """Return the payload's `verify` object, or an empty mapping."""
     verify = payload.get("verify") if isinstance(payload, Mapping) else None
     return verify if isinstance(verify, Mapping) else {}

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS
-from ledger.plans.editing import verify_of
+from ledger.plans.editing import get_verify
 from ledger.schemas.shared import AT, ID, In, Listed, PageQuery
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -239,5 +239,5 @@ def plan_task_out(row: Row) -> dict[str, Any]:
         "attempt_limit": row["attempt_limit"],
         "retry_count": row["retry_count"],
         "needs": row["need_refs"],
-        "proposed_command": verify_of(row["payload"]).get("proposed_command"),
+        "proposed_command": get_verify(row["payload"]).get("proposed_command"),
     }

@@ -17,7 +17,7 @@ from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.models import Plan, PlanState, Project
 from ledger.planfile.model import BYTES
 from ledger.plans import editing as plan_editing
-from ledger.plans.import_writer import How, Imported
+from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.schemas import plans as schemas
 from ledger.schemas.plans import plan_out, plan_task_out
 from ledger.states import TaskState
@@ -90,7 +90,7 @@ def plans_import(request: PrincipalRequest, asked: Query[schemas.ImportQuery]) -
         done = decided.import_plan(
             Project.objects.get(pk=request.auth.project_id),
             read.plan,
-            how=How(
+            options=ImportOptions(
                 mode=asked.mode,
                 dry_run=asked.dry_run,
                 register=asked.register_,
@@ -106,7 +106,7 @@ def plans_import(request: PrincipalRequest, asked: Query[schemas.ImportQuery]) -
     return idempotent(request, work)
 
 
-def imported_out(done: Imported, *, dry_run: bool) -> dict[str, Any]:
+def imported_out(done: ImportResult, *, dry_run: bool) -> dict[str, Any]:
     counts = dict.fromkeys(map(str, TaskState), 0)
     for row in done.tasks:
         counts[row["state"]] += 1
@@ -138,7 +138,7 @@ def plans_list(request: PrincipalRequest, asked: Query[schemas.PlanQuery]) -> Ht
         query = query.filter(title__icontains=asked.q)
     filters = asked.model_dump(exclude={"limit", "cursor"})
     page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    counts = plan_editing.progress_of(plan.pk for plan in page.rows)
+    counts = plan_editing.count_tasks_of(plan.pk for plan in page.rows)
     return answer(listed(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))
 
 
@@ -173,11 +173,11 @@ def with_tasks(request: PrincipalRequest, plan: Plan) -> HttpResponse:
     who = request.auth
     rows = [
         row
-        for row in plan_editing.rows_of(plan)
+        for row in plan_editing.list_tasks(plan)
         if not who.is_agent or row["agent_id"] == who.agent_id
     ]
     value = {
-        "plan": plan_out(plan, plan_editing.progress(plan)),
+        "plan": plan_out(plan, plan_editing.count_tasks(plan)),
         "tasks": [plan_task_out(row) for row in rows],
     }
     return tagged(plan, value)
@@ -194,7 +194,7 @@ def plans_change(request: PrincipalRequest, id: UUID, body: schemas.PlanPatch) -
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(plan, plan_out(plan, plan_editing.progress(plan)))
+    return tagged(plan, plan_out(plan, plan_editing.count_tasks(plan)))
 
 
 @router.post("/plans/{id}/pause", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
@@ -239,7 +239,7 @@ def turned(
             current=plan.state,
             allowed=[],
         )
-    return tagged(plan, plan_out(plan, plan_editing.progress(plan)))
+    return tagged(plan, plan_out(plan, plan_editing.count_tasks(plan)))
 
 
 @router.post(
@@ -253,7 +253,7 @@ def plans_confirm(request: PrincipalRequest, id: UUID, body: schemas.ConfirmIn) 
     Only a person may say so: agents run them. What was confirmed already stays so.
     """
     plan = visible(request, id)
-    plan_editing.confirm_shown(
+    plan_editing.confirm_commands_by_ref(
         plan, body.commands, actor=actor(request.auth), request_id=request.id
     )
     return with_tasks(request, plan)
@@ -271,4 +271,4 @@ def plans_restart(
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(plan, plan_out(plan, plan_editing.progress(plan)))
+    return tagged(plan, plan_out(plan, plan_editing.count_tasks(plan)))

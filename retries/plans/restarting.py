@@ -14,8 +14,8 @@ from ledger.journal import SYSTEM, Actor, Kind, clock
 from ledger.models import DeadLetter, Event, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile
 from ledger.plans import import_writer
-from ledger.plans.editing import locked, put, tell, why
-from ledger.plans.import_writer import CREATED, How, Imported
+from ledger.plans.editing import lock_plans, reason_data, record_event, update_columns
+from ledger.plans.import_diff import DEFAULT_OPTIONS, ImportOptions, ImportResult
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
@@ -32,17 +32,17 @@ def import_plan(
     project: Project,
     planfile: PlanFile,
     *,
-    how: How = CREATED,
+    options: ImportOptions = DEFAULT_OPTIONS,
     actor: Actor = SYSTEM,
     now: datetime | None = None,
     request_id: str = "",
-) -> Imported:
+) -> ImportResult:
     """Import a plan as `ledger.plans.import_writer` does, and open its checkpoints' questions."""
     now = now or timezone.now()
     done = import_writer.import_plan(
-        project, planfile, how=how, actor=actor, now=now, request_id=request_id
+        project, planfile, options=options, actor=actor, now=now, request_id=request_id
     )
-    if not how.dry_run and not done.unchanged:
+    if not options.dry_run and not done.unchanged:
         new = {*done.diff.added, *done.diff.changed}
         begun = [row for row in done.tasks if row["ref"] in new and waits_for_answer(row)]
         checkpoints.ask(begun, actor=actor, now=now, request_id=request_id)
@@ -74,15 +74,15 @@ def abort(
     # In the order of an answer: the question, then its plan, then the tasks.
     asked = Escalation.objects.open().filter(task__plan__in=ids)
     list(asked.order_by("id").select_for_update(of=("self",)).values_list("pk"))
-    changed = list(locked(ids).in_state(PlanState.ACTIVE, PlanState.PAUSED))
+    changed = list(lock_plans(ids).in_state(PlanState.ACTIVE, PlanState.PAUSED))
     for plan in changed:
         stood = plan.state
-        put(plan, aborted_at=now, now=now)
+        update_columns(plan, aborted_at=now, now=now)
         under_way = Task.objects.filter(plan=plan).exclude(state__in=FINAL).order_by("pk")
         # locked first: what is claimed just now is seen as running
         found = list(under_way.select_for_update(no_key=True).values_list("pk", flat=True))
         stopped = task_actions.abort(found, actor=actor, now=now, request_id=request_id)
-        tell(
+        record_event(
             plan,
             Kind.PLAN_ABORTED,
             actor=actor,
@@ -92,7 +92,7 @@ def abort(
             data={
                 "aborted": sum(stopped.values()),
                 "running": len(stopped) - sum(stopped.values()),
-                **why(reason),
+                **reason_data(reason),
             },
             request_id=request_id,
         )
@@ -138,7 +138,7 @@ def restart(
     after that time goes on with its attempts and failures. Raises InvalidTransition.
     """
     now = now or timezone.now()
-    plan: Plan | None = locked([plan_id]).first()
+    plan: Plan | None = lock_plans([plan_id]).first()
     if plan is None:
         raise NotFound(f"There is no plan {plan_id}.")
     stood = plan.state
@@ -153,8 +153,8 @@ def restart(
     new = made_anew(plan, old, run=run, actor=actor, now=now, request_id=request_id)
     take_over(old, new, actor=actor, now=now, request_id=request_id)
     carried = carry(old, new, since=carry_over)
-    put(plan, run=run, aborted_at=None, completed_at=None, paused_at=None, now=now)
-    tell(
+    update_columns(plan, run=run, aborted_at=None, completed_at=None, paused_at=None, now=now)
+    record_event(
         plan,
         Kind.PLAN_RESTARTED,
         actor=actor,

@@ -10,7 +10,8 @@ from ledger.journal import Actor
 from ledger.models import Agent, Attempt, Event, Plan, Task
 from ledger.planfile.model import DependencyCycle
 from ledger.plans import import_writer as facts
-from ledger.plans.import_writer import How, Imported, PlanChanged
+from ledger.plans.import_diff import ImportOptions, ImportResult
+from ledger.plans.import_writer import PlanChanged
 from ledger.states import TaskState
 from retries.attempts import finishing
 from retries.escalations import answering
@@ -31,7 +32,7 @@ S = TaskState
 
 def test_the_same_plan_imported_by_two_is_there_once(agent: Agent) -> None:
     found = at_once(4, lambda _: imported({}, {"needs": "task-1"}))
-    assert [type(each) for each in found] == [Imported] * 4, found
+    assert [type(each) for each in found] == [ImportResult] * 4, found
     assert sorted(each.unchanged for each in found) == [False, True, True, True]
     assert Plan.objects.count() == 1 and Task.objects.count() == 2
     assert Event.objects.filter(kind="plan.imported").count() == 1
@@ -39,18 +40,18 @@ def test_the_same_plan_imported_by_two_is_there_once(agent: Agent) -> None:
 
 def test_two_contents_of_one_plan_have_one_winner(agent: Agent) -> None:
     found = at_once(2, lambda n: imported({"title": f"of {n}"}))
-    assert sorted(type(each).__name__ for each in found) == ["Imported", "PlanChanged"]
+    assert sorted(type(each).__name__ for each in found) == ["ImportResult", "PlanChanged"]
     assert any(isinstance(each, PlanChanged) for each in found)
     assert Task.objects.count() == 1
 
 
 def test_two_plans_that_need_each_other(agent: Agent) -> None:
-    def work(n: int) -> Imported:
+    def work(n: int) -> ImportResult:
         own, other = ("03-01", "03-02") if n else ("03-02", "03-01")
         return imported({"needs": other}, ref=own, allow_missing_needs=True)
 
     found = at_once(2, work)
-    assert sorted(type(each).__name__ for each in found) == ["DependencyCycle", "Imported"]
+    assert sorted(type(each).__name__ for each in found) == ["DependencyCycle", "ImportResult"]
     assert any(isinstance(each, DependencyCycle) for each in found)
     assert Plan.objects.count() == 1 and list(audit()) == []
 
@@ -137,8 +138,8 @@ def test_two_restarts_and_two_clocks(agent: Agent) -> None:
 
 def test_imports_of_other_projects_do_not_wait(agent: Agent) -> None:
     other = make_project("other")
-    file, how = plan_file({}, ref="05-01"), How(register=True)
+    file, options = plan_file({}, ref="05-01"), ImportOptions(register=True)
     with transaction.atomic():
         facts.import_plan(agent.project, file, now=NOW)
-        (done,) = at_once(1, lambda _: facts.import_plan(other, file, how=how, now=NOW))
-        assert isinstance(done, Imported), done
+        (done,) = at_once(1, lambda _: facts.import_plan(other, file, options=options, now=NOW))
+        assert isinstance(done, ImportResult), done

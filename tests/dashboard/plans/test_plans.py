@@ -478,7 +478,7 @@ def test_a_changed_plan_says_what_merging_would_do(browser: Client, agent: Agent
     )
     refused = browser.post(IMPORT, form(changed))
     assert refused.status_code == 422
-    assert "Plan 03-01 is there with another content" in refused.content.decode()
+    assert "Plan 03-01 already exists with different content" in refused.content.decode()
     shown = words(browser.post(IMPORT, form(changed, mode="merge")))
     assert "1 task are made" not in shown and "1 task is made" in shown
     assert "1 task is changed: 03-01:task-2" in shown.replace(" : ", ": ")

@@ -9,7 +9,7 @@ from ledger import planfile
 from ledger.models import Agent, Task
 from ledger.planfile.canonical import PLAN_KEYS, TASK_KEYS
 from ledger.plans import import_writer
-from ledger.plans.import_writer import How
+from ledger.plans.import_diff import ImportOptions
 from tests.factories import NOW
 from tests.ledger.plans.test_import_writer import imported
 
@@ -21,7 +21,9 @@ def test_the_example_can_be_imported(agent: Agent) -> None:
     text = GUIDE.partition("```yaml\n")[2].partition("```")[0]
     imported({}, {}, {}, ref="02-05")
     read = planfile.parse(text.encode(), media="application/yaml")
-    done = import_writer.import_plan(agent.project, read.plan, how=How(register=True), now=NOW)
+    done = import_writer.import_plan(
+        agent.project, read.plan, options=ImportOptions(register=True), now=NOW
+    )
     assert [row["need_refs"] for row in done.tasks] == [
         ["02-05:task-1", "02-05:task-2", "02-05:task-3"],
         ["03-01:task-1"],

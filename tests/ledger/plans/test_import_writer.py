@@ -4,20 +4,19 @@ from typing import Any
 
 import pytest
 
-from ledger import agents, planfile
+from ledger import planfile
 from ledger.audit import audit
-from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
 from ledger.plans import editing as plan_editing
-from ledger.plans.import_writer import How, Imported, PlanChanged
+from ledger.plans.import_diff import ImportOptions, ImportResult
+from ledger.plans.import_writer import PlanChanged
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries import claims
 from retries.attempts import finishing
 from retries.plans import restarting as decided
 from tests.factories import NOW
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
+from tests.retries.test_tasks_flow import attempt_of, claim, kinds
 
 pytestmark = pytest.mark.django_db
 S = TaskState
@@ -28,11 +27,11 @@ def plan_file(*tasks: dict[str, Any], ref: str = "03-01", **more: Any) -> planfi
     return planfile.canonical({"ref": ref, "agent": "coder", "tasks": listed} | more)
 
 
-def imported(*tasks: dict[str, Any], now: Any = NOW, **more: Any) -> Imported:
+def imported(*tasks: dict[str, Any], now: Any = NOW, **more: Any) -> ImportResult:
     names = ("mode", "dry_run", "register", "allow_missing_needs")
-    how = How(**{name: more.pop(name) for name in names if name in more})
+    options = ImportOptions(**{name: more.pop(name) for name in names if name in more})
     project = Project.objects.get(name="default")
-    return decided.import_plan(project, plan_file(*tasks, **more), how=how, now=now)
+    return decided.import_plan(project, plan_file(*tasks, **more), options=options, now=now)
 
 
 def task(ref: str) -> Task:
@@ -74,7 +73,10 @@ def test_a_plan_is_made_with_its_tasks(agent: Agent) -> None:
     assert second.max_attempts == 5
     assert [row["ref"] for row in done.tasks] == ["03-01:task-1", "03-01:task-2"]
     assert kinds(plan.pk) == ["plan.imported"] and kinds(first.pk) == ["task.created"]
-    assert plan_editing.progress(plan)["queued"] == 1 and plan_editing.progress(plan)["done"] == 0
+    assert (
+        plan_editing.count_tasks(plan)["queued"] == 1
+        and plan_editing.count_tasks(plan)["done"] == 0
+    )
     do(agent, "03-01:task-1")
     assert states() == {"task-1": S.DONE, "task-2": S.QUEUED}
     assert list(audit()) == []
@@ -219,42 +221,3 @@ def test_secrets_in_a_plan_are_masked(agent: Agent) -> None:
     plan = Plan.objects.get()
     assert "hunter2" not in str(plan.source) + str(task("03-01:task-1").payload)
     assert "abcdefghij1klmnop" not in plan.objective + str(plan.source)
-
-
-def test_a_paused_plan_hands_nothing_out(agent: Agent) -> None:
-    done = imported({}, {})
-    claim(agent)
-    assert [each.pk for each in plan_editing.pause([done.plan.pk], reason="lunch", now=NOW)] == [
-        done.plan.pk
-    ]
-    assert plan_editing.pause([done.plan.pk], now=NOW) == []
-    assert claim(agent).reason == "plan_paused"
-    other = make_task(agent)
-    assert claim(agent).rows[0]["id"] == other
-    assert plan_editing.resume([done.plan.pk], now=NOW)[0].state == "active"
-    assert claim(agent).rows[0]["ref"] == "03-01:task-2"
-    assert kinds(done.plan.pk) == ["plan.imported", "plan.paused", "plan.resumed"]
-
-
-def test_what_a_paused_plan_holds_is_not_said_to_be_due(agent: Agent) -> None:
-    plan = imported({}).plan
-    fail(agent, attempt_of(claim(agent)), now=NOW)
-    assert task("03-01:task-1").state == S.RETRY
-    plan_editing.pause([plan.pk], now=NOW)
-    empty = claim(agent, now=NOW)
-    assert (empty.reason, empty.next_due_at) == ("plan_paused", None)
-    plan_editing.resume([plan.pk], now=NOW)
-    assert claim(agent, now=NOW).rows
-
-
-def test_a_start_says_that_it_is_the_plan_that_is_paused(agent: Agent) -> None:
-    plan = imported({}).plan
-    plan_editing.pause([plan.pk], now=NOW)
-    with pytest.raises(InvalidTransition, match="The task's plan is paused") as refused:
-        claims.start(task("03-01:task-1").pk, now=NOW)
-    assert refused.value.more["current"] == S.QUEUED
-    assert refused.value.more["allowed"] == ["running", "blocked"]
-    plan_editing.resume([plan.pk], now=NOW)
-    agents.pause([agent], actor=SYSTEM, now=NOW)
-    with pytest.raises(InvalidTransition, match="The agent coder is paused"):
-        claims.start(task("03-01:task-1").pk, now=NOW)

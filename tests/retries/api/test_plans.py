@@ -214,8 +214,8 @@ def test_a_person_confirms_commands_that_were_found_in_prose(
         told = caller("POST", path, {"commands": RUNS})
         assert (told.status_code, told.body["code"]) == (403, "human_required")
     for commands, place, says in (
-        (RUNS | {TWO: "npm run lint; rm -rf ~"}, f"/commands/{TWO}", "another: npm run lint"),
-        (RUNS | {"03-01:task-9": "x"}, "/commands/03-01:task-9", "no task of this ref"),
+        (RUNS | {TWO: "npm run lint; rm -rf ~"}, f"/commands/{TWO}", "different: npm run lint"),
+        (RUNS | {"03-01:task-9": "x"}, "/commands/03-01:task-9", "no task with this ref"),
         ({}, "/commands", "at least 1 item"),
     ):
         told = operator("POST", path, {"commands": commands})
@@ -233,7 +233,7 @@ def test_a_person_confirms_commands_that_were_found_in_prose(
     assert Event.objects.filter(data__confirmed_command=RUNS[ONE]).count() == 1
     operator("POST", path.replace("confirm", "abort"))
     told = operator("POST", path, {"commands": {TWO: RUNS[TWO]}})
-    assert "is aborted: nothing of it is run" in told.body["detail"]
+    assert "is aborted; it will not run again" in told.body["detail"]
 
 
 def test_who_may(api: Callable[..., Any], operator: Any, coder: Any) -> None:

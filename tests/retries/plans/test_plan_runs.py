@@ -311,7 +311,7 @@ def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent)
     deadletters.replay([letter.pk], among=DeadLetter.objects.all(), actor=MARA, now=NOW)
     one = task("03-01:task-1")
     assert (one.run, one.replay_of, one.state) == (1, letter.task, S.QUEUED)
-    assert facts.progress(plan())["failed"] == 0
+    assert facts.count_tasks(plan())["failed"] == 0
     assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 1}
     assert plan().state == "active"
     do(agent, "03-01:task-1")

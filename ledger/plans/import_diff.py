@@ -1,0 +1,130 @@
+"""Compare a plan file with the stored plan: the options of an import, its diff, and its result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ledger.models import Plan
+from ledger.planfile import PlanFile, PlanTask
+from ledger.redaction import redacted
+from ledger.sql import Row
+from ledger.states import FINAL, BlockedReason, TaskState
+
+CREATE, MERGE, REPLACE = "create", "merge", "replace"
+MODES = (CREATE, MERGE, REPLACE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What an import may do; `warnings` come from reading the file."""
+
+    mode: str = CREATE
+    dry_run: bool = False
+    register: bool = False
+    allow_missing_needs: bool = False
+    warnings: Sequence[str] = ()
+
+
+DEFAULT_OPTIONS = ImportOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What an import does to each task, by ref; `changed` lists the fields that differ."""
+
+    added: list[str] = field(default_factory=list)
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    same: list[str] = field(default_factory=list)
+    # The file differs, but the task has started or is over.
+    untouched: list[str] = field(default_factory=list)
+    # Not in the file, and kept.
+    left: list[str] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counts = {name: len(refs) for name, refs in asdict(self).items() if refs}
+        return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportResult:
+    """The plan and its current tasks (rows of `list_tasks`) after an import, and the diff.
+
+    After a dry run they show what the import would do; the database is unchanged.
+    """
+
+    plan: Plan
+    tasks: list[Row]
+    diff: Diff
+    warnings: list[str] = field(default_factory=list)
+    unchanged: bool = False
+
+
+def compare(
+    file: PlanFile, *, source: Mapping[str, Any], rows: Mapping[str, Row], mode: str
+) -> Diff:
+    """Return what importing `file` changes; `source` and `rows` are the stored plan and tasks."""
+    before = {task["ref"]: task for task in source["tasks"]}
+    first = {task.ref for task in file.first_tasks}
+    # A plan's own needs apply to its first tasks, so these changed if the set or the needs did.
+    moved = first_refs(source) ^ first
+    if list(source["needs"]) != list(file.needs):
+        moved |= first
+    diff = Diff()
+    for task in file.tasks:
+        row = rows.get(task.ref)
+        if row is None:
+            diff.added.append(task.ref)
+            continue
+        fields = changed_fields(before.get(task.ref, {}), redacted(to_json(task)))
+        if task.ref in moved and "needs" not in fields:
+            fields.append("needs")
+        if not fields:
+            diff.same.append(task.ref)
+        elif can_change(row):
+            diff.changed[task.ref] = fields
+        else:
+            diff.untouched.append(task.ref)
+    in_file = {task.ref for task in file.tasks}
+    for ref, row in rows.items():
+        if ref not in in_file:
+            aborts = mode == REPLACE and can_abort(row)
+            (diff.aborted if aborts else diff.left).append(ref)
+    return diff
+
+
+def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in new.items() if old.get(name) != value]
+
+
+def first_refs(source: Mapping[str, Any]) -> set[str]:
+    """Return the refs of a stored plan's tasks that need no other task in it."""
+    own = {task["ref"] for task in source["tasks"]}
+    return {task["ref"] for task in source["tasks"] if own.isdisjoint(task["needs"])}
+
+
+def can_change(row: Row) -> bool:
+    """Whether an import may change a task: only before its first attempt."""
+    waits = row["state"] == TaskState.QUEUED or (
+        row["state"] == TaskState.BLOCKED and row["blocked_reason"] != BlockedReason.REPORTED
+    )
+    return waits and not row["attempts"]
+
+
+def can_abort(row: Row) -> bool:
+    """Whether an import may abort a task: not while it runs or a person is asked about it."""
+    asked = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED
+    return row["state"] not in (TaskState.RUNNING, *FINAL) and not asked
+
+
+def to_json(value: PlanFile | PlanTask) -> dict[str, Any]:
+    """Return a plan or task as it is stored in JSON, with lists instead of tuples."""
+    return {name: to_lists(each) for name, each in asdict(value).items()}
+
+
+def to_lists(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [to_lists(each) for each in value]
+    if isinstance(value, dict):
+        return {name: to_lists(each) for name, each in value.items()}
+    return value
