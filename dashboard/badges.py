@@ -1,4 +1,4 @@
-"""Label, icon and class of every state and urgency: their only home."""
+"""The label, icon and CSS class of each state, urgency and answer, in one place."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from ledger.states import (
     Urgency,
     urgency_of,
 )
-from retries.states import PatternState
+from retries.states import Answer, PatternState
 
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """How something looks: a word, a symbol of icons.svg and a class."""
+    """A label, a symbol of icons.svg and a CSS class."""
 
     label: str
     icon: str
@@ -64,6 +64,13 @@ FAILURE_ICONS = {
     FailureType.TIMEOUT: "f-timeout",
     FailureType.ARCHITECT_REJECTED: "f-architect",
 }
+ANSWER_ICONS = {
+    Answer.FIX: "pen",
+    Answer.RETRY: "s-retry",
+    Answer.SKIP: "s-skipped",
+    Answer.ABORT: "s-aborted",
+    Answer.ANSWER: "pen",
+}
 URGENCIES = {
     Urgency.FIRST: Badge("First sending", "u-0", ""),
     Urgency.AGAIN: Badge("Again", "u-again", "urg--again"),
@@ -98,6 +105,6 @@ def failure_icon(type: str) -> str:
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:
-    """How loud the last delivery was; three bars once Tenfour gave up."""
+    """Return the urgency of the last delivery, with three bars if Tenfour gave up."""
     badge = URGENCIES[urgency_of(retry_count)]
     return Badge(badge.label, GAVE_UP.icon, GAVE_UP.css) if gave_up else badge

@@ -9,12 +9,8 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
-from dashboard.deadletters import queries as deadletter_queries
-from dashboard.escalations import queries as escalation_queries
+from dashboard import shared_queries
 from dashboard.formatting import COUNTED, capped, monogram
-from dashboard.instructions import queries as instruction_queries
-from dashboard.plans import queries as plan_queries
-from dashboard.tasks import queries as task_queries
 from ledger.models import Project
 
 
@@ -40,11 +36,15 @@ class Place:
     in_tabs: bool = True
 
 
-OPEN = Tally(escalation_queries.open_ones, "open", "wait for your answer", "alert")
-WAITING = Tally(instruction_queries.waiting, "waiting", "wait for an acknowledgement")
-SILENT = Tally(instruction_queries.silent, "silent", "do not ask although something waits for them")
-RUNNING = Tally(task_queries.running, "running", "run now", "plain")
-DEAD = Tally(deadletter_queries.open_ones, "open", "were given up and wait for a decision", "plain")
+OPEN = Tally(shared_queries.open_escalations, "open", "wait for your answer", "alert")
+WAITING = Tally(shared_queries.waiting_instructions, "waiting", "wait for an acknowledgement")
+SILENT = Tally(
+    shared_queries.silent_agents, "silent", "do not ask although something waits for them"
+)
+RUNNING = Tally(shared_queries.running_tasks, "running", "run now", "plain")
+DEAD = Tally(
+    shared_queries.open_deadletters, "open", "were given up and wait for a decision", "plain"
+)
 
 # in the groups of the sidebar
 PLACES = (
@@ -147,7 +147,7 @@ class Shell:
 
 def scope_of(request: HttpRequest) -> Scope:
     """The project asked for; raises Http404 where there is none of that name."""
-    known, named = instruction_queries.projects(), project_named(request)
+    known, named = shared_queries.list_projects(), project_named(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)
     return Scope(named, known)
@@ -161,7 +161,7 @@ def project_named(request: HttpRequest) -> Project | None:
     name = request.GET.get("project", "")
     if not name:
         return None
-    project = instruction_queries.project_named(name)
+    project = shared_queries.find_project(name)
     if project is None:
         raise Http404(f"No project is called “{name[:64]}”.")
     return project
@@ -190,14 +190,14 @@ def shell_of(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
 def tallies(project: Project | None) -> dict[str, Any]:
     """The numbers beside the places by their names, and the plans under way: one statement."""
     wanted: dict[str, Any] = {
-        place.name: instruction_queries.CountOf(
+        place.name: shared_queries.CountOf(
             place.tally.of(project).order_by().values("pk")[:COUNTED]
         )
         for group in PLACES
         for place in group
         if place.tally
     }
-    wanted["under_way"] = ArraySubquery(plan_queries.under_way(project))
+    wanted["under_way"] = ArraySubquery(shared_queries.plans_under_way(project))
     return Project.objects.order_by().annotate(**wanted).values(*wanted).first() or {}
 
 

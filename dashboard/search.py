@@ -5,11 +5,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from dashboard import query_box
 from dashboard.access import operators_only
 from dashboard.agents import queries as agent_queries
 from dashboard.deadletters import queries as deadletter_queries
 from dashboard.escalations import queries as escalation_queries
-from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import project_named
 from dashboard.patterns import queries as pattern_queries
@@ -21,8 +21,8 @@ from dashboard.tasks import queries as task_queries
 @require_safe
 @operators_only
 def search(request: HtmxRequest) -> HttpResponse:
-    text = instruction_filters.clean(request.GET.get("q", ""))
-    found = instruction_filters.as_id(text.strip("\"'`<>()[],;"))
+    text = query_box.clean(request.GET.get("q", ""))
+    found = query_box.as_id(text.strip("\"'`<>()[],;"))
     if found and instruction_queries.by_id(found):
         return redirect("dashboard:instruction", found)
     if found and escalation_queries.by_id(found):

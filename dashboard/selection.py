@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
 
-from dashboard.actions import Offer
-from dashboard.instructions.filters import as_id
+from dashboard.actions import Action
 from dashboard.pagination import PAGE
+from dashboard.query_box import as_id
 
 # what a link of a list must not carry on
 ASKING = ("ask", "id", "every")
@@ -32,7 +32,7 @@ def chosen(data: QueryDict) -> Chosen:
 class Asked:
     """A question about many: the verb, and how many rows it is about."""
 
-    offer: Offer
+    offer: Action
     chosen: Chosen
     count: int
 
@@ -41,7 +41,7 @@ class Asked:
         return self.count != 1
 
 
-def asked(request: HttpRequest, offers: Mapping[str, Offer]) -> tuple[Offer, Chosen] | None:
+def asked(request: HttpRequest, offers: Mapping[str, Action]) -> tuple[Action, Chosen] | None:
     """The question in the address, asked without a script as well as with one."""
     offer, rows = offers.get(request.GET.get("ask", "")), chosen(request.GET)
     if offer is None or not offer.question or not (rows.ids or rows.every):

@@ -10,7 +10,7 @@ from django.db.models.functions import TruncMinute
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import events
-from dashboard.instructions.queries import WINDOW
+from dashboard.shared_queries import WINDOW
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Project

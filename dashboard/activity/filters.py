@@ -1,20 +1,21 @@
-"""What the query box of Activity asks for (pure): `kind:instruction.failed agent:coder since:2h`.
+"""The query box of Activity (pure): `kind:instruction.failed agent:coder since:2h`.
 
-Same grammar as `dashboard.instructions.filters`: commas mean "or", a minus excludes, nonsense is a
-sentence. Nothing is looked for in the data of events: there are too many of them.
+There is no search in the data of events, because there are too many of them.
 """
 
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
-from dashboard.instructions.filters import TOKEN, Values, as_id, clean, is_about, merged, tokens
+from dashboard import query_box
+from dashboard.query_box import ANY, BoxQuery, Names, Values, as_id, only_value
 from ledger.journal import Kind
 
 KEYS = ("kind", "agent", "actor", "by", "about", "since", "until")
 NOUNS = tuple(dict.fromkeys(kind.value.partition(".")[0] for kind in Kind))
-# what a person may call a kind -> the kinds it stands for
+# the name of a kind in the box -> the kinds it stands for
 KINDS: dict[str, tuple[str, ...]] = {
     **{noun: tuple(kind for kind in Kind if kind.startswith(f"{noun}.")) for noun in NOUNS},
     **{kind.value: (kind.value,) for kind in Kind},
@@ -25,20 +26,14 @@ ACTORS: dict[str, tuple[str, ...]] = {
     "tokens": ("token",),
     "tenfour": ("system",),
 }
-KNOWN: dict[str, dict[str, tuple[str, ...]]] = {"kind": KINDS, "by": ACTORS}
-
-ANY = Values()
 
 AGO = re.compile(r"(?P<number>\d{1,5})(?P<unit>s|m|h|d)(?: ago)?")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 CLOCK = re.compile(r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?")
 
 
-@dataclass(frozen=True, slots=True)
-class EventQuery:
-    """A parsed query; `text` is what the box shows."""
-
-    text: str = ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery(BoxQuery):
     kind: Values = ANY
     agent: Values = ANY
     actor: Values = ANY
@@ -46,108 +41,77 @@ class EventQuery:
     about: tuple[uuid.UUID, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
-    problems: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def one_kind(self) -> str:
-        return only(self.kind)
+        return only_value(self.kind)
 
     @property
     def one_agent(self) -> str:
-        return only(self.agent)
+        return only_value(self.agent)
 
     @property
     def is_by_people(self) -> bool:
-        return only(self.by) == "people"
-
-    def having(self, key: str, value: str) -> str:
-        """The text of the same query with another term for `key`, or none where it is empty."""
-        return " ".join(filter(None, [self.without(key), value]))
-
-    def without(self, *keys: str) -> str:
-        kept = (
-            token for token in tokens(self.text) if not any(is_about(token, key) for key in keys)
-        )
-        return " ".join(kept)
-
-
-def only(values: Values) -> str:
-    """The value, where exactly one is asked for."""
-    return values.wanted[0] if len(values.wanted) == 1 and not values.unwanted else ""
+        return only_value(self.by) == "people"
 
 
 def parse(text: str, *, now: datetime) -> EventQuery:
-    """The query in `text`; never fails. Times of day are UTC."""
-    text = clean(text)
-    found: dict[str, Values] = {}
-    times: dict[str, datetime] = {}
+    """Return the query in `text`; never fails. Times of day are UTC."""
     ids: list[uuid.UUID] = []
-    problems: list[str] = []
-    for match in TOKEN.finditer(text):
-        key = match["key"]
-        if key not in KEYS:
-            word = match["words"] if match["words"] is not None else match[0]
-            note_id(word, ids, problems, said=f"“{word}” is not looked for")
-        elif key == "about":
-            note_id(match["value"], ids, problems, said=f"“{match[0]}” names no id")
-        elif key in ("since", "until"):
-            times |= time_of(key, match["value"].strip('"'), problems, now=now)
+    parsed = query_box.parse(
+        text,
+        {
+            "kind": Names(tuple(KINDS), suggest=suggest_kinds),
+            "agent": Names(),
+            "actor": Names(),
+            "by": Names(tuple(ACTORS)),
+            "about": partial(read_id, ids),
+            "since": partial(read_time, "since", now=now),
+            "until": partial(read_time, "until", now=now),
+        },
+    )
+    for word in filter(None, parsed.rest):
+        if found := as_id(word.strip('"')):
+            ids.append(found)
         else:
-            names = values_of(match["value"], key, problems)
-            found[key] = merged(found.get(key, ANY), names, unwanted=bool(match["minus"]))
+            parsed.problems.append(f"“{word}” has no key. {ADVICE}")
     return EventQuery(
-        text=text,
-        kind=found.get("kind", ANY),
-        agent=found.get("agent", ANY),
-        actor=found.get("actor", ANY),
-        by=found.get("by", ANY),
+        text=parsed.text,
+        **parsed.names,
         about=tuple(ids),
-        since=times.get("since"),
-        until=times.get("until"),
-        problems=tuple(problems),
+        since=parsed.read.get("since"),
+        until=parsed.read.get("until"),
+        problems=tuple(parsed.problems),
     )
 
 
-def note_id(word: str, ids: list[uuid.UUID], problems: list[str], *, said: str) -> None:
-    found = as_id(word.strip('"'))
-    if found:
-        ids.append(found)
-    elif word:
-        problems.append(f"{said}: write {', '.join(f'{key}:' for key in KEYS)} or paste an id.")
+ADVICE = f"Use {', '.join(f'{key}:' for key in KEYS)} or paste an id."
 
 
-def values_of(value: str, key: str, problems: list[str]) -> tuple[str, ...]:
-    """The values of a key; those it does not know become problems and stand for nothing."""
-    quoted = len(value) > 1 and value.startswith('"') and value.endswith('"')
-    names = [value[1:-1]] if quoted else value.split(",")
-    known = KNOWN.get(key)
-    if known is None:
-        return tuple(filter(None, names))
-    names = [name.lower() for name in names if name]
-    for name in names:
-        if name not in known:
-            near = choices(key, name)
-            problems.append(f"There is no {key} “{name}”: it is one of {', '.join(near)}.")
-    return tuple(name for name in names if name in known)
-
-
-def choices(key: str, name: str) -> tuple[str, ...]:
-    """What could have been meant: there are too many kinds to name them all."""
-    if key != "kind":
-        return tuple(KNOWN[key])
+def suggest_kinds(name: str) -> tuple[str, ...]:
+    """Return the kinds of the same noun, or else the nouns: there are too many kinds for a hint."""
     noun, dot, _ = name.partition(".")
     return KINDS[noun] if dot and noun in NOUNS else NOUNS
 
 
-def time_of(key: str, value: str, problems: list[str], *, now: datetime) -> dict[str, datetime]:
-    """{"since": instant} from 30m, 2h, 14:05, 2026-11-20 or 2026-11-20T14:05."""
+def read_id(ids: list[uuid.UUID], value: str) -> dict[str, uuid.UUID]:
+    """Append the id in a value."""
+    found = as_id(value.strip('"'))
+    if found is None:
+        raise ValueError(f"“about:{value}” is not an id. {ADVICE}")
+    ids.append(found)
+    return {}
+
+
+def read_time(key: str, value: str, *, now: datetime) -> dict[str, datetime]:
+    """Return {key: instant} for 30m, 2h, 14:05, 2026-11-20 or 2026-11-20T14:05."""
+    value = value.strip('"')
     at = instant(value, now=now)
     if at is None:
-        problems.append(
-            f"“{key}:{value}” is no time: write {key}:30m, {key}:2d, {key}:14:05 (UTC) or "
+        raise ValueError(
+            f"“{key}:{value}” is not a time. Try {key}:30m, {key}:2d, {key}:14:05 (UTC) or "
             f"{key}:2026-11-20."
         )
-        return {}
     return {key: at + timedelta(days=1) if key == "until" and is_a_day(value) else at}
 
 
@@ -176,7 +140,7 @@ def is_a_day(value: str) -> bool:
 
 
 def kinds(values: Values) -> list[str] | None:
-    """The kinds that are asked for; None for all of them."""
+    """Return the kinds that are asked for, or None for all of them."""
     if values == ANY:
         return None
     wanted = [kind for name in values.wanted for kind in KINDS[name]] or list(Kind.values)
@@ -185,7 +149,7 @@ def kinds(values: Values) -> list[str] | None:
 
 
 def actor_types(values: Values) -> list[str] | None:
-    """The types of actors that are asked for; None for all of them."""
+    """Return the actor types that are asked for, or None for all of them."""
     if values == ANY:
         return None
     names = values.wanted or tuple(ACTORS)

@@ -23,10 +23,10 @@ from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Tri
 from dashboard import pagination
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
-from dashboard.instructions.queries import named, of_project, title_of
 from dashboard.pagination import Page
 from dashboard.sentences.events import About, Told, told
 from dashboard.sentences.plans import told_of_plan
+from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Plan, Project, Task
 from retries.models import Escalation, FailurePattern
@@ -60,7 +60,7 @@ def events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
         rows = rows.filter(agent_id__in=ids_of(query.agent.wanted, project))
     if query.agent.unwanted:
         rows = rows.exclude(agent_id__in=ids_of(query.agent.unwanted, project))
-    rows = rows.filter(named(query.actor, "actor_name"))
+    rows = rows.filter(match_values(query.actor, "actor_name"))
     if query.about:
         rows = rows.filter(subject_id__in=query.about)
     if query.since:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
+from dashboard import live_updates, query_box, rendering
 from dashboard.access import operators_only
 from dashboard.activity import counts as activity_counts
 from dashboard.activity import filters as activity_filters
@@ -19,8 +19,6 @@ from dashboard.activity.counts import Minute, Tallies
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import Line
 from dashboard.formatting import counted as words_counted
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import here_of, project_named, scope_of
 from dashboard.rendering import HtmxRequest
 from dashboard.sparklines import bars
@@ -48,19 +46,19 @@ NOUN_ICONS = {
 def index(request: HtmxRequest) -> HttpResponse:
     """The list; for a reader who holds it still only the number of what is new."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
     query = activity_filters.parse(request.GET.get("q", ""), now=now)
     rows = queries.events(query, scope.project)
-    held = instruction_filters.as_id(request.GET.get("held", ""))
+    held = query_box.as_id(request.GET.get("held", ""))
     if held and rendering.wants_part(request):
         return counted(request, queries.new_count(rows, since=held), key)
     page = queries.page(
         rows,
-        before=instruction_filters.as_id(request.GET.get("before", "")),
-        after=instruction_filters.as_id(request.GET.get("after", "")),
+        before=query_box.as_id(request.GET.get("before", "")),
+        after=query_box.as_id(request.GET.get("after", "")),
     )
     context = {
         "live_key": key,
@@ -147,7 +145,7 @@ def facets(tallies: Tallies, query: EventQuery) -> dict[str, list[Facet]]:
     agents = []
     for name, count in tallies.agents:
         current = query.one_agent == name
-        text = query.having("agent", "" if current else instruction_filters.term("agent", name))
+        text = query.having("agent", "" if current else query_box.term("agent", name))
         agents.append(Facet(name, text, count, current))
     return {"kinds": kinds, "agents": agents}
 

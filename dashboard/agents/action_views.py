@@ -8,10 +8,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from dashboard import query_box
 from dashboard.access import operators_only
-from dashboard.actions import AGENT_OFFERS
+from dashboard.agents.actions import ACTIONS
 from dashboard.formatting import counted
-from dashboard.instructions import filters as instruction_filters
 from dashboard.navigation import scope_of
 from dashboard.rendering import HtmxRequest, back_to
 from ledger import agents
@@ -27,7 +27,7 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
     agent = Agent.objects.select_related("project").filter(pk=agent_id).first()
     if agent is None or verb not in VERBS:
         raise Http404(f"There is no agent {agent_id}.")
-    if verb in AGENT_OFFERS and "confirmed" not in request.POST:
+    if verb in ACTIONS and "confirmed" not in request.POST:
         scope = scope_of(request)
         address = reverse("dashboard:agent", args=[agent_id]) + scope.query
         return redirect(f"{address}{'&' if scope.query else '?'}ask={verb}")
@@ -46,7 +46,7 @@ def resume(request: HttpRequest, agent: Agent) -> str:
 
 
 def trip(request: HttpRequest, agent: Agent) -> str:
-    reason = instruction_filters.clean(request.POST.get("reason", ""))
+    reason = query_box.clean(request.POST.get("reason", ""))
     changed = breaker.trip([agent], reason=reason, actor=person(request.user))
     if not changed:
         return f"The breaker of {agent.name} was open already."

@@ -42,3 +42,11 @@ def silence(agent: Any, *, now: datetime) -> str:
     if agent.last_seen_at is None:
         return f"has never asked, {waits}"
     return f"has not asked for {rough((now - agent.last_seen_at).total_seconds())}, {waits}"
+
+
+@dataclass(frozen=True, slots=True)
+class SilentAgents:
+    """Agents that do not ask although something waits for them; the longest silent first."""
+
+    agents: list[Agent]  # with `waiting`
+    more: int

@@ -5,13 +5,37 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Window,
+)
 
-from dashboard.instructions.queries import WINDOW, CountOf, of_project, ref_and_title_of, silent
+from dashboard.agents.presence import SilentAgents
+from dashboard.shared_queries import (
+    WINDOW,
+    CountOf,
+    of_project,
+    ref_and_title_of,
+    silent_agents,
+)
 from dashboard.sparklines import Bars, bars
 from ledger import sql
 from ledger.instruction_stats import SENT, sent_since
-from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
+from ledger.models import (
+    Agent,
+    Attempt,
+    Instruction,
+    Project,
+    Task,
+    Token,
+)
 from ledger.optional_cache import figure
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
@@ -48,7 +72,7 @@ def agents(
     project: Project | None, *, now: datetime, show: str = "all", name: str = ""
 ) -> QuerySet[Any]:
     """Agents with what a line of the list shows of them."""
-    rows = silent(project) if show == "silent" else of_project(Agent.objects.all(), project)
+    rows = silent_agents(project) if show == "silent" else of_project(Agent.objects.all(), project)
     if show == "paused":
         rows = rows.filter(paused=True)
     elif show == "tripped":
@@ -145,7 +169,7 @@ def counts(project: Project | None) -> Counts:
             paused=Count("pk", filter=Q(paused=True)),
             waiting=Count("pk", filter=Q(HAS_WAITING)),
         )
-        return Counts(silent=silent(project).count(), **found)
+        return Counts(silent=silent_agents(project).count(), **found)
 
     return figure(f"agents:{project.id if project else 'all'}", count)
 
@@ -207,3 +231,18 @@ def tokens(agent: Agent) -> list[Token]:
 
 def by_id(agent_id: UUID) -> bool:
     return Agent.objects.filter(pk=agent_id).exists()
+
+
+SILENT_SHOWN = 3
+
+
+def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
+    queue = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).values(
+        "pk"
+    )
+    found = list(
+        of_project(Agent.objects.silent(now), project)
+        .annotate(waiting=CountOf(queue), of=Window(Count("*")))
+        .order_by(F("last_seen_at").asc(nulls_first=True), "name")[:SILENT_SHOWN]
+    )
+    return SilentAgents(found, found[0].of - len(found) if found else 0)

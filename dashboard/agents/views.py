@@ -11,17 +11,16 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
+from dashboard import live_updates, query_box, rendering, shared_queries
 from dashboard.access import operators_only
-from dashboard.actions import Offer, agent_offers
+from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import Line
 from dashboard.agents import queries
+from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import Circuit, circuit
 from dashboard.agents.presence import Standing, silence, standing
 from dashboard.agents.queries import NO_HOURS, Counts, Hours
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import project_named, scope_of
 from dashboard.rendering import HtmxRequest
 from ledger.instruction_stats import Statistics
@@ -46,7 +45,7 @@ SEGMENTS = (
 def index(request: HtmxRequest) -> HttpResponse:
     """The agents, silent ones first, each with its breaker."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -54,10 +53,10 @@ def index(request: HtmxRequest) -> HttpResponse:
     counts = queries.counts(scope.project)
     page = queries.page(
         queries.agents(scope.project, now=now, show=show, name=name),
-        before=instruction_filters.as_id(request.GET.get("before", "")),
-        after=instruction_filters.as_id(request.GET.get("after", "")),
+        before=query_box.as_id(request.GET.get("before", "")),
+        after=query_box.as_id(request.GET.get("after", "")),
     )
-    _, by_agent = instruction_queries.figures(scope.project, now=now)
+    _, by_agent = shared_queries.read_figures(scope.project, now=now)
     hours = queries.rhythm(scope.project, now=now)
     context = {
         "live_key": key,
@@ -88,12 +87,12 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     """Show one agent: breaker, reminders needed, activity, tokens."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now)
+    key = live_updates.read_live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
     agent = found(agent_id, now=now)
-    _, by_agent = instruction_queries.figures(scope.project, now=now)
+    _, by_agent = shared_queries.read_figures(scope.project, now=now)
     whole = by_agent.get(agent.pk) or Statistics(agent.name)
     shown = member(agent, by_agent, queries.rhythm(scope.project, now=now), now=now)
     context = {
@@ -121,7 +120,7 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     )
 
 
-def asked_about(request: HttpRequest, offers: list[Offer]) -> Offer | None:
+def asked_about(request: HttpRequest, offers: list[Action]) -> Action | None:
     """The offer whose question stands on the page, for who has no script."""
     return next((offer for offer in offers if offer.verb == request.GET.get("ask")), None)
 
@@ -147,7 +146,7 @@ class Member:
     figures: Statistics
     hours: Hours
     circuit: Circuit
-    offers: list[Offer]
+    offers: list[Action]
 
     @property
     def waiting(self) -> int:
@@ -162,12 +161,12 @@ def member(
     shown = circuit(agent, now=now, config=breaker.configured())
     return Member(
         agent,
-        standing(agent, now=now, silent_after=instruction_queries.silent_after()),
+        standing(agent, now=now, silent_after=shared_queries.silent_after()),
         silence(agent, now=now) if agent.silent else "",
         by_agent.get(agent.pk) or Statistics(agent.name),
         hours.get(agent.pk, NO_HOURS),
         shown,
-        agent_offers(shown.state),
+        allowed_actions(shown.state),
     )
 
 
@@ -189,7 +188,7 @@ def segments(counts: Counts, show: str) -> list[Segment]:
 def asked(request: HttpRequest) -> tuple[str, str]:
     """The sort of agents and the part of a name that are asked for."""
     show = request.GET.get("show", "all")
-    name = instruction_filters.clean(request.GET.get("name", ""))[:NAME_LENGTH]
+    name = query_box.clean(request.GET.get("name", ""))[:NAME_LENGTH]
     return show if show in queries.SHOWN else "all", name
 
 

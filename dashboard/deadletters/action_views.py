@@ -9,15 +9,16 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
+from dashboard.actions import find_action
 from dashboard.deadletters import queries
-from dashboard.deadletters.views import every, offer_of
+from dashboard.deadletters.actions import ACTIONS
+from dashboard.deadletters.views import every
 from dashboard.formatting import counted
 from dashboard.navigation import Scope, scope_of
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import Chosen, asking, chosen, without_question
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.action_views import DEPENDENTS, tell
-from dashboard.tasks.filters import LETTER_STATES
 from ledger.journal import person
 from ledger.models import DeadLetter
 from retries import deadletters
@@ -29,7 +30,7 @@ AT_ONCE = 500
 @operators_only
 def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
     """One verb on one dead letter; then back to it, with what really happened."""
-    offer, scope = offer_of(verb), scope_of(request)
+    offer, scope = find_action(ACTIONS, verb), scope_of(request)
     if not queries.by_id(letter_id):
         raise Http404(f"There is no dead letter {letter_id}.")
     page = reverse("dashboard:deadletter", args=[letter_id]) + scope.query
@@ -43,7 +44,7 @@ def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """One verb on those that were picked, or on all that the list's query finds."""
-    offer, rows = offer_of(verb), chosen(request.POST)
+    offer, rows = find_action(ACTIONS, verb), chosen(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:deadletters"))
     if not rows.ids and not rows.every:
         messages.warning(request, "Choose some dead letters first. Nothing was changed.")
@@ -60,7 +61,7 @@ def ids_of(rows: Chosen, page: str, scope: Scope) -> list[UUID]:
     if rows.every is None:
         return rows.ids
     text = QueryDict(page.partition("?")[2]).get("q", "")
-    return every(task_filters.parse(text or "", states=LETTER_STATES), scope, upto=rows.every)
+    return every(task_filters.parse(text or "", task_filters.LETTER_KEYS), scope, upto=rows.every)
 
 
 def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:

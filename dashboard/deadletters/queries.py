@@ -7,9 +7,16 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.instructions.queries import CountOf, any_of, hash_of, named, of_project
 from dashboard.pagination import Page, page
-from dashboard.tasks.filters import ANY, ERRORS, LETTER_STATES, TaskQuery
+from dashboard.query_box import ANY
+from dashboard.shared_queries import (
+    CountOf,
+    hash_of,
+    match_any,
+    match_values,
+    of_project,
+)
+from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, with_outcomes
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.optional_cache import figure
@@ -28,19 +35,15 @@ SHOWN_HANDLED = (
 )
 
 
-def open_ones(project: Project | None) -> QuerySet[DeadLetter]:
-    return of_project(DeadLetter.objects.open(), project)
-
-
 def letters(query: TaskQuery, project: Project | None) -> QuerySet[DeadLetter]:
     """Those that a query asks for; open ones, unless it names a state or an id."""
     rows = of_project(DeadLetter.objects.all(), project).filter(
-        named(query.agent, "agent__name"),
-        named(query.type, "type"),
-        named(query.plan, "task__plan__ref"),
-        named(query.reason, "reason"),
-        any_of(query.error, died_of),
-        any_of(query.state, in_state),
+        match_values(query.agent, "agent__name"),
+        match_values(query.type, "type"),
+        match_values(query.plan, "task__plan__ref"),
+        match_values(query.reason, "reason"),
+        match_any(query.error, died_of),
+        match_any(query.state, in_state),
     )
     if query.state == ANY and not query.ids:
         rows = rows.filter(closed_at=None)

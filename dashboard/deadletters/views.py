@@ -9,13 +9,11 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import rendering
+from dashboard import live_updates, query_box, rendering
 from dashboard.access import operators_only
-from dashboard.actions import LETTER_OFFERS, Offer, letter_offers
 from dashboard.deadletters import causes, queries
+from dashboard.deadletters.actions import ACTIONS, allowed_actions
 from dashboard.deadletters.causes import Group
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
 from dashboard.json_tree import size, tree
 from dashboard.navigation import Scope, project_named, scope_of
 from dashboard.pagination import Page
@@ -23,7 +21,7 @@ from dashboard.rendering import HtmxRequest
 from dashboard.selection import Asked, Chosen, asked
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
-from dashboard.tasks.filters import LETTER_STATES, TaskQuery
+from dashboard.tasks.filters import TaskQuery
 from ledger.models import DeadLetter
 
 CRUMB = {"label": "Dead letters", "url": reverse_lazy("dashboard:deadletters")}
@@ -36,11 +34,11 @@ MOST = 20_000
 def index(request: HtmxRequest) -> HttpResponse:
     """Those that the query asks for, by cause or newest first."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request), of=DeadLetter)
+    key = live_updates.read_live_key(now=now, project=project_named(request), of=DeadLetter)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
-    query = task_filters.parse(request.GET.get("q", ""), states=LETTER_STATES)
+    query = task_filters.parse(request.GET.get("q", ""), task_filters.LETTER_KEYS)
     context = {"live_key": key, "now": now, **listing(request, query, scope)}
     return rendering.respond(
         request,
@@ -57,15 +55,15 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, letter_id: UUID) -> HttpResponse:
     """One of them, with what went wrong in every attempt."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, row=letter_id, of=DeadLetter)
+    key = live_updates.read_live_key(now=now, row=letter_id, of=DeadLetter)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     letter = queries.one(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")
     attempts = detail_queries.attempts(letter.task)
-    offers = letter_offers(letter)
-    wanted = LETTER_OFFERS.get(request.GET.get("ask", ""))
+    offers = allowed_actions(letter)
+    wanted = ACTIONS.get(request.GET.get("ask", ""))
     context = {
         "live_key": key,
         "now": now,
@@ -107,8 +105,8 @@ def listing(request: HtmxRequest, query: TaskQuery, scope: Scope) -> dict[str, A
     counts = queries.counts(query, scope.project)
     page = queries.listed(
         queries.letters(query, scope.project),
-        before=instruction_filters.as_id(request.GET.get("before", "")),
-        after=instruction_filters.as_id(request.GET.get("after", "")),
+        before=query_box.as_id(request.GET.get("before", "")),
+        after=query_box.as_id(request.GET.get("after", "")),
     )
     by_cause = request.GET.get("group") != "time"
     groups = causes.grouped(page.rows) if by_cause else []
@@ -124,11 +122,8 @@ def listing(request: HtmxRequest, query: TaskQuery, scope: Scope) -> dict[str, A
         "groups": groups or ([Group("", page.rows)] if page.rows else []),
         "cause": chosen_cause(request, groups),
         "asked": question(request, query, scope, newest=newest(page)),
-        "chosen": {
-            str(id)
-            for id in filter(None, map(instruction_filters.as_id, request.GET.getlist("id")))
-        },
-        "offers": list(LETTER_OFFERS.values()),
+        "chosen": {str(id) for id in filter(None, map(query_box.as_id, request.GET.getlist("id")))},
+        "offers": list(ACTIONS.values()),
         "handled": queries.handled(scope.project) if not query.text else [],
         "newest": newest(page),
         "can_act_on_all": shown == "open" and bool(page.older) and page.newer is None,
@@ -168,7 +163,7 @@ def question(
     request: HtmxRequest, query: TaskQuery, scope: Scope, *, newest: UUID | None
 ) -> Asked | None:
     """What is asked before many are acted on; those that came in since are not meant."""
-    found = asked(request, LETTER_OFFERS)
+    found = asked(request, ACTIONS)
     if found is None:
         return None
     offer, rows = found
@@ -182,10 +177,3 @@ def every(query: TaskQuery, scope: Scope, *, upto: UUID) -> list[UUID]:
     """The open ones that the query asks for, the oldest first, as many as are done in one go."""
     rows = queries.letters(query, scope.project).filter(closed_at=None, id__lte=upto)
     return list(rows.order_by("id").values_list("pk", flat=True)[:MOST])
-
-
-def offer_of(verb: str) -> Offer:
-    """The offer of that name; raises Http404 where there is none."""
-    if verb not in LETTER_OFFERS:
-        raise Http404(f"Nothing is called “{verb}” here.")
-    return LETTER_OFFERS[verb]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dashboard.badges import ANSWER_ICONS
 from dashboard.formatting import counted
 from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
@@ -21,13 +22,6 @@ class Verdict:
     tone: str = ""
 
 
-ICONS = {
-    Answer.FIX: "pen",
-    Answer.RETRY: "s-retry",
-    Answer.SKIP: "s-skipped",
-    Answer.ABORT: "s-aborted",
-    Answer.ANSWER: "pen",
-}
 CAME = {
     InstructionState.QUEUED: "It waits to be delivered",
     InstructionState.DELIVERED: "Delivered, not answered yet",
@@ -67,11 +61,11 @@ def verdict(escalation: Escalation, since: Aftermath | None = None) -> Verdict:
         said, tone = came_of_task(action, since)
         is_of_plan = action == Answer.ABORT and escalation.task.plan_id
         did_so = ABORTED_PLAN if is_of_plan else DID_TO_TASK[action]
-        return Verdict(who, did_so, ICONS[action], said, tone)
+        return Verdict(who, did_so, ANSWER_ICONS[action], said, tone)
     return Verdict(
         who=who,
         did=did(action, escalation.cancelled),
-        icon=ICONS[action],
+        icon=ANSWER_ICONS[action],
         came=came(sent) if sent else "",
         tone=TONES.get(InstructionState(sent.state), "") if sent else "",
     )

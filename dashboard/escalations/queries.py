@@ -11,8 +11,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
 from dashboard.formatting import COUNTED
-from dashboard.instructions.queries import BUCKET_SECONDS, CountOf, of_project, title_of
-from ledger import journal, sql
+from dashboard.shared_queries import CountOf, of_project, open_escalations, title_of
 from ledger.journal import Kind
 from ledger.models import Agent, Event, Instruction, Project
 from retries.escalations import answer_outcome
@@ -43,23 +42,6 @@ HEAVY = (
 )
 
 
-LIVE_KEY = f"""select head.tx, head.id,
-    (select id from retries_escalation order by id desc limit 1) as opened,
-    (select id from retries_escalation where state <> '{EscalationState.OPEN}'
-        order by closed_at desc, id desc limit 1) as answered
-from (select) as one left join ({journal.HEAD}) head on true"""
-
-
-def live_key(*, now: datetime) -> str:
-    """Stands still as long as the inbox need not be drawn again; asked before it is read.
-
-    The newest one and the last answer count by themselves, because a long transaction holds the
-    journal's settled place back.
-    """
-    parts = ".".join(str(part or 0) for part in sql.run(LIVE_KEY)[0].values())
-    return f"{int(now.timestamp()) // BUCKET_SECONDS}~{parts}"
-
-
 # ---- the list
 
 
@@ -72,12 +54,8 @@ class Page:
     older: UUID | None
 
 
-def open_ones(project: Project | None) -> QuerySet[Escalation]:
-    return of_project(Escalation.objects.open(), project)
-
-
 def open_count(project: Project | None) -> int:
-    return open_ones(project).count()
+    return open_escalations(project).count()
 
 
 def answered_count(project: Project | None) -> int:

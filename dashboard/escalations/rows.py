@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from dashboard import query_box
 from dashboard.escalations import outcome, queries
 from dashboard.escalations.outcome import Verdict
-from dashboard.instructions import filters as instruction_filters
 from dashboard.navigation import Shell
 from retries.models import Escalation
 
@@ -69,9 +69,7 @@ def listed(request: HttpRequest, shell: Shell) -> Listing:
     """The list that the address asks for."""
     is_answered = request.GET.get("state") == ANSWERED
     found = queries.answered_page if is_answered else queries.open_page
-    before, after = (
-        instruction_filters.as_id(request.GET.get(side, "")) for side in ("before", "after")
-    )
+    before, after = (query_box.as_id(request.GET.get(side, "")) for side in ("before", "after"))
     project, here = shell.scope.project, shell.here.urlencode()
     return Listing(
         shell=shell,

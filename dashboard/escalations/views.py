@@ -15,8 +15,9 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboard import rendering
+from dashboard import live_updates, rendering, shared_queries
 from dashboard.access import operators_only
+from dashboard.badges import ANSWER_ICONS
 from dashboard.escalations import evidence as escalation_evidence
 from dashboard.escalations import outcome, queries
 from dashboard.escalations.answer_form import (
@@ -29,7 +30,6 @@ from dashboard.escalations.answer_form import (
 )
 from dashboard.escalations.context_preview import painted
 from dashboard.escalations.rows import Listing, lined_up, listed
-from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import Scope, Shell, scope_of, shell_of
 from dashboard.rendering import HtmxRequest
 from dashboard.sentences import instructions as sentences_instructions
@@ -44,13 +44,13 @@ from retries.escalations.response_schema import fields
 from retries.models import Escalation
 from retries.states import Answer
 
-# the letter and the symbol of each answer
-LOOKS = {
-    Answer.FIX: ("f", "pen"),
-    Answer.RETRY: ("r", "s-retry"),
-    Answer.SKIP: ("s", "s-skipped"),
-    Answer.ABORT: ("a", "s-aborted"),
-    Answer.ANSWER: ("f", "person"),
+# the key that chooses each answer
+KEYS = {
+    Answer.FIX: "f",
+    Answer.RETRY: "r",
+    Answer.SKIP: "s",
+    Answer.ABORT: "a",
+    Answer.ANSWER: "f",
 }
 
 
@@ -59,7 +59,7 @@ LOOKS = {
 def index(request: HtmxRequest) -> HttpResponse:
     """The one that waits longest; where the answered ones are asked for, the last of them."""
     now = timezone.now()
-    key = queries.live_key(now=now)
+    key = live_updates.read_inbox_live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     listing = listed(request, shell_for(request))
@@ -73,7 +73,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """One of them, beside the list."""
     now = timezone.now()
-    key = queries.live_key(now=now)
+    key = live_updates.read_inbox_live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     escalation = queries.one(escalation_id, now=now)
@@ -156,7 +156,7 @@ def replied(
         request,
         listed(request, shell_for(request)),
         escalation,
-        key=queries.live_key(now=now),
+        key=live_updates.read_inbox_live_key(now=now),
         now=now,
         missing=escalation_id,
         reply=reply,
@@ -207,7 +207,7 @@ def page(
     context = {
         "live_key": key,
         "now": now,
-        "away_since": now - instruction_queries.silent_after(),
+        "away_since": now - shared_queries.silent_after(),
         "title": title(shell.needs_you),
         "heading": "Escalations",
         "scope": shell.scope,
@@ -283,7 +283,10 @@ def chosen(
             "done": said,
             "undo_left": round(left, 1) if left > 0 else None,
         }
-    offers = [Offer(option, *LOOKS[option.name]) for option in options(escalation, record)]
+    offers = [
+        Offer(option, KEYS[option.name], ANSWER_ICONS[option.name])
+        for option in options(escalation, record)
+    ]
     fix, *other_words = [offer for offer in offers if offer.option.requires_text]
     return common | {
         "fix": fix,
@@ -312,7 +315,7 @@ def evidence(escalation: Escalation, record: Record | None, reply: Reply) -> dic
     return {
         "received": sentences_instructions.received(row),
         "steps": sentences_instructions.told(
-            instruction_queries.history(row.pk), agent=escalation.agent.name
+            shared_queries.list_history(row.pk), agent=escalation.agent.name
         ),
         "loud": sentences_instructions.loud(row.retry_count),
         "former": former,

@@ -12,9 +12,9 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard import actions as dashboard_actions
 from dashboard import rendering
 from dashboard.access import operators_only
+from dashboard.instructions.actions import ACTIONS
 from dashboard.navigation import Scope, scope_of
 from dashboard.rendering import HtmxRequest
 from ledger import agents, instructions
@@ -133,7 +133,7 @@ def known_agents(scope: Scope, *, most: int = 200) -> list[str]:
 def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
     """One verb on one instruction; then back to it, with what really happened."""
     scope = scope_of(request)
-    offer = dashboard_actions.OFFERS.get(verb)
+    offer = ACTIONS.get(verb)
     row = Instruction.objects.select_related("agent").filter(pk=instruction_id).first()
     if offer is None or row is None:
         raise Http404(f"There is no instruction {instruction_id}.")

@@ -4,6 +4,12 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from dashboard.badges import urgency_badge
+from dashboard.sentences.instructions import Step, loud
+from dashboard.status_text import place_in_queue
+from ledger.models import Instruction
+from ledger.states import InstructionState
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:
@@ -56,3 +62,26 @@ def forecast(
     if queue_busy:
         return Forecast(gives_up, None, queue_busy=True)
     return Forecast(gives_up, clock.next_check(delivered_at, now=now))
+
+
+def describe_next_step(
+    row: Instruction, *, before: int, forecast: Forecast | None, now: datetime
+) -> Step | None:
+    """What happens next, unless somebody answers; None when it is over."""
+    if row.state == InstructionState.QUEUED:
+        text = f"Delivered when {row.agent.name} asks: {place_in_queue(before)}"
+        return Step(text, "s-delivered")
+    if forecast is None:
+        return None
+    retries = row.retry_count + 1
+    text, icon = f"Queued again as {loud(retries)}", urgency_badge(retries).icon
+    if forecast.gives_up:
+        text, icon = "Tenfour gives up", "u-3"
+    left = forecast.seconds(now) if forecast.at else None
+    return Step(f"{text}, if nobody answers", icon, note=describe_delay(forecast), countdown=left)
+
+
+def describe_delay(forecast: Forecast) -> str:
+    if forecast.queue_busy:
+        return "not before its queue is empty"
+    return "" if forecast.at else "not before the clock runs again"

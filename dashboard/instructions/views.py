@@ -11,20 +11,23 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
+from dashboard import live_updates, query_box, rendering, shared_queries
 from dashboard.access import operators_only
-from dashboard.actions import OFFERS, Offer, offers
+from dashboard.actions import Action
+from dashboard.agents.queries import list_silent_agents
 from dashboard.escalations import outcome as escalation_outcome
 from dashboard.escalations import queries as escalation_queries
 from dashboard.formatting import duration
 from dashboard.instructions import action_views, filters, latency_chart, queries
-from dashboard.instructions.filters import Query
-from dashboard.instructions.forecast import Clock
+from dashboard.instructions.actions import ACTIONS, allowed_actions
+from dashboard.instructions.filters import InstructionQuery
+from dashboard.instructions.forecast import Clock, describe_next_step
 from dashboard.instructions.queries import Line
-from dashboard.instructions.status import Answer, answer
+from dashboard.instructions.status import answer
 from dashboard.navigation import Scope, here_of, project_named, scope_of
 from dashboard.rendering import HtmxRequest
 from dashboard.sentences import instructions as sentences_instructions
+from dashboard.status_text import StatusText
 from ledger import agents
 from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
@@ -46,7 +49,7 @@ CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
 def index(request: HtmxRequest) -> HttpResponse:
     """The ladder, the times, and the list, all of the last state the database knows."""
     now = timezone.now()
-    key = queries.live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -55,7 +58,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "live_key": key,
         "now": now,
         "heading": "Instructions",
-        "silent": queries.silent_agents(scope.project, now=now),
+        "silent": list_silent_agents(scope.project, now=now),
         **sending(request, scope),
         **figures(request, scope.project, now=now),
         **listing(request, query, scope, now=now),
@@ -75,7 +78,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
     """Everything about one instruction."""
     now = timezone.now()
-    key = queries.live_key(now=now, row=instruction_id)
+    key = live_updates.read_live_key(now=now, row=instruction_id)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     line = queries.one(instruction_id)
@@ -110,10 +113,10 @@ def sending(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
     return action_views.form_context(form, scope)
 
 
-def asked(request: HtmxRequest, row: Instruction) -> Offer | None:
+def asked(request: HtmxRequest, row: Instruction) -> Action | None:
     """The question that a person without scripts answers before a verb is done."""
-    offer = OFFERS.get(request.GET.get("ask", ""))
-    return offer if offer in offers(row) else None
+    offer = ACTIONS.get(request.GET.get("ask", ""))
+    return offer if offer in allowed_actions(row) else None
 
 
 def question(row: Instruction) -> dict[str, Any]:
@@ -137,9 +140,9 @@ class Chosen:
 
 def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> dict[str, Any]:
     """The ladder and the times of the last day."""
-    whole, by_agent = queries.figures(project, now=now)
+    whole, by_agent = shared_queries.read_figures(project, now=now)
     busiest = sorted(by_agent.items(), key=lambda item: -item[1].sent)
-    asked = filters.as_id(request.GET.get("of", ""))
+    asked = query_box.as_id(request.GET.get("of", ""))
     agent_id = asked if asked in by_agent else None
     shown = [agent for agent, _ in busiest[:AGENTS_TO_CHOOSE]]
     if agent_id and agent_id not in shown:
@@ -185,19 +188,21 @@ class Entry:
     """A line with what its last column says, and its trail where it is opened."""
 
     line: Line
-    answer: Answer
+    answer: StatusText
     opened: dict[str, Any] | None
     toggle: str  # the query that opens it, or closes it
 
 
-def listing(request: HtmxRequest, query: Query, scope: Scope, *, now: datetime) -> dict[str, Any]:
+def listing(
+    request: HtmxRequest, query: InstructionQuery, scope: Scope, *, now: datetime
+) -> dict[str, Any]:
     """The rows that the query asks for, with the counts of the others."""
     counts = queries.counts(query, scope.project)
-    open_id = filters.as_id(request.GET.get("open", ""))
+    open_id = query_box.as_id(request.GET.get("open", ""))
     page = queries.page(
         queries.instructions(query, scope.project),
-        before=filters.as_id(request.GET.get("before", "")),
-        after=filters.as_id(request.GET.get("after", "")),
+        before=query_box.as_id(request.GET.get("before", "")),
+        after=query_box.as_id(request.GET.get("after", "")),
         open_id=open_id,
     )
     clock = queries.clock()
@@ -247,14 +252,14 @@ def opened(line: Line, clock: Clock, *, now: datetime) -> dict[str, Any]:
         "row": row,
         "answer": answer(row, ahead=line.before, forecast=next_check, now=now),
         "received": sentences_instructions.received(row),
-        "steps": sentences_instructions.told(queries.history(row.id), agent=row.agent.name),
-        "next_step": sentences_instructions.ahead(
-            row, before=line.before, forecast=next_check, now=now
+        "steps": sentences_instructions.told(
+            shared_queries.list_history(row.id), agent=row.agent.name
         ),
+        "next_step": describe_next_step(row, before=line.before, forecast=next_check, now=now),
     }
 
 
-def nearest(query: Query, scope: Scope) -> list[str]:
+def nearest(query: InstructionQuery, scope: Scope) -> list[str]:
     """Names like the agent asked for, where no agent is called so."""
     name, project = query.one_agent, scope.project
     near = agents.nearest(name, project=project) if name and project else []

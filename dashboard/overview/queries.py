@@ -8,7 +8,7 @@ from django.db.models import Count, F, QuerySet, Window
 
 from dashboard.agents.queries import id_of
 from dashboard.escalations.queries import start
-from dashboard.instructions.queries import WINDOW, of_project
+from dashboard.shared_queries import WINDOW, of_project
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import ACK_SECONDS, SENT, WAITING, sent_since, share

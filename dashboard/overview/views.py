@@ -9,14 +9,12 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
+from dashboard import live_updates, rendering, shared_queries
 from dashboard.access import operators_only
 from dashboard.activity import queries as activity_queries
 from dashboard.agents import queries as agent_queries
-from dashboard.agents.presence import Standing, standing
-from dashboard.agents.queries import NO_HOURS, Hours
-from dashboard.instructions import queries as instruction_queries
-from dashboard.instructions.queries import Silent
+from dashboard.agents.presence import SilentAgents, Standing, standing
+from dashboard.agents.queries import NO_HOURS, Hours, list_silent_agents
 from dashboard.navigation import project_named, scope_of
 from dashboard.overview import queries
 from dashboard.overview.figures import tiles
@@ -35,13 +33,13 @@ LONG = timedelta(hours=1)
 def index(request: HtmxRequest) -> HttpResponse:
     """Is anything waiting for me, and is today like yesterday?"""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=project_named(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
     needs = queries.oldest_open(scope.project)
     waiting = needs[0].open_count if needs else 0
-    silent = instruction_queries.silent_agents(scope.project, now=now)
+    silent = list_silent_agents(scope.project, now=now)
     context = {
         "live_key": key,
         "now": now,
@@ -71,9 +69,9 @@ def title(waiting: int) -> str:
     return f"{waiting:,} need{'s' if waiting == 1 else ''} you · Overview"
 
 
-def day(project: Project | None, silent: Silent, *, now: datetime) -> dict[str, Any]:
+def day(project: Project | None, silent: SilentAgents, *, now: datetime) -> dict[str, Any]:
     """The figures, or nothing where nothing was ever sent."""
-    whole, by_agent = instruction_queries.figures(project, now=now)
+    whole, by_agent = shared_queries.read_figures(project, now=now)
     if not whole.sent and queries.is_untouched(project):
         return {"untouched": True}
     days = queries.pulse(project, now=now)
@@ -95,20 +93,24 @@ class Glance:
 
 
 def glance(
-    project: Project | None, by_agent: dict[UUID, Statistics], silent: Silent, *, now: datetime
+    project: Project | None,
+    by_agent: dict[UUID, Statistics],
+    silent: SilentAgents,
+    *,
+    now: datetime,
 ) -> list[Glance]:
     """The silent agents, then the busiest."""
     hours = agent_queries.rhythm(project, now=now)
     busiest = sorted(by_agent, key=lambda id: (-by_agent[id].sent, by_agent[id].name))
     chosen = dict.fromkeys([*(agent.pk for agent in silent.agents), *busiest])
     rows = agent_queries.with_extras(
-        instruction_queries.of_project(Agent.objects.filter(pk__in=list(chosen)[:GLANCE]), project),
+        shared_queries.of_project(Agent.objects.filter(pk__in=list(chosen)[:GLANCE]), project),
         now=now,
     )
     order = list(chosen)
     made = []
     for agent in sorted(rows, key=lambda row: order.index(row.pk)):
-        stands = standing(agent, now=now, silent_after=instruction_queries.silent_after())
+        stands = standing(agent, now=now, silent_after=shared_queries.silent_after())
         its = hours.get(agent.pk, NO_HOURS)
         made.append(Glance(agent, stands, by_agent.get(agent.pk), its))
     return made

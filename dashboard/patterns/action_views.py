@@ -11,10 +11,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
+from dashboard.actions import find_action
 from dashboard.formatting import counted
 from dashboard.navigation import scope_of
 from dashboard.patterns import queries
-from dashboard.patterns.views import TIMES, offer_of
+from dashboard.patterns.actions import ACTIONS
+from dashboard.patterns.views import TIMES
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import asking, chosen, without_question
 from dashboard.tasks.action_views import tell
@@ -28,7 +30,7 @@ CHANNEL = "page"
 @operators_only
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     """One verb on one pattern; then back to it, with what really happened."""
-    offer, scope = offer_of(verb), scope_of(request)
+    offer, scope = find_action(ACTIONS, verb), scope_of(request)
     if not queries.by_id(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
     page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
@@ -42,7 +44,7 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """One verb on the patterns that were picked; then back to the list."""
-    offer, rows = offer_of(verb), chosen(request.POST)
+    offer, rows = find_action(ACTIONS, verb), chosen(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
     if not rows.ids:
         messages.warning(request, "Choose some patterns first. Nothing was changed.")

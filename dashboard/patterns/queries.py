@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Count, Max, QuerySet
 
-from dashboard.instructions.queries import hash_of, of_project
+from dashboard.shared_queries import hash_of, of_project
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
 from ledger import sql

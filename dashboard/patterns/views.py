@@ -9,13 +9,11 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import rendering
+from dashboard import live_updates, query_box, rendering
 from dashboard.access import operators_only
-from dashboard.actions import PATTERN_OFFERS, Offer, pattern_offers
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import project_named, scope_of
 from dashboard.patterns import queries
+from dashboard.patterns.actions import ACTIONS, allowed_actions
 from dashboard.rendering import HtmxRequest
 from dashboard.selection import Asked, asked
 from retries.failures import suggestions
@@ -34,11 +32,11 @@ TIMES = ((3600, "1 hour"), (86_400, "1 day"), (7 * 86_400, "1 week"), (30 * 86_4
 def index(request: HtmxRequest) -> HttpResponse:
     """Those that nobody has dealt with yet, or those in the state that is asked for."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request), of=FailurePattern)
+    key = live_updates.read_live_key(now=now, project=project_named(request), of=FailurePattern)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
-    words = instruction_filters.clean(request.GET.get("q", ""))[:WORDS_LENGTH]
+    words = query_box.clean(request.GET.get("q", ""))[:WORDS_LENGTH]
     state = request.GET.get("state", "open")
     state = state if state in queries.STATES else "open"
     often = request.GET.get("sort") == "often"
@@ -58,11 +56,8 @@ def index(request: HtmxRequest) -> HttpResponse:
         "segments": segments(counts, state),
         "listed": listed,
         "asked": question(request),
-        "chosen": {
-            str(id)
-            for id in filter(None, map(instruction_filters.as_id, request.GET.getlist("id")))
-        },
-        "offers": list(PATTERN_OFFERS.values()),
+        "chosen": {str(id) for id in filter(None, map(query_box.as_id, request.GET.getlist("id")))},
+        "offers": list(ACTIONS.values()),
         "considered": queries.CONSIDERED,
     }
     return rendering.respond(
@@ -80,15 +75,15 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, pattern_id: UUID) -> HttpResponse:
     """One of them: why these failures are one, what may help, and what stands still."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, of=FailurePattern)
+    key = live_updates.read_live_key(now=now, of=FailurePattern)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     row = queries.one(pattern_id)
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")
     stuck = queries.stuck(row)
-    offers = pattern_offers(row.state, stuck=stuck.total)
-    wanted = PATTERN_OFFERS.get(request.GET.get("ask", ""))
+    offers = allowed_actions(row.state, stuck=stuck.total)
+    wanted = ACTIONS.get(request.GET.get("ask", ""))
     context = {
         "live_key": key,
         "now": now,
@@ -153,12 +148,5 @@ def page_of(request: HtmxRequest) -> int:
 
 def question(request: HtmxRequest) -> Asked | None:
     """What is asked before many are acted on."""
-    found = asked(request, PATTERN_OFFERS)
+    found = asked(request, ACTIONS)
     return Asked(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
-
-
-def offer_of(verb: str) -> Offer:
-    """The offer of that name; raises Http404 where there is none."""
-    if verb not in PATTERN_OFFERS:
-        raise Http404(f"Nothing is called “{verb}” here.")
-    return PATTERN_OFFERS[verb]

@@ -14,7 +14,7 @@ from dashboard.access import operators_only
 from dashboard.formatting import counted
 from dashboard.navigation import scope_of
 from dashboard.plans import queries
-from dashboard.plans.actions import PLAN_OFFERS
+from dashboard.plans.actions import ACTIONS
 from dashboard.rendering import HtmxRequest
 from ledger.errors import Invalid, Refusal
 from ledger.journal import person
@@ -27,7 +27,7 @@ from retries.plans import restarting as decided
 @operators_only
 def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
     """One verb on one plan; then back to it, with what really happened."""
-    offer, scope = PLAN_OFFERS.get(verb), scope_of(request)
+    offer, scope = ACTIONS.get(verb), scope_of(request)
     plan = queries.one(plan_id)
     if plan is None or offer is None:
         raise Http404(f"There is no plan {plan_id}.")

@@ -1,13 +1,13 @@
 """What a person can do with a plan: only what is allowed where it stands (pure)."""
 
-from dashboard.actions import Offer
+from dashboard.actions import Action
 from dashboard.plans.progress import Tally
 from ledger.models import Plan, PlanState
 from ledger.states import TaskState
 
-PAUSE = Offer("pause", "Pause plan", icon="pause")
-RESUME = Offer("resume", "Resume plan", icon="play")
-ABORT = Offer(
+PAUSE = Action("pause", "Pause plan", icon="pause")
+RESUME = Action("resume", "Resume plan", icon="play")
+ABORT = Action(
     "abort",
     "Abort",
     key="a",
@@ -15,7 +15,7 @@ ABORT = Offer(
     question="Abort this plan?",
     consequence="What is done stays done, and no further task is started.",
 )
-RESTART = Offer(
+RESTART = Action(
     "restart",
     "Restart",
     key="r",
@@ -24,10 +24,10 @@ RESTART = Offer(
     consequence="What is done stays done. Each other task is made anew and takes the old one’s "
     "place.",
 )
-PLAN_OFFERS = {offer.verb: offer for offer in (PAUSE, RESUME, ABORT, RESTART)}
+ACTIONS = {offer.verb: offer for offer in (PAUSE, RESUME, ABORT, RESTART)}
 
 
-def plan_offers(plan: Plan, tally: Tally) -> list[Offer]:
+def allowed_actions(plan: Plan, tally: Tally) -> list[Action]:
     match plan.state:
         case PlanState.ACTIVE:
             return [PAUSE, ABORT]

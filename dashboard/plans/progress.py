@@ -9,8 +9,8 @@ from uuid import UUID
 
 from dashboard.badges import task_badge
 from dashboard.deadletters.causes import cause, shortened
+from dashboard.dependencies import MET, key_of, natural_key
 from dashboard.formatting import counted, waited
-from dashboard.plans.waves import MET, key_of, natural
 from dashboard.sparklines import Bars, bars
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
@@ -259,7 +259,7 @@ def pattern(
     bins = [0] * BINS
     for each in group:
         bins[min(int(BINS * (each.at - start).total_seconds() / length), BINS - 1)] += 1
-    whose = sorted({refs[each.task] for each in group if each.task in refs}, key=natural)
+    whose = sorted({refs[each.task] for each in group if each.task in refs}, key=natural_key)
     keys = ", ".join(key_of(ref) for ref in whose[:3])
     more = f" and {counted(len(whose) - 3, 'other')}" if len(whose) > 3 else ""
     types = ", ".join(sorted({each.type for each in group}))

@@ -14,7 +14,6 @@ from django.db.models import (
     Count,
     DateTimeField,
     DurationField,
-    Exists,
     ExpressionWrapper,
     F,
     Max,
@@ -27,15 +26,21 @@ from django.db.models import (
 )
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KT
-from django.db.models.functions import Coalesce, JSONObject, Left, Now
+from django.db.models.functions import Coalesce, Left, Now
 from django.urls import reverse
 
 from dashboard.activity import queries as activity_queries
-from dashboard.instructions.filters import as_id
-from dashboard.instructions.queries import CountOf, hash_of, of_project, title_of
+from dashboard.dependencies import NeedLink, TaskMark, natural_key
 from dashboard.pagination import Page, page
 from dashboard.plans.progress import Failed, Tally
-from dashboard.plans.waves import MET, Link, Mark, natural
+from dashboard.query_box import as_id
+from dashboard.shared_queries import (
+    PLAN_ESCALATIONS,
+    CountOf,
+    hash_of,
+    of_project,
+    title_of,
+)
 from dashboard.tasks.queries import HEAVY, LIVE, OUTCOMES_SHOWN, when, with_outcomes
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
@@ -43,19 +48,14 @@ from ledger.optional_cache import figure
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation
 
-IN_SIDEBAR = 4
 MOST_TASKS = 500  # of one plan
 ACTIVITY_SHOWN = 10
 HISTORY_SHOWN = 20
 LAST_CHANGED = 30  # tasks whose journals are looked through for it
 MESSAGE = 400
-
-UNDER_WAY = Q(completed_at=None, aborted_at=None)
 HEAVY_OF_PLANS = ("source", "objective")
 # a task that another one has taken the place of is told of by that one
 CURRENT = Q(task__replaced_by=None)
-TASKS = Task.objects.current().filter(plan=OuterRef("pk")).order_by()
-QUESTIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by()
 
 
 # ---- the list
@@ -75,8 +75,8 @@ def listed(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> 
     shown = rows.select_related("project").defer(*HEAVY_OF_PLANS)
     found = page(
         shown.annotate(
-            questions=CountOf(QUESTIONS.values("pk")),
-            question=Subquery(QUESTIONS.order_by("id").values("pk")[:1]),
+            questions=CountOf(PLAN_ESCALATIONS.values("pk")),
+            question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
         ),
         before=before,
         after=after,
@@ -109,22 +109,6 @@ def counts(text: str, project: Project | None) -> dict[str, int]:
         return found
 
     return figure(f"plans:{project.id if project else 'all'}:{hash_of(text)}", count)
-
-
-def under_way(project: Project | None) -> QuerySet[Any]:
-    """The newest that are not over, as objects for the sidebar."""
-    rows = of_project(Plan.objects.filter(UNDER_WAY), project).order_by("-id")
-    return rows.values(
-        drawn=JSONObject(
-            id="id",
-            ref="ref",
-            title="title",
-            paused="paused_at",
-            needs_you=Exists(QUESTIONS),
-            total=CountOf(TASKS.values("pk")),
-            met=CountOf(TASKS.filter(state__in=MET).values("pk")),
-        )
-    )[:IN_SIDEBAR]
 
 
 REF = re.compile(r"[A-Za-z0-9.]+-[A-Za-z0-9.]+(?P<task>:\S+)?")
@@ -167,7 +151,7 @@ def known_as(name: str, project: Project | None) -> Plan | None:
     return plans.filter(pk=id).first() if id else plans.filter(ref=name).first()
 
 
-def marks(plan: Plan) -> list[Mark]:
+def marks(plan: Plan) -> list[TaskMark]:
     """Its current tasks, in the order of their refs."""
     rows = Task.objects.current().filter(plan=plan).order_by("id")
     found = rows.values_list(
@@ -182,7 +166,9 @@ def marks(plan: Plan) -> list[Mark]:
         "created_at",
         "agent__name",
     )
-    return sorted((Mark(*row) for row in found[:MOST_TASKS]), key=lambda each: natural(each.ref))
+    return sorted(
+        (TaskMark(*row) for row in found[:MOST_TASKS]), key=lambda each: natural_key(each.ref)
+    )
 
 
 def proposed(plan_id: UUID) -> list[Any]:
@@ -191,7 +177,7 @@ def proposed(plan_id: UUID) -> list[Any]:
     rows = rows.filter(payload__verify__has_key="proposed_command")
     command = KT("payload__verify__proposed_command")
     found = rows.annotate(command=command).only("id", "ref", "title", "type", "version")
-    return sorted(found[:MOST_TASKS], key=lambda each: natural(each.ref))
+    return sorted(found[:MOST_TASKS], key=lambda each: natural_key(each.ref))
 
 
 def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
@@ -222,19 +208,19 @@ def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
     return found
 
 
-def links(plan_id: UUID) -> list[Link]:
+def links(plan_id: UUID) -> list[NeedLink]:
     """What its current tasks need, and what they wait for that nobody has imported yet."""
     rows = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
     found = rows.values_list(
         "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
     )
     made = [
-        Link(task, need, ref or "", state, title or type)
+        NeedLink(task, need, ref or "", state, title or type)
         for task, need, ref, state, title, type in found
     ]
     waits = MissingNeed.objects.filter(task__plan=plan_id, task__replaced_by=None)
     unknown = waits.values_list("task_id", "ref")
-    return made + [Link(task, None, ref, "", "not imported yet") for task, ref in unknown]
+    return made + [NeedLink(task, None, ref, "", "not imported yet") for task, ref in unknown]
 
 
 def failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Failed]:

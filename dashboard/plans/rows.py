@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.badges import task_badge
+from dashboard.dependencies import MET, NeedLink, TaskMark, key_of, natural_key, short_of
 from dashboard.formatting import duration
-from dashboard.instructions.status import Answer
-from dashboard.plans.waves import MET, Link, Mark, key_of, natural, short_of, waves
+from dashboard.plans.waves import waves
+from dashboard.status_text import StatusText
 from dashboard.tasks import waiting
 from ledger.models import Plan
 from ledger.models.plan import PlanState
@@ -38,7 +39,7 @@ class Line:
     row: Any
     key: str
     needs: list[Needed]
-    now: Answer
+    now: StatusText
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +47,19 @@ class Wave:
     """Tasks that can run side by side; number 0 where waves are not told apart."""
 
     number: int
-    marks: list[Mark]
+    marks: list[TaskMark]
 
 
 def lines(
     plan: Plan,
     rows: Sequence[Any],
-    links: Sequence[Link],
-    held: Mapping[UUID, list[Link]],
+    links: Sequence[NeedLink],
+    held: Mapping[UUID, list[NeedLink]],
     *,
     now: datetime,
 ) -> dict[UUID, Line]:
     """A line for each of these tasks; `held` is what really is in their way."""
-    needs: dict[UUID, list[Link]] = {row.pk: [] for row in rows}
+    needs: dict[UUID, list[NeedLink]] = {row.pk: [] for row in rows}
     for link in links:
         if link.task in needs:
             needs[link.task].append(link)
@@ -68,7 +69,7 @@ def lines(
             key_of(row.ref),
             [
                 needed(link, plan.ref)
-                for link in sorted(needs[row.pk], key=lambda link: natural(link.ref))
+                for link in sorted(needs[row.pk], key=lambda link: natural_key(link.ref))
             ],
             waits(row, plan, held.get(row.pk, []), now=now),
         )
@@ -76,7 +77,7 @@ def lines(
     }
 
 
-def needed(link: Link, plan: str) -> Needed:
+def needed(link: NeedLink, plan: str) -> Needed:
     if link.need is None:
         return Needed(None, link.ref, f"{link.ref}: {link.title}", "is-unmet")
     word = task_badge(link.state).label.lower()
@@ -85,52 +86,52 @@ def needed(link: Link, plan: str) -> Needed:
     return Needed(link.need, label, f"{link.ref or link.title}, {word}: {link.title}", css)
 
 
-def waits(row: Any, plan: Plan, held: list[Link], *, now: datetime) -> Answer:
+def waits(row: Any, plan: Plan, held: list[NeedLink], *, now: datetime) -> StatusText:
     """How long it worked, or what it waits for."""
     match row.state:
         case TaskState.DONE:
-            return Answer(duration(row.worked) if row.worked is not None else "")
+            return StatusText(duration(row.worked) if row.worked is not None else "")
         case TaskState.QUEUED | TaskState.RETRY if plan.state == PlanState.PAUSED:
-            return Answer("held", "calm", "pause")
+            return StatusText("held", "calm", "pause")
         case TaskState.QUEUED:
             return queued(row)
         case TaskState.RUNNING if not row.abort_requested_at and (row.lease_ends_at or now) >= now:
-            return Answer(duration(now - (row.running_since or now)), "calm", "beat")
+            return StatusText(duration(now - (row.running_since or now)), "calm", "beat")
         case TaskState.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
             return behind(held, plan.ref)
     return waiting.due(row, now=now)
 
 
-def queued(row: Any) -> Answer:
+def queued(row: Any) -> StatusText:
     if row.agent.paused:
-        return Answer(f"held, {row.agent.name} is paused", "calm", "pause")
+        return StatusText(f"held, {row.agent.name} is paused", "calm", "pause")
     if waiting.breaker_state(row) == BreakerState.OPEN:
-        return Answer(f"held, {row.agent.name} open", "calm", "c-open")
-    return Answer("in the queue", "calm", "clock")
+        return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
+    return StatusText("in the queue", "calm", "clock")
 
 
-def behind(held: list[Link], plan: str) -> Answer:
+def behind(held: list[NeedLink], plan: str) -> StatusText:
     """What it waits for in the end; a failure upstream is said first."""
     for link in held:
         if link.state in STUCK:
-            return Answer(f"{named(link, plan)} {STUCK[TaskState(link.state)]}", "red", "dep")
+            return StatusText(f"{named(link, plan)} {STUCK[TaskState(link.state)]}", "red", "dep")
     if not held:
-        return Answer("waits for another task", "calm", "dep")
+        return StatusText("waits for another task", "calm", "dep")
     names = ", ".join(named(link, plan) for link in held[:NAMED])
     more = f" +{len(held) - NAMED}" if len(held) > NAMED else ""
-    return Answer(f"behind {names}{more}", "calm", "dep")
+    return StatusText(f"behind {names}{more}", "calm", "dep")
 
 
-def named(link: Link, plan: str) -> str:
+def named(link: NeedLink, plan: str) -> str:
     if not link.ref:
         return waiting.shortened(link.title)
     return key_of(link.ref) if link.ref.startswith(f"{plan}:") else link.ref
 
 
-def in_waves(marks: Sequence[Mark], links: Iterable[Link]) -> list[Wave]:
+def in_waves(marks: Sequence[TaskMark], links: Iterable[NeedLink]) -> list[Wave]:
     """The tasks by wave; in one without a number where waves would say nothing."""
     wave_of = waves([mark.pk for mark in marks], links)
-    found: dict[int, list[Mark]] = {}
+    found: dict[int, list[TaskMark]] = {}
     for mark in marks:
         found.setdefault(wave_of[mark.pk], []).append(mark)
     if 1 < len(found) <= MOST_WAVES and len(found) < len(marks):
@@ -138,7 +139,7 @@ def in_waves(marks: Sequence[Mark], links: Iterable[Link]) -> list[Wave]:
     return [Wave(0, [mark for number in sorted(found) for mark in found[number]])]
 
 
-def by_attempts(marks: Sequence[Mark]) -> list[Wave]:
+def by_attempts(marks: Sequence[TaskMark]) -> list[Wave]:
     """The same, those that took the most attempts first."""
     return [Wave(0, sorted(marks, key=lambda mark: -mark.attempts))]
 

@@ -7,10 +7,9 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import rendering
+from dashboard import live_updates, rendering
 from dashboard.access import operators_only
 from dashboard.badges import Badge, task_badge
-from dashboard.instructions import queries as instruction_queries
 from dashboard.navigation import scope_of
 from dashboard.plans import queries
 from dashboard.rendering import HtmxRequest
@@ -38,7 +37,7 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
     row = queries.known_as(plan, scope.project)
     if row is None:
         raise Http404(f"There is no plan {plan[:129]}.")
-    key = instruction_queries.live_key(now=now, project=row.project, of=Task)
+    key = live_updates.read_live_key(now=now, project=row.project, of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     summary = log_queries.summary(row)

@@ -12,15 +12,14 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import rendering
+from dashboard import live_updates, query_box, rendering
 from dashboard.access import operators_only
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
+from dashboard.dependencies import NeedLink, TaskMark
 from dashboard.navigation import Scope, project_named, scope_of
 from dashboard.plans import progress, queries, rows
-from dashboard.plans.actions import PLAN_OFFERS, plan_offers
+from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.flow_chart import flow
-from dashboard.plans.waves import Link, Mark, in_the_way
+from dashboard.plans.waves import in_the_way
 from dashboard.rendering import HtmxRequest
 from ledger.models import Plan
 from ledger.models.plan import STANDS
@@ -47,7 +46,7 @@ CELLS_SHOWN = 120  # beyond that the bar says more
 def index(request: HtmxRequest) -> HttpResponse:
     """The plans in a state or all, newest first."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request), of=Plan)
+    key = live_updates.read_live_key(now=now, project=project_named(request), of=Plan)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -73,15 +72,15 @@ def by_ref(request: HtmxRequest, ref: str) -> HttpResponse:
 def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     """Everything about one plan."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, row=plan_id, of=Plan)
+    key = live_updates.read_live_key(now=now, row=plan_id, of=Plan)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     plan = queries.one(plan_id)
     if plan is None:
         raise Http404(f"There is no plan {plan_id}.")
     found = told(plan, by_attempts=request.GET.get("order") == "attempts", now=now)
-    offers = plan_offers(plan, found["tally"])
-    wanted = PLAN_OFFERS.get(request.GET.get("ask", ""))
+    offers = allowed_actions(plan, found["tally"])
+    wanted = ACTIONS.get(request.GET.get("ask", ""))
     context = {
         "live_key": key,
         "now": now,
@@ -126,14 +125,14 @@ class Line:
 
 
 def listing(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
-    text = instruction_filters.clean(request.GET.get("q", ""))
+    text = query_box.clean(request.GET.get("q", ""))
     wanted = request.GET.get("show", "all")
     show = wanted if wanted in STANDS else "all"
     counts = queries.counts(text, scope.project)
     page = queries.listed(
         queries.plans(show, text, scope.project),
-        before=instruction_filters.as_id(request.GET.get("before", "")),
-        after=instruction_filters.as_id(request.GET.get("after", "")),
+        before=query_box.as_id(request.GET.get("before", "")),
+        after=query_box.as_id(request.GET.get("after", "")),
     )
     return {
         "title": f"{text} · Plans" if text else "Plans",
@@ -199,7 +198,7 @@ def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
 
 
 def asked_about(
-    marks: list[Mark], questions: list[Escalation], held: dict[UUID, list[Link]]
+    marks: list[TaskMark], questions: list[Escalation], held: dict[UUID, list[NeedLink]]
 ) -> dict[str, Any]:
     """The open questions, the first one to answer, and how many tasks wait for them in the end."""
     asked = {each.task_id for each in questions}
@@ -217,9 +216,9 @@ def asked_about(
 
 def in_order(
     plan: Plan,
-    marks: list[Mark],
-    links: list[Link],
-    held: dict[UUID, list[Link]],
+    marks: list[TaskMark],
+    links: list[NeedLink],
+    held: dict[UUID, list[NeedLink]],
     *,
     by_attempts: bool,
     now: datetime,

@@ -7,11 +7,9 @@ from typing import Any
 
 from dashboard.badges import urgency_badge
 from dashboard.formatting import counted
-from dashboard.instructions.forecast import Forecast
-from dashboard.instructions.status import place_in_queue
 from ledger.journal import Kind
 from ledger.models import Event, Instruction
-from ledger.states import PREFIXES, InstructionState, Urgency, prefixed, urgency_of
+from ledger.states import PREFIXES, Urgency, prefixed, urgency_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +89,6 @@ def loud(retry_count: int) -> str:
     if level == Urgency.FIRST:
         return ""
     return "a plain reminder" if level == Urgency.AGAIN else urgency_badge(retry_count).label
-
-
-def ahead(
-    row: Instruction, *, before: int, forecast: Forecast | None, now: datetime
-) -> Step | None:
-    """What happens next, unless somebody answers; None when it is over."""
-    if row.state == InstructionState.QUEUED:
-        text = f"Delivered when {row.agent.name} asks: {place_in_queue(before)}"
-        return Step(text, "s-delivered")
-    if forecast is None:
-        return None
-    retries = row.retry_count + 1
-    text, icon = f"Queued again as {loud(retries)}", urgency_badge(retries).icon
-    if forecast.gives_up:
-        text, icon = "Tenfour gives up", "u-3"
-    left = forecast.seconds(now) if forecast.at else None
-    return Step(f"{text}, if nobody answers", icon, note=blocked(forecast), countdown=left)
-
-
-def blocked(forecast: Forecast) -> str:
-    if forecast.queue_busy:
-        return "not before its queue is empty"
-    return "" if forecast.at else "not before the clock runs again"
 
 
 def received(row: Instruction) -> Received:

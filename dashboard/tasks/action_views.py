@@ -9,12 +9,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
+from dashboard.actions import find_action
 from dashboard.formatting import counted
 from dashboard.navigation import scope_of
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import asking, chosen, without_question
 from dashboard.tasks import queries
-from dashboard.tasks.views import offer_of
+from dashboard.tasks.actions import ACTIONS
 from ledger.journal import person
 from retries import task_actions
 from retries.states import Dependents
@@ -27,7 +28,7 @@ THEM = ("it", "them")
 @operators_only
 def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
     """One verb on one task; then back to it, with what really happened."""
-    offer, scope = offer_of(verb), scope_of(request)
+    offer, scope = find_action(ACTIONS, verb), scope_of(request)
     if not queries.by_id(task_id):
         raise Http404(f"There is no task {task_id}.")
     page = reverse("dashboard:task", args=[task_id]) + scope.query
@@ -41,7 +42,7 @@ def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """One verb on the tasks that were picked; then back to the list."""
-    offer, rows = offer_of(verb), chosen(request.POST)
+    offer, rows = find_action(ACTIONS, verb), chosen(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:tasks"))
     if not rows.ids:
         messages.warning(request, "Choose some tasks first. Nothing was changed.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.badges import task_badge
-from dashboard.plans.waves import MET, key_of
+from dashboard.dependencies import MET, key_of
 from ledger.models import Task
 
 WIDE, TALL, GAP, COLUMN = 84, 26, 12, 114

@@ -1,46 +1,28 @@
-"""What the query boxes of Tasks and Dead letters ask for (pure): `agent:coder state:retry`.
+"""The query boxes of Tasks and Dead letters (pure): `agent:coder state:retry attempts:>1`.
 
-Same grammar as `dashboard.instructions.filters`: commas mean "or", a minus excludes, other words
-are matched in the text, nonsense becomes a sentence.
+Words without a key are searched in the title and the type.
 """
 
 import re
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from dashboard.instructions.filters import (
-    TOKEN,
-    Values,
-    clean,
-    ids_and_words,
-    is_about,
-    merged,
-    one_of,
-    values_of,
-)
-from dashboard.instructions.filters import tokens as tokens_of
+from dashboard import query_box
+from dashboard.query_box import ANY, BoxQuery, Names, Reader, Values, only_value, split_ids
 from ledger.states import BlockedReason, FailureType, TaskState
 
-KEYS = ("agent", "type", "plan", "state", "reason", "error", "attempts")
-# what a person may call a state -> the states it stands for
+# the name of a state in the box -> the states it stands for
 STATES: dict[str, tuple[TaskState, ...]] = {
     "needs-you": (TaskState.ESCALATED,),
     **{state.value: (state,) for state in TaskState},
 }
-TASK_STATES = tuple(STATES)
 LETTER_STATES = ("open", "replayed", "dismissed")
-REASONS = tuple(BlockedReason.values)
 ERRORS = tuple(FailureType.values)
 BOUND = re.compile(r"(?P<op>[<>])(?P<number>\d{1,4})")
 
-ANY = Values()
 
-
-@dataclass(frozen=True, slots=True)
-class TaskQuery:
-    """A parsed query; `text` is what the box shows."""
-
-    text: str = ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskQuery(BoxQuery):
     agent: Values = ANY
     type: Values = ANY
     plan: Values = ANY
@@ -51,69 +33,60 @@ class TaskQuery:
     attempts_under: int | None = None
     ids: tuple[uuid.UUID, ...] = ()
     words: tuple[str, ...] = ()
-    problems: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def one_agent(self) -> str:
-        """The agent's name, where exactly one is asked for."""
-        return one_of(self.agent)
+        """The agent's name if exactly one is asked for, else an empty string."""
+        return only_value(self.agent)
 
     @property
     def one_type(self) -> str:
-        return one_of(self.type)
+        return only_value(self.type)
 
     @property
     def one_state(self) -> str:
-        """The state, where exactly one is asked for; 'all' where none is."""
-        return "all" if self.state == ANY else one_of(self.state)
-
-    def having(self, key: str, value: str) -> str:
-        """The text of the same query with another term for `key`, or none where it is empty."""
-        rest = (token for token in tokens_of(self.text) if not is_about(token, key))
-        return " ".join(filter(None, [*rest, value]))
+        """The state if exactly one is asked for, "all" if none is, else an empty string."""
+        return "all" if self.state == ANY else only_value(self.state)
 
     def stateless(self, states: tuple[str, ...] = ()) -> "TaskQuery":
-        """The same query for any state, or for all of `states`."""
+        """Return the query for any state, or for all of `states`."""
         return replace(self, text="", state=Values(states))
 
     def anything(self) -> "TaskQuery":
-        """The same query for any state, agent and type: what the counts beside the list count."""
+        """Return the query for any state, agent and type, which the counts of the facets need."""
         return replace(self.stateless(), agent=ANY, type=ANY)
 
 
-def parse(text: str, *, states: tuple[str, ...] = TASK_STATES) -> TaskQuery:
-    """The query in `text`; never fails."""
-    text = clean(text)
-    known = {"state": states, "reason": REASONS if states is TASK_STATES else ()}
-    found: dict[str, Values] = {}
-    bounds: dict[str, int] = {}
-    problems: list[str] = []
-    words: list[str] = []
-    for match in TOKEN.finditer(text):
-        key = match["key"]
-        if key not in KEYS:
-            words.append(match["words"] if match["words"] is not None else match[0])
-        elif key == "attempts":
-            bounds |= bounds_of(match["value"], problems)
-        else:
-            names = values_of(match["value"], key, known.get(key, ()), problems)
-            found[key] = merged(found.get(key, ANY), names, unwanted=bool(match["minus"]))
-    ids, rest = ids_and_words(words, problems)
-    return TaskQuery(
-        text=text,
-        **found,
-        attempts_over=bounds.get(">"),
-        attempts_under=bounds.get("<"),
-        ids=ids,
-        words=rest,
-        problems=tuple(problems),
-    )
-
-
-def bounds_of(value: str, problems: list[str]) -> dict[str, int]:
-    """How many attempts there were, as {">": number} or {"<": number}."""
+def read_attempts(value: str) -> dict[str, int]:
+    """Return a bound on the number of attempts: {">": number} or {"<": number}."""
     match = BOUND.fullmatch(value)
     if match is None:
-        problems.append(f"“attempts:{value}” is no number: write attempts:>1 or attempts:<3.")
-        return {}
+        raise ValueError(f"“attempts:{value}” is not a number. Try attempts:>1 or attempts:<3.")
     return {match["op"]: int(match["number"])}
+
+
+KEYS: dict[str, Names | Reader] = {
+    "agent": Names(),
+    "type": Names(),
+    "plan": Names(),
+    "state": Names(tuple(STATES)),
+    "reason": Names(tuple(BlockedReason.values)),
+    "error": Names(),
+    "attempts": read_attempts,
+}
+LETTER_KEYS = KEYS | {"state": Names(LETTER_STATES), "reason": Names()}
+
+
+def parse(text: str, keys: dict[str, Names | Reader] = KEYS) -> TaskQuery:
+    """Return the query in `text`; never fails."""
+    parsed = query_box.parse(text, keys)
+    ids, words = split_ids(parsed.rest, parsed.problems)
+    return TaskQuery(
+        text=parsed.text,
+        **parsed.names,
+        attempts_over=parsed.read.get(">"),
+        attempts_under=parsed.read.get("<"),
+        ids=ids,
+        words=words,
+        problems=tuple(parsed.problems),
+    )

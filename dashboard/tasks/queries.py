@@ -23,10 +23,10 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from dashboard.instructions.filters import Values
-from dashboard.instructions.queries import any_of, hash_of, named, of_project
-from dashboard.instructions.status import AHEAD_CAP
 from dashboard.pagination import Page, page
+from dashboard.query_box import Values
+from dashboard.shared_queries import hash_of, match_any, match_values, of_project
+from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
 from ledger.models import Attempt, Failure, Need, Project, Task
 from ledger.optional_cache import figure
@@ -41,22 +41,18 @@ HEAVY_OF_PLAN = ("plan__source", "plan__objective")
 MET = (TaskState.DONE, TaskState.SKIPPED)
 
 
-def running(project: Project | None) -> QuerySet[Task]:
-    return of_project(Task.objects.filter(state=TaskState.RUNNING), project)
-
-
 # ---- what a query asks for
 
 
 def tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
     """Those that a query asks for."""
     rows = of_project(Task.objects.all(), project).filter(
-        named(query.agent, "agent__name"),
-        named(query.type, "type"),
-        named(query.plan, "plan__ref"),
-        any_of(query.state, lambda name: Q(state__in=STATES[name])),
-        any_of(query.reason, lambda name: Q(blocked_reason=name)),
-        any_of(query.error, failed_with),
+        match_values(query.agent, "agent__name"),
+        match_values(query.type, "type"),
+        match_values(query.plan, "plan__ref"),
+        match_any(query.state, lambda name: Q(state__in=STATES[name])),
+        match_any(query.reason, lambda name: Q(blocked_reason=name)),
+        match_any(query.error, failed_with),
     )
     if query.attempts_over is not None:
         rows = rows.filter(attempts__gt=query.attempts_over)

@@ -11,19 +11,17 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from dashboard import badges, rendering
+from dashboard import badges, live_updates, query_box, rendering, shared_queries
 from dashboard.access import operators_only
-from dashboard.actions import TASK_OFFERS, Offer, task_offers
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
-from dashboard.instructions.status import Answer
 from dashboard.json_tree import size, tree
 from dashboard.navigation import Scope, project_named, scope_of
 from dashboard.rendering import HtmxRequest
 from dashboard.selection import Asked, asked
 from dashboard.sentences.tasks import why
+from dashboard.status_text import StatusText
 from dashboard.tasks import dependency_graph, detail_queries, queries
 from dashboard.tasks import filters as task_filters
+from dashboard.tasks.actions import ACTIONS, allowed_actions
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.timeline import Move, moves, timeline
 from dashboard.tasks.waiting import breaker_state, due
@@ -51,7 +49,7 @@ ORDER = (
 def index(request: HtmxRequest) -> HttpResponse:
     """The tasks that the query asks for, newest first."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, project=project_named(request), of=Task)
+    key = live_updates.read_live_key(now=now, project=project_named(request), of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     scope = scope_of(request)
@@ -73,14 +71,14 @@ def index(request: HtmxRequest) -> HttpResponse:
 def detail(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     """Everything about one task."""
     now = timezone.now()
-    key = instruction_queries.live_key(now=now, row=task_id, of=Task)
+    key = live_updates.read_live_key(now=now, row=task_id, of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
     row = detail_queries.one(task_id)
     if row is None:
         raise Http404(f"There is no task {task_id}.")
-    offers = task_offers(row, now)
-    wanted = TASK_OFFERS.get(request.GET.get("ask", ""))
+    offers = allowed_actions(row, now)
+    wanted = ACTIONS.get(request.GET.get("ask", ""))
     context = {
         "live_key": key,
         "now": now,
@@ -119,7 +117,7 @@ class Line:
 def told(row: Task, *, now: datetime) -> dict[str, Any]:
     """Its story: waits and attempts, what failed, how it moved, its neighbours."""
     attempts = detail_queries.attempts(row)
-    events = list(instruction_queries.history(row.pk))
+    events = list(shared_queries.list_history(row.pk))
     around = detail_queries.neighbours(row.pk)
     return {
         "attempts": attempts,
@@ -168,7 +166,7 @@ class Entry:
     """A line with what its task waits for."""
 
     row: Any
-    due: Answer
+    due: StatusText
     is_chosen: bool
 
 
@@ -179,8 +177,8 @@ def listing(
     tallies = queries.tallies(query, scope.project)
     page = queries.listed(
         queries.tasks(query, scope.project),
-        before=instruction_filters.as_id(request.GET.get("before", "")),
-        after=instruction_filters.as_id(request.GET.get("after", "")),
+        before=query_box.as_id(request.GET.get("before", "")),
+        after=query_box.as_id(request.GET.get("after", "")),
     )
     question = asked_of(request)
     chosen = set(question.chosen.ids) if question else set()
@@ -191,13 +189,13 @@ def listing(
         "page": page,
         "entries": [Entry(row, due(row, now=now), row.pk in chosen) for row in page.rows],
         "asked": question,
-        "offers": list(TASK_OFFERS.values()),
+        "offers": list(ACTIONS.values()),
         "nearest": [] if page.rows else nearest(query, scope),
     }
 
 
 def asked_of(request: HtmxRequest) -> Asked | None:
-    found = asked(request, TASK_OFFERS)
+    found = asked(request, ACTIONS)
     return Asked(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
 
 
@@ -232,7 +230,7 @@ def values(key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery)
     return [
         Facet(
             name,
-            query.having(key, "" if name == one else instruction_filters.term(key, name)),
+            query.having(key, "" if name == one else query_box.term(key, name)),
             known.get(name, 0),
             name == one,
         )
@@ -245,10 +243,3 @@ def nearest(query: TaskQuery, scope: Scope) -> list[str]:
     name, project = query.one_agent, scope.project
     near: list[str] = agents.nearest(name, project=project) if name and project else []
     return [] if name in near else near
-
-
-def offer_of(verb: str) -> Offer:
-    """The offer of that name; raises Http404 where there is none."""
-    if verb not in TASK_OFFERS:
-        raise Http404(f"Nothing is called “{verb}” here.")
-    return TASK_OFFERS[verb]

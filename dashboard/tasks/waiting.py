@@ -4,15 +4,15 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.formatting import counted, duration
-from dashboard.instructions.status import AHEAD_CAP, Answer
+from dashboard.status_text import AHEAD_CAP, StatusText
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 
 TITLE = 17
-PLAN_PAUSED = Answer("held, its plan is paused", "calm", "pause")
+PLAN_PAUSED = StatusText("held, its plan is paused", "calm", "pause")
 
 
-def due(row: Any, *, now: datetime) -> Answer:
+def due(row: Any, *, now: datetime) -> StatusText:
     """`row` has the extras of `dashboard.tasks.queries`."""
     match row.state:
         case TaskState.QUEUED:
@@ -24,28 +24,30 @@ def due(row: Any, *, now: datetime) -> Answer:
         case TaskState.BLOCKED:
             return blocked(row)
         case TaskState.ESCALATED:
-            return Answer("waits for you", "red", "person")
+            return StatusText("waits for you", "red", "person")
         case TaskState.DONE if row.started_at:
-            return Answer(f"took {duration(row.completed_at - row.started_at)}", "calm", "check")
+            return StatusText(
+                f"took {duration(row.completed_at - row.started_at)}", "calm", "check"
+            )
         case TaskState.FAILED:
             return failed(row)
     if not row.attempts:
-        return Answer("before it ran")
-    return Answer(f"after {counted(row.attempts, 'attempt')}")
+        return StatusText("before it ran")
+    return StatusText(f"after {counted(row.attempts, 'attempt')}")
 
 
-def queued(row: Any) -> Answer:
+def queued(row: Any) -> StatusText:
     name = row.agent.name
     if row.plan and row.plan.state == PlanState.PAUSED:
         return PLAN_PAUSED
     if row.agent.paused:
-        return Answer(f"held, {name} is paused", "calm", "pause")
+        return StatusText(f"held, {name} is paused", "calm", "pause")
     if breaker_state(row) == BreakerState.OPEN:
-        return Answer(f"held, {name} open", "calm", "c-open")
+        return StatusText(f"held, {name} open", "calm", "c-open")
     if row.place is None:
-        return Answer(f"{AHEAD_CAP - 1}+ ahead", "calm", "clock")
+        return StatusText(f"{AHEAD_CAP - 1}+ ahead", "calm", "clock")
     first = row.place == 1
-    return Answer(f"1st for {name}" if first else f"{row.place - 1} ahead", "calm", "clock")
+    return StatusText(f"1st for {name}" if first else f"{row.place - 1} ahead", "calm", "clock")
 
 
 def breaker_state(row: Any) -> str:
@@ -54,49 +56,49 @@ def breaker_state(row: Any) -> str:
     return breaker.state if breaker else BreakerState.CLOSED
 
 
-def running(row: Any, *, now: datetime) -> Answer:
+def running(row: Any, *, now: datetime) -> StatusText:
     if row.abort_requested_at:
-        return Answer("told to stop", "amber", "s-aborted")
+        return StatusText("told to stop", "amber", "s-aborted")
     if row.lease_ends_at and row.lease_ends_at < now:
-        return Answer("its lease ran out", "amber", "clock")
+        return StatusText("its lease ran out", "amber", "clock")
     since = row.running_since or row.updated_at
-    return Answer(f"runs for {duration(now - since)}", "calm", "beat")
+    return StatusText(f"runs for {duration(now - since)}", "calm", "beat")
 
 
-def retried(row: Any, *, now: datetime) -> Answer:
+def retried(row: Any, *, now: datetime) -> StatusText:
     left = (row.due_at - now).total_seconds()
     if row.plan and row.plan.state == PlanState.PAUSED:
         return PLAN_PAUSED
     if breaker_state(row) == BreakerState.OPEN:
-        return Answer(f"held, {row.agent.name} open", "calm", "c-open")
+        return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
     if left <= 0:
-        return Answer("due now", "amber", "clock")
-    return Answer("due in", "amber", "clock", countdown=max(round(left), 0))
+        return StatusText("due now", "amber", "clock")
+    return StatusText("due in", "amber", "clock", countdown=max(round(left), 0))
 
 
-def blocked(row: Any) -> Answer:
+def blocked(row: Any) -> StatusText:
     match row.blocked_reason:
         case BlockedReason.BREAKER_OPEN:
-            return Answer(f"held, {row.agent.name} open", "calm", "c-open")
+            return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
         case BlockedReason.REPORTED:
-            return Answer("waits for you", "red", "person")
+            return StatusText("waits for you", "red", "person")
         case BlockedReason.DEPENDENCY_SKIPPED:
-            return Answer("what it needs was skipped", "amber", "dep")
+            return StatusText("what it needs was skipped", "amber", "dep")
     if row.need_ended:
         verb = "failed" if row.need_ended == TaskState.FAILED else "was aborted"
-        return Answer(f"what it needs {verb}", "red", "dep")
+        return StatusText(f"what it needs {verb}", "red", "dep")
     if row.unmet > 1:
-        return Answer(f"waits for {counted(row.unmet, 'task')}", "calm", "dep")
+        return StatusText(f"waits for {counted(row.unmet, 'task')}", "calm", "dep")
     title = row.waits_for or "another task"
-    return Answer(f"waits for {shortened(title)}", "calm", "dep")
+    return StatusText(f"waits for {shortened(title)}", "calm", "dep")
 
 
 def shortened(title: str) -> str:
     return title if len(title) <= TITLE else f"{title[: TITLE - 1].rstrip()}…"
 
 
-def failed(row: Any) -> Answer:
+def failed(row: Any) -> StatusText:
     letter = getattr(row, "dead_letter", None)
     if letter is None or letter.closed_as is None:
-        return Answer("dead letter", "red", "n-dead")
-    return Answer(f"dead letter {letter.closed_as}", "calm", "n-dead")
+        return StatusText("dead letter", "red", "n-dead")
+    return StatusText(f"dead letter {letter.closed_as}", "calm", "n-dead")

@@ -13,12 +13,10 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
-from dashboard import actions as dashboard_actions
-from dashboard import badges, formatting
-from dashboard.instructions import filters as instruction_filters
+from dashboard import badges, dependencies, formatting, query_box
+from dashboard.instructions.actions import allowed_actions
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
-from dashboard.plans import waves
 from dashboard.sentences import tasks as sentences_tasks
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
@@ -32,9 +30,9 @@ register.filter("duration", formatting.duration)
 register.filter("whole_duration", formatting.whole_duration)
 register.filter("monogram", formatting.monogram)
 register.filter("capped", formatting.capped)
-register.filter("offers", dashboard_actions.offers)
+register.filter("allowed_actions", allowed_actions)
 register.filter("pips", attempt_dots.pips)
-register.filter("key_of", waves.key_of)
+register.filter("key_of", dependencies.key_of)
 register.filter("pieces", pattern_queries.pieces)
 register.filter("wordy", escalation_message.note)
 register.filter("suggested", suggestions.of)
@@ -159,7 +157,7 @@ def short(id: Any) -> str:
 
 @register.filter
 def short_of(ref: str, plan: str) -> str:
-    return waves.short_of(ref, plan=plan)
+    return dependencies.short_of(ref, plan=plan)
 
 
 @register.simple_tag
@@ -214,7 +212,7 @@ def because(reason: str) -> str:
 @register.simple_tag
 def term(key: str, value: str) -> str:
     """A query for one value."""
-    return instruction_filters.term(key, value)
+    return query_box.term(key, value)
 
 
 @register.filter

@@ -8,7 +8,8 @@ import pytest
 from dashboard import badges, formatting
 from dashboard.instructions import latency_chart
 from dashboard.instructions.forecast import Clock, Forecast, forecast
-from dashboard.instructions.status import Answer, answer
+from dashboard.instructions.status import answer
+from dashboard.status_text import StatusText
 from ledger.models import Instruction
 from ledger.states import LEVELS, InstructionState
 
@@ -83,7 +84,7 @@ def test_what_the_last_column_says(instruction: Instruction, says: str) -> None:
 
 
 def test_what_the_last_column_says_while_somebody_waits() -> None:
-    def told(**more: object) -> Answer:
+    def told(**more: object) -> StatusText:
         given = Forecast(**{"gives_up": False, "at": NOW + timedelta(seconds=26), **more})
         return answer(row(InstructionState.DELIVERED), ahead=0, forecast=given, now=NOW)
 

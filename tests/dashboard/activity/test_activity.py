@@ -13,11 +13,10 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import pagination
+from dashboard import live_updates, pagination
 from dashboard.activity import filters as activity_filters
 from dashboard.activity.filters import parse
 from dashboard.activity.queries import sentence
-from dashboard.instructions import queries as instruction_queries
 from dashboard.sentences.events import About, told
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, person
@@ -80,7 +79,7 @@ def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -176,13 +175,13 @@ def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> N
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
     assert (
-        "“bananas”: it is one of instruction, signal, task, plan, escalation, pattern, agent, project, token."
+        "“bananas”. Use one of: instruction, signal, task, plan, escalation, pattern, agent, project, token."
         in text
     )
-    assert "“agent.eaten”: it is one of agent.registered, agent.paused" in text
-    assert "“since:noon” is no time: write since:30m" in text
-    assert "“hello” is not looked for: write kind:, agent:" in text
-    assert "“about:x” names no id" in text
+    assert "“agent.eaten”. Use one of: agent.registered, agent.paused" in text
+    assert "“since:noon” is not a time. Try since:30m" in text
+    assert "“hello” has no key. Use kind:, agent:" in text
+    assert "“about:x” is not an id" in text
     assert "needs a person" in text
 
 

@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from dashboard import live_updates
 from dashboard.agents import queries as agent_queries
-from dashboard.instructions import queries as instruction_queries
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
@@ -45,7 +45,7 @@ def seen(agent: Agent, at: datetime | None) -> None:
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture

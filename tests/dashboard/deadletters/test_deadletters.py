@@ -11,10 +11,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from dashboard import live_updates
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as page_of
 from dashboard.deadletters.causes import cause, grouped
-from dashboard.instructions import queries as instruction_queries
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from tests.dashboard import seen
@@ -38,7 +38,7 @@ def address(letter: DeadLetter) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 # ---- the list
@@ -104,7 +104,7 @@ def test_filters(browser: Client, agent: Agent, now: datetime) -> None:
         page = browser.get(URL, {"q": query, "group": "time"})
         assert rows(page) == [str(letter.pk) for letter in found], query
     assert "No dead letter matches" in words(browser.get(URL, {"q": "attempts:>1"}))
-    assert "There is no state “x”" in words(browser.get(URL, {"q": "state:x"}))
+    assert "Unknown state “x”" in words(browser.get(URL, {"q": "state:x"}))
 
 
 def test_a_project_shows_its_own(browser: Client, agent: Agent, now: datetime) -> None:

@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 import dashboard.formatting
+from dashboard import live_updates
 from dashboard.escalations import queries as escalation_queries
 from ledger import instructions
 from ledger.journal import Actor
@@ -94,7 +95,7 @@ def facts() -> tuple[int, int, list[str]]:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(escalation_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 # ---- reading

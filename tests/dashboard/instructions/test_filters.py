@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from dashboard.instructions.filters import Query, Values, as_id, clean, parse, term
+from dashboard.instructions.filters import InstructionQuery, parse
+from dashboard.query_box import Values, as_id, clean, term
 
 ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
 
@@ -12,44 +13,47 @@ ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
 @pytest.mark.parametrize(
     ("text", "means"),
     [
-        ("", Query()),
-        ("agent:gemini", Query(agent=Values(("gemini",)))),
-        ("agent:gemini,codex -agent:coder", Query(agent=Values(("gemini", "codex"), ("coder",)))),
-        ('agent:"a b,c"', Query(agent=Values(("a b,c",)))),
-        ("from:mara", Query(sender=Values(("mara",)))),
-        ("state:FAILED", Query(state=Values(("failed",)))),
-        ("-state:waiting", Query(state=Values((), ("waiting",)))),
-        ("urgency:urgent,again", Query(urgency=Values(("urgent", "again")))),
-        ("ack:>30s", Query(ack_over=30)),
-        ("ack:<2m ack:>500ms", Query(ack_under=120, ack_over=0.5)),
-        ("ack:>5", Query(ack_over=5)),
-        ("run tests", Query(words=("run", "tests"))),
-        ('"run tests" now', Query(words=("run tests", "now"))),
-        ("TypeError: boom http://x", Query(words=("TypeError:", "boom", "http://x"))),
-        (ID, Query(ids=(UUID(ID),))),
-        (ID.replace("-", "").upper(), Query(ids=(UUID(ID),))),
-        ("a\x00b\ud800 c", Query(words=("a", "b", "c"))),
-        ('agent: "', Query(words=("agent:", '"'))),
+        ("", InstructionQuery()),
+        ("agent:gemini", InstructionQuery(agent=Values(("gemini",)))),
+        (
+            "agent:gemini,codex -agent:coder",
+            InstructionQuery(agent=Values(("gemini", "codex"), ("coder",))),
+        ),
+        ('agent:"a b,c"', InstructionQuery(agent=Values(("a b,c",)))),
+        ("from:mara", InstructionQuery(sender=Values(("mara",)))),
+        ("state:FAILED", InstructionQuery(state=Values(("failed",)))),
+        ("-state:waiting", InstructionQuery(state=Values((), ("waiting",)))),
+        ("urgency:urgent,again", InstructionQuery(urgency=Values(("urgent", "again")))),
+        ("ack:>30s", InstructionQuery(ack_over=30)),
+        ("ack:<2m ack:>500ms", InstructionQuery(ack_under=120, ack_over=0.5)),
+        ("ack:>5", InstructionQuery(ack_over=5)),
+        ("run tests", InstructionQuery(words=("run", "tests"))),
+        ('"run tests" now', InstructionQuery(words=("run tests", "now"))),
+        ("TypeError: boom http://x", InstructionQuery(words=("TypeError:", "boom", "http://x"))),
+        (ID, InstructionQuery(ids=(UUID(ID),))),
+        (ID.replace("-", "").upper(), InstructionQuery(ids=(UUID(ID),))),
+        ("a\x00b\ud800 c", InstructionQuery(words=("a", "b", "c"))),
+        ('agent: "', InstructionQuery(words=("agent:", '"'))),
     ],
 )
-def test_what_is_typed_and_what_it_means(text: str, means: Query) -> None:
+def test_what_is_typed_and_what_it_means(text: str, means: InstructionQuery) -> None:
     found = parse(text)
     assert found.problems == ()
-    assert found == Query(
-        **{name: getattr(means, name) for name in Query.__slots__} | {"text": found.text}
+    assert found == InstructionQuery(
+        **{name: getattr(means, name) for name in InstructionQuery.__slots__} | {"text": found.text}
     )
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("state:foo", "There is no state “foo”: it is one of waiting, queued,"),
+        ("state:foo", "Unknown state “foo”. Use one of: waiting, queued,"),
         (
             "urgency:loud agent:x",
-            "There is no urgency “loud”: it is one of first, again, important",
+            "Unknown urgency “loud”. Use one of: first, again, important",
         ),
-        ("ack:soon", "“ack:soon” is not a time: write ack:>30s or ack:<2m."),
-        ("a b c d e f g h i", "Only the first 8 words are looked for."),
+        ("ack:soon", "“ack:soon” is not a duration. Try ack:>30s or ack:<2m."),
+        ("a b c d e f g h i", "Only the first 8 words are searched."),
     ],
 )
 def test_nonsense_becomes_a_sentence(text: str, said: str) -> None:
@@ -72,7 +76,7 @@ def test_the_buttons_exchange_the_state_and_keep_the_rest() -> None:
         "failed",
         "all",
     )
-    assert query.stateless() == Query(agent=Values(("a b",)), words=("word",))
+    assert query.stateless() == InstructionQuery(agent=Values(("a b",)), words=("word",))
 
 
 def test_a_term_finds_what_it_names() -> None:

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dashboard.instructions import queries as instruction_queries
+from dashboard import live_updates
 from ledger import instructions, signal_matching
 from ledger.instructions import Expect
 from ledger.journal import Actor
@@ -155,7 +155,7 @@ def test_it_leads_to_its_escalation(
 def test_an_answer_is_news_to_its_page(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
     id = send(agent, max_retries=0, on_failed="escalate", now=now - MINUTE)
     pull(agent, now=now - MINUTE)
     tick(now)
@@ -193,7 +193,7 @@ def test_it_is_live_too(
     monkeypatch: pytest.MonkeyPatch,
     statements: Callable[..., int],
 ) -> None:
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
     url = f"/instructions/{send(agent)}/"
     found = re.search(r'data-since="([^"]+)"', browser.get(url).content.decode())
     assert found
@@ -207,7 +207,7 @@ def test_it_is_live_too(
 def test_the_key_of_one_row_looks_at_that_row_alone(agent: Agent) -> None:
     id = send(agent, "Deploy")
     with CaptureQueriesContext(connection) as seen:
-        instruction_queries.live_key(now=NOW, row=id)
+        live_updates.read_live_key(now=NOW, row=id)
     with connection.cursor() as cursor:
         cursor.execute("set local enable_seqscan = off")  # the table is so small
         cursor.execute(f"explain {seen[-1]['sql']}")

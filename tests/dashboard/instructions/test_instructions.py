@@ -12,7 +12,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard.instructions import queries as instruction_queries
+from dashboard import live_updates
 from ledger import instructions, optional_cache
 from ledger.journal import Actor
 from ledger.models import Agent, ClockRun, Instruction
@@ -30,7 +30,7 @@ URL = "/instructions/"
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def test_a_change_in_place_is_news_too(part: Part, agent: Agent, now: datetime) 
 
 def test_the_time_itself_is_news(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     since = key(part(URL))
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**8)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**8)
     assert part(URL, since=since).status_code == 200
 
 
@@ -219,8 +219,8 @@ def test_nonsense_in_the_box_is_told_and_the_page_stays_whole(
 ) -> None:
     id = send(agent)
     response = browser.get(URL, {"q": "state:foo ack:soon <script>\x00"})
-    assert "There is no state “foo”" in words(response)
-    assert "is not a time" in words(response)
+    assert "Unknown state “foo”" in words(response)
+    assert "is not a duration" in words(response)
     assert "<script>\x00" not in response.content.decode()
     assert rows(browser.get(URL, {"q": "state:foo"})) == [str(id)]
 

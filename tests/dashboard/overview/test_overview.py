@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from dashboard.instructions import queries as instruction_queries
+from dashboard import live_updates
 from dashboard.overview import queries as overview_queries
 from dashboard.overview.figures import Tile, tiles
 from dashboard.overview.outcome_chart import outcomes
@@ -55,7 +55,7 @@ def aged() -> None:
 
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 # ---- what needs a person

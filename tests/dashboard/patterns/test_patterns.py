@@ -11,7 +11,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard.instructions import queries as instruction_queries
+from dashboard import live_updates
 from dashboard.patterns import queries as pattern_queries
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
@@ -67,7 +67,7 @@ def said(client: Client, path: str, data: dict[str, Any]) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 # ---- the list

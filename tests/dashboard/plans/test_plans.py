@@ -14,11 +14,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from dashboard import pagination
-from dashboard.instructions import queries as instruction_queries
+from dashboard import live_updates, pagination
+from dashboard.dependencies import NeedLink, natural_key
 from dashboard.plans import progress
 from dashboard.plans.flow_chart import flow
-from dashboard.plans.waves import Link, in_the_way, natural, waves
+from dashboard.plans.waves import in_the_way, waves
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from ledger.states import TaskState
 from retries import breaker
@@ -46,7 +46,7 @@ def address(plan: Plan) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -550,8 +550,8 @@ class Row:
         self.blocked_reason = reason
 
 
-def link(task: Row, need: Row) -> Link:
-    return Link(task.pk, need.pk, "p-1:task-1", need.state, "")
+def link(task: Row, need: Row) -> NeedLink:
+    return NeedLink(task.pk, need.pk, "p-1:task-1", need.state, "")
 
 
 def test_a_wave_is_one_more_than_what_it_needs() -> None:
@@ -581,17 +581,17 @@ def test_a_large_plan_is_looked_through_once() -> None:
         for n in range(500)
     ]
     links = [
-        Link(row.pk, need.pk, f"p-1:task-{rows.index(need)}", need.state, "")
+        NeedLink(row.pk, need.pk, f"p-1:task-{rows.index(need)}", need.state, "")
         for n, row in enumerate(rows)
         if row.blocked_reason
         for need in chance.sample(rows[max(0, n - 60) : n], 4)
     ]
-    needs: dict[Any, list[Link]] = {}
+    needs: dict[Any, list[NeedLink]] = {}
     for each in links:
         needs.setdefault(each.task, []).append(each)
 
     @cache
-    def heads(id: Any) -> frozenset[Link]:
+    def heads(id: Any) -> frozenset[NeedLink]:
         below = (heads(each.need) if each.need in needs else {each} for each in needs[id])
         return frozenset(link for found in below for link in found)
 
@@ -599,7 +599,7 @@ def test_a_large_plan_is_looked_through_once() -> None:
     assert held.keys() == needs.keys()
     for id, found in held.items():
         assert {each.need for each in found} == {each.need for each in heads(id)}
-        assert [each.ref for each in found] == sorted((each.ref for each in found), key=natural)
+        assert [each.ref for each in found] == sorted((each.ref for each in found), key=natural_key)
         assert len(found) == len({each.need for each in found})
 
 

@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from dashboard.instructions import queries as instruction_queries
-from dashboard.instructions.filters import Values
+from dashboard import live_updates
 from dashboard.json_tree import DEEPEST, MOST, tree
+from dashboard.query_box import Values
 from dashboard.tasks.filters import TaskQuery, parse
 from dashboard.tasks.timeline import timeline
 from ledger.journal import SYSTEM
@@ -43,7 +43,7 @@ def address(task: Task | UUID) -> str:
 @pytest.fixture(autouse=True)
 def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(instruction_queries, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_what_is_typed_and_what_it_means(text: str, means: TaskQuery) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("state:foo", "There is no state “foo”: it is one of needs-you, queued,"),
-        ("attempts:many", "“attempts:many” is no number"),
-        ("a b c d e f g h i", "Only the first 8 words are looked for."),
+        ("state:foo", "Unknown state “foo”. Use one of: needs-you, queued,"),
+        ("attempts:many", "“attempts:many” is not a number"),
+        ("a b c d e f g h i", "Only the first 8 words are searched."),
     ],
 )
 def test_nonsense_becomes_a_sentence(text: str, problem: str, browser: Client) -> None:

@@ -1,0 +1,17 @@
+"""Which buttons an agent's breaker gets (pure)."""
+
+from dashboard.actions import Action
+from ledger.states import BreakerState
+
+# the template completes each question with the agent's name and adds its consequence
+TRIP = Action("trip", "Trip breaker", question="Trip the breaker of", icon="c-open")
+CLOSE = Action("close", "Close breaker", question="Close the breaker of", icon="c-closed")
+RESET = Action("reset", "Reset", question="Reset", icon="s-aborted")
+ACTIONS = {action.verb: action for action in (TRIP, CLOSE, RESET)}
+
+
+def allowed_actions(state: BreakerState) -> list[Action]:
+    """Return the buttons for a breaker in that state."""
+    allowed = [TRIP] if state != BreakerState.OPEN else []
+    allowed += [CLOSE] if state != BreakerState.CLOSED else []
+    return [*allowed, RESET]

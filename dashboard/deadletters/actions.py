@@ -1,0 +1,32 @@
+"""Which buttons a dead letter gets: only those that are allowed (pure)."""
+
+from dashboard.actions import Action
+from ledger.models import DeadLetter
+
+REPLAY = Action(
+    "replay",
+    "Replay",
+    key="r",
+    icon="undo",
+    question="Replay it?",
+    consequence="A new task is made of its payload, at attempt 1, and takes the old one’s place "
+    "for whatever depends on it.",
+)
+DISMISS = Action(
+    "dismiss",
+    "Dismiss",
+    key="d",
+    icon="trash",
+    question="Dismiss it?",
+    consequence="It does not run again. Its failure records are kept.",
+)
+ACTIONS = {action.verb: action for action in (REPLAY, DISMISS)}
+
+
+def allowed_actions(letter: DeadLetter) -> list[Action]:
+    """Return the buttons for a dead letter."""
+    if letter.closed_at:
+        return []
+    plan = letter.task.plan
+    # the tasks of an aborted plan run again only when the plan is restarted
+    return [DISMISS] if plan and plan.aborted_at else [REPLAY, DISMISS]

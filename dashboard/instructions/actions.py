@@ -1,0 +1,30 @@
+"""Which buttons an instruction gets: only those whose move is allowed (pure)."""
+
+from dashboard.actions import Action
+from ledger.models import Instruction
+from ledger.states import INSTRUCTION_MOVES, InstructionState
+
+SEND_AGAIN = Action("send-again", "Send again now", key="r")
+ACKNOWLEDGE = Action("acknowledge", "Mark as acknowledged")
+WITHDRAW = Action(
+    "withdraw",
+    "Withdraw",
+    question="Withdraw this instruction?",
+    consequence="It is not delivered again and nobody waits for an answer.",
+)
+ACTIONS = {action.verb: action for action in (SEND_AGAIN, ACKNOWLEDGE, WITHDRAW)}
+
+
+def allowed_actions(row: Instruction) -> list[Action]:
+    """Return the buttons for an instruction."""
+    moves = INSTRUCTION_MOVES[InstructionState(row.state)]
+    allowed = []
+    if InstructionState.QUEUED in moves and row.tracked and row.retry_count < row.max_retries:
+        allowed.append(SEND_AGAIN)
+    if InstructionState.ACKNOWLEDGED in moves and row.tracked:
+        allowed.append(ACKNOWLEDGE)
+    if InstructionState.CANCELLED in moves and (
+        row.tracked or row.state == InstructionState.QUEUED
+    ):
+        allowed.append(WITHDRAW)
+    return allowed

@@ -1,0 +1,79 @@
+"""Keys that change when a page has something new to show, so that most polls read nothing else.
+
+A key joins the journal's settled position, the newest change among the rows that the page shows
+(a long transaction holds the settled position back), and a bucket of time for texts that age.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Model
+
+from dashboard.pagination import PAGE
+from ledger import journal, sql
+from ledger.models import DeadLetter, Instruction, Plan, Project, Task
+from retries.models import FailurePattern
+from retries.states import EscalationState
+
+BUCKET_SECONDS = 15
+
+
+def live_key_sql(table: str, changed: str = "updated_at") -> str:
+    """Return the SQL of the key of a page that shows rows of a table."""
+    return f"""select head.tx, head.id, newest.at as newest
+    from (
+        select max(at) as at from (
+            select {changed} as at from {table} i
+            where (%(project)s::uuid is null or i.project_id = %(project)s)
+                and (%(row)s::uuid is null or i.id = %(row)s)
+            order by i.id desc limit {PAGE}) shown
+    ) newest left join ({journal.HEAD}) head on true"""
+
+
+# a plan's page shows its tasks; in the list of plans the journal covers their changes
+PLAN_LIVE_KEY = f"""select head.tx, head.id, newest.at as newest
+    from (
+        select greatest(
+            (select updated_at from ledger_plan where id = %(row)s),
+            (select max(updated_at) from ledger_task where plan_id = %(row)s)) as at
+    ) newest left join ({journal.HEAD}) head on true"""
+
+LIVE_KEYS: dict[type[Model], str] = {
+    Instruction: live_key_sql("ledger_instruction"),
+    Task: live_key_sql("ledger_task"),
+    DeadLetter: live_key_sql("ledger_deadletter", "coalesce(closed_at, failed_at)"),
+    Plan: live_key_sql("ledger_plan"),
+    FailurePattern: live_key_sql("retries_failurepattern"),
+}
+
+# the newest escalation and the last answer count for themselves, as rows do elsewhere
+INBOX_LIVE_KEY = f"""select head.tx, head.id,
+    (select id from retries_escalation order by id desc limit 1) as opened,
+    (select id from retries_escalation where state <> '{EscalationState.OPEN}'
+        order by closed_at desc, id desc limit 1) as answered
+from (select) as one left join ({journal.HEAD}) head on true"""
+
+
+def read_live_key(
+    *,
+    now: datetime,
+    project: Project | None = None,
+    row: UUID | None = None,
+    of: type[Model] = Instruction,
+) -> str:
+    """Return the live key of a page; ask for it before reading what the page shows."""
+    text = PLAN_LIVE_KEY if of is Plan and row else LIVE_KEYS[of]
+    # planned with its values: a generic plan would walk the whole table to find one row
+    found = sql.planned(text, project=project.id if project else None, row=row)[0]
+    newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
+    return f"{bucket_of(now)}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"
+
+
+def read_inbox_live_key(*, now: datetime) -> str:
+    """Return the live key of the inbox; ask for it before reading what the page shows."""
+    parts = ".".join(str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values())
+    return f"{bucket_of(now)}~{parts}"
+
+
+def bucket_of(now: datetime) -> int:
+    return int(now.timestamp()) // BUCKET_SECONDS

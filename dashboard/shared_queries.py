@@ -1,0 +1,151 @@
+"""Queries and expressions that several pages share, among them the sidebar's counters."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from django.conf import settings
+from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Value as V
+from django.db.models.functions import Coalesce, Concat, JSONObject, NullIf, Trim
+from django.utils import timezone
+
+from dashboard.dependencies import MET
+from dashboard.query_box import Values
+from ledger import instruction_stats
+from ledger.instruction_stats import Statistics
+from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
+from ledger.optional_cache import figure
+from ledger.states import TaskState
+from retries.models import Escalation
+
+WINDOW = timedelta(hours=24)
+EVENTS_SHOWN = 200
+PROJECTS_SHOWN = 20
+PLANS_IN_SIDEBAR = 4
+
+# ---- projects
+
+
+def list_projects() -> list[Project]:
+    return list(Project.objects.order_by("name")[:PROJECTS_SHOWN])
+
+
+def find_project(name: str) -> Project | None:
+    # PostgreSQL rejects a text with a null character
+    return Project.objects.filter(name=name).first() if "\0" not in name else None
+
+
+def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
+    """Return the rows of a project, or all rows without one."""
+    return rows.filter(project=project) if project else rows
+
+
+# ---- expressions
+
+
+class CountOf(Subquery):
+    """The number of rows a query finds; slice the query to limit how far it counts."""
+
+    template = "(select count(*) from (%(subquery)s) counted)"
+    output_field = IntegerField()
+
+
+def title_of(task: str = "") -> Coalesce:
+    """Return the expression for a task's title, or for its type if it has no title."""
+    return Coalesce(NullIf(f"{task}title", V("")), f"{task}type")
+
+
+def ref_and_title_of(task: str = "") -> Trim:
+    """Return the expression for a task's ref, if it has one, followed by its title."""
+    return Trim(Concat(f"{task}ref", V(" "), title_of(task)))
+
+
+def match_values(values: Values, column: str) -> Q:
+    """Return the condition that a column has one of the wanted values and no unwanted one."""
+    wanted = Q(**{f"{column}__in": values.wanted}) if values.wanted else Q()
+    return wanted & ~Q(**{f"{column}__in": values.unwanted}) if values.unwanted else wanted
+
+
+def match_any(values: Values, meaning: Callable[[str], Q]) -> Q:
+    """Return the condition that any wanted value and no unwanted one holds."""
+    found = Q()
+    for name in values.wanted:
+        found |= meaning(name)
+    for name in values.unwanted:
+        found &= ~meaning(name)
+    return found
+
+
+def hash_of(query: object) -> str:
+    return uuid5(NAMESPACE_OID, repr(query)).hex
+
+
+# ---- the sidebar's counters
+
+
+def open_escalations(project: Project | None) -> QuerySet[Escalation]:
+    return of_project(Escalation.objects.open(), project)
+
+
+def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
+    """Return the tracked instructions without an acknowledgement."""
+    return of_project(Instruction.objects.awaiting_ack(), project)
+
+
+def silent_agents(project: Project | None) -> QuerySet[Agent]:
+    """Return the agents that have stopped checking in while something waits for them."""
+    return of_project(Agent.objects.silent(timezone.now()), project)
+
+
+def running_tasks(project: Project | None) -> QuerySet[Task]:
+    return of_project(Task.objects.filter(state=TaskState.RUNNING), project)
+
+
+def open_deadletters(project: Project | None) -> QuerySet[DeadLetter]:
+    return of_project(DeadLetter.objects.open(), project)
+
+
+UNDER_WAY = Q(completed_at=None, aborted_at=None)
+PLAN_TASKS = Task.objects.current().filter(plan=OuterRef("pk")).order_by()
+PLAN_ESCALATIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by()
+
+
+def plans_under_way(project: Project | None) -> QuerySet[Any]:
+    """Return the newest plans that have not ended, as JSON objects for the sidebar."""
+    rows = of_project(Plan.objects.filter(UNDER_WAY), project).order_by("-id")
+    return rows.values(
+        drawn=JSONObject(
+            id="id",
+            ref="ref",
+            title="title",
+            paused="paused_at",
+            needs_you=Exists(PLAN_ESCALATIONS),
+            total=CountOf(PLAN_TASKS.values("pk")),
+            met=CountOf(PLAN_TASKS.filter(state__in=MET).values("pk")),
+        )
+    )[:PLANS_IN_SIDEBAR]
+
+
+# ---- history and figures
+
+
+def list_history(subject_id: UUID) -> QuerySet[Event]:
+    """Return the journal of an instruction, task or plan, oldest first."""
+    return Event.objects.filter(subject_id=subject_id).order_by("id")[:EVENTS_SHOWN]
+
+
+def read_figures(
+    project: Project | None, *, now: datetime
+) -> tuple[Statistics, dict[UUID, Statistics]]:
+    """Return the statistics of the last day's instructions: of all, and by agent."""
+    rows = figure(
+        f"figures:{project.id if project else 'all'}",
+        lambda: instruction_stats.counted(project.id if project else None, since=now - WINDOW),
+    )
+    return instruction_stats.of_rows(*rows)
+
+
+def silent_after() -> timedelta:
+    return timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])

@@ -1,0 +1,45 @@
+"""Which buttons a task gets: only those whose move is allowed (pure)."""
+
+from datetime import datetime
+
+from dashboard.actions import Action
+from ledger.models import Task
+from ledger.states import BlockedReason, TaskState, Who, allowed_moves
+
+RETRY_NOW = Action("retry-now", "Retry now", key="r", icon="play")
+SKIP = Action(
+    "skip",
+    "Skip",
+    key="s",
+    icon="s-skipped",
+    question="Go on without it?",
+    consequence="It counts as met for whatever depends on it, and this can’t be taken back.",
+)
+ABORT = Action(
+    "abort",
+    "Abort",
+    key="a",
+    icon="s-aborted",
+    question="Abort it?",
+    consequence="What depends on it stays blocked. One that runs is told to stop and ends when its "
+    "agent reports or its lease runs out. This can’t be taken back.",
+)
+UNBLOCK = Action("unblock", "Unblock", key="u", icon="play")
+ACTIONS = {action.verb: action for action in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}
+
+
+def allowed_actions(row: Task, now: datetime) -> list[Action]:
+    """Return the buttons for a task."""
+    moves = allowed_moves(row.state, Who.PERSON)
+    allowed = []
+    if row.state == TaskState.RETRY and row.due_at and row.due_at > now:
+        allowed.append(RETRY_NOW)
+    if row.blocked_reason == BlockedReason.DEPENDENCY_SKIPPED:
+        allowed.append(UNBLOCK)
+    if TaskState.SKIPPED in moves:
+        allowed.append(SKIP)
+    # a running task has no move of its own: its agent has to stop it
+    can_ask_to_stop = row.state == TaskState.RUNNING and row.abort_requested_at is None
+    if TaskState.ABORTED in moves or can_ask_to_stop:
+        allowed.append(ABORT)
+    return allowed
