@@ -28,7 +28,7 @@ from statistics import mean
 
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.servers import Ground, Missing
-from retries.failures.fingerprints import fingerprint, template
+from retries.failures.fingerprints import compute_fingerprint, make_template
 
 VARIABLE = "LOGHUB"
 GA, FGA, MICROSECONDS = 0.9, 0.8, 50
@@ -86,7 +86,7 @@ def lines_of(path: Path) -> Lines:
 def grouped(lines: Lines) -> Grouped:
     """Fingerprint every line by itself, and compare the groups with the templates."""
     start = time.process_time()  # of this process alone: others take none of it
-    prints = [fingerprint(template(content)) for content, _ in lines]
+    prints = [compute_fingerprint(make_template(content)) for content, _ in lines]
     took = time.process_time() - start
     made, true = defaultdict(set), defaultdict(set)
     for number, (mark, (_, origin)) in enumerate(zip(prints, lines, strict=True)):

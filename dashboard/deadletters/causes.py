@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retries.failures.fingerprints import fingerprint, headline, template
+from retries.failures.fingerprints import compute_fingerprint, find_headline, make_template
 
 LONGEST = 160
 
@@ -16,7 +16,7 @@ def cause(error: str) -> str:
     >>> cause("timeout after 300 s: npx test")
     'timeout after ‹amount›: npx test'
     """
-    return shortened(template(headline(error))) or "no error text"
+    return shortened(make_template(find_headline(error))) or "no error text"
 
 
 def shortened(line: str) -> str:
@@ -32,7 +32,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        return fingerprint(self.cause)[:8]
+        return compute_fingerprint(self.cause)[:8]
 
     @property
     def last(self) -> Any:
@@ -75,6 +75,6 @@ def grouped(letters: Iterable[Any]) -> list[Group]:
     found: dict[str, Group] = {}
     for letter in letters:
         said = cause(letter.error)
-        found.setdefault(fingerprint(said), Group(said, [])).letters.append(letter)
+        found.setdefault(compute_fingerprint(said), Group(said, [])).letters.append(letter)
     groups = list(found.values())
     return sorted(groups, key=lambda group: (-len(group.letters), -group.last_at.timestamp()))

@@ -11,7 +11,7 @@ from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Failure, Task
 from retries.escalations.record import Record
 from retries.failures import suggestions
-from retries.failures.suggestions import Offer, Suggestion
+from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation
 from retries.retry_context import history as retry_context_history
 from retries.retry_context.block import Past
@@ -87,7 +87,7 @@ class Case:
         the last one's error."""
         told = (each for each in self.failures if each.root_cause_guess or each.suggested_fix)
         failure = next(told, self.last)
-        guessed = suggestions.of(failure) if failure else None
+        guessed = suggestions.suggest(failure) if failure else None
         return Guess(failure, guessed) if failure and guessed else None
 
     @property
@@ -123,13 +123,13 @@ def case(escalation: Escalation, record: Record) -> Case:
     )
 
 
-def offers(record: Record) -> list[Offer]:
+def offers(record: Record) -> list[FixOffer]:
     """What may mend its last failure, then what its agent said before that; each once."""
     failures = record.failures[:SUGGESTED]
-    found = suggestions.offers(failures[0]) if failures else []
+    found = suggestions.list_offers(failures[0]) if failures else []
     earlier = (each.suggested_fix for each in failures[1:] if each.suggested_fix)
-    found += [Offer(text, suggestions.BY_AGENT) for text in earlier]
-    once = {suggestions.same(each.fix): each for each in reversed(found)}
+    found += [FixOffer(text, suggestions.BY_AGENT) for text in earlier]
+    once = {suggestions.normalize_fix(each.fix): each for each in reversed(found)}
     return list(once.values())[::-1]
 
 

@@ -116,8 +116,8 @@ def of_failures(row: FailurePattern) -> dict[str, Any]:
         "failures": found[: queries.FAILURES_SHOWN],
         "examples": queries.examples(found),
         "total": row.grouped.count(),
-        "suggestion": suggestions.of(found[0].failure) if found else None,
-        "worked": suggestions.worked_before(row.pk),
+        "suggestion": suggestions.suggest(found[0].failure) if found else None,
+        "worked": suggestions.list_worked_fixes(row.pk),
     }
 
 

@@ -35,7 +35,7 @@ register.filter("pips", attempt_dots.pips)
 register.filter("key_of", dependencies.key_of)
 register.filter("pieces", pattern_queries.pieces)
 register.filter("wordy", escalation_message.note)
-register.filter("suggested", suggestions.of)
+register.filter("suggested", suggestions.suggest)
 
 
 @register.filter

@@ -1,12 +1,12 @@
-"""What an error says without what differs from case to case (pure): template and fingerprint.
+"""Compute the fingerprint of an error (pure): its headline, without what differs between cases.
 
-Stateless: an error alone gives its fingerprint, whatever came before it and in whatever order.
+A fingerprint depends on its error alone, not on the errors that came before it.
 """
 
 import re
 from hashlib import sha256
 
-LONGEST = 400
+LINE_LENGTH = 400
 FINGERPRINT_LENGTH = 16
 
 METHOD = r"(?:GET|PUT|POST|HEAD|PATCH|DELETE|OPTIONS)"
@@ -15,19 +15,19 @@ UNIT = (
     r"(?:(?:[num]s|s|secs?|seconds?|min|minutes?|hours?|days?|milliseconds?|[KMGT]i?B|B|bytes)\b|%)"
 )
 TOP_LEVEL = "com|org|net|edu|gov|info|biz|io|dev|app|cloud|local|internal|lan|corp|test"
-# two letters that end a name of a host, and not one of a file
+# country codes that are not also file suffixes
 COUNTRY = "(?!cc|cs|go|hs|js|md|ml|pl|pm|ps|py|rb|rs|sh|so|tf|ts|vb)[a-z]{2}"
 SUFFIX = (
     r"(?:py|[cm]?[jt]sx?|json|ya?ml|toml|lock|html?|s?css|md|txt|log|rs|go|rb|java|kt|cc?|h|[ch]pp"
     r"|cs|php|sh|sql|xml|jar|so|zip|gz|conf|ini|env|cfg|proto|ipynb)"
 )
 PORT = r"(?::\d{1,5}\b)?"
-# Keys whose value may be what went wrong: it stays, and is only looked at like other text.
-TELLING = r"(?:err(?:or)?|code|errno|reason|cause|msg|message|exception|status|detail|type)"
+# The value of such a key may be the cause, so it is masked word by word like other text.
+CAUSE_KEYS = r"(?:err(?:or)?|code|errno|reason|cause|msg|message|exception|status|detail|type)"
 
-# ---- which line of an error says what went wrong
+# ---- the headline of an error
 
-# Only that something ended badly, not why.
+# says that something failed, but not why
 GENERIC = re.compile(
     r"\b(?:exit(?:ed)?|return(?:ed)?)\b.{0,20}\b(?:code|status)\b|^npm err!|^make: \*\*\*"
     r"|\blifecycle\b|^\W*fail(?:ed|ure)?\W*$|^error\W*$|command failed",
@@ -38,35 +38,35 @@ STRONG = re.compile(
     r"|command not found|no such file|permission denied|out of memory|cannot find",
     re.I,
 )
-TELLS = re.compile(
+WEAK = re.compile(
     r"error|exception|fail|fatal|panic|cannot|can.?t\b|could not|unable|not found|denied|refused"
     r"|timed? ?out|no such|invalid|unexpected|undefined|missing|conflict|killed|abort|rejected"
     r"|exceed|unknown|unresolved",
     re.I,
 )
 TRACEBACK = "Traceback (most recent call last)"
-CAUSED = "Caused by: "
-ASSERTED = re.compile(r"^E {2,}")
-LOOKED_AT = 8_000
+CAUSED_BY = "Caused by: "
+PYTEST_MARGIN = re.compile(r"^E {2,}")
+SEARCHED_LENGTH = 8_000
 
-# ---- what may have spaces in it, over the whole line
+# ---- parts of a line that may contain spaces
 
 QUOTED = re.compile(
     r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”|(?<!\w)‘[^’\n]*’(?!\w)"
 )
 REQUEST = re.compile(METHOD + r"(?= [/‹])")
-# In quotes that hold more than this of a line stands the message itself.
-MOST = 0.6
+# A quotation that is longer than this share of its line is the message itself.
+QUOTED_SHARE = 0.6
 DATE = re.compile(rf"{MONTH} +\d\d? +(?:\d{{4}} +)?(?=\d\d:\d\d)")
-# 404 and 500 have different causes, where other numbers tell nothing.
+# Status codes stay, because 404 and 500 have different causes; other numbers go.
 STATUS = re.compile(r"\b(?:HTTP(?:/[\d.]+)?|status code) ([1-5]\d\d)\b")
 AMOUNT = re.compile(rf"\d+(?:\.\d+)? ?{UNIT}")
-NAMED = re.compile(
+USER_NAME = re.compile(
     r"user (?!is\b|was\b|has\b|not\b)[\w.@\\-]+(?=$| (?:from|by|at|on)\b| ?[,:;()\[])"
     r"|for [\w.@\\-]+(?= from [\w.-]*\d)"
 )
 
-# ---- what stands in one word of a line; the first that fits at a place wins
+# ---- parts of a word; the first pattern that matches wins
 
 PARTS = {
     "mark": r"‹[^›]*›",
@@ -91,7 +91,7 @@ PARTS = {
         r"|(?<![\w/.])(?:[\w.@+-]+/){2,}[\w@+.-]*"
     ),
     "pair": (
-        rf"(?<![\w.-])(?!{TELLING}=)[A-Za-z_][\w.-]*=(?![=>~])"
+        rf"(?<![\w.-])(?!{CAUSE_KEYS}=)[A-Za-z_][\w.-]*=(?![=>~])"
         r"(?:‹[^›]*›|[^\s,;&()\[\]{}<>'\"])+"
     ),
     "truth": r"(?<=[:=(])(?:[tT]rue|[fF]alse)\b",
@@ -99,82 +99,88 @@ PARTS = {
     "number": r"(?<![\w.])[-+]?v?\d+(?:[.,]\d+)*(?![\w.]*\w)",
     "word": r"(?<!\w)[A-Za-z_$-]*\d[\w$-]*(?:\.[\w$-]*\d[\w$-]*)*",
 }
-ALL = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in PARTS.items()))
+ANY_PART = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in PARTS.items()))
 PUNCTUATION = ".,:;!?()[]{}<>-*‹›"
 TRUTHS = {"true", "false", "True", "False"}
 DIGITS = re.compile(r"\d+")
 MOST_DIGITS = 5
-# TS2345, E501, HTTP404: its own name for what is wrong
+# TS2345, E501, HTTP404: error codes stay
 CODE = re.compile(r"[A-Z]{1,6}\d{3,5}")
-MIXED = re.compile(r"(?=\w*\d)[0-9a-f]{7,}|(?=\w*\d)[0-9A-F]{7,}")
+HEX_ID = re.compile(r"(?=\w*\d)[0-9a-f]{7,}|(?=\w*\d)[0-9A-F]{7,}")
 MARKS = re.compile(r"‹[^›]*›(?:[\s,;:/.|#_+-]*‹[^›]*›)*")
 
 
-def headline(message: str, *output: str) -> str:
-    """The line that says what went wrong: of the message, else of what was printed, else any.
+def find_headline(message: str, *output: str) -> str:
+    """Return the line that best describes the error, from the message or else from the output.
 
-    >>> headline("npm test: exit code 1", "FAIL a.test.ts", "Error: Cannot find module 'uuid'")
+    >>> find_headline("npm test: exit code 1", "FAIL a.test.ts", "Error: Cannot find module 'uuid'")
     "Error: Cannot find module 'uuid'"
     """
     found: list[str] = []
     for text in (message, *output):
-        lines = telling(text)
-        if line := first(lines, STRONG):
+        lines = candidate_lines(text)
+        if line := find_line(lines, STRONG):
             return line
         found += lines
-    return first(found, TELLS) or (found[0] if found else "")
+    return find_line(found, WEAK) or (found[0] if found else "")
 
 
-def first(lines: list[str], fits: re.Pattern[str]) -> str:
-    found = (line for line in lines if fits.search(line) and not GENERIC.search(line))
+def find_line(lines: list[str], pattern: re.Pattern[str]) -> str:
+    """Return the first line that matches and is not generic, or an empty string."""
+    found = (line for line in lines if pattern.search(line) and not GENERIC.search(line))
     return next(found, "")
 
 
-def telling(text: str) -> list[str]:
-    """The lines to look at; of a stack trace only the last, of a chain of causes only the first."""
-    text = text[-LOOKED_AT:]
-    if CAUSED in text:
-        text = text[text.rindex(CAUSED) + len(CAUSED) :]
+def candidate_lines(text: str) -> list[str]:
+    """Return the lines that can be the headline.
+
+    A stack trace counts with its last lines only, a chain of causes with the innermost one.
+    """
+    text = text[-SEARCHED_LENGTH:]
+    if CAUSED_BY in text:
+        text = text[text.rindex(CAUSED_BY) + len(CAUSED_BY) :]
     if TRACEBACK in text:
         after = text[text.rindex(TRACEBACK) :].splitlines()[1:]
         text = "\n".join(line for line in after if not line.startswith((" ", "\t")))
-    lines = (ASSERTED.sub("", line).strip() for line in text.splitlines())
-    return [line[:LONGEST] for line in lines if line]
+    lines = (PYTEST_MARGIN.sub("", line).strip() for line in text.splitlines())
+    return [line[:LINE_LENGTH] for line in lines if line]
 
 
-def template(line: str) -> str:
-    """The line with marks such as ‹path› and ‹number› for what differs from case to case.
+def make_template(line: str) -> str:
+    """Return the line with placeholders such as ‹path› and ‹number› for its variable parts.
 
-    >>> template("worker-7: /srv/app/x.py:12 timed out after 300 s")
+    >>> make_template("worker-7: /srv/app/x.py:12 timed out after 300 s")
     'worker-‹n›: ‹path› timed out after ‹amount›'
     """
-    line = line[:LONGEST]
+    line = line[:LINE_LENGTH]
     if "'" in line or '"' in line or "`" in line or "“" in line or "‘" in line:
-        line = QUOTED.sub(unquoted, line)
+        line = QUOTED.sub(mask_quotation, line)
     line = DATE.sub("", line)
     line = STATUS.sub(r"HTTP\1", line)
     line = AMOUNT.sub("‹amount›", line)
-    line = NAMED.sub(lambda match: f"{match[0].partition(' ')[0]} ‹name›", line)
-    return " ".join([plain(each) for each in line.split()])
+    line = USER_NAME.sub(lambda match: f"{match[0].partition(' ')[0]} ‹name›", line)
+    return " ".join([mask_word(each) for each in line.split()])
 
 
-def plain(text: str) -> str:
-    """One word of the line."""
+def mask_word(text: str) -> str:
+    """Return one word of a line with its variable parts masked."""
     if text.strip(PUNCTUATION).isalpha():
         return "‹truth›" if text in TRUTHS else text
-    return ALL.sub(marked, text)
+    return ANY_PART.sub(mask_part, text)
 
 
-def unquoted(match: re.Match[str]) -> str:
+def mask_quotation(match: re.Match[str]) -> str:
+    """Return the replacement of a quotation."""
     text = match[0][1:-1]
     if request := REQUEST.match(text):
         return f'"{request[0]} ‹path›"'
-    if len(text) > MOST * len(match.string):
+    if len(text) > QUOTED_SHARE * len(match.string):
         return text
     return "‹text›"
 
 
-def marked(match: re.Match[str]) -> str:
+def mask_part(match: re.Match[str]) -> str:
+    """Return the replacement of a part of a word."""
     name, text = match.lastgroup, match[0]
     match name:
         case "mark":
@@ -182,20 +188,20 @@ def marked(match: re.Match[str]) -> str:
         case "pair":
             return f"{text.partition('=')[0]}=‹value›"
         case "word":
-            return word(text)
+            return mask_digits(text)
     return f"‹{name}›"
 
 
-def word(text: str) -> str:
-    """A word with digits: an id as a whole, or its letters with the digits left out."""
+def mask_digits(text: str) -> str:
+    """Return the replacement of a word with digits: an id as a whole, else its digits only."""
     if CODE.fullmatch(text):
         return text
-    if sum(map(str.isdigit, text)) > MOST_DIGITS or MIXED.fullmatch(text):
+    if sum(map(str.isdigit, text)) > MOST_DIGITS or HEX_ID.fullmatch(text):
         return "‹id›"
     return DIGITS.sub("‹n›", text)
 
 
-def fingerprint(template: str) -> str:
-    """Equal for templates that differ only in their marks' kinds, or how many stand in a row."""
+def compute_fingerprint(template: str) -> str:
+    """Return a hash that ignores the kinds of placeholders and how many are in a row."""
     bare = MARKS.sub("‹›", template).casefold().rstrip(" .")
     return sha256(bare.encode()).hexdigest()[:FINGERPRINT_LENGTH]

@@ -70,7 +70,7 @@ on conflict (project_id, fingerprint) do nothing"""
 def headline_of(failure: Failure) -> str:
     """Return the line of the failure that decides its pattern."""
     output = (failure.verification or {}).get("output") or ""
-    return fingerprints.headline(failure.message, failure.details, str(output))
+    return fingerprints.find_headline(failure.message, failure.details, str(output))
 
 
 def join(
@@ -87,8 +87,8 @@ def join(
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     """
     line = headline_of(failure)
-    template = fingerprints.template(line)
-    fingerprint = fingerprints.fingerprint(template)
+    template = fingerprints.make_template(line)
+    fingerprint = fingerprints.compute_fingerprint(template)
     known = TrustedCaller(actor, request_id=request_id)
     for _ in range(2):
         rows = sql.run(

@@ -1,4 +1,4 @@
-"""What may have caused a failure, and what may mend it: what worked before, then what is known."""
+"""Suggest a cause and fixes for a failure: fixes that worked before, then known errors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from ledger.tasks import lineages, whole_line
 from retries.failures import grouping, known_errors
 from retries.states import Answer, EscalationState
 
-MOST_WORKED = 3
+MOST_FIXES = 3
 BY_AGENT = "suggested by the agent"
-LOOKED_AT = 1000  # of a project's answers, the newest
+RECENT_ANSWERS = 1000  # how many of a project's newest answers are searched
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A guess at the cause and at a fix, each by the agent where it gave one, else by Tenfour.
+    """A likely cause and a fix, each from the agent if it gave one, else from Tenfour.
 
-    `cause_by` and `fix_by` are `agent`, `tenfour` or empty, and empty is what they go with.
+    `cause_by` and `fix_by` are `agent`, `tenfour`, or empty if there is no cause or fix.
     """
 
     title: str = ""
@@ -35,8 +35,8 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
-    """A person's fix for failures of one pattern: how often the next attempt was done with it."""
+class WorkedFix:
+    """A person's fix for failures of one pattern, with how often the next attempt succeeded."""
 
     fix: str
     worked: int
@@ -49,58 +49,59 @@ class Worked:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A fix as it is offered to a person, and why: `worked 5 of 6`, or who suggests it."""
+class FixOffer:
+    """A fix to offer to a person, with the reason: `worked 5 of 6`, or who suggests it."""
 
     fix: str
     why: str
 
 
-def of(failure: Failure) -> Suggestion:
-    """Cause and fix: the agent's own words come first, what is known fills what it left out."""
+def suggest(failure: Failure) -> Suggestion:
+    """Return a cause and a fix; a known error fills in what the agent left out."""
     verification = failure.verification or {}
     output, code = str(verification.get("output") or ""), verification.get("exit_code")
-    found = known_errors.find(
+    known = known_errors.find(
         (grouping.headline_of(failure), failure.message, failure.details, output),
         exit_code=code if isinstance(code, int) else None,
     )
-    cause, fix = (found.cause, found.fix) if found else ("", "")
+    cause, fix = (known.cause, known.fix) if known else ("", "")
     return Suggestion(
-        title=found.error.title if found else "",
+        title=known.error.title if known else "",
         cause=failure.root_cause_guess or cause,
-        cause_by=by(failure.root_cause_guess, cause),
+        cause_by=source_of(failure.root_cause_guess, cause),
         fix=failure.suggested_fix or fix,
-        fix_by=by(failure.suggested_fix, fix),
+        fix_by=source_of(failure.suggested_fix, fix),
     )
 
 
-def by(agents: str, ours: str) -> str:
+def source_of(agents: str, ours: str) -> str:
+    """Return who a text is from: `agent`, `tenfour` or empty."""
     return "agent" if agents else "tenfour" if ours else ""
 
 
-# A fix is one for the pattern that the task had failed with last when it was answered. What counts
-# is the first attempt after it that was not given back or stopped from outside.
-def tried(rows: str) -> str:
-    """The SQL of what each fix of `rows` was for, and what the attempt with it came to."""
+# A fix is for the pattern of the task's last failure before the answer. The result that counts is
+# that of the first attempt after it that was not released or aborted.
+def select_outcomes(rows: str, task: str) -> str:
+    """Return the SQL that selects the pattern of each fix in `rows` and the next outcome."""
     return f"""select last.pattern_id, e.fix, e.closed_at, e.answered_by_name, next.outcome
 from {rows}
 cross join lateral (
     select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
-    where f.task_id = {{task}} and f.at <= e.closed_at
+    where f.task_id = {task} and f.at <= e.closed_at
     order by f.id desc limit 1
 ) last
 cross join lateral (
     select a.outcome from ledger_attempt a
-    where a.task_id = {{task}} and a.started_at >= e.closed_at
+    where a.task_id = {task} and a.started_at >= e.closed_at
         and (a.outcome is null or a.outcome not in ('{Outcome.RELEASED}', '{Outcome.ABORTED}'))
     order by a.number limit 1
 ) next
 where last.pattern_id = any(%(patterns)s) and next.outcome is not null"""
 
 
-# Where the task went on in the row of another run, attempts and failures of all of them are looked
-# at; the many others are told apart, because to look for one task is three times as fast.
-ANSWERED = f"""with recursive answered as materialized (
+# If a task continues in the row of another run, the attempts and failures of all its rows count.
+# The many other tasks are queried separately, because a search by one task is three times as fast.
+FIX_OUTCOMES = f"""with recursive answered as materialized (
     select e.*, num_nonnulls(t.carries_id, t.replaced_by_id) = 0 as is_alone
     from (
         select id, task_id, fix, closed_at, answered_by_name from retries_escalation
@@ -109,33 +110,33 @@ ANSWERED = f"""with recursive answered as materialized (
             )
             and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
             and task_id is not null
-        order by id desc limit {LOOKED_AT}
+        order by id desc limit {RECENT_ANSWERS}
     ) e join ledger_task t on t.id = e.task_id
 ), others as (select * from answered where not is_alone),
 {whole_line("others")}, lines as (
     select task_id, array_agg(id) as ids from line group by task_id
 )
-{tried("answered e").format(task="e.task_id")} and e.is_alone
+{select_outcomes("answered e", "e.task_id")} and e.is_alone
 union all
-{tried("others e join lines l using (task_id)").format(task="any(l.ids)")}
+{select_outcomes("others e join lines l using (task_id)", "any(l.ids)")}
 order by closed_at"""
 
 
-def worked_before(pattern_id: UUID, *, most: int = MOST_WORKED) -> list[Worked]:
-    """The fixes after which a task that had failed with this pattern was done, the surest first.
+def list_worked_fixes(pattern_id: UUID, *, most: int = MOST_FIXES) -> list[WorkedFix]:
+    """Return the fixes that worked for a pattern, the most reliable first.
 
-    The same words in other case or spacing are the same fix.
+    Fixes that differ only in case or spacing count as one.
     """
-    return worked_for([pattern_id])[pattern_id][:most]
+    return find_worked_fixes([pattern_id])[pattern_id][:most]
 
 
-def worked_for(pattern_ids: Iterable[UUID]) -> dict[UUID, list[Worked]]:
-    """The same for many patterns of a project, in one query."""
-    found: dict[UUID, dict[str, Worked]] = {id: {} for id in pattern_ids}
-    for row in sql.run(ANSWERED, patterns=list(found)) if found else ():
-        fixes, words = found[row["pattern_id"]], same(row["fix"])
-        before = fixes.get(words)
-        fixes[words] = Worked(
+def find_worked_fixes(pattern_ids: Iterable[UUID]) -> dict[UUID, list[WorkedFix]]:
+    """Return the fixes that worked for each of a project's patterns, in one query."""
+    found: dict[UUID, dict[str, WorkedFix]] = {id: {} for id in pattern_ids}
+    for row in sql.run(FIX_OUTCOMES, patterns=list(found)) if found else ():
+        fixes, key = found[row["pattern_id"]], normalize_fix(row["fix"])
+        before = fixes.get(key)
+        fixes[key] = WorkedFix(
             fix=row["fix"],
             worked=(before.worked if before else 0) + (row["outcome"] == Outcome.SUCCESS),
             tried=(before.tried if before else 0) + 1,
@@ -143,55 +144,61 @@ def worked_for(pattern_ids: Iterable[UUID]) -> dict[UUID, list[Worked]]:
             last_by=row["answered_by_name"],
         )
     return {
-        id: sorted((each for each in fixes.values() if each.worked), key=sureness, reverse=True)
+        id: sorted((each for each in fixes.values() if each.worked), key=confidence, reverse=True)
         for id, fixes in found.items()
     }
 
 
-def same(fix: str) -> str:
-    """What two fixes have in common that differ in case or spacing alone."""
+def normalize_fix(fix: str) -> str:
+    """Return the text that fixes share if they differ only in case or spacing."""
     return " ".join(fix.split()).casefold()
 
 
-def sureness(fix: Worked) -> tuple[float, datetime]:
-    """5 of 6 is surer than 1 of 1."""
+def confidence(fix: WorkedFix) -> tuple[float, datetime]:
+    """Return the sort key of a fix: 5 of 6 ranks above 1 of 1."""
     return (fix.worked + 1) / (fix.tried + 2), fix.last_at
 
 
-def offers(failure: Failure, *, most: int = MOST_WORKED) -> list[Offer]:
-    """What to offer a person who answers for this failure: fixes that worked before come first."""
-    return offers_for([failure], most=most)[failure.pk]
+def list_offers(failure: Failure, *, most: int = MOST_FIXES) -> list[FixOffer]:
+    """Return the fixes to offer for a failure; those that worked before come first."""
+    return find_offers([failure], most=most)[failure.pk]
 
 
-def offers_for(failures: Iterable[Failure], *, most: int = MOST_WORKED) -> dict[UUID, list[Offer]]:
-    """The same for many failures of a project, by their ids: one query, however many, where they
-    were read with what they are `grouped` in."""
+def find_offers(
+    failures: Iterable[Failure], *, most: int = MOST_FIXES
+) -> dict[UUID, list[FixOffer]]:
+    """Return the fixes to offer for each of a project's failures, by failure id.
+
+    This is one query if the failures were read with `grouped`.
+    """
     rows = {failure.pk: failure for failure in failures}
     grouped = {id: getattr(failure, "grouped", None) for id, failure in rows.items()}
     patterns = {id: each.pattern_id for id, each in grouped.items() if each}
-    worked = worked_for(set(patterns.values()))
+    worked = find_worked_fixes(set(patterns.values()))
     found = {}
     for id, failure in rows.items():
         before = worked[patterns[id]][:most] if id in patterns else []
-        offered = [Offer(each.fix, str(each)) for each in before]
-        suggestion = of(failure)
-        if suggestion.fix and same(suggestion.fix) not in {same(each.fix) for each in offered}:
+        offered = [FixOffer(each.fix, str(each)) for each in before]
+        suggestion = suggest(failure)
+        if suggestion.fix and normalize_fix(suggestion.fix) not in {
+            normalize_fix(each.fix) for each in offered
+        }:
             who = BY_AGENT if suggestion.fix_by == "agent" else suggestion.title
-            offered.append(Offer(suggestion.fix, who))
+            offered.append(FixOffer(suggestion.fix, who))
         found[id] = offered
     return found
 
 
-def last_failure(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
-    """The last failure of each task, also where it was in a row that the task carries on."""
-    belongs = lineages(task_ids)
-    rows = Failure.objects.filter(task__in=belongs).select_related("grouped")
+def find_last_failures(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
+    """Return the last failure of each task, including those of the runs that it continues."""
+    owners = lineages(task_ids)
+    rows = Failure.objects.filter(task__in=owners).select_related("grouped")
     rows = rows.order_by("task", "-id").distinct("task")
-    return {belongs[row.task_id]: row for row in sorted(rows, key=lambda row: row.pk)}
+    return {owners[row.task_id]: row for row in sorted(rows, key=lambda row: row.pk)}
 
 
-def first_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """What is offered first as a fix of each task, where anything is."""
-    last = last_failure(task_ids)
-    offered = offers_for(last.values(), most=1)
+def find_first_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Return the first fix to offer for each task that has one."""
+    last = find_last_failures(task_ids)
+    offered = find_offers(last.values(), most=1)
     return {id: offered[row.pk][0].fix for id, row in last.items() if offered[row.pk]}

@@ -24,7 +24,7 @@ from retries.escalations.lifecycle import resolution
 from retries.escalations.options import Option, options
 from retries.escalations.record import record_of, told
 from retries.escalations.response_schema import MOST_FIELDS
-from retries.failures.suggestions import first_fixes
+from retries.failures.suggestions import find_first_fixes
 from retries.models import Escalation
 from retries.retry_context.block import (
     BUDGET,
@@ -224,7 +224,7 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
 
 def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
-    fixes = first_fixes(asked) if asked else {}
+    fixes = find_first_fixes(asked) if asked else {}
     since = answer_outcome.of(escalations)
     return [
         told_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")

@@ -1,4 +1,4 @@
-"""Which errors are the same one: templates, fingerprints, and the line that is looked at (S1.13)."""
+"""Which errors are equal: headlines, templates and fingerprints (S1.13)."""
 
 import re
 import time
@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.fingerprints import LONGEST, fingerprint, headline, template
+from retries.failures.fingerprints import (
+    LINE_LENGTH,
+    compute_fingerprint,
+    find_headline,
+    make_template,
+)
 
 
 def print_of(line: str) -> str:
-    return fingerprint(template(line))
+    return compute_fingerprint(make_template(line))
 
 
 @pytest.mark.parametrize(
@@ -29,9 +34,9 @@ def print_of(line: str) -> str:
         ("Invalid user bob from 10.0.0.7", "Invalid user ‹name› from ‹address›"),
     ],
 )
-def test_what_differs_is_marked(line: str, expected: str) -> None:
-    assert template(line) == expected
-    assert template(expected) == expected
+def test_variable_parts_become_placeholders(line: str, expected: str) -> None:
+    assert make_template(line) == expected
+    assert make_template(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,32 +66,30 @@ def test_one_error_has_one_fingerprint(lines: tuple[str, ...]) -> None:
         ("'disk is full on the build host'", "'nobody may write on the build host'"),
     ],
 )
-def test_different_errors_stay_apart(lines: tuple[str, ...]) -> None:
+def test_different_errors_have_different_fingerprints(lines: tuple[str, ...]) -> None:
     assert len({print_of(line) for line in lines}) == len(lines)
 
 
 @settings(deadline=None)
 @given(st.integers(0, 10**9), st.uuids(), st.ip_addresses(v=4), st.text("abcxyz", min_size=1))
-def test_whatever_the_values_the_fingerprint_is_the_same(
-    number: int, id: object, ip: object, name: str
-) -> None:
+def test_the_fingerprint_ignores_the_values(number: int, id: object, ip: object, name: str) -> None:
     line = f"job {number} ({id}) of /srv/{name}/run.py at {ip}:80 failed: no '{name}'"
     plain = "job 1 (00000000-0000-4000-8000-000000000000) of /a/b.py at 1.1.1.1 failed: no 'x'"
     assert print_of(line) == print_of(plain)
 
 
 @settings(deadline=None)
-@given(st.text(max_size=2 * LONGEST))
+@given(st.text(max_size=2 * LINE_LENGTH))
 def test_any_text_gives_a_short_template(line: str) -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", print_of(line))
     # a mark is longer than one digit
-    assert len(template(line)) <= LONGEST * len("‹number›")
+    assert len(make_template(line)) <= LINE_LENGTH * len("‹number›")
 
 
 @pytest.mark.parametrize("part", ["a-", "a.", "/", "a/", "1", "1.", "'", "\\", "a=b", "‹", "ab:"])
-def test_no_text_takes_long(part: str) -> None:
+def test_every_text_is_fast(part: str) -> None:
     start = time.process_time()
-    template(part * LONGEST)
+    make_template(part * LINE_LENGTH)
     assert time.process_time() - start < 0.2
 
 
@@ -117,5 +120,5 @@ Caused by: java.net.ConnectException: Connection refused
         (("", "  \n"), ""),
     ],
 )
-def test_the_line_that_says_what_went_wrong(texts: tuple[str, ...], expected: str) -> None:
-    assert headline(*texts) == expected
+def test_the_headline_is_the_most_specific_line(texts: tuple[str, ...], expected: str) -> None:
+    assert find_headline(*texts) == expected

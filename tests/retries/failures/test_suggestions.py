@@ -1,4 +1,4 @@
-"""What is offered for a failure: what worked before, the agent's words, what is known (S1.14)."""
+"""The fixes offered for a failure: worked ones, the agent's, known errors (S1.14)."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -13,7 +13,7 @@ from retries.attempts import finishing
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.failures import suggestions
-from retries.failures.suggestions import Offer, Suggestion
+from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation, FailurePattern
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
@@ -29,26 +29,26 @@ def failure(**more: object) -> Failure:
     return Failure(**(blank | {"message": MISSING} | more))
 
 
-def test_tenfour_guesses_where_the_agent_did_not() -> None:
-    found = suggestions.of(failure())
+def test_a_known_error_fills_in_for_the_agent() -> None:
+    found = suggestions.suggest(failure())
     assert (found.title, found.cause_by, found.fix_by) == ("Missing module", "tenfour", "tenfour")
     assert found.cause == "uuid is not installed where the command runs."
     assert found.fix.startswith("Add it to the project's dependencies")
 
 
-def test_the_agents_own_words_win_each_by_itself() -> None:
-    found = suggestions.of(failure(suggested_fix="Run npm install uuid"))
+def test_the_agents_cause_and_fix_win_separately() -> None:
+    found = suggestions.suggest(failure(suggested_fix="Run npm install uuid"))
     assert (found.fix, found.fix_by, found.cause_by) == ("Run npm install uuid", "agent", "tenfour")
-    found = suggestions.of(failure(message="odd", root_cause_guess="the moon"))
+    found = suggestions.suggest(failure(message="odd", root_cause_guess="the moon"))
     assert found == Suggestion(cause="the moon", cause_by="agent")
-    assert not suggestions.of(failure(message="odd"))
+    assert not suggestions.suggest(failure(message="odd"))
 
 
-def test_a_commands_output_and_exit_code_are_looked_at() -> None:
+def test_the_output_and_exit_code_count() -> None:
     printed = {"exit_code": 1, "output": "x\nbash: cargo: command not found\n"}
-    found = suggestions.of(failure(message="check failed", verification=printed))
+    found = suggestions.suggest(failure(message="check failed", verification=printed))
     assert found.cause == "cargo is not installed, or not on the PATH of the process."
-    found = suggestions.of(failure(message="check failed", verification={"exit_code": 137}))
+    found = suggestions.suggest(failure(message="check failed", verification={"exit_code": 137}))
     assert found.title == "Out of memory"
 
 
@@ -76,23 +76,23 @@ def pattern() -> UUID:
     return FailurePattern.objects.get(template__startswith="Cannot find").pk
 
 
-def test_fixes_that_worked_for_the_pattern_are_told_the_surest_first(agent: Agent) -> None:
+def test_worked_fixes_are_ordered_by_reliability(agent: Agent) -> None:
     hour = timedelta(hours=1)
     for n in range(6):
         fixed(agent, "Run npm ci" if n else "run  NPM ci", works=n != 2, now=NOW + n * hour)
     fixed(agent, "Use crypto instead", works=True, now=NOW + 7 * hour)
     fixed(agent, "Try harder", works=False, now=NOW + 8 * hour)
     fixed(agent, "Clean the disk", works=True, now=NOW + 9 * hour, message="disk full")
-    found = suggestions.worked_before(pattern())
+    found = suggestions.list_worked_fixes(pattern())
     assert [(each.fix, str(each)) for each in found] == [
         ("Run npm ci", "worked 5 of 6"),
         ("Use crypto instead", "worked 1 of 1"),
     ]
     assert (found[0].last_at, found[0].last_by) == (NOW + 5 * hour + MINUTE, "mara")
-    assert len(suggestions.worked_before(pattern(), most=1)) == 1
+    assert len(suggestions.list_worked_fixes(pattern(), most=1)) == 1
 
 
-def test_an_attempt_that_runs_or_was_given_back_proves_nothing(agent: Agent) -> None:
+def test_a_live_or_released_attempt_does_not_count(agent: Agent) -> None:
     id = make_task(agent, max_attempts=1, on_exhausted="escalate")
     fail(agent, attempt_of(claim(agent)), now=NOW, message=MISSING)
     question = Escalation.objects.get(task=id)
@@ -100,7 +100,7 @@ def test_an_attempt_that_runs_or_was_given_back_proves_nothing(agent: Agent) -> 
     every = Escalation.objects.all()
     answering.answer(question.pk, choice, among=every, actor=MARA, channel="api", now=NOW + MINUTE)
     first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
-    assert suggestions.worked_before(pattern()) == []
+    assert suggestions.list_worked_fixes(pattern()) == []
     finishing.release(
         first,
         reason="shutdown",
@@ -108,18 +108,18 @@ def test_an_attempt_that_runs_or_was_given_back_proves_nothing(agent: Agent) -> 
         caller=TrustedCaller(SYSTEM, agent=agent),
         now=NOW + 3 * MINUTE,
     )
-    assert suggestions.worked_before(pattern()) == []
+    assert suggestions.list_worked_fixes(pattern()) == []
     second = attempt_of(claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
     finishing.succeeded(second, now=NOW + 5 * MINUTE)
-    assert [str(each) for each in suggestions.worked_before(pattern())] == ["worked 1 of 1"]
+    assert [str(each) for each in suggestions.list_worked_fixes(pattern())] == ["worked 1 of 1"]
 
 
-def test_what_worked_is_offered_before_what_is_known(agent: Agent) -> None:
+def test_worked_fixes_come_before_known_errors(agent: Agent) -> None:
     fixed(agent, "Run npm ci", works=True, now=NOW)
     later = NOW + timedelta(hours=1)
     make_task(agent, now=later)
     fail(agent, attempt_of(claim(agent, now=later)), now=later, message="Cannot find module 'x'")
     last = Failure.objects.latest("at")
-    offers = suggestions.offers(last)
-    assert offers[0] == Offer("Run npm ci", "worked 1 of 1")
+    offers = suggestions.list_offers(last)
+    assert offers[0] == FixOffer("Run npm ci", "worked 1 of 1")
     assert [each.why for each in offers] == ["worked 1 of 1", "Missing module"]

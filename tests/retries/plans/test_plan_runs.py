@@ -183,7 +183,7 @@ def everywhere(id: UUID, old: UUID) -> None:
     assert len(detail_queries.attempts(Task.objects.get(pk=old))) == 3
     shown = escalation_evidence.case(asked, record)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
-    assert suggestions.last_failure([id])[id].message == "later still"
+    assert suggestions.find_last_failures([id])[id].message == "later still"
 
 
 def carried_over(agent: Agent, *, now: datetime) -> Task:
@@ -217,12 +217,12 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     finishing.report(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE)
     restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
     two = carried_over(agent, now=NOW + 3 * MINUTE)
-    assert suggestions.worked_before(pattern.pk) == []
+    assert suggestions.list_worked_fixes(pattern.pk) == []
     told = retry_context_history.next_context(row_of(two.pk))
     assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
     found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
     finishing.succeeded(attempt_of(found), now=NOW + 5 * MINUTE)
-    assert [str(each) for each in suggestions.worked_before(pattern.pk)] == ["worked 1 of 1"]
+    assert [str(each) for each in suggestions.list_worked_fixes(pattern.pk)] == ["worked 1 of 1"]
 
 
 def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
@@ -235,7 +235,7 @@ def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
     answer(Answer.FIX, "Trim first", now=NOW + 2 * MINUTE)
     again = attempt_of(claim(agent, task=two.pk, now=NOW + 3 * MINUTE))
     finishing.succeeded(again, now=NOW + 4 * MINUTE)
-    assert [str(each) for each in suggestions.worked_before(pattern.pk)] == ["worked 1 of 1"]
+    assert [str(each) for each in suggestions.list_worked_fixes(pattern.pk)] == ["worked 1 of 1"]
 
 
 def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
