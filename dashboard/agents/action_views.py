@@ -37,35 +37,34 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
 
 def pause(request: HttpRequest, agent: Agent) -> str:
     changed = agents.pause([agent], actor=person(request.user))
-    return f"{agent.name} is paused." if changed else f"{agent.name} was paused already."
+    return f"{agent.name} is paused." if changed else f"{agent.name} was already paused."
 
 
 def resume(request: HttpRequest, agent: Agent) -> str:
     changed = agents.pause([agent], paused=False, actor=person(request.user))
-    return f"{agent.name} goes on." if changed else f"{agent.name} was not paused."
+    return f"{agent.name} is resumed." if changed else f"{agent.name} was not paused."
 
 
 def trip(request: HttpRequest, agent: Agent) -> str:
     reason = query_box.clean(request.POST.get("reason", ""))
     changed = breaker.trip([agent], reason=reason, actor=person(request.user))
     if not changed:
-        return f"The breaker of {agent.name} was open already."
-    return f"The breaker of {agent.name} is open."
+        return f"The breaker for {agent.name} was already open."
+    return f"The breaker for {agent.name} is open."
 
 
 def close(request: HttpRequest, agent: Agent) -> str:
     changed = breaker.reset([agent], actor=person(request.user))
     if not changed:
-        return f"The breaker of {agent.name} was closed already."
-    return f"The breaker of {agent.name} is closed."
+        return f"The breaker for {agent.name} was already closed."
+    return f"The breaker for {agent.name} is closed."
 
 
 def reset(request: HttpRequest, agent: Agent) -> str:
-    withdrawn = agents.reset(agent, actor=person(request.user))
-    if not withdrawn:
-        return f"Nothing waited for {agent.name}."
-    were = "was" if withdrawn == 1 else "were"
-    return f"{counted(withdrawn, 'instruction')} for {agent.name} {were} withdrawn."
+    cancelled = agents.reset(agent, actor=person(request.user))
+    if not cancelled:
+        return f"Nothing was waiting for {agent.name}."
+    return f"Cancelled {counted(cancelled, 'instruction')} for {agent.name}."
 
 
 VERBS = {"pause": pause, "resume": resume, "trip": trip, "close": close, "reset": reset}

@@ -72,26 +72,33 @@ class Circuit:
 
     @property
     def run(self) -> str:
-        """How many failures in a row, of how many."""
-        return f"{self.failures} of {counted(self.config.failure_threshold, 'failure')}"
+        """Return the consecutive failures out of those that open the breaker."""
+        threshold = counted(self.config.failure_threshold, "consecutive failure")
+        return f"{self.failures} of {threshold}"
 
     @property
-    def passed(self) -> str:
-        """How many probes have passed, of how many that close it; empty before the first one."""
+    def opens_after(self) -> str:
+        """Return the label of the arrow from closed to open."""
+        failures = counted(self.config.failure_threshold, "failure")
+        return f"{self.failures} of {failures}" if self.is_closed else failures
+
+    @property
+    def closes_after(self) -> str:
+        """Return the label of the arrow from half open to closed."""
         if not self.is_half_open or not self.successes:
-            return ""
+            return "probe passes"
         return f"{self.successes} of {self.config.success_threshold} passed"
 
     @property
-    def said(self) -> str:
-        """The drawing in words."""
+    def summary(self) -> str:
+        """Return a description of the diagram for screen readers."""
         if self.is_closed:
-            return f"The breaker is closed, after {self.run} in a row."
+            return f"The breaker is closed: {self.run}."
         if self.is_half_open:
-            out = "One probe is out." if self.probe else "It waits for a probe."
-            return f"The breaker is half open. {out}"
-        soon = f"in {whole_duration(self.left)}" if self.left else "with the next claim"
-        return f"The breaker is open. It is half open {soon}."
+            probe = "A probe is running." if self.probe else "It is waiting for a probe."
+            return f"The breaker is half open. {probe}"
+        soon = f"in {whole_duration(self.left)}" if self.left else "at the next claim"
+        return f"The breaker is open. It becomes half open {soon}."
 
 
 def circuit(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> Circuit:

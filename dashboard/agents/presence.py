@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.formatting import counted, rough
+from dashboard.formatting import rough
 from ledger.models import Agent
 
 
@@ -32,16 +32,17 @@ def standing(agent: Any, *, now: datetime, silent_after: timedelta) -> Standing:
 
 def last_seen(agent: Agent, *, now: datetime) -> str:
     if agent.last_seen_at is None:
-        return "never asked"
-    return f"asked {rough((now - agent.last_seen_at).total_seconds())} ago"
+        return "never checked in"
+    return f"checked in {rough((now - agent.last_seen_at).total_seconds())} ago"
 
 
 def silence(agent: Any, *, now: datetime) -> str:
-    """What is wrong with a silent one."""
-    waits = counted(agent.queued, "waits", "wait")
+    """Return for how long a silent agent has not checked in, and how much is waiting for it."""
+    waiting = f"{agent.queued:,} waiting"
     if agent.last_seen_at is None:
-        return f"has never asked, {waits}"
-    return f"has not asked for {rough((now - agent.last_seen_at).total_seconds())}, {waits}"
+        return f"has never checked in; {waiting}"
+    length = rough((now - agent.last_seen_at).total_seconds())
+    return f"has not checked in for {length}; {waiting}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def both(one: Bin, other: Bin) -> Bin:
 
 def sent(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
     line = spark([bin.sent for bin in past], floor=0)
-    note = f"{whole.waiting:,} still wait" if whole.waiting else "none waits"
+    note = f"{whole.waiting:,} still waiting" if whole.waiting else "none waiting"
     change = None
     if before and whole.sent != before.sent:
         change = Change(f"{abs(whole.sent - before.sent):,}", whole.sent > before.sent)
@@ -97,26 +97,26 @@ def ack_time(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile
     label, line = "Time to acknowledge, p95", spark([bin.ack_p95_s for bin in past], floor=0)
     p95, p50 = whole.ack_p95_s, whole.ack_p50_s
     if p95 is None or p50 is None:
-        return Tile(label, "state:acknowledged", NOTHING, "nothing acknowledged", line)
+        return Tile(label, "state:acknowledged", NOTHING, "none acknowledged", line)
     change = None
     if before and before.ack_p95_s is not None and differs(p95, before.ack_p95_s):
         better = before.ack_p95_s - p95
         change = Change(duration(abs(better)), better < 0, tone(better))
     words = duration(p95).split(" ")
     value = list(zip(words[::2], words[1::2], strict=True))
-    return Tile(label, f"ack:>{p95:.0f}s", value, f"half within {duration(p50)}", line, change)
+    return Tile(label, f"ack:>{p95:.0f}s", value, f"median {duration(p50)}", line, change)
 
 
 def retries(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
     label, query = "Retries per instruction", "urgency:again,important,urgent"
     line = spark([ratio(bin.retries, bin.sent) for bin in past], floor=0)
     if not whole.sent:
-        return Tile(label, query, NOTHING, "nothing sent", line)
+        return Tile(label, query, NOTHING, "none sent", line)
     change = None
     if before and differs(whole.retry_rate, before.retry_rate):
         better = before.retry_rate - whole.retry_rate
         change = Change(f"{abs(better):.2f}", better < 0, tone(better))
-    note = f"{100 * whole.retried_share:.1f}% needed one"
+    note = f"{100 * whole.retried_share:.1f}% needed a retry"
     return Tile(label, query, [(f"{whole.retry_rate:.2f}", "")], note, line, change)
 
 
@@ -126,7 +126,7 @@ def given_up(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile
     if before and differs(whole.failed, before.failed):
         better = before.failed - whole.failed
         change = Change(f"{abs(better):,}", better < 0, tone(better))
-    note = f"{100 * whole.failed_share:.1f}% of all" if whole.failed else "nobody ignored one"
+    note = f"{100 * whole.failed_share:.1f}% of all" if whole.failed else "none ignored"
     return Tile("Given up", "state:failed", number(whole.failed), note, line, change)
 
 

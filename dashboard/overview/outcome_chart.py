@@ -49,6 +49,15 @@ class Outcomes:
     def half(self) -> int:
         return self.top // 2
 
+    @property
+    def summary(self) -> str:
+        """Return a description of the chart for screen readers."""
+        return (
+            f"Instructions sent per half hour over the last 24 hours: {self.first:,} acknowledged "
+            f"at the first sending, {self.reminded:,} after a reminder, {self.failed:,} given up, "
+            f"{self.waiting:,} waiting."
+        )
+
 
 def outcomes(bins: Sequence[Bin]) -> Outcomes:
     top = even_top(max((bin.sent for bin in bins), default=0))

@@ -66,7 +66,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 def title(waiting: int) -> str:
     if not waiting:
         return "Overview"
-    return f"{waiting:,} need{'s' if waiting == 1 else ''} you · Overview"
+    return f"{waiting:,} need{'s' if waiting == 1 else ''} an answer · Overview"
 
 
 def day(project: Project | None, silent: SilentAgents, *, now: datetime) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
     try:
         messages.success(request, VERBS[verb](request, plan))
     except Refusal as refusal:
-        messages.warning(request, f"Nothing was changed. {refusal.detail}")
+        messages.warning(request, f"Nothing changed. {refusal.detail}")
     return redirect(page)
 
 
@@ -54,37 +54,39 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     ids = [row.pk for row in rows if f"{row.pk}:{row.version}" in shown]
     done = plan_editing.confirm_commands(ids, actor=person(request.user))
     if done:
-        messages.success(request, f"Confirmed: {counted(len(done), 'command')}.")
+        messages.success(request, f"Confirmed {counted(len(done), 'command')}.")
     else:
-        messages.warning(request, "Nothing was changed. It moved on meanwhile.")
+        messages.warning(
+            request, "Nothing changed. The tasks changed in the meantime. Check them and retry."
+        )
     return redirect(reverse("dashboard:plan", args=[plan_id]) + scope_of(request).query)
 
 
 def pause(request: HtmxRequest, plan: Plan) -> str:
     changed(plan_editing.pause([plan.pk], actor=person(request.user)))
-    return "Paused. None of its tasks is handed out; what runs goes on."
+    return "Plan paused. Agents get no more of its tasks; running tasks continue."
 
 
 def resume(request: HtmxRequest, plan: Plan) -> str:
     changed(plan_editing.resume([plan.pk], actor=person(request.user)))
-    return "Resumed. Its tasks are handed out again."
+    return "Plan resumed. Agents get its tasks again."
 
 
 def abort(request: HtmxRequest, plan: Plan) -> str:
     reason = request.POST.get("reason", "").replace("\0", "")
     changed(decided.abort([plan.pk], reason=reason, actor=person(request.user)))
-    return "Aborted. What runs was told to stop."
+    return "Plan aborted. Running tasks were told to stop."
 
 
 def changed(rows: list[Plan]) -> None:
     if not rows:
-        raise Refusal("It moved on meanwhile.")
+        raise Refusal("The plan changed in the meantime. Check its state and retry.")
 
 
 def restart(request: HtmxRequest, plan: Plan) -> str:
     since = begun_since(request.POST) if request.POST.get("counters") == "carry" else None
     new = decided.restart(plan.pk, carry_over=since, actor=person(request.user))
-    return f"Restarted as run {new.run}."
+    return f"Plan restarted as run {new.run}."
 
 
 def begun_since(data: dict[str, str]) -> datetime:
@@ -92,7 +94,7 @@ def begun_since(data: dict[str, str]) -> datetime:
     try:
         return datetime.fromisoformat(data.get("carry_over", "")).replace(tzinfo=UTC)
     except ValueError as error:
-        raise Invalid("/carry_over", "Say since when its tasks are carried over.") from error
+        raise Invalid("/carry_over", "Enter the date and time to keep attempts from.") from error
 
 
 Verb = Callable[[HtmxRequest, Plan], str]

@@ -13,7 +13,7 @@ ABORT = Action(
     key="a",
     icon="s-aborted",
     question="Abort this plan?",
-    consequence="What is done stays done, and no further task is started.",
+    consequence="Completed tasks stay completed, and no more tasks start.",
 )
 RESTART = Action(
     "restart",
@@ -21,8 +21,7 @@ RESTART = Action(
     key="r",
     icon="undo",
     question="Restart this plan?",
-    consequence="What is done stays done. Each other task is made anew and takes the old one’s "
-    "place.",
+    consequence="Completed tasks stay completed. A new task replaces every other task.",
 )
 ACTIONS = {offer.verb: offer for offer in (PAUSE, RESUME, ABORT, RESTART)}
 

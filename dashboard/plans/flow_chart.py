@@ -19,15 +19,15 @@ NAMES = ("started", "failed once", "failed twice", "failed three times or more")
 ENDS = (
     (TaskState.DONE, "ok", "done"),
     (TaskState.RUNNING, "run", "running"),
-    (TaskState.RETRY, "wait", "tried again"),
-    (TaskState.QUEUED, "wait", "queued again"),
+    (TaskState.RETRY, "wait", "waiting to retry"),
+    (TaskState.QUEUED, "wait", "queued"),
     (TaskState.BLOCKED, "wait", "blocked"),
-    (TaskState.ESCALATED, "bad", "needs you"),
+    (TaskState.ESCALATED, "bad", "needs an answer"),
     (TaskState.FAILED, "bad", "given up"),
     (TaskState.SKIPPED, "wait", "skipped"),
     (TaskState.ABORTED, "wait", "aborted"),
 )
-PLURAL = {TaskState.ESCALATED: "need you"}
+PLURAL = {TaskState.ESCALATED: "need an answer"}
 ENDED_BY_FAILING = (TaskState.ESCALATED, TaskState.FAILED)
 
 

@@ -29,17 +29,31 @@ from ledger.plans.import_diff import CREATE, MERGE, REPLACE, ImportOptions, Impo
 from retries.plans import restarting
 
 MODES = (
-    (CREATE, "Make a new plan"),
-    (MERGE, "Merge: add what is new, change what nobody has begun"),
-    (REPLACE, "Replace: also abort what the file no longer has and nobody has begun"),
+    (CREATE, "Stop and show an error"),
+    (MERGE, "Merge: add new tasks and update tasks that have not started"),
+    (REPLACE, "Replace: also abort tasks that are not in the file and have not started"),
 )
+EXAMPLE = """ref: 03-01
+title: Ledger schema and backfill
+tasks:
+  - title: Add the tables
+    agent: coder
+    verify: {command: make test}
+  - title: Backfill 2024
+    agent: coder
+    needs: task-1"""
 LISTS = (
-    ("added", "is made", "are made", "plus"),
-    ("changed", "is changed", "are changed", "pen"),
-    ("aborted", "is aborted", "are aborted", "s-aborted"),
-    ("untouched", "has begun or is over, and stays", "have begun or are over, and stay", "pause"),
-    ("left", "is not in the file, and stays", "are not in the file, and stay", "s-skipped"),
-    ("same", "stays the same", "stay the same", "check"),
+    ("added", "will be added", "will be added", "plus"),
+    ("changed", "will be updated", "will be updated", "pen"),
+    ("aborted", "will be aborted", "will be aborted", "s-aborted"),
+    (
+        "untouched",
+        "has started or finished and stays unchanged",
+        "have started or finished and stay unchanged",
+        "pause",
+    ),
+    ("left", "is not in the file and stays", "are not in the file and stay", "s-skipped"),
+    ("same", "is unchanged", "are unchanged", "check"),
 )
 
 
@@ -61,14 +75,19 @@ class ImportForm(forms.Form):
         values: dict[str, Any] = super().clean() or {}
         if file := values.get("file"):
             if file.size > BYTES:
-                self.add_error("file", f"The file has {file.size} of at most {BYTES} bytes.")
+                self.add_error(
+                    "file", f"The file is too large: {file.size:,} of at most {BYTES:,} bytes."
+                )
                 return values
             try:
                 values["text"] = file.read().decode("utf-8-sig")
             except UnicodeDecodeError as error:
-                self.add_error("file", f"The file is not UTF-8: byte {error.start} is not.")
+                self.add_error(
+                    "file",
+                    f"The file is not UTF-8 (byte {error.start}). Save it as UTF-8 and retry.",
+                )
         if not self.errors and not values.get("text", "").strip():
-            self.add_error("text", "Paste a plan, or choose a file.")
+            self.add_error("text", "Paste a plan or choose a file.")
         values["text"] = values.get("text", "").replace("\r\n", "\n")
         return values
 
@@ -78,7 +97,7 @@ class Part:
     """One list of the diff."""
 
     name: str
-    says: str
+    text: str
     icon: str
     refs: list[str]
 
@@ -124,7 +143,11 @@ def new(request: HtmxRequest) -> HttpResponse:
         return page(request, form, scope, refusal=refusal, status=422)
     if not sure:
         return page(request, form, scope, preview=preview(done, parsed.plan.tasks))
-    said = "It was there already, just so." if done.unchanged else f"ImportResult: {done.diff}."
+    said = (
+        "This plan was already imported. Nothing changed."
+        if done.unchanged
+        else f"Imported: {done.diff}."
+    )
     messages.success(request, said)
     return redirect(reverse("dashboard:plan", args=[done.plan.pk]) + scope.query)
 
@@ -174,6 +197,7 @@ def page(
         "text": values.get("text", ""),
         "mode": values.get("mode") or CREATE,
         "modes": MODES,
+        "example": EXAMPLE,
         "single_project": scope.projects[0] if len(scope.projects) == 1 else None,
         **more,
     }

@@ -121,31 +121,31 @@ def counts(states: Counter[str]) -> list[Count]:
 
 
 def sentence(tally: Tally) -> str:
-    """2 run, 1 waits to be tried again, 7 have not started."""
+    """Return the open tasks in a sentence: 2 running, 1 waiting to retry, 7 pending."""
     run, again, failed = (
         tally.states[s] for s in (TaskState.RUNNING, TaskState.RETRY, TaskState.FAILED)
     )
     aborted = tally.states[TaskState.ABORTED]
     wait = tally.states[TaskState.QUEUED] + tally.states[TaskState.BLOCKED]
     said = [
-        f"{run} run{'s' if run == 1 else ''}" if run else "",
-        f"{again} wait{'s' if again == 1 else ''} to be tried again" if again else "",
-        f"{wait} wait{'s' if wait == 1 else ''} for {'its' if wait == 1 else 'their'} turn"
-        if wait
-        else "",
+        f"{run} running" if run else "",
+        f"{again} waiting to retry" if again else "",
+        f"{wait} pending" if wait else "",
         f"{failed} failed" if failed else "",
-        f"{aborted} {'was' if aborted == 1 else 'were'} aborted" if aborted else "",
+        f"{aborted} aborted" if aborted else "",
     ]
     line = ", ".join(filter(None, said))
     return f"{line}." if line else ""
 
 
 def needs_you(tasks: Iterable[Any]) -> str:
-    """task-7 needs you; 3 tasks need you."""
+    """Return the sentence about open questions: task-7 needs an answer; 3 tasks need an answer."""
     names = [key_of(task.ref) for task in tasks]
     if not names:
         return ""
-    return f"{names[0]} needs you" if len(names) == 1 else f"{len(names)} tasks need you"
+    if len(names) == 1:
+        return f"{names[0]} needs an answer"
+    return f"{len(names)} tasks need an answer"
 
 
 def lasted(plan: Plan, *, now: datetime) -> str:
@@ -190,8 +190,8 @@ def figures(
     skipped = tally.states[TaskState.SKIPPED]
     return [
         Figure("Tasks", str(tally.total), f"{len(started)} started"),
-        share("Done on first attempt", first, len(settled)),
-        share("Retried", len(retried), len(started)),
+        share("First-attempt success", first, len(settled)),
+        share("Retried tasks", len(retried), len(started)),
         share("Retry success", worked, len(again), " finished"),
         Figure(
             "Escalations",

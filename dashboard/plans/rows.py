@@ -92,7 +92,7 @@ def waits(row: Any, plan: Plan, held: list[NeedLink], *, now: datetime) -> Statu
         case TaskState.DONE:
             return StatusText(duration(row.worked) if row.worked is not None else "")
         case TaskState.QUEUED | TaskState.RETRY if plan.state == PlanState.PAUSED:
-            return StatusText("held", "calm", "pause")
+            return StatusText("held, plan paused", "calm", "pause")
         case TaskState.QUEUED:
             return queued(row)
         case TaskState.RUNNING if not row.abort_requested_at and (row.lease_ends_at or now) >= now:
@@ -106,8 +106,8 @@ def queued(row: Any) -> StatusText:
     if row.agent.paused:
         return StatusText(f"held, {row.agent.name} is paused", "calm", "pause")
     if waiting.breaker_state(row) == BreakerState.OPEN:
-        return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
-    return StatusText("in the queue", "calm", "clock")
+        return StatusText(f"held, breaker of {row.agent.name} open", "calm", "c-open")
+    return StatusText("in queue", "calm", "clock")
 
 
 def behind(held: list[NeedLink], plan: str) -> StatusText:
@@ -116,10 +116,10 @@ def behind(held: list[NeedLink], plan: str) -> StatusText:
         if link.state in STUCK:
             return StatusText(f"{named(link, plan)} {STUCK[TaskState(link.state)]}", "red", "dep")
     if not held:
-        return StatusText("waits for another task", "calm", "dep")
+        return StatusText("waiting for another task", "calm", "dep")
     names = ", ".join(named(link, plan) for link in held[:NAMED])
     more = f" +{len(held) - NAMED}" if len(held) > NAMED else ""
-    return StatusText(f"behind {names}{more}", "calm", "dep")
+    return StatusText(f"waiting for {names}{more}", "calm", "dep")
 
 
 def named(link: NeedLink, plan: str) -> str:

@@ -57,12 +57,12 @@ def test_a_silent_agent_that_asks_is_silent_no_more(
     send(coder, "Wake up", now=now - timedelta(hours=1))
     page = visit().sign_in("/agents/?show=silent")
     row = page.locator(f"#agent-{coder.pk}")
-    expect(row).to_contain_text("has never asked, 1 waits")
+    expect(row).to_contain_text("has never checked in; 1 waiting")
     expect(page.locator("#side a[data-go=a] .nav__count")).to_contain_text("1")
     expect(page).to_have_title("1 silent · Agents · Tenfour")
     pull(coder, now=now)
     expect(row).to_have_count(0)
-    expect(page.locator("#no-match")).to_contain_text("has asked lately")
+    expect(page.locator("#no-match")).to_contain_text("has checked in recently")
 
 
 def test_reset_asks_and_the_safe_choice_has_the_focus(
@@ -73,15 +73,15 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     page = visitor.sign_in(f"/agents/{coder.pk}/")
     page.click("button:has-text('Reset…')")
     dialog = page.locator(f"#reset-{coder.pk}")
-    expect(dialog).to_contain_text("1 instruction that waits for coder")
+    expect(dialog).to_contain_text("This cancels 1 instruction")
     expect(dialog.get_by_role("button", name="Keep them")).to_be_focused()
     assert axe_findings(page) == []
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert Instruction.objects.get().state == "queued"
     page.click("button:has-text('Reset…')")
-    dialog.get_by_role("button", name="Withdraw all that waits").click()
-    expect(page.locator("#toasts")).to_contain_text("1 instruction for coder was withdrawn.")
+    dialog.get_by_role("button", name="Cancel all pending").click()
+    expect(page.locator("#toasts")).to_contain_text("Cancelled 1 instruction for coder.")
     assert Instruction.objects.get().state == "cancelled"
     assert Event.objects.get(kind=Kind.AGENT_RESET).actor_name == "mara"
     assert visitor.complaints == []
@@ -107,11 +107,11 @@ def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> 
     visitor = visit()
     page = visitor.sign_in(f"/agents/{coder.pk}/")
     page.click("button:has-text('Trip breaker…')")
-    page.get_by_role("button", name="Trip it").click()
+    page.get_by_role("button", name="Trip breaker", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("half open in")
     assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "breaker_open"
     page.click("button:has-text('Close breaker…')")
-    page.get_by_role("button", name="Close it").click()
+    page.get_by_role("button", name="Close breaker", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("Closed")
     assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "no_task"
     assert Event.objects.filter(kind__startswith="agent.breaker", actor_name="mara").count() == 2
@@ -130,15 +130,15 @@ def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -
     expect(page.locator("#toasts")).to_contain_text("coder is paused.")
     expect(row).to_contain_text("Paused")
     assert "name=coder" in page.url
-    row.get_by_role("button", name="Go on").click()
-    expect(page.locator("#toasts")).to_contain_text("coder goes on.")
+    row.get_by_role("button", name="Resume").click()
+    expect(page.locator("#toasts")).to_contain_text("coder is resumed.")
     row.get_by_role("link", name="Reset").click()
-    expect(page.locator("#asked")).to_contain_text("1 instruction that waits for coder")
-    page.locator("#asked").get_by_role("button", name="Withdraw all that waits").click()
-    expect(page.locator("#toasts")).to_contain_text("1 instruction for coder was withdrawn.")
+    expect(page.locator("#asked")).to_contain_text("This cancels 1 instruction")
+    page.locator("#asked").get_by_role("button", name="Cancel all pending").click()
+    expect(page.locator("#toasts")).to_contain_text("Cancelled 1 instruction for coder.")
     assert "ask=" not in page.url
     page.get_by_role("button", name="Reset…").click()  # from the agent's own page: asked too
-    expect(page.locator("#asked")).to_contain_text("Nothing waits for coder now")
+    expect(page.locator("#asked")).to_contain_text("Nothing is waiting for coder now")
     page.get_by_role("link", name="Keep them").click()
     expect(page.locator("#asked")).to_have_count(0)
 

@@ -44,7 +44,7 @@ def test_the_page_is_whole(visit: Visit, day: None, scheme: str, width: int) -> 
     assert visitor.complaints == []
     assert overflow(page) == 0
     assert axe_findings(page) == []
-    expect(page.locator("#needs-title")).to_have_text("3 instructions need you")
+    expect(page.locator("#needs-title")).to_have_text("3 instructions need an answer")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -65,8 +65,8 @@ def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: 
     expect(page.locator("#feed")).to_contain_text("tenfour sent coder “Ignored”")
     pull(coder, now=at)
     tick(now)
-    expect(page.locator("#needs-you")).to_contain_text("1 instruction needs you")
-    expect(page).to_have_title("1 needs you · Overview · Tenfour")
+    expect(page.locator("#needs-you")).to_contain_text("1 instruction needs an answer")
+    expect(page).to_have_title("1 needs an answer · Overview · Tenfour")
     expect(page.locator("#side a[data-go=e] .nav__count")).to_contain_text("1")
     assert page.evaluate("window.untouched")
     page.keyboard.press("e")

@@ -68,7 +68,7 @@ def test_one_is_stopped_by_its_key(visit: Callable[..., Visitor], plan: Plan) ->
     page.keyboard.press("a")
     dialog.locator("input[name=reason]").fill("wrong branch")
     dialog.get_by_role("button", name="Abort 03-01").click()
-    expect(page.locator("#toasts")).to_contain_text("Aborted.")
+    expect(page.locator("#toasts")).to_contain_text("Plan aborted.")
     expect(page.locator("#history")).to_contain_text("mara aborted it")
     assert Plan.objects.get().state == "aborted"
 
@@ -94,8 +94,8 @@ def test_a_plan_is_imported(visit: Callable[..., Visitor], coder: Agent, width: 
     page.set_input_files(
         "#import-file", {"name": "plan.yaml", "mimeType": "text/yaml", "buffer": FILE.encode()}
     )
-    page.get_by_role("button", name="Show what it does").click()
-    expect(page.locator("#diff")).to_contain_text("2 tasks are made")
+    page.get_by_role("button", name="Preview import").click()
+    expect(page.locator("#diff")).to_contain_text("2 tasks will be added")
     expect(page.locator("#danger")).to_contain_text("run on its agents’ machines")
     assert overflow(page) == 0 and axe_findings(page) == []
     assert not Plan.objects.exists()

@@ -70,26 +70,22 @@ def test_each_agent_has_its_line(browser: Client, four: dict[str, Agent]) -> Non
     response = browser.get(URL)
     assert names(response) == ["silent", "asks", "new", "paused"]
     text = words(response)
-    assert "Silent has not asked for 2 h, 2 wait" in text
-    assert "In touch asked 8 s ago" in text
-    assert "New never asked" in text
-    assert "Away Paused asked 3 h ago" in text
+    assert "Silent has not checked in for 2 h; 2 waiting" in text
+    assert re.search(r"In touch checked in \d+ s ago", text)
+    assert "New never checked in" in text
+    assert "Away Paused checked in 3 h ago" in text
     assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
     assert re.search(r"All 4 Silent 1 Tripped 0 Paused 1 Waiting 2 ", text)
-    assert "has not asked for 5 m although something waits" in text
+    assert "no check-in for 5 m while instructions wait" in text
 
 
 def test_what_waits_is_told_apart(browser: Client, four: dict[str, Agent]) -> None:
     line = html(browser.get(URL))
     silent = line[line.index(f'id="agent-{four["silent"].pk}"') :]
-    assert (
-        'Waiting</dt><dd><a href="/instructions/?q=agent%3Asilent+state%3Aqueued">2</a>' in silent
-    )
+    assert 'href="/instructions/?q=agent%3Asilent+state%3Aqueued" >2</a>' in silent
     asks = line[line.index(f'id="agent-{four["asks"].pk}"') :]
-    assert "Waiting</dt><dd>0</dd>" in asks
-    assert (
-        'Unanswered</dt><dd><a href="/instructions/?q=agent%3Aasks+state%3Adelivered">1</a>' in asks
-    )
+    assert re.search(r"Waiting</dt> <dd> 0 </dd>", asks)
+    assert 'href="/instructions/?q=agent%3Aasks+state%3Adelivered" >1</a>' in asks
 
 
 def test_the_last_day_in_figures(browser: Client, agent: Agent, now: datetime) -> None:
@@ -130,15 +126,15 @@ def test_filters_stand_in_the_address(
 def test_nothing_there_and_nothing_found_are_told_apart(
     browser: Client, project: object, now: datetime
 ) -> None:
-    assert "No agent yet" in words(browser.get(URL))
+    assert "No agents yet" in words(browser.get(URL))
     make_agent("coder")
-    assert "No agent’s name has nobody in it" in words(browser.get(URL, {"name": "nobody"}))
-    assert "Every agent that something waits for has asked lately" in words(
+    assert "No agent has nobody in its name" in words(browser.get(URL, {"name": "nobody"}))
+    assert "Every agent with waiting instructions has checked in recently" in words(
         browser.get(URL, {"show": "silent"})
     )
     assert "Every agent’s breaker is closed" in words(browser.get(URL, {"show": "tripped"}))
     assert "No agent is paused" in words(browser.get(URL, {"show": "paused"}))
-    assert "Nothing waits for any agent" in words(browser.get(URL, {"show": "waiting"}))
+    assert "No agent has waiting instructions" in words(browser.get(URL, {"show": "waiting"}))
 
 
 def test_pages_go_both_ways(
@@ -231,7 +227,7 @@ def test_one_agent(browser: Client, agent: Agent, now: datetime) -> None:
     tick(at + timedelta(minutes=1))
     response = browser.get(f"{URL}{agent.pk}/")
     text = words(response)
-    assert "Away asked 20 m ago" in text
+    assert "Away checked in 20 m ago" in text
     assert "1 ignored all for coder" in text  # the ladder
     assert "coder acknowledged “ Rebase on main ” in 4.0 s" in text.replace("tenfour", "coder")
     assert f'href="/instructions/{id}/"' in html(response)
@@ -255,7 +251,7 @@ def test_revoked_and_expired_tokens_say_so(browser: Client, agent: Agent, now: d
 
 def test_an_agent_of_which_nothing_is_known(browser: Client, agent: Agent) -> None:
     text = words(browser.get(f"{URL}{agent.pk}/"))
-    assert "It has no token" in text and "New never asked" in text
+    assert "No token." in text and "New never checked in" in text
     assert browser.get(f"{URL}{agent.project_id}/").status_code == 404
 
 
@@ -293,10 +289,10 @@ def fail_in_a_row(agent: Agent, times: int, *, now: datetime) -> None:
 def test_an_agent_that_never_failed_has_a_closed_breaker(browser: Client, agent: Agent) -> None:
     page = html(browser.get(URL))
     assert 'class="machine machine--closed"' in page
-    assert "The breaker is closed, after 0 of 5 failures in a row." in page
+    assert "The breaker is closed: 0 of 5 consecutive failures." in page
     assert "Trip breaker…" in page and "Close breaker…" not in page
     text = words(browser.get(f"{URL}{agent.pk}/"))
-    assert "5 failures in a row open it for 1 m. It has never opened." in text
+    assert "Opens for 1 m after 5 consecutive failures. It has never opened." in text
     assert not Breaker.objects.exists()
 
 
@@ -304,7 +300,9 @@ def test_failures_in_a_row_are_counted(browser: Client, agent: Agent, now: datet
     fail_in_a_row(agent, 2, now=now)
     page = html(browser.get(URL))
     assert ">2 of 5 failures</text>" in page
-    assert 'aria-label="2 of 5 failures"' in page and page.count('<i class="on"></i>') == 2
+    assert (
+        'aria-label="2 of 5 consecutive failures"' in page and page.count('<i class="on"></i>') == 2
+    )
 
 
 def test_more_failures_than_dots_are_a_number(
@@ -312,7 +310,7 @@ def test_more_failures_than_dots_are_a_number(
 ) -> None:
     settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 40}
     fail_in_a_row(agent, 1, now=now)
-    assert "In a row 1 of 40" in words(browser.get(URL))
+    assert "Failures 1 of 40" in words(browser.get(URL))
 
 
 def test_an_open_breaker_says_why_until_when_and_what_it_holds(
@@ -346,7 +344,7 @@ def test_a_breaker_whose_time_has_passed_says_what_comes(
 ) -> None:
     breaker.trip([agent], reason="", actor=MARA, now=now - 70 * SECOND)
     text = words(browser.get(f"{URL}{agent.pk}/"))
-    assert "half open with the next claim" in text and "Opened by hand" in text
+    assert "half open at the next claim" in text and "Opened manually" in text
     assert 'data-cool="0"' in html(browser.get(URL))
 
 
@@ -354,18 +352,18 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
     fail_in_a_row(agent, 5, now=now - 200 * SECOND)
     assert breaker.half_open_due(now=now - 120 * SECOND)
     response = browser.get(URL)
-    assert "Its next task is the probe" in line_of(response, agent)
+    assert "The next task is the probe" in line_of(response, agent)
     assert "Trip breaker…" in html(response) and "Close breaker…" in html(response)
     task = enqueued(agent, "Try the parser", now=now - 90 * SECOND)
     attempt = claimed(agent, task, now=now - 90 * SECOND)
     response = browser.get(URL)
-    assert "Probe: Try the parser , for 1 m" in line_of(response, agent)
+    assert "Probe: Try the parser , running for 1 m" in line_of(response, agent)
     assert f'href="/tasks/{task}/"' in html(response)
-    assert "One probe is out." in html(response)
+    assert "A probe is running." in html(response)
     finishing.succeeded(attempt, {}, now=now - 30 * SECOND)
     assert Attempt.objects.get(pk=attempt).outcome
     line = line_of(browser.get(URL), agent)
-    assert "1 of 2 passed" in line and "Its next task is the probe" in line
+    assert "1 of 2 passed" in line and "The next task is the probe" in line
 
 
 def test_an_ended_probe_holds_the_place_no_longer(
@@ -375,9 +373,9 @@ def test_an_ended_probe_holds_the_place_no_longer(
     breaker.trip([agent], reason="Look", actor=MARA, now=now - 100 * SECOND)
     attempt = claimed(agent, enqueued(agent, now=now), now=now)
     breaker.take_probe(agent.pk, attempt, now=now)
-    assert "One probe is out." in html(browser.get(URL))
+    assert "A probe is running." in html(browser.get(URL))
     Attempt.objects.filter(pk=attempt).update(outcome="released", ended_at=now)
-    assert "It waits for a probe." in html(browser.get(URL))
+    assert "It is waiting for a probe." in html(browser.get(URL))
 
 
 def test_a_probe_without_a_task_is_told_as_one(
@@ -416,8 +414,8 @@ def test_pausing_and_going_on_are_journalled_with_the_person(
     assert agent.paused
     event = Event.objects.get(kind=Kind.AGENT_PAUSED)
     assert (event.actor_type, event.actor_id, event.actor_name) == ("user", str(mara.pk), "mara")
-    assert "coder was paused already." in done(browser, agent, "pause")
-    assert "coder goes on." in done(browser, agent, "resume")
+    assert "coder was already paused." in done(browser, agent, "pause")
+    assert "coder is resumed." in done(browser, agent, "resume")
     assert "coder was not paused." in done(browser, agent, "resume")
     agent.refresh_from_db()
     assert not agent.paused
@@ -428,16 +426,18 @@ def test_tripping_asks_first_and_is_journalled_with_the_reason(
     browser: Client, agent: Agent, mara: User
 ) -> None:
     asked = done(browser, agent, "trip")
-    assert "Trip the breaker of coder ? coder gets no task for 1 m" in asked
+    assert "Trip the breaker of coder ? coder gets no tasks for 1 m" in asked
     assert not Breaker.objects.exists()
     said = done(browser, agent, "trip", confirmed="yes", reason=" It writes\0 <nonsense> ")
-    assert "The breaker of coder is open." in said
+    assert "The breaker for coder is open." in said
     assert "It writes <nonsense>" in html(browser.get(URL))
     row = Breaker.objects.get()
     assert (row.state, row.reason) == (BreakerState.OPEN, "It writes <nonsense>")
     event = Event.objects.get(kind=Kind.AGENT_BREAKER_OPENED)
     assert (event.actor_type, event.actor_name) == ("user", "mara")
-    assert "The breaker of coder was open already." in done(browser, agent, "trip", confirmed="yes")
+    assert "The breaker for coder was already open." in done(
+        browser, agent, "trip", confirmed="yes"
+    )
     assert "&lt;nonsense" in browser.get(URL).content.decode()
 
 
@@ -449,13 +449,13 @@ def test_closing_asks_first_and_gives_the_held_tasks_back(
     claims.claim(TrustedCaller(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
     asked = done(browser, agent, "close")
     assert "Close the breaker of coder ?" in asked
-    assert "1 held task is queued again within seconds" in asked
+    assert "1 held task returns to the queue within seconds" in asked
     assert Breaker.objects.get().state == BreakerState.OPEN
-    assert "The breaker of coder is closed." in done(browser, agent, "close", confirmed="yes")
+    assert "The breaker for coder is closed." in done(browser, agent, "close", confirmed="yes")
     row = Breaker.objects.get()
     assert (row.state, row.failures) == (BreakerState.CLOSED, 0)
     assert Event.objects.get(kind=Kind.AGENT_BREAKER_CLOSED).actor_name == "mara"
-    assert "The breaker of coder was closed already." in done(
+    assert "The breaker for coder was already closed." in done(
         browser, agent, "close", confirmed="yes"
     )
     leases.breakers(now=timezone.now())
@@ -478,18 +478,17 @@ def test_reset_asks_first_and_then_withdraws_what_waits(
     pull(agent, now=now, limit=1)
     asked = done(browser, agent, "reset")
     assert (
-        "Reset coder ? 2 instructions that wait for coder or for its answer are withdrawn" in asked
+        "Reset coder ? This cancels 2 instructions : everything waiting for coder or for its"
+        " acknowledgment." in asked
     )
     assert not Event.objects.filter(kind=Kind.AGENT_RESET).exists()
-    assert "2 instructions for coder were withdrawn." in done(
-        browser, agent, "reset", confirmed="yes"
-    )
+    assert "Cancelled 2 instructions for coder." in done(browser, agent, "reset", confirmed="yes")
     states = Instruction.objects.in_bulk([kept, *waits])
     assert states[kept].state == InstructionState.ACKNOWLEDGED
     assert {states[id].state for id in waits} == {InstructionState.CANCELLED}
     event = Event.objects.get(kind=Kind.AGENT_RESET)
     assert (event.actor_name, event.data) == ("mara", {"cancelled": 2})
-    assert "Nothing waited for coder." in done(browser, agent, "reset", confirmed="yes")
+    assert "Nothing was waiting for coder." in done(browser, agent, "reset", confirmed="yes")
 
 
 def test_a_verb_leads_back_to_where_its_button_stood(browser: Client, agent: Agent) -> None:

@@ -70,26 +70,31 @@ def test_what_needs_you_stands_first_and_oldest_first(
     ]
     response = browser.get(URL)
     text, page = words(response), html(response)
-    assert "4 instructions need you The oldest has waited 1 h 39 m All 4 Answer the oldest" in text
+    assert (
+        "4 instructions need an answer The oldest has waited 1 h 39 m All 4 Answer the oldest"
+        in text
+    )
     shown = [text.index(f"Ignored {number} coder ignored it 1 time") for number in range(3)]
     assert shown == sorted(shown)
     assert "Ignored 3 coder ignored" not in text  # the list has it
-    assert f'href="/escalations/{asked[0].pk}/">Answer the oldest' in page
-    assert "<title>4 need you · Overview · Tenfour</title>" in page
+    assert f'href="/escalations/{asked[0].pk}/" >Answer the oldest' in page
+    assert "<title>4 need an answer · Overview · Tenfour</title>" in page
     assert page.count('class="due due--red"') == 2  # those that waited for more than an hour
 
 
 def test_one_needs_you(browser: Client, agent: Agent, now: datetime) -> None:
     ignored(agent, "Ignored", at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
-    assert "1 instruction needs you" in page
-    assert "<title>1 needs you · Overview · Tenfour</title>" in page
+    assert "1 instruction needs an answer" in page
+    assert "<title>1 needs an answer · Overview · Tenfour</title>" in page
 
 
 def test_nobody_needs_you(browser: Client, agent: Agent, now: datetime) -> None:
     acknowledged(agent, at=now - timedelta(minutes=5))
     response = browser.get(URL)
-    assert "Nobody needs you" in words(response) and "Answer the oldest" not in html(response)
+    assert "Nothing needs your attention" in words(response) and "Answer the oldest" not in html(
+        response
+    )
     assert "<title>Overview · Tenfour</title>" in html(response)
 
 
@@ -99,8 +104,8 @@ def test_silent_agents_are_named(browser: Client, project: object, now: datetime
         Agent.objects.filter(pk=silent.pk).update(last_seen_at=now - timedelta(hours=9 - number))
         send(silent, now=now - timedelta(hours=1))
     response = browser.get(URL)
-    assert "deaf-0 has not asked for 9 h; 1 waits." in words(response)
-    assert "2 more are silent" in words(response) and '/agents/?show=silent"' in html(response)
+    assert "deaf-0 has not checked in for 9 h; 1 waiting" in words(response)
+    assert "2 more silent agents" in words(response) and '/agents/?show=silent"' in html(response)
 
 
 # ---- figures
@@ -116,10 +121,10 @@ def test_five_figures(browser: Client, agent: Agent, now: datetime) -> None:
     ignored(agent, "Ignored", at=now - timedelta(minutes=10))
     send(agent, "Wait", now=now)
     text = words(browser.get(URL))
-    assert "Instructions sent 9 up 7 1 still wait" in text
+    assert "Instructions sent 9 up 7 1 still waiting" in text
     assert "Acknowledged 77.8 % down 22.2 pt of 9 sent" in text
-    assert re.search(r"Time to acknowledge, p95 \d m \d\d s up .* half within 4.0 s", text)
-    assert "Retries per instruction 0.22 up 0.22 11.1% needed one" in text
+    assert re.search(r"Time to acknowledge, p95 \d m \d\d s up .* median 4.0 s", text)
+    assert "Retries per instruction 0.22 up 0.22 11.1% needed a retry" in text
     assert "Given up 1 up 1 11.1% of all" in text
     assert "First sending 6 After a reminder 1 Gave up 1 Waiting 1" in text
 
@@ -145,16 +150,16 @@ def test_the_feed_has_the_last_sixteen(browser: Client, agent: Agent, now: datet
 
 def test_before_anything_was_sent(browser: Client, project: object, now: datetime) -> None:
     text = words(browser.get(URL))
-    assert "Nothing was sent yet" in text and "Instructions sent" not in text
-    assert "Nobody needs you" in text
+    assert "No instructions yet" in text and "Instructions sent" not in text
+    assert "Nothing needs your attention" in text
 
 
 def test_after_a_quiet_day(browser: Client, agent: Agent, now: datetime) -> None:
     acknowledged(agent, at=now - timedelta(days=3))
     text = words(browser.get(URL))
-    assert "Instructions sent 0 none waits" in text
+    assert "Instructions sent 0 none waiting" in text
     assert "Acknowledged – of 0 sent" in text
-    assert "Nobody was sent anything in the last 24 h" in text
+    assert "No instructions sent in the last 24 h" in text
 
 
 def test_a_project_has_its_own_overview(browser: Client, agent: Agent, now: datetime) -> None:
@@ -163,10 +168,10 @@ def test_a_project_has_its_own_overview(browser: Client, agent: Agent, now: date
     acknowledged(agent, at=now - timedelta(minutes=5))
     whole, own = words(browser.get(URL)), words(browser.get(URL, {"project": "default"}))
     assert (
-        "1 instruction needs you" in whole
+        "1 instruction needs an answer" in whole
         and "ignored it 1 time · sent by tenfour · other" in whole
     )
-    assert "Nobody needs you" in own and "Instructions sent 1 " in own
+    assert "Nothing needs your attention" in own and "Instructions sent 1 " in own
     page = html(browser.get(URL, {"project": "other"}))
     assert f'/escalations/{asked.pk}/?project=other"' in page
     assert '/instructions/?project=other&q=state%3Afailed"' in page
@@ -184,7 +189,7 @@ def test_page_part_and_poll(browser: Client, part: Part, agent: Agent, now: date
     assert part(URL, since=key(page)).status_code == 204
     ignored(agent, "Ignored", at=now - timedelta(minutes=3))
     fresh = part(URL, since=key(page))
-    assert "<title>1 needs you · Overview · Tenfour</title>" in html(fresh)
+    assert "<title>1 needs an answer · Overview · Tenfour</title>" in html(fresh)
 
 
 def test_the_number_of_rows_costs_no_statement(

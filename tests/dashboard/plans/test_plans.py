@@ -76,7 +76,9 @@ def test_a_line_says_how_far_its_plan_got_and_whether_it_needs_somebody(
     page = browser.get(URL)
     text = words(page)
     assert text.index("04-01") < text.index("03-01 Ledger")  # newest first
-    assert "Active 03-01 03-01 Ledger 1/6 tasks finished 1 needs you 1 Running 2 Blocked" in text
+    assert (
+        "Active 03-01 03-01 Ledger 1/6 tasks finished 1 needs an answer 1 Running 2 Blocked" in text
+    )
     bar = "1 of 6 finished, Done 1, Running 1, Needs you 1, Blocked 2, Queued 1"
     assert f'aria-label="{bar.partition(", ")[2]}"' in html(page)
     assert f'href="/escalations/{Escalation.objects.get().pk}/"' in html(page)
@@ -112,7 +114,7 @@ def test_a_plan_is_found_by_ref_and_title(browser: Client, now: datetime) -> Non
         assert len(rows(found, "plan")) == 1 and "Ledger" in words(found)
         assert "<b>schema" not in found.content.decode()
     none = browser.get(URL, {"q": "\x00nothing", "show": "paused"})
-    assert "No paused plan’s ref or title has nothing in it." in words(none)
+    assert "No paused plan has nothing in its ref or title." in words(none)
 
 
 def test_pages_go_on_by_keyset(
@@ -150,7 +152,7 @@ def test_a_poll_hears_of_a_task_that_moves(
         assert part(path, since=since).status_code == 204
     since = key(browser.get(address(plan)))
     claimed(agent, ids[5], now=now)
-    assert "2 run" in words(part(address(plan), since=since))
+    assert "2 running" in words(part(address(plan), since=since))
 
 
 def test_a_project_shows_its_own(browser: Client, under_way: object, now: datetime) -> None:
@@ -168,10 +170,10 @@ def test_the_head_says_how_far_it_got_and_what_it_waits_for(
 ) -> None:
     page = browser.get(address(under_way[0]))
     text = words(page)
-    assert "16 % 1 of 6 tasks finished. 1 runs, 3 wait for their turn." in text
-    assert "task-2 needs you , 2 tasks wait for it." in text  # 4 waits behind 3
+    assert "16 % 1 of 6 tasks finished. 1 running, 3 pending." in text
+    assert "task-2 needs an answer ; 2 tasks are waiting for it" in text  # 4 waits behind 3
     assert "Answer task-2" in text and "by architect" in text and "10 m so far" in text
-    assert "<title>task-2 needs you · 03-01 Ledger · Tenfour</title>" in html(page)
+    assert "<title>task-2 needs an answer · 03-01 Ledger · Tenfour</title>" in html(page)
 
 
 def test_tasks_stand_in_waves_and_say_what_holds_them_up(
@@ -183,7 +185,7 @@ def test_tasks_stand_in_waves_and_say_what_holds_them_up(
     assert rows(page, "task") == [str(id) for id in order]
     text = words(page)
     assert "Wave 4" in text and "Wave 5" not in text
-    assert "Review co coder attempt 0/1 3 behind task-2" in text
+    assert "Review co coder attempt 0/1 3 waiting for task-2" in text
     assert "1 m 30 s" in text and " 4 m " in text and "waits for you" in text
     assert "3 of 9318 invoices differ" not in text  # told by its cause
     assert "‹number› of ‹number› invoices differ" in text
@@ -220,7 +222,7 @@ def test_a_need_of_another_plan_is_called_by_its_whole_ref(
     plan, _ = make_plan("03-01", agent=agent, now=now)
     enqueued(agent, "Late", now=now, needs=[other], plan_id=plan.pk, ref="03-01:task-1", run=1)
     page = browser.get(address(plan))
-    assert "behind 02-05:task-1" in words(page)
+    assert "waiting for 02-05:task-1" in words(page)
     assert f'<a href="/tasks/{other}/" title="02-05:task-1, queued: First"' in html(page)
 
 
@@ -229,7 +231,7 @@ def test_a_paused_plan_says_that_its_tasks_are_held(
 ) -> None:
     plan, (id,) = make_plan("03-01", [("One", [])], agent=agent, now=now, paused_at=now)
     assert "held, its plan is paused" in words(browser.get("/tasks/"))
-    assert " held " in words(browser.get(address(plan)))
+    assert " held, plan paused " in words(browser.get(address(plan)))
     assert "It is held: its plan is paused." in words(browser.get(f"/tasks/{id}/"))
 
 
@@ -246,7 +248,7 @@ def test_only_the_row_that_took_the_place_is_shown(
     Plan.objects.filter(pk=plan.pk).update(run=2)
     page = browser.get(address(plan))
     assert rows(page, "task") == [str(new)]
-    assert "Runs before 1 Run 1" in words(page) and "run 2" in words(page)
+    assert "Previous runs 1 Run 1" in words(page) and "run 2" in words(page)
 
 
 def test_one_costs_at_most_15_statements(
@@ -261,7 +263,7 @@ def test_one_costs_at_most_15_statements(
     for id in ids[:10]:
         failed(agent, id, now=now, type="verification_failed")
     assert statements(browser, address(plan)) == few <= 15
-    assert "100 of 160 are shown." in words(browser.get(address(plan)))
+    assert "Showing 100 of 160 tasks." in words(browser.get(address(plan)))
     since = key(browser.get(address(plan)))
     assert statements(browser, address(plan), {"since": since}, headers=PART) <= 4
 
@@ -282,14 +284,14 @@ def test_a_plan_is_paused_and_resumed(
 ) -> None:
     plan, _ = under_way
     assert "Pause plan" in words(browser.get(address(plan)))
-    assert "Paused. None of its tasks is handed out" in do(browser, plan, "pause")
+    assert "Plan paused. Agents get no more of its tasks" in do(browser, plan, "pause")
     plan.refresh_from_db()
     assert plan.state == "paused"
-    assert "Nothing was changed. It moved on meanwhile." in do(browser, plan, "pause")
+    assert "Nothing changed. The plan changed in the meantime." in do(browser, plan, "pause")
     page = words(browser.get(address(plan)))
     assert "Resume plan" in page and "Pause plan" not in page
     assert "mara paused “ 03-01 Ledger ”" in page
-    assert "Resumed." in do(browser, plan, "resume")
+    assert "Plan resumed." in do(browser, plan, "resume")
 
 
 def test_abort_asks_first_and_says_what_it_stops(
@@ -300,15 +302,15 @@ def test_abort_asks_first_and_says_what_it_stops(
     response = browser.post(f"{address(plan)}abort/", follow=True)
     assert response.redirect_chain[-1][0] == f"{address(plan)}?ask=abort"
     asked = words(response)
-    assert "Abort this plan?" in asked and "1 task runs : told to stop" in asked
-    assert "4 tasks wait and are aborted. 1 open question is withdrawn." in asked
+    assert "Abort this plan?" in asked and "1 running task is told to stop" in asked
+    assert "4 pending tasks are aborted. 1 open question is withdrawn." in asked
     assert Plan.objects.get(pk=plan.pk).state == "active"
-    assert "Aborted." in do(browser, plan, "abort", confirmed="yes", reason="wrong branch")
+    assert "Plan aborted." in do(browser, plan, "abort", confirmed="yes", reason="wrong branch")
     states = [Task.objects.get(pk=id).state for id in ids]
     assert states == ["done", "aborted", "aborted", "aborted", "running", "aborted"]
     page = words(browser.get(address(plan)))
     assert "mara aborted it : wrong branch" in page
-    assert "Restart…" not in page and "can be restarted once what runs has ended" in page
+    assert "Restart…" not in page and "can restart after running tasks end" in page
 
 
 @pytest.mark.parametrize("carried", [False, True])
@@ -321,18 +323,18 @@ def test_a_restart_begins_a_new_run(
     attempt = Task.objects.get(pk=ids[4]).current_attempt
     finishing.succeeded(attempt, {}, now=now)  # type: ignore[arg-type]
     asked = words(browser.get(address(plan), {"ask": "restart"}))
-    assert "Restart this plan?" in asked and "begin anew , as run 2." in asked
+    assert "Restart this plan?" in asked and "start over as run 2." in asked
     none = do(browser, plan, "restart", confirmed="yes", counters="carry", carry_over="soon")
-    assert "Nothing was changed. Say since when" in none
+    assert "Nothing changed. Enter the date and time" in none
     more = {"counters": "carry", "carry_over": "2020-01-01T00:00"} if carried else {}
-    assert "Restarted as run 2." in do(browser, plan, "restart", confirmed="yes", **more)
+    assert "Plan restarted as run 2." in do(browser, plan, "restart", confirmed="yes", **more)
     new = Task.objects.current().get(ref="03-01:task-2")
     assert new.pk != ids[1] and new.attempts == (1 if carried else 0)
     pips = '<i class="f"></i><i></i>' if carried else "<i></i></span>"
     assert pips in html(browser.get(address(plan)))
     page = words(browser.get(address(plan)))
     assert (
-        "Runs before 1 Run 1" in page
+        "Previous runs 1 Run 1" in page
         and "run 2" in page
         and "mara restarted it as run 2, with" in page
     )
@@ -372,7 +374,7 @@ def test_a_plan_is_shown_before_it_is_made(browser: Client, agent: Agent) -> Non
     assert "commands run on its agents’ machines" in words(browser.get(IMPORT))
     shown = browser.post(IMPORT, form())
     text = words(shown)
-    assert "Nothing is made yet." in text and "2 tasks are made" in text
+    assert "Nothing is imported yet." in text and "2 tasks will be added" in text
     assert "commands run on its agents’ machines" in text
     assert "2, 1 with a command" in text and "make test > /dev/null" in text
     assert "Add the &lt;tables&gt;" in shown.content.decode()
@@ -405,7 +407,7 @@ def test_a_command_that_stood_in_prose_is_run_only_if_a_person_says_so(
 ) -> None:
     shown = words(browser.post(IMPORT, form(MARKDOWN)))
     assert "$ npm test -- Error proposed, not run" in shown
-    assert "Run the 1 command that only stood in prose, too" in shown
+    assert "Confirm 1 proposed command found in the plan’s prose" in shown
     more = {"confirm_commands": "on"} if confirmed else {}
     browser.post(IMPORT, form(MARKDOWN, confirmed="yes", **more))
     verify = Task.objects.get().payload["verify"]
@@ -433,9 +435,9 @@ def test_proposed_commands_are_confirmed_on_the_plan_s_page(browser: Client, age
     assert "Proposed commands 3" in page and "$ npm test -- Error" in page
     verb, seen = f"{URL}{plan.pk}/commands/", [f"{task.pk}:{task.version}" for task in (one, two)]
     done = browser.post(verb, {"one": seen[0], "all": seen}, follow=True)
-    assert "Confirmed: 1 command." in words(done) and "Proposed commands 2" in words(done)
+    assert "Confirmed 1 command." in words(done) and "Proposed commands 2" in words(done)
     stale = browser.post(verb, {"all": [f"{two.pk}:{two.version + 1}", "x"]}, follow=True)
-    assert "Nothing was changed." in words(stale)
+    assert "Nothing changed." in words(stale)
     browser.post(verb, {"all": seen})
     verified = [Task.objects.get(pk=task.pk).payload["verify"] for task in (one, two, three)]
     assert [each.get("command") for each in verified] == ["npm test -- Error"] * 2 + [None]
@@ -445,7 +447,7 @@ def test_proposed_commands_are_confirmed_on_the_plan_s_page(browser: Client, age
 def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent: Agent) -> None:
     upload = SimpleUploadedFile("plan.yaml", FILE.encode())
     shown = html(browser.post(IMPORT, form("", file=upload)))
-    assert "<b>2 tasks</b> are made" in shown and "needs: task-1" in shown
+    assert "<b>2 tasks</b> will be added" in shown and "needs: task-1" in shown
     bad = SimpleUploadedFile("plan.yaml", b"\xff\xfe")
     refused = browser.post(IMPORT, form("", file=bad))
     assert refused.status_code == 422 and "The file is not UTF-8" in refused.content.decode()
@@ -454,7 +456,7 @@ def test_an_uploaded_file_is_carried_through_the_preview(browser: Client, agent:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "Paste a plan, or choose a file."),
+        ("", "Paste a plan or choose a file."),
         ("tasks: [", "The plan is not valid YAML"),
         (FILE.replace("03-01", "nonsense"), "is not a plan's ref"),
         (FILE.replace("task-1", "task-2"), "/tasks/1/needs"),
@@ -480,13 +482,13 @@ def test_a_changed_plan_says_what_merging_would_do(browser: Client, agent: Agent
     assert refused.status_code == 422
     assert "Plan 03-01 already exists with different content" in refused.content.decode()
     shown = words(browser.post(IMPORT, form(changed, mode="merge")))
-    assert "1 task are made" not in shown and "1 task is made" in shown
-    assert "1 task is changed: 03-01:task-2" in shown.replace(" : ", ": ")
+    assert "1 task will be added" in shown
+    assert "1 task will be updated: 03-01:task-2" in shown.replace(" : ", ": ")
     assert Task.objects.count() == 2
     browser.post(IMPORT, form(changed, mode="merge", confirmed="yes"))
     assert Task.objects.count() == 3
     same = words(browser.post(IMPORT, form(changed, mode="merge")))
-    assert "This plan is there already, just so" in same and "Import 03-01" not in same
+    assert "This plan is already imported" in same and "Import 03-01" not in same
 
 
 # ---- elsewhere
@@ -626,9 +628,9 @@ def test_the_flow_carries_every_task_from_its_start_to_where_it_stands() -> None
     )
     rows: list[Any] = [done, again, asked, Row(TaskState.QUEUED, attempts=0)]
     drawn = flow(rows, Counter({again.pk: 1, asked.pk: 1}))
-    assert drawn and drawn.finding == "3 tasks started, 1 failed once, 2 done, 1 needs you."
+    assert drawn and drawn.finding == "3 tasks started, 1 failed once, 2 done, 1 needs an answer."
     assert [(bar.count, bar.word) for bar in drawn.bars] == [
-        (2, "done"), (1, "needs you"), (3, "started"), (1, "failed once")
+        (2, "done"), (1, "needs an answer"), (3, "started"), (1, "failed once")
     ]  # fmt: skip
     assert flow([Row(TaskState.QUEUED, attempts=0)], {}) is None
 
