@@ -63,7 +63,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
             TaskState.DONE,
             where="t.id = any(%(ids)s)",
             sets="result = '1'",
-            columns=moves.TOLD_COLUMNS,
+            columns=moves.EVENT_COLUMNS,
         )
     }), closed as (
         update ledger_attempt set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger import sql
-from ledger.states import FINAL, INSTRUCTION_MOVES, TASK_MOVES, TaskState
+from ledger.moves import FINAL_STATES, need_is_met
+from ledger.states import INSTRUCTION_MOVES, TASK_MOVES, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,6 @@ def paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]:
         yield Finding(subject, str(row["id"]), f"is {row['state']}, the journal says {row['told']}")
 
 
-OVER = ", ".join(f"'{state}'" for state in FINAL)
 # what is checked -> what is wrong, and the rows of which it is
 CHECKS: dict[str, tuple[str, str]] = {
     "needs": (
@@ -72,17 +72,15 @@ CHECKS: dict[str, tuple[str, str]] = {
         f"""select t.id, t.unmet, n.counted from ledger_task t, lateral (
             select count(*) + (select count(*) from ledger_missingneed m where m.task_id = t.id)
                 as counted from ledger_need d join ledger_task n on n.id = d.need_id
-            where d.task_id = t.id and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
-                and not exists (select from ledger_deadletter l
-                    where l.task_id = n.id and l.closed_as = 'dismissed')
-        ) n where t.state not in ({OVER}) and t.unmet <> n.counted
+            where d.task_id = t.id and not {need_is_met("n")}
+        ) n where t.state not in ({FINAL_STATES}) and t.unmet <> n.counted
             and t.blocked_reason is distinct from 'dependency_skipped'""",
     ),
     "needed": (
         "needed_by is {needed_by}, {counted} tasks need it",
         f"""select t.id, t.needed_by, n.counted from ledger_task t, lateral (
             select count(*) as counted from ledger_need d where d.need_id = t.id
-        ) n where t.state not in ({OVER}) and t.needed_by <> n.counted""",
+        ) n where t.state not in ({FINAL_STATES}) and t.needed_by <> n.counted""",
     ),
     "dead letter": (
         "failed without a dead letter",
@@ -132,21 +130,20 @@ CHECKS: dict[str, tuple[str, str]] = {
     "replaced": (
         "is {state} though another took its place",
         f"""select id, state from ledger_task
-            where replaced_by_id is not null and state not in ({OVER})""",
+            where replaced_by_id is not null and state not in ({FINAL_STATES})""",
     ),
     "needs of a plan": (
         "waits for {ref}, which another took the place of",
         f"""select t.id, coalesce(n.ref, n.id::text) as ref from ledger_task t
             join ledger_need d on d.task_id = t.id join ledger_task n on n.id = d.need_id
-            where t.state not in ({OVER}) and n.replaced_by_id is not null
-                and n.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
-                and not exists (select from ledger_deadletter l
-                    where l.task_id = n.id and l.closed_as = 'dismissed')""",
+            where t.state not in ({FINAL_STATES}) and n.replaced_by_id is not null
+                and not {need_is_met("n")}""",
     ),
     "aborted plan": (
         "is {state} in a plan that was aborted",
         f"""select t.id, t.state from ledger_task t join ledger_plan p on p.id = t.plan_id
-            where p.aborted_at is not null and t.state not in ('{TaskState.RUNNING}', {OVER})
+            where p.aborted_at is not null
+                and t.state not in ('{TaskState.RUNNING}', {FINAL_STATES})
                 and t.created_at <= p.aborted_at""",
     ),
     "breaker of": (

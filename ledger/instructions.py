@@ -97,7 +97,8 @@ SEND = f"""with {TrustedCaller.cte}, sent as (
     -- Locks the row it finds: an ack that commits meanwhile makes this an insert after all.
     on conflict (agent_id, content_sha256) where tracked and state in ('queued', 'delivered')
         do update set content = i.content
-    returning {moves.columns("i")}, null as from_state, old.id is not null as deduplicated
+    returning {moves.instruction_columns("i")}, null as from_state,
+        old.id is not null as deduplicated
 ), fresh as (select * from sent where not deduplicated
 ), journalled as ({journalled("fresh", Kind.INSTRUCTION_QUEUED, data="'{}'::jsonb")})
 select sent.*, c.agent_name from sent, caller c"""
@@ -268,7 +269,7 @@ def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Ro
         **caller.params,
     )
     rows = sql.run(
-        f"""with {caller.cte} select {moves.columns("i")}, a.name as agent_name,
+        f"""with {caller.cte} select {moves.instruction_columns("i")}, a.name as agent_name,
             i.state in ('{InstructionState.FAILED}', '{InstructionState.CANCELLED}') as late
         from caller c, ledger_instruction i join ledger_agent a on a.id = i.agent_id
         where i.id = any({IDS}) and {OWN}""",

@@ -1,7 +1,8 @@
-"""The one writer of states: every `set state =`, with the guard that makes the move legal."""
+"""Build the SQL that moves instructions and tasks: every `set state =`, with its legal sources."""
 
 from collections.abc import Sequence
 
+from ledger.sql import quoted
 from ledger.states import (
     FINAL,
     INSTRUCTION_MOVES,
@@ -18,7 +19,7 @@ STAMPS = {
     InstructionState.CANCELLED: "cancelled_at",
 }
 
-# what a statement gives back of an instruction
+# the columns that a move of an instruction returns
 INSTRUCTION_COLUMNS = (
     "id",
     "project_id",
@@ -48,27 +49,27 @@ INSTRUCTION_COLUMNS = (
 )
 
 
-def columns(table: str) -> str:
-    """The instruction's columns, as selected from `table`."""
-    return ", ".join(f"{table}.{column}" for column in INSTRUCTION_COLUMNS)
+def instruction_columns(table: str) -> str:
+    """Return the instruction's columns as an SQL select list."""
+    return select_list(table, INSTRUCTION_COLUMNS)
 
 
-def sources(to: InstructionState) -> str:
-    """The states that may become `to`, as an SQL list."""
-    return ", ".join(f"'{state}'" for state, targets in INSTRUCTION_MOVES.items() if to in targets)
+def instruction_sources(to: InstructionState) -> str:
+    """Return the states that an instruction may leave for `to` as an SQL list."""
+    return quoted(state for state, targets in INSTRUCTION_MOVES.items() if to in targets)
 
 
 def instruction_to(to: InstructionState, *, where: str, sets: str = "") -> str:
-    """The UPDATE that moves instructions `i` to a state; rows that may not go there stay out.
+    """Return the UPDATE that moves instructions `i`, but not rows that may not go there.
 
-    `where` and `sets` are SQL and may read the CTE `caller` as `c`. Returns the new row with its
-    former state as `from_state`.
+    `where` and `sets` are SQL and can read the CTE `caller` as `c`. The UPDATE returns the new row
+    with its previous state as `from_state`.
     """
     stamp = f"{STAMPS[to]} = %(now)s, " if to in STAMPS else ""
     return f"""update ledger_instruction i
     set state = '{to}', {stamp}{sets + ", " if sets else ""}updated_at = %(now)s
-    from caller c where {where} and i.state in ({sources(to)})
-    returning {columns("i")}, i.position, old.state as from_state"""
+    from caller c where {where} and i.state in ({instruction_sources(to)})
+    returning {instruction_columns("i")}, i.position, old.state as from_state"""
 
 
 # ---- tasks
@@ -116,22 +117,25 @@ TASK_COLUMNS = (
     "completed_at",
 )
 
-# what the journal tells of a move
-TOLD_COLUMNS = ("id", "project_id", "agent_id", "state", "attempts", "version")
+# the columns that the journal reads of a move
+EVENT_COLUMNS = ("id", "project_id", "agent_id", "state", "attempts", "version")
+
+
+FINAL_STATES = quoted(FINAL)
 
 
 def task_columns(table: str) -> str:
-    """The task's columns, as selected from `table`."""
-    return listed(table, TASK_COLUMNS)
+    """Return the task's columns as an SQL select list."""
+    return select_list(table, TASK_COLUMNS)
 
 
-def listed(table: str, columns: Sequence[str]) -> str:
+def select_list(table: str, columns: Sequence[str]) -> str:
     return ", ".join(f"{table}.{column}" for column in columns)
 
 
 def task_sources(to: TaskState) -> str:
-    """The states that may become `to`, as an SQL list."""
-    return ", ".join(f"'{state}'" for state, targets in TASK_MOVES.items() if to in targets)
+    """Return the states that a task may leave for `to` as an SQL list."""
+    return quoted(state for state, targets in TASK_MOVES.items() if to in targets)
 
 
 def task_to(
@@ -143,11 +147,11 @@ def task_to(
     source: str = "caller c",
     columns: Sequence[str] = TASK_COLUMNS,
 ) -> str:
-    """The UPDATE that moves tasks `t` to a state; rows that may not go there stay out.
+    """Return the UPDATE that moves tasks `t`, but not rows that may not go there.
 
-    `where`, `sets` and `reason` (of a block) are SQL and may read `source`. Returns those columns
-    of the new row, its former state as `from_state` and the attempt that was live as
-    `former_attempt`. Every column costs time: a hot move asks for what it needs.
+    `where`, `sets` and `reason` (why it is blocked) are SQL and can read `source`. The UPDATE
+    returns `columns` of the new row, its previous state as `from_state` and the attempt that was
+    live as `former_attempt`. Every column costs time: a hot move asks only for what it needs.
     """
     more = {
         TaskState.RUNNING: "started_at = coalesce(t.started_at, %(now)s), due_at = null, "
@@ -162,35 +166,56 @@ def task_to(
     set state = '{to}', blocked_reason = {reason}, {more}{sets + ", " if sets else ""}
         version = t.version + 1, updated_at = %(now)s
     from {source} where {where} and t.state in ({task_sources(to)})
-    returning {listed("t", columns)}, old.state as from_state,
+    returning {select_list("t", columns)}, old.state as from_state,
         old.current_attempt as former_attempt"""
 
 
-# where a task goes whose needs are met: a plan's checkpoint asks a person
+# ---- needs
+
 CHECKPOINT = "checkpoint:"
-IS_CHECKPOINT = f"{{0}}.plan_id is not null and {{0}}.type like '{CHECKPOINT}%%'"
-READY = f"case when {IS_CHECKPOINT} then '{TaskState.ESCALATED}' else '{TaskState.QUEUED}' end"
 
 
-# how many needs of a task are not met, those included that no plan has brought yet
-UNMET = f"""((select count(*) from ledger_need d join ledger_task m on m.id = d.need_id
-        where d.task_id = {{0}} and m.state not in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
-            and not exists (select from ledger_deadletter l
-                where l.task_id = m.id and l.closed_as = 'dismissed'))
-    + (select count(*) from ledger_missingneed x where x.task_id = {{0}}))::int"""
+def is_checkpoint(task: str) -> str:
+    """Return the condition that a task is a plan's checkpoint."""
+    return f"{task}.plan_id is not null and {task}.type like '{CHECKPOINT}%%'"
 
 
-def needs_met(source: str) -> str:
-    """The UPDATE that counts down the needs of what depends on the tasks `m` of a CTE.
+def state_without_needs(task: str) -> str:
+    """Return the state of a task that waits for nothing: a checkpoint asks a person."""
+    return (
+        f"case when {is_checkpoint(task)} then '{TaskState.ESCALATED}' "
+        f"else '{TaskState.QUEUED}' end"
+    )
 
-    Queues those that waited for nothing else; a checkpoint asks a person instead. Two needs that
-    end together can't miss it: the second waits for the row and counts from what the first has
-    left. `need` is the one that was met, where it was one. The statement sees what depended on
-    them when it began: see `ledger.needs` for what came later.
+
+def need_is_met(need: str) -> str:
+    """Return the condition that a task no longer holds back its dependents.
+
+    `ledger.needs.unmet_needs` is the same rule as a queryset.
+    """
+    return f"""({need}.state in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
+        or exists (select from ledger_deadletter l
+            where l.task_id = {need}.id and l.closed_as = 'dismissed'))"""
+
+
+def count_unmet(task_id: str) -> str:
+    """Return the number of a task's unmet needs, including needs that no plan has imported yet."""
+    return f"""((select count(*) from ledger_need d join ledger_task m on m.id = d.need_id
+        where d.task_id = {task_id} and not {need_is_met("m")})
+    + (select count(*) from ledger_missingneed x where x.task_id = {task_id}))::int"""
+
+
+def count_down_needs(source: str) -> str:
+    """Return the UPDATE that counts down the needs of the dependents of tasks `m` of a CTE.
+
+    It queues tasks that wait for nothing else; a checkpoint asks a person instead. Two needs that
+    end together can't miss it: the second waits for the row and counts from what the first left.
+    `need` is the id of the need that was met if it was only one. The statement sees the dependents
+    that existed when it began; `ledger.needs` explains how later ones are found.
     """
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
-            and t.unmet <= n.met then {READY.format("t")} else t.state end,
+            and t.unmet <= n.met then {state_without_needs("t")} else t.state end,
         blocked_reason = case when t.blocked_reason = 'dependency' and t.unmet <= n.met
             then null else t.blocked_reason end,
         unmet = t.unmet - n.met, version = t.version + 1, updated_at = %(now)s
@@ -202,37 +227,38 @@ def needs_met(source: str) -> str:
     returning {task_columns("t")}, old.state as from_state, n.need"""
 
 
-def needs_counted() -> str:
-    """The UPDATE that counts anew what tasks `t` of %(ids)s need, after that was changed.
+def recount_needs() -> str:
+    """Return the UPDATE that recounts the unmet needs of tasks `t` of %(ids)s after a change.
 
-    For those that nobody has begun: they begin to wait, or wait no more. What they need is locked,
-    so that none of it ends meanwhile. Returns the new rows with `from_state`.
+    It blocks or unblocks tasks that have not started. The caller locks their needs, so that none
+    of them ends meanwhile. The UPDATE returns the new rows with `from_state`.
     """
     waits = f"t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'"
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0
                 then '{TaskState.BLOCKED}'
-            when {waits} and n.unmet = 0 then {READY.format("t")} else t.state end,
+            when {waits} and n.unmet = 0 then {state_without_needs("t")} else t.state end,
         blocked_reason = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0
                 then 'dependency'
             when {waits} and n.unmet = 0 then null else t.blocked_reason end,
         unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
-    from (select w.id, {UNMET.format("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
+    from (select w.id, {count_unmet("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
     where t.id = n.id and t.state in ('{TaskState.QUEUED}', '{TaskState.BLOCKED}')
     returning {task_columns("t")}, old.state as from_state"""
 
 
-def let_go() -> str:
-    """The UPDATE by which tasks `t` of %(ids)s wait no more for a person, only for what they need.
+def resume_skipped() -> str:
+    """Return the UPDATE by which tasks `t` of %(ids)s no longer wait for a person.
 
-    For those held since what they needed was skipped; what they need is locked. One that waits for
-    nothing else is queued, a checkpoint asks. Returns the new rows with `from_state`.
+    For tasks that a person kept blocked after a need was skipped. They wait for their unmet needs
+    again, which the caller locks; without any they are queued, or a checkpoint asks. The UPDATE
+    returns the new rows with `from_state`.
     """
     return f"""update ledger_task t
-    set state = case when n.unmet = 0 then {READY.format("t")} else t.state end,
+    set state = case when n.unmet = 0 then {state_without_needs("t")} else t.state end,
         blocked_reason = case when n.unmet > 0 then '{BlockedReason.DEPENDENCY}' end,
         unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
-    from (select w.id, {UNMET.format("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
+    from (select w.id, {count_unmet("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
     where t.id = n.id and t.state = '{TaskState.BLOCKED}'
         and t.blocked_reason = '{BlockedReason.DEPENDENCY_SKIPPED}'
     returning {task_columns("t")}, old.state as from_state"""

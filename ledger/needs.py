@@ -1,19 +1,25 @@
-"""Who waits for whom: needs that are met, and dependents that come while a need is ending.
+"""Which tasks wait for which: meet needs, and find dependents that arrive while a need ends.
 
-A statement that ends a task and has to wait for its row sees the dependents of the time before. So
-whoever comes to wait counts itself in the row (`needed_by`), which is read as it is in the end: one
-statement ends only what nobody waits for, everything else two, of which the second sees everything.
+A statement that ends a task, and has to wait for its row, sees the dependents from before the wait.
+So each new dependent is counted in the row of what it needs (`needed_by`), which is always read as
+it is in the end: one statement ends only tasks that nothing depends on; every other end takes two
+statements, and the second one sees all dependents.
+
+The rule when a need is met has one home in SQL, `ledger.moves.need_is_met`, because the statements
+of `ledger.moves` read it and that module is below this one, and one for querysets, `unmet_needs`.
 """
 
 from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from ledger import journal, sql
 from ledger.errors import Refusal
 from ledger.journal import Kind
-from ledger.models import Task
-from ledger.moves import needs_met
+from ledger.models import Need, Task
+from ledger.moves import count_down_needs
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import TrustedCaller
 
@@ -22,15 +28,22 @@ class UnknownDependency(Refusal):
     """Unknown dependency"""
 
     code = "unknown_dependency"
-    hint = "Enqueue what is needed first, in the same project."
+    hint = "Enqueue the needed task first, in the same project."
 
 
-def freeing(source: str, *, data: str = "'{}'::jsonb") -> str:
-    """The CTEs by which what depends on the tasks `m` of a CTE goes on, `freed` among them.
+def unmet_needs() -> QuerySet[Need]:
+    """Return the needs that still hold back their tasks: `need_is_met` as a queryset."""
+    return Need.objects.exclude(need__state__in=(TaskState.DONE, TaskState.SKIPPED)).exclude(
+        need__dead_letter__closed_as="dismissed"
+    )
 
-    `data` is SQL: what the journal tells of each `m` that is freed, beside the need that was met.
+
+def unblocking_ctes(source: str, *, data: str = "'{}'::jsonb") -> str:
+    """Return the CTEs that unblock the dependents of tasks `m` of a CTE; `freed` are queued.
+
+    `data` is SQL: the event data of each freed task `m`, in addition to the need that was met.
     """
-    told = journal.insert(
+    journalled = journal.insert(
         "freed",
         kind=f"'{Kind.TASK_UNBLOCKED}'",
         subject="task",
@@ -38,38 +51,38 @@ def freeing(source: str, *, data: str = "'{}'::jsonb") -> str:
         f"'reason', '{BlockedReason.DEPENDENCY}', 'need', m.need)) "
         f"|| {data}",
     )
-    return f"""met as ({needs_met(source)}),
+    return f"""met as ({count_down_needs(source)}),
     freed as (select * from met
         where state = '{TaskState.QUEUED}' and from_state = '{TaskState.BLOCKED}'),
-    told_freed as ({told})"""
+    journalled_freed as ({journalled})"""
 
 
 MEET = f"""with {TrustedCaller.cte}, ended as (select id from unnest(%(ids)s::uuid[]) id), {
-    freeing("ended")
+    unblocking_ctes("ended")
 } select id from freed"""
 
 
 def meet(ids: Iterable[UUID], *, caller: TrustedCaller, now: datetime) -> list[UUID]:
-    """Let what depends on these tasks go on, in the transaction that locked or ended them.
+    """Count these needs as met and return the ids of the tasks that are queued now.
 
-    The ids of those that waited for nothing else.
+    Call it in the transaction that locked or ended them.
     """
     return [row["id"] for row in sql.run(MEET, ids=list(ids), now=now, **caller.params)]
 
 
 def hold(ids: Iterable[UUID]) -> dict[UUID, UUID | None]:
-    """Lock tasks to the end of the transaction, in the order of their ids; what replaced each.
+    """Lock tasks until the transaction ends, in id order; return the replacement of each.
 
-    Nobody comes to wait for them meanwhile, and the next statement sees all who did.
+    No new dependent can be added meanwhile, and the next statement sees all existing ones.
     """
     rows = Task.objects.filter(pk__in=list(ids)).order_by("pk").select_for_update(no_key=True)
     return dict(rows.values_list("pk", "replaced_by_id"))
 
 
 def hold_current(ids: Iterable[UUID], *, project_id: UUID) -> dict[UUID, UUID]:
-    """Lock what stands for each of these tasks now: where it was replaced, its replacement.
+    """Lock the task that stands for each of these now: itself, or its latest replacement.
 
-    Raises UnknownDependency where the project has no such task.
+    Raises UnknownDependency if the project has no such task.
     """
     stands = {id: id for id in ids}
     known = Task.objects.filter(pk__in=stands, project_id=project_id).values_list("pk", flat=True)
@@ -80,13 +93,13 @@ def hold_current(ids: Iterable[UUID], *, project_id: UUID) -> dict[UUID, UUID]:
     return stands
 
 
-WAITED_FOR = """update ledger_task t
+COUNT_DEPENDENTS = """update ledger_task t
 set needed_by = (select count(*) from ledger_need d where d.need_id = t.id)
 where t.id = any(%(ids)s)"""
 
 
 def count_dependents(ids: Iterable[UUID]) -> None:
-    """Count anew who waits for these tasks, after that was changed; they are held until the end."""
+    """Lock these tasks and recount their dependents after the needs of others changed."""
     held = list(hold(ids))
     if held:
-        sql.run(WAITED_FOR, ids=held)
+        sql.run(COUNT_DEPENDENTS, ids=held)

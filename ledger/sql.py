@@ -1,7 +1,7 @@
 """The one place that runs hand-written SQL: prepared, errors translated, deadlocks retried."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +18,15 @@ PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
 PREPARE = settings.TENFOUR["PREPARE"]
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Return names as a list of SQL literals.
+
+    >>> quoted(["done", "failed"])
+    "'done', 'failed'"
+    """
+    return ", ".join(f"'{name}'" for name in names)
 
 
 class Cursor(psycopg.RawCursor[Row]):

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from ledger import journal, sql
 from ledger.journal import Actor, Kind
-from ledger.moves import IS_CHECKPOINT, task_columns
+from ledger.moves import is_checkpoint, task_columns
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -18,7 +18,7 @@ ASKED = ("question", "action", "resume_signal")
 
 READY = f"""with {TrustedCaller.cte}, ready as (
     select {task_columns("t")} from ledger_task t
-    where t.state = '{TaskState.ESCALATED}' and {IS_CHECKPOINT.format("t")}
+    where t.state = '{TaskState.ESCALATED}' and {is_checkpoint("t")}
         and t.id in (select task_id from ledger_need where need_id = any(%(ids)s))
         and not exists (select from retries_escalation e
             where e.task_id = t.id and e.state = 'open')

@@ -19,7 +19,9 @@ from ledger.models import Agent, Attempt
 from ledger.moves import task_to
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
-from ledger.tasks import LEASE_S, refused, row_of
+from ledger.tasks import fetch_task
+from ledger.tasks.lineage import invalid_transition
+from ledger.tasks.spec import LEASE_S
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries import breaker
 from retries.breaker import HOLDS_BACK, CircuitBreakerOpen
@@ -329,7 +331,7 @@ def pending(agent: Agent) -> int:
 
 
 def refuse_named(task: UUID, agent_id: UUID) -> None:
-    row = row_of(task)
+    row = fetch_task(task)
     if row["agent_id"] != agent_id:
         raise NotFound(f"There is no task {task}.")
     if row["state"] == TaskState.RETRY:
@@ -338,7 +340,7 @@ def refuse_named(task: UUID, agent_id: UUID) -> None:
             current=row["state"],
             allowed=allowed_moves(row["state"], Who.AGENT),
         )
-    raise refused(row, TaskState.RUNNING, Who.AGENT)
+    raise invalid_transition(row, TaskState.RUNNING, Who.AGENT)
 
 
 def check_worker(worker_id: str) -> str:
@@ -441,7 +443,7 @@ def started(found: Claimed, agent_name: str, task_id: UUID) -> UUID:
 
 
 def paused(task_id: UUID, reason: str | None) -> InvalidTransition:
-    row = row_of(task_id)
+    row = fetch_task(task_id)
     what = f"The agent {row['agent_name']}" if reason == AGENT_PAUSED else "The task's plan"
     return InvalidTransition(
         f"{what} is paused: the task can't be started until it is resumed.",

@@ -13,7 +13,8 @@ from ledger.models.task import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
 from ledger.states import TaskState
-from ledger.tasks import Backoff, Spec, enqueue_many
+from ledger.tasks import enqueue_many
+from ledger.tasks.spec import spec_of_task
 from retries import checkpoints
 from retries.dependents import settle
 from retries.escalations import lifecycle
@@ -54,7 +55,7 @@ def replay(
         # its ref is the new one's: it stands for itself until that has an id
         Task.objects.filter(pk=old.pk, ref__isnull=False).update(replaced_by=old)
         row = enqueue_many(
-            [(letter.agent, spec_of(old))],
+            [(letter.agent, spec_of_task(old))],
             actor=actor,
             now=now,
             request_id=request_id,
@@ -74,26 +75,6 @@ def hold_plans(ids: list[UUID], among: DeadLetterQuerySet) -> None:
     """Lock the plans of these, so that none is aborted or restarted meanwhile."""
     letters = among.filter(pk__in=ids).exclude(task__plan=None)
     list(lock_plans(letters.values_list("task__plan", flat=True)))
-
-
-def spec_of(task: Task) -> Spec:
-    """The task as it was asked for, from the start."""
-    return Spec(
-        type=task.type,
-        payload=task.payload,
-        title=task.title,
-        priority=task.priority,
-        max_attempts=task.max_attempts,
-        on_exhausted=task.on_exhausted,
-        backoff=Backoff(task.base_delay_ms, task.max_delay_ms, task.exponential_base, task.jitter),
-        lease_s=task.lease_s,
-        timeout_s=task.timeout_s,
-        idempotent=task.idempotent,
-        non_retryable=task.non_retryable,
-        plan_id=task.plan_id,
-        ref=task.ref,
-        run=task.run,
-    )
 
 
 @sql.atomic

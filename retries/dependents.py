@@ -17,7 +17,7 @@ from retries.states import Dependents
 WITHOUT = """jsonb_build_object('without', (select jsonb_agg(d.need_id order by d.need_id)
     from ledger_need d where d.task_id = m.id and d.need_id = any(%(ids)s)))"""
 GO_ON = f"""with {TrustedCaller.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id), {
-    needs.freeing("gone", data=WITHOUT)
+    needs.unblocking_ctes("gone", data=WITHOUT)
 } select id from freed"""
 
 DEPEND = "t.id = any(array(select task_id from ledger_need where need_id = any(%(ids)s)))"

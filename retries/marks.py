@@ -7,7 +7,8 @@ from uuid import UUID
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Attempt
 from ledger.states import TaskState, Who
-from ledger.tasks import refused, row_of
+from ledger.tasks import fetch_task
+from ledger.tasks.lineage import invalid_transition
 from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
@@ -54,5 +55,5 @@ def told(task_id: UUID, to: TaskState, said: Report, *, actor: Actor, now: datet
     live = Attempt.objects.filter(task_id=task_id, outcome=None).values_list("pk", flat=True)
     attempt_id = live.first()
     if attempt_id is None:
-        raise refused(row_of(task_id), to, Who.AGENT)
+        raise invalid_transition(fetch_task(task_id), to, Who.AGENT)
     return finishing.report(attempt_id, said, caller=TrustedCaller(actor), now=now)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ledger import journal, sql, tasks
 from ledger.journal import Actor, Kind
 from ledger.models import Need, Task
-from ledger.moves import let_go, task_to
+from ledger.moves import resume_skipped, task_to
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tokens import TrustedCaller
 from retries import checkpoints
@@ -46,7 +46,7 @@ def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None)
     return [row["id"] for row in rows]
 
 
-UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({let_go()}), told as ({
+UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), told as ({
     journal.insert(
         "freed",
         kind=f"case m.state when '{TaskState.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "

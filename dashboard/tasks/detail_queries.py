@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from dashboard.tasks.queries import HEAVY, with_extras, with_outcomes
 from ledger.models import Attempt, Failure, Need, Task
-from ledger.tasks import line_of
+from ledger.tasks.lineage import fetch_lineage
 from retries.models import Escalation
 
 ATTEMPTS_SHOWN = 40
@@ -28,7 +28,7 @@ def one(task_id: UUID) -> Any:
 
 def attempts(task: Task) -> list[Attempt]:
     """The last ones with their failures, oldest first; those that it carries on among them."""
-    rows = Attempt.objects.filter(task__in=line_of(task)).select_related("failure")
+    rows = Attempt.objects.filter(task__in=fetch_lineage(task)).select_related("failure")
     return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 

@@ -28,10 +28,11 @@ from dashboard.query_box import Values
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
-from ledger.models import Attempt, Failure, Need, Project, Task
+from ledger.models import Attempt, Failure, Project, Task
+from ledger.needs import unmet_needs
 from ledger.optional_cache import figure
 from ledger.states import TaskState
-from ledger.tasks import lineages
+from ledger.tasks.lineage import fetch_lineages
 
 OUTCOMES_SHOWN = 6
 FACETS_SHOWN = 8
@@ -75,11 +76,7 @@ def failed_with(text: str) -> Q:
 
 LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
 NEED_NAME = Coalesce("need__ref", "need__title")
-UNMET = (
-    Need.objects.filter(task=OuterRef("pk"))
-    .exclude(need__state__in=MET)
-    .exclude(need__dead_letter__closed_as="dismissed")
-)
+UNMET = unmet_needs().filter(task=OuterRef("pk"))
 
 
 def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
@@ -131,7 +128,7 @@ def with_outcomes(rows: Iterable[Any]) -> list[Any]:
     for row in made:
         row.outcomes = row.last_outcomes[::-1]
     if going_on := [row.pk for row in made if row.carries_id]:
-        belongs = lineages(going_on)
+        belongs = fetch_lineages(going_on)
         found: dict[UUID, list[str | None]] = {}
         tried = Attempt.objects.filter(task__in=belongs).order_by("number")
         for id, outcome in tried.values_list("task_id", "outcome"):

@@ -26,7 +26,9 @@ from ledger.schemas.platform import EventList, event_out
 from ledger.schemas.tasks import task_out
 from ledger.sql import Row
 from ledger.states import TaskState, Who
-from ledger.tasks import Backoff, Change, Spec
+from ledger.tasks import Change, Spec
+from ledger.tasks.enqueuing import task_pointers
+from ledger.tasks.spec import backoff_of, spec_of
 from ledger.tokens import ScopeMissing
 
 router = Router(tags=["tasks"])
@@ -57,25 +59,14 @@ def agent_for(
     return agents.named(body.agent, project=project)
 
 
-def spec_of(body: schemas.TaskIn, *, at: str) -> Spec:
-    backoff = body.backoff or schemas.BackoffIn.model_validate({})
+def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
     if body.max_retries not in (None, body.max_attempts) and body.max_attempts is not None:
         raise Invalid(f"{at}/max_retries", "max_retries is another name of max_attempts: send one.")
-    return Spec(
-        type=body.type,
-        payload=body.payload,
-        title=body.title,
-        priority=body.priority,
+    return spec_of(
+        body,
+        backoff=backoff_of(body.backoff or schemas.BackoffIn.model_validate({})),
         needs=body.needs,
         max_attempts=body.max_attempts if body.max_attempts is not None else body.max_retries,
-        on_exhausted=body.on_exhausted,
-        backoff=Backoff(
-            backoff.base_delay_ms, backoff.max_delay_ms, backoff.exponential_base, backoff.jitter
-        ),
-        lease_s=body.lease_s,
-        timeout_s=body.timeout_s,
-        idempotent=body.idempotent,
-        non_retryable=body.non_retryable,
     )
 
 
@@ -88,13 +79,13 @@ def enqueued(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Ro
 
 def made(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
     project = Project.objects.get(pk=request.auth.project_id)
-    places = tasks.places_of(bodies)
+    places = task_pointers(bodies)
     asked = [
-        (agent_for(body, request, project, at=at), spec_of(body, at=at))
+        (agent_for(body, request, project, at=at), request_spec(body, at=at))
         for body, at in zip(bodies, places, strict=True)
     ]
     return tasks.enqueue_many(
-        asked, actor=actor(request.auth), request_id=request.id, places=places
+        asked, actor=actor(request.auth), request_id=request.id, pointers=places
     )
 
 
@@ -210,7 +201,7 @@ def tasks_change(request: PrincipalRequest, id: UUID, body: schemas.TaskPatch) -
             agent=None if body.agent is None else agents.named(body.agent, project=project),
             payload=body.payload,
             max_attempts=body.max_attempts,
-            backoff=Backoff(**body.backoff.model_dump()) if body.backoff else None,
+            backoff=backoff_of(body.backoff) if body.backoff else None,
         ),
         version=version_asked(request),
         actor=actor(request.auth),

@@ -9,13 +9,14 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from ledger import journal, moves, sql, tasks
+from ledger import journal, moves, sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import Plan, PlanState, Task
 from ledger.redaction import redacted, stripped, titled
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
+from ledger.tasks.spec import TITLE_LENGTH
 from ledger.tokens import TrustedCaller
 
 REASON_LENGTH = 2000
@@ -196,8 +197,8 @@ def change(
         )
     if title is None:
         return plan
-    if len(title) > tasks.TITLE_LENGTH:
-        raise Invalid("/title", f"A title must have at most {tasks.TITLE_LENGTH} characters.")
+    if len(title) > TITLE_LENGTH:
+        raise Invalid("/title", f"A title must have at most {TITLE_LENGTH} characters.")
     now = now or timezone.now()
     update_columns(plan, title=titled(redacted(title)), now=now)
     record_event(
@@ -219,7 +220,7 @@ CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
             (t.payload -> 'verify') - 'proposed_command' || jsonb_build_object(
                 'command', t.payload #> {PROPOSED}, 'source', 'confirmed')),
         version = t.version + 1, updated_at = %(now)s
-    where t.id = any(%(ids)s) and t.state not in ({tasks.OVER})
+    where t.id = any(%(ids)s) and t.state not in ({moves.FINAL_STATES})
         and jsonb_typeof(t.payload #> {PROPOSED}) = 'string'
     returning t.id, t.project_id, t.agent_id, t.payload #>> '{{verify,command}}' as command
 ), told as ({

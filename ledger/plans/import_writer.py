@@ -36,7 +36,8 @@ from ledger.plans.import_needs import (
 )
 from ledger.redaction import redacted, titled
 from ledger.sql import Row
-from ledger.tasks import Backoff, Spec
+from ledger.tasks.enqueuing import prepare_columns
+from ledger.tasks.spec import BACKOFF, Backoff, Spec, spec_of
 from ledger.tokens import TrustedCaller
 
 
@@ -274,7 +275,7 @@ class PlanImport:
         specs = []
         for ref in refs:
             task = self.file.tasks[places[ref]]
-            spec = spec_of(
+            spec = plan_spec(
                 task,
                 plan_id=plan.pk,
                 run=plan.run,
@@ -288,7 +289,7 @@ class PlanImport:
             actor=self.actor,
             now=self.now,
             request_id=self.request_id,
-            places=[f"/tasks/{places[ref]}" for ref in refs],
+            pointers=[f"/tasks/{places[ref]}" for ref in refs],
         )
         ids = {row["ref"]: row["id"] for row in inserted}
         add_missing_needs(self.project, {ids[ref]: needs[ref].missing for ref in refs})
@@ -296,13 +297,13 @@ class PlanImport:
 
     def update_task(self, id: UUID, task: PlanTask, *, at: str) -> None:
         """Write the file's values into a task that has not started."""
-        row = tasks.written(self.agents[task.agent], spec_of(task), at=at)
+        row = prepare_columns(self.agents[task.agent], plan_spec(task), pointer=at)
         names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
         more = ("on_exhausted", "lease_s", "timeout_s", "idempotent", "non_retryable")
         Task.objects.filter(pk=id).update(
             agent=self.agents[task.agent],
             attempt_limit=row["max_attempts"],
-            **{name: row[name] for name in (*names, *more, *tasks.BACKOFF)},
+            **{name: row[name] for name in (*names, *more, *BACKOFF)},
         )
         journal.record(
             Kind.TASK_CHANGED,
@@ -350,22 +351,8 @@ class PlanImport:
         recount(task_ids, self.rewired, caller=caller, now=self.now)
 
 
-def spec_of(task: PlanTask, **more: Any) -> Spec:
-    return Spec(
-        type=task.type,
-        payload=task.payload,
-        title=task.title,
-        priority=task.priority,
-        max_attempts=task.max_attempts,
-        on_exhausted=task.on_exhausted,
-        backoff=Backoff(**task.backoff),
-        lease_s=task.lease_s,
-        timeout_s=task.timeout_s,
-        idempotent=task.idempotent,
-        non_retryable=task.non_retryable,
-        ref=task.ref,
-        **more,
-    )
+def plan_spec(task: PlanTask, **more: Any) -> Spec:
+    return spec_of(task, backoff=Backoff(**task.backoff), ref=task.ref, **more)
 
 
 def unknown_agent(name: str, pointers: Sequence[str], *, project: Project) -> Refusal:

@@ -13,7 +13,7 @@ from ledger.plans.editing import get_verify
 from ledger.schemas.shared import AT, ID, In, Listed, PageQuery
 from ledger.sql import Row
 from ledger.states import TaskState
-from ledger.tasks import TITLE_LENGTH
+from ledger.tasks.spec import TITLE_LENGTH
 
 PLAN: dict[str, Any] = {
     "id": ID,

@@ -10,7 +10,14 @@ from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
 from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
-from ledger.tasks import AT_ONCE, LEASE_S, MAX_ATTEMPTS, MOST_NEEDS, TIMEOUT_S, TITLE_LENGTH
+from ledger.tasks.spec import (
+    LEASE_S,
+    MAX_ATTEMPTS,
+    MAX_NEEDS,
+    MAX_TASKS_PER_CALL,
+    TIMEOUT_S,
+    TITLE_LENGTH,
+)
 
 
 class BackoffIn(In):
@@ -26,7 +33,7 @@ class TaskIn(Registering):
     title: str = Field("", max_length=TITLE_LENGTH)
     payload: Any = None
     priority: StrictInt = 0
-    needs: list[UUID] = Field(default_factory=list, max_length=MOST_NEEDS)
+    needs: list[UUID] = Field(default_factory=list, max_length=MAX_NEEDS)
     max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
     max_retries: StrictInt | None = Field(
         None, ge=1, le=MAX_ATTEMPTS, description="another name of max_attempts"
@@ -64,7 +71,7 @@ class TaskPatch(In):
 
 
 class TasksIn(In):
-    tasks: list[TaskIn] = Field(min_length=1, max_length=AT_ONCE)
+    tasks: list[TaskIn] = Field(min_length=1, max_length=MAX_TASKS_PER_CALL)
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"tasks": [{"agent": "coder", "type": "code"}]}},

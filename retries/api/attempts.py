@@ -20,7 +20,8 @@ from ledger.models import Agent, Attempt, Token
 from ledger.schemas.tasks import TaskIn, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState, Who
-from ledger.tasks import refused, row_of
+from ledger.tasks import fetch_task
+from ledger.tasks.lineage import invalid_transition
 from ledger.tokens import Caller, ScopeMissing, TrustedCaller
 from retries import claims, task_actions
 from retries.api.retry_context import TEXT, XML, of_claim, of_decision, said_as
@@ -120,14 +121,14 @@ def tasks_start(
     if not found.rows:
         row = own(request, id)
         if row["state"] not in (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED):
-            raise refused(row, TaskState.RUNNING, Who.AGENT)
+            raise invalid_transition(row, TaskState.RUNNING, Who.AGENT)
         claims.started(found, row["agent_name"], id)
     return of_claim(request, shown(found))
 
 
 def own(request: BearerRequest, id: UUID) -> Row:
     """A task of the agent that calls, whatever keeps the agent from it; raises NotFound."""
-    row = row_of(id)
+    row = fetch_task(id)
     if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
         raise NotFound(f"There is no task {id}.")
     return row
@@ -166,7 +167,7 @@ def tasks_abort(
                 allowed=[],
             )
         if row["state"] in FINAL:
-            raise refused(row, TaskState.ABORTED, who)
+            raise invalid_transition(row, TaskState.ABORTED, who)
     return answer(task_out(visible(request, id), who=who))
 
 
@@ -321,5 +322,5 @@ def still_open(attempt_id: str) -> Claimed | None:
     if live is None:
         return None
     columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
-    row = row_of(live.task_id) | columns | {"resumed": True}
+    row = fetch_task(live.task_id) | columns | {"resumed": True}
     return Claimed([row], system_text=live.agent.system_text)

@@ -14,7 +14,7 @@ from ledger.api.responses import JSON, answer
 from ledger.api.tasks import router, visible
 from ledger.models import Agent
 from ledger.states import TaskState
-from ledger.tasks import row_of
+from ledger.tasks import fetch_task
 from retries.retry_context.history import next_context, prompt_of
 from retries.schemas.escalations import CLAIMED, RETRY_CONTEXT, BudgetQuery
 
@@ -84,7 +84,7 @@ def of_decision(request: Request, decision: dict[str, Any]) -> HttpResponse:
         response = written(decision["prompt" if kind == TEXT else "retry_context"], kind)
         response["Tenfour-Attempt"] = str(following["attempt"])
         return response
-    row = row_of(UUID(decision["task"]["id"])) if decision["decision"] == "wait" else None
+    row = fetch_task(UUID(decision["task"]["id"])) if decision["decision"] == "wait" else None
     # Where another worker has it by now, what comes next is not for this one.
     waits = row is not None and row["state"] == TaskState.RETRY
     return written(next_context(row) if row and waits else "", kind)

@@ -18,7 +18,7 @@ from ledger.errors import Invalid, NotFound, Refusal
 from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import DeadLetter, Failure
-from ledger.moves import TOLD_COLUMNS, task_to
+from ledger.moves import EVENT_COLUMNS, task_to
 from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.sql import Row
 from ledger.states import BlockedReason, FailureType, Outcome, TaskState
@@ -134,7 +134,7 @@ def done_statement(caller: type[Caller]) -> str:
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",
         sets="result = %(result)s",
-        columns=TOLD_COLUMNS,
+        columns=EVENT_COLUMNS,
     )
     return f"""with {caller.cte}, live as materialized (
         select a.task_id from ledger_attempt a, caller c

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from ledger.models import Attempt, Failure, Task
 from ledger.states import FINAL
-from ledger.tasks import line_of
+from ledger.tasks.lineage import fetch_lineage
 from retries import dependents
 from retries.escalations.message import File, Row, Story, message
 from retries.models import Escalation
@@ -25,7 +25,7 @@ class Record:
     @cached_property
     def line(self) -> list[UUID]:
         """Its rows of all runs."""
-        return line_of(self.task)
+        return fetch_lineage(self.task)
 
     @cached_property
     def attempts(self) -> list[Attempt]:

@@ -13,7 +13,7 @@ from ledger.models import Attempt
 from ledger.moves import task_to
 from ledger.sql import Row
 from ledger.states import BlockedReason, TaskState
-from ledger.tasks import row_of
+from ledger.tasks import fetch_task
 from ledger.tokens import TrustedCaller
 from retries import dependents
 from retries.models import Escalation
@@ -135,7 +135,7 @@ def move(
         **TrustedCaller(actor, request_id=request_id).params,
     )
     if not rows:
-        row = row_of(escalation.task_id)
+        row = fetch_task(escalation.task_id)
         raise InvalidTransition(
             f"The task is {row['state']}: it waits for no answer.",
             current=row["state"],

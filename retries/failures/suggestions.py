@@ -8,7 +8,8 @@ from uuid import UUID
 from ledger import sql
 from ledger.models import Failure
 from ledger.states import Outcome
-from ledger.tasks import lineages, whole_line
+from ledger.tasks.lineage import lineage_cte
+from ledger.tasks.lineage import fetch_lineages
 from retries.failures import grouping, known_errors
 from retries.states import Answer, EscalationState
 
@@ -113,8 +114,8 @@ FIX_OUTCOMES = f"""with recursive answered as materialized (
         order by id desc limit {RECENT_ANSWERS}
     ) e join ledger_task t on t.id = e.task_id
 ), others as (select * from answered where not is_alone),
-{whole_line("others")}, lines as (
-    select task_id, array_agg(id) as ids from line group by task_id
+{lineage_cte("others")}, lines as (
+    select task_id, array_agg(id) as ids from lineage group by task_id
 )
 {select_outcomes("answered e", "e.task_id")} and e.is_alone
 union all
@@ -191,7 +192,7 @@ def find_offers(
 
 def find_last_failures(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
     """Return the last failure of each task, including those of the runs that it continues."""
-    owners = lineages(task_ids)
+    owners = fetch_lineages(task_ids)
     rows = Failure.objects.filter(task__in=owners).select_related("grouped")
     rows = rows.order_by("task", "-id").distinct("task")
     return {owners[row.task_id]: row for row in sorted(rows, key=lambda row: row.pk)}

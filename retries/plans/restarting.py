@@ -1,7 +1,6 @@
 """What stops a plan or starts it anew, and the questions that its checkpoints ask."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,6 +11,7 @@ from ledger import journal, needs, sql
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor, Kind, clock
 from ledger.models import DeadLetter, Event, MissingNeed, Need, Plan, PlanState, Project, Task
+from ledger.moves import FINAL_STATES
 from ledger.planfile import PlanFile
 from ledger.plans import import_writer
 from ledger.plans.editing import lock_plans, reason_data, record_event, update_columns
@@ -19,12 +19,11 @@ from ledger.plans.import_diff import DEFAULT_OPTIONS, ImportOptions, ImportResul
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
+from ledger.tasks.spec import spec_of_task
 from ledger.tokens import TrustedCaller
 from retries import checkpoints, deadletters, task_actions
 from retries.models import Escalation
 from retries.states import Answer
-
-OVER = ", ".join(f"'{state}'" for state in FINAL)
 
 
 @sql.atomic
@@ -207,10 +206,8 @@ def made_anew(
     specs = [
         (
             task.agent,
-            replace(
-                deadletters.spec_of(task),
-                plan_id=plan.pk,
-                ref=task.ref,
+            spec_of_task(
+                task,
                 run=run,
                 needs=[need for need in needed.get(task.pk, ()) if need not in places],
                 after=[places[need] for need in needed.get(task.pk, ()) if need in places],
@@ -238,7 +235,7 @@ update ledger_need d set need_id = p.new
 from pairs p, ledger_task n, ledger_task w
 where d.need_id = p.old and n.id = p.old and w.id = d.task_id
     -- what was skipped or dismissed is waited for no more, and what is over waits for nothing
-    and n.state in ('{TaskState.FAILED}', '{TaskState.ABORTED}') and w.state not in ({OVER})
+    and n.state in ('{TaskState.FAILED}', '{TaskState.ABORTED}') and w.state not in ({FINAL_STATES})
     and not exists (select from ledger_deadletter l
         where l.task_id = p.old and l.closed_as = 'dismissed')"""
 
@@ -283,7 +280,7 @@ COMPLETED = f"""with {TrustedCaller.cte}, over as materialized (
     where p.completed_at is null and p.aborted_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
         and not exists (select from ledger_task t
-            where t.plan_id = p.id and t.state not in ({OVER}))
+            where t.plan_id = p.id and t.state not in ({FINAL_STATES}))
     order by p.id limit 1000 for update of p skip locked
 ), noted as (
     update ledger_plan p set completed_at = %(now)s, version = p.version + 1, updated_at = %(now)s
@@ -307,7 +304,7 @@ REOPENED = f"""with {TrustedCaller.cte}, again as materialized (
     where p.completed_at is not null and p.aborted_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
         and p.id = any(array(select distinct t.plan_id from ledger_task t
-            where t.plan_id is not null and t.state not in ({OVER})))
+            where t.plan_id is not null and t.state not in ({FINAL_STATES})))
     order by p.id limit 1000 for update of p skip locked
 ), noted as (
     update ledger_plan p set completed_at = null, version = p.version + 1, updated_at = %(now)s

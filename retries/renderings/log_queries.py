@@ -16,7 +16,7 @@ from ledger.models import Attempt, Event, Failure, Need, Plan, Task
 from ledger.models.event import EventQuerySet
 from ledger.models.task import TaskQuerySet
 from ledger.states import FINAL, Outcome, TaskState
-from ledger.tasks import carriers, lineages
+from ledger.tasks.lineage import fetch_carriers, fetch_lineages
 from retries.models import Escalation
 from retries.renderings.labels import Named, one_line
 from retries.renderings.log_entries import (
@@ -175,7 +175,7 @@ Tried = dict[int, dict[str, Any]]
 def attempts(task_ids: Iterable[UUID]) -> dict[UUID, Tried]:
     """By task and number, in the order in which they were made; with those it carries on."""
     found: dict[UUID, Tried] = defaultdict(dict)
-    belongs = carriers(task_ids)
+    belongs = fetch_carriers(task_ids)
     rows = Attempt.objects.filter(task_id__in=belongs).order_by("number", "task_id")
     for row in rows.values(*TRIED):
         for task_id in belongs[row["task_id"]]:
@@ -254,7 +254,7 @@ def entries(about: About) -> Iterator[Entry]:
     """The tasks that were started and have not left the state yet, oldest first."""
     rows = about.current.filter(ACTIVE | SKIPPED, started_at__isnull=False).order_by("id")
     for chunk in chunks(rows.values(*STATE).iterator(chunk_size=CHUNK)):
-        belongs = lineages(task["id"] for task in chunk)
+        belongs = fetch_lineages(task["id"] for task in chunk)
         failed, last = failures(belongs), last_attempts(belongs)
         for task in chunk:
             yield entry(task, failed.get(task["id"], []), last.get(task["id"]))
@@ -320,7 +320,7 @@ def stats(about: About) -> Stats:
 def carried(about: About) -> dict[UUID, UUID]:
     """The rows of earlier runs that go on in its tasks, each with that task; most have none."""
     ids = list(about.current.filter(carries__isnull=False).values_list("id", flat=True))
-    return {row: task for row, task in lineages(ids).items() if row != task} if ids else {}
+    return {row: task for row, task in fetch_lineages(ids).items() if row != task} if ids else {}
 
 
 # ---- what was skipped
@@ -331,7 +331,7 @@ def skipped(about: About) -> list[Skipped]:
     rows = about.current.filter(state=TaskState.SKIPPED).order_by("completed_at", "id")
     tasks = list(rows.values(*NAMED, "completed_at"))
     ids = [task["id"] for task in tasks]
-    failed = counted(Failure.objects.all(), lineages(ids))
+    failed = counted(Failure.objects.all(), fetch_lineages(ids))
     skips = Q(action=Answer.SKIP) | Q(state=EscalationState.EXPIRED, on_expiry=OnExpiry.SKIP)
     answers = Escalation.objects.filter(skips, task__in=ids).order_by("id")
     asked = {
@@ -376,7 +376,7 @@ def dependents(task_ids: list[UUID]) -> dict[UUID, list[str]]:
 def summary(plan: Plan) -> Summary:
     about = About(plan.project_id, plan)
     tasks = list(about.current.order_by("id").values(*NAMED, "state"))
-    belongs = lineages(task["id"] for task in tasks)
+    belongs = fetch_lineages(task["id"] for task in tasks)
     tries = counted(Attempt.objects.exclude(outcome=Outcome.RELEASED), belongs)
     asked = counted(Escalation.objects.all(), belongs)
     lines = [

@@ -7,7 +7,7 @@ from uuid import UUID
 from ledger.models import Attempt, Failure
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
-from ledger.tasks import lineages
+from ledger.tasks.lineage import fetch_lineages
 from retries import claims
 from retries.models import Escalation
 from retries.retry_context.block import BUDGET, Failed, Past, Said, retry_context
@@ -36,7 +36,7 @@ def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
     if not ids:
         return {}
     failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
-    belongs = lineages(ids)
+    belongs = fetch_lineages(ids)
     rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number")
     for row in rows.values("task_id", "attempt__number", *FAILURE):
         failures[belongs[row["task_id"]]].append(failed(row["attempt__number"], row))

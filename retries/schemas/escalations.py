@@ -13,7 +13,7 @@ from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery
 from ledger.schemas.tasks import TASK, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FailureType, TaskState, Who, urgency_of
-from ledger.tasks import LEASE_S
+from ledger.tasks.spec import LEASE_S
 from retries.attempts.finishing import MOST_RETRY_AFTER_S
 from retries.attempts.questions import MOST_ASKED
 from retries.claims import MOST, WORKER_LENGTH, Claimed

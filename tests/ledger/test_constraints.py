@@ -90,7 +90,7 @@ def test_what_enqueueing_gives_is_the_row(agent: Agent) -> None:
     for some in (asked[:1], asked[:2], asked):
         rows = tasks.enqueue_many([(agent, spec) for spec in some], now=NOW)
         found = [row.pop("need_ids") for row in rows]
-        assert rows == [tasks.row_of(row["id"]) for row in rows]
+        assert rows == [tasks.fetch_task(row["id"]) for row in rows]
     assert found == [[], [], sorted([need, rows[0]["id"]])]
     assert [row["state"] for row in rows] == ["queued", "queued", "blocked"]
-    assert tasks.row_of(rows[1]["id"])["payload"]["n"] is True
+    assert tasks.fetch_task(rows[1]["id"])["payload"]["n"] is True

@@ -7,10 +7,9 @@ from uuid import uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from ledger import tasks
 from ledger.journal import SYSTEM
 from ledger.models import Agent
-from ledger.tasks import Spec
+from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
 from retries import claims
 from retries.attempts import finishing
@@ -29,8 +28,8 @@ TABLES = (*(f"ledger_{noun}" for noun in NOUNS), "retries_escalation")
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     known = TrustedCaller(SYSTEM, agent=agent).params
-    task = tasks.written(agent, Spec(type="x"))
-    own = {name: task[name] for name in tasks.OWN}
+    task = enqueuing.prepare_columns(agent, Spec(type="x"))
+    own = {name: task[name] for name in enqueuing.OWN}
     alike = {"shared": Jsonb(task), "tasks": Jsonb([own] * 3)}
     parts = {"shared": Jsonb({}), "tasks": Jsonb([task] * 3)}
     waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
@@ -41,11 +40,11 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
         "why not": (claims.WHY[Bearer], ASKED | BEARER),
         "done": (finishing.DONE[Bearer], DONE | BEARER),
-        "enqueue": (tasks.ENQUEUE, {"shared": Jsonb(task)} | known),
-        "enqueue alike": (tasks.ENQUEUE_ALIKE, alike | known),
-        "enqueue many": (tasks.ENQUEUE_MANY, parts | known),
+        "enqueue": (enqueuing.ENQUEUE, {"shared": Jsonb(task)} | known),
+        "enqueue alike": (enqueuing.ENQUEUE_ALIKE, alike | known),
+        "enqueue many": (enqueuing.ENQUEUE_MANY, parts | known),
         "enqueue waiting": (
-            tasks.ENQUEUE_WAITING,
+            enqueuing.ENQUEUE_WITH_NEEDS,
             {"shared": Jsonb({}), "tasks": Jsonb(waits)} | known,
         ),
     }
@@ -67,7 +66,7 @@ NAMES = [
 
 @pytest.fixture
 def cursor(agent: Agent) -> Iterator[Cursor]:
-    tasks.enqueue_many([(agent, Spec(type="x"))] * 2000, now=NOW)
+    enqueue_many([(agent, Spec(type="x"))] * 2000, now=NOW)
     with prepared("ledger_task") as cursor:
         yield cursor
 
@@ -87,7 +86,7 @@ def test_no_plan_reads_a_whole_table(name: str, agent: Agent, cursor: Cursor) ->
 def test_an_attempt_is_found_by_its_id_where_few_are_live(statement: str, agent: Agent) -> None:
     """The index of live ones is small by its statistics, and full of those that were."""
     known = TrustedCaller(SYSTEM, agent=agent)
-    tasks.enqueue_many([(agent, Spec(type="x"))] * 200, now=NOW)
+    enqueue_many([(agent, Spec(type="x"))] * 200, now=NOW)
     for row in claims.claim(known, limit=50, now=NOW).rows:
         finishing.succeeded(row["attempt_id"], now=NOW)
     with prepared("ledger_task") as cursor:

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
-from ledger.tasks import PAYLOAD_BYTES
+from ledger.tasks.spec import PAYLOAD_BYTES
 from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.api import attempts as api_attempts

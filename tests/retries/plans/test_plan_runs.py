@@ -15,7 +15,8 @@ from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Need, Plan, Task
 from ledger.plans import editing as facts
 from ledger.states import TaskState
-from ledger.tasks import lineages, row_of
+from ledger.tasks import fetch_task
+from ledger.tasks.lineage import fetch_lineages
 from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions
 from retries.attempts import finishing, questions
@@ -151,7 +152,7 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     assert (one.attempts, one.retry_count, three.attempts) == (0, 0, 0)
     assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
     assert two.carries == old and old.failures.count() == 3
-    assert lineages([two.pk, one.pk]) == {two.pk: two.pk, old.pk: two.pk, one.pk: one.pk}
+    assert fetch_lineages([two.pk, one.pk]) == {two.pk: two.pk, old.pk: two.pk, one.pk: one.pk}
     assert [each.attempt for each in retry_context_history.pasts([two.pk])[two.pk].failures] == [
         1,
         2,
@@ -171,7 +172,7 @@ def everywhere(id: UUID, old: UUID) -> None:
     for message in ("late", "later still"):
         assert message in escalation_record.told(asked, record)
     assert [row.number for row in escalation_record.story(asked, record).rows] == [1, 2, 3, 4]
-    assert [each.attempt for each in facts_of.failures(lineages([id]))[id]] == [1, 2, 3, 4]
+    assert [each.attempt for each in facts_of.failures(fetch_lineages([id]))[id]] == [1, 2, 3, 4]
     tried = facts_of.attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
     assert [each.number for each in detail_queries.attempts(Task.objects.get(pk=id))] == [
@@ -218,7 +219,7 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
     two = carried_over(agent, now=NOW + 3 * MINUTE)
     assert suggestions.list_worked_fixes(pattern.pk) == []
-    told = retry_context_history.next_context(row_of(two.pk))
+    told = retry_context_history.next_context(fetch_task(two.pk))
     assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
     found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
     finishing.succeeded(attempt_of(found), now=NOW + 5 * MINUTE)

@@ -1,0 +1,58 @@
+"""Abort tasks; ask the agents of running ones to stop."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from ledger import journal, sql
+from ledger.journal import Actor, Kind
+from ledger.moves import task_to
+from ledger.redaction import redacted, stripped
+from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
+
+ABORT = f"""with {TrustedCaller.cte}, moved as ({
+    task_to(TaskState.ABORTED, where="t.id = any(%(ids)s) and t.state <> 'running'")
+}), flagged as (
+    update ledger_task t set abort_requested_at = %(now)s, version = t.version + 1,
+        updated_at = %(now)s
+    where t.id = any(%(ids)s) and t.state = 'running' and t.abort_requested_at is null
+    returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
+), journalled_aborts as ({
+    journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task", data="%(data)s")
+}), journalled_requests as ({
+    journal.insert(
+        "flagged",
+        kind=f"'{Kind.TASK_ABORT_REQUESTED}'",
+        subject="task",
+        from_state="null",
+        to_state="null",
+        data="%(data)s",
+    )
+}) select id, true as aborted from moved union all select id, false from flagged"""
+
+
+def abort(
+    ids: Iterable[UUID],
+    *,
+    reason: str = "",
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> dict[UUID, bool]:
+    """Abort these tasks: True for an aborted task, False for a running one that is asked to stop.
+
+    Final tasks are left out. A running task ends when its agent reports or its lease expires.
+    """
+    note = stripped(redacted(reason)).strip()
+    rows = sql.run(
+        ABORT,
+        ids=list(ids),
+        data=Jsonb({"note": note} if note else {}),
+        now=now or timezone.now(),
+        **TrustedCaller(actor, request_id=request_id).params,
+    )
+    return {row["id"]: row["aborted"] for row in rows}

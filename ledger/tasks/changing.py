@@ -1,0 +1,106 @@
+"""Change a task that is not over."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from ledger import journal, moves, sql
+from ledger.errors import InvalidTransition
+from ledger.journal import Actor, Kind
+from ledger.models import Agent
+from ledger.sql import Row
+from ledger.states import TaskState
+from ledger.tasks.lineage import fetch_at_version
+from ledger.tasks.spec import BACKOFF, Backoff, clean_payload
+from ledger.tokens import TrustedCaller
+
+CHANGE = f"""with {TrustedCaller.cte}, changed as (
+    update ledger_task t set priority = coalesce(%(priority)s, t.priority),
+        agent_id = coalesce(%(to_agent)s, t.agent_id),
+        payload = coalesce(%(payload)s, t.payload),
+        redactions = coalesce(%(redactions)s, t.redactions),
+        max_attempts = coalesce(%(max_attempts)s, t.max_attempts),
+        attempt_limit = greatest(t.attempts,
+            t.attempt_limit + coalesce(%(max_attempts)s, t.max_attempts) - t.max_attempts),
+        base_delay_ms = coalesce(%(base_delay_ms)s, t.base_delay_ms),
+        max_delay_ms = coalesce(%(max_delay_ms)s, t.max_delay_ms),
+        exponential_base = coalesce(%(exponential_base)s, t.exponential_base),
+        jitter = coalesce(%(jitter)s, t.jitter), version = t.version + 1, updated_at = %(now)s
+    where t.id = %(id)s and t.version = %(version)s and t.state not in ({moves.FINAL_STATES})
+        and (t.state <> '{TaskState.RUNNING}' or not %(unless_running)s)
+    returning {moves.task_columns("t")}
+), journalled as ({
+    journal.insert(
+        "changed",
+        kind=f"'{Kind.TASK_CHANGED}'",
+        subject="task",
+        from_state="null",
+        to_state="null",
+        data="%(data)s",
+    )
+}) select m.*, g.name as agent_name from changed m join ledger_agent g on g.id = m.agent_id"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The fields to change; None leaves a field as it is."""
+
+    priority: int | None = None
+    agent: Agent | None = None
+    payload: Any = None
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in self.__slots__ if getattr(self, name) is not None]
+
+
+def change(
+    task_id: UUID,
+    asked: Change,
+    *,
+    version: int,
+    actor: Actor,
+    now: datetime | None = None,
+    request_id: str = "",
+) -> Row:
+    """Change a task that is not over and still at `version`; return its new row.
+
+    A new `max_attempts` moves the attempt limit by the difference, but never below the last
+    attempt. Payload and agent change only while no attempt is running. Raises VersionMismatch and
+    InvalidTransition.
+    """
+    if not asked.names:
+        return fetch_at_version(task_id, version=version)
+    payload, redactions = None, Counter[str]()
+    if asked.payload is not None:
+        payload, redactions = clean_payload(asked.payload, pointer="/payload")
+    rows = sql.run(
+        CHANGE,
+        id=task_id,
+        version=version,
+        priority=asked.priority,
+        to_agent=asked.agent.pk if asked.agent else None,
+        payload=None if payload is None else Jsonb(payload),
+        redactions=None if payload is None else Jsonb(redactions),
+        max_attempts=asked.max_attempts,
+        **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
+        unless_running=asked.payload is not None or asked.agent is not None,
+        data=Jsonb({"changed": asked.names}),
+        now=now or timezone.now(),
+        **TrustedCaller(actor, request_id=request_id).params,
+    )
+    if rows:
+        return rows[0]
+    row = fetch_at_version(task_id, version=version)
+    raise InvalidTransition(
+        f"The task is {row['state']}, so this can't be changed now.",
+        current=row["state"],
+        allowed=[],
+    )
