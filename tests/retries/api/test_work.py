@@ -446,10 +446,10 @@ def test_what_does_not_fit(operator: Any, agent: Agent, body: dict[str, Any], co
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("required", "perhaps", "required is true or false."),
-        ("expect_exit", 2**31, "expect_exit is a number from -2147483648 to 2147483647."),
-        ("expect_exit", True, "expect_exit is a whole number."),
-        ("timeout_s", 0, "timeout_s is a number from 1 to 604800."),
+        ("required", "perhaps", "required must be true or false."),
+        ("expect_exit", 2**31, "expect_exit must be a number from -2147483648 to 2147483647."),
+        ("expect_exit", True, "expect_exit must be an integer."),
+        ("timeout_s", 0, "timeout_s must be a number from 1 to 604800."),
     ],
 )
 def test_a_verification_that_does_not_fit(
