@@ -8,8 +8,7 @@ from uuid import UUID
 from ledger import sql
 from ledger.models import Failure
 from ledger.states import Outcome
-from ledger.tasks.lineage import lineage_cte
-from ledger.tasks.lineage import fetch_lineages
+from ledger.tasks.lineage import fetch_lineages, lineage_cte
 from retries.failures import grouping, known_errors
 from retries.states import Answer, EscalationState
 
