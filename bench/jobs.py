@@ -33,8 +33,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     from ledger.states import Outcome, TaskState
     from ledger.tasks import Spec
     from ledger.tokens import TrustedCaller
-    from retries import breaker, claims
-    from retries.attempts import finishing
+    from retries import breaker, claims, in_process
 
     agent = Agent.objects.select_related("project").get(name=agent_name)
     caller = TrustedCaller(SYSTEM, agent=agent)
@@ -52,7 +51,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     def do(count: int) -> None:
         for _ in range(count):
             rows = claims.claim(caller).rows
-            finishing.succeeded(rows[0]["attempt_id"], {"ok": 1})
+            in_process.report_success(rows[0]["attempt_id"], {"ok": 1})
 
     def claim(count: int) -> None:
         for _ in range(count):

@@ -17,8 +17,7 @@ def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
     from ledger.models import Agent
     from ledger.tasks import Backoff
     from ledger.tokens import TrustedCaller
-    from retries import claims
-    from retries.attempts import finishing
+    from retries import claims, in_process
 
     agent = Agent.objects.select_related("project").get(name=agent_name)
     caller = TrustedCaller(SYSTEM, agent=agent)
@@ -27,14 +26,14 @@ def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
         """Milliseconds from the report of a failure to the claim of the retry."""
         tasks.enqueue(agent, "bench", backoff=Backoff(base_delay_ms=delay_ms, jitter=False))
         first = claims.claim(caller).rows[0]
-        finishing.failed(first["attempt_id"], "it broke")
+        in_process.report_failure(first["attempt_id"], "it broke")
         start = time.perf_counter()
         while not (found := claims.claim(caller)).rows:
             due = found.next_due_at
             assert due
             time.sleep(max(0.001, (due - timezone.now()).total_seconds()))
         took = (time.perf_counter() - start) * 1000
-        finishing.succeeded(found.rows[0]["attempt_id"])
+        in_process.report_success(found.rows[0]["attempt_id"])
         return took
 
     wait(1)  # warms up

@@ -15,8 +15,8 @@ def main(agent_name: str) -> None:
     from ledger.journal import SYSTEM
     from ledger.models import Agent
     from ledger.tokens import TrustedCaller
-    from retries import claims
-    from retries.attempts import finishing, leases
+    from retries import claims, in_process
+    from retries.attempts import leases, live_attempt
 
     caller = TrustedCaller(
         SYSTEM, agent=Agent.objects.select_related("project").get(name=agent_name)
@@ -32,8 +32,8 @@ def main(agent_name: str) -> None:
         if random.random() < 0.1:
             time.sleep(0.02)  # so that some are killed and stalled in the middle of one
         try:
-            finishing.succeeded(rows[0]["attempt_id"], {"ok": 1})
-        except finishing.LeaseLost:
+            in_process.report_success(rows[0]["attempt_id"], {"ok": 1})
+        except live_attempt.LeaseLost:
             continue
 
 

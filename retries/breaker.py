@@ -157,7 +157,7 @@ COUNT = """update ledger_breaker set failures = %(failures)s, successes = %(succ
     probe_attempt = null, updated_at = %(now)s where agent_id = %(agent)s"""
 
 
-def heard(
+def record_outcome(
     agent_id: UUID,
     *,
     ok: bool,
@@ -384,7 +384,7 @@ class CircuitBreaker:
 
     def tell(self, ticket: UUID, failure_type: FailureType | None) -> None:
         with transaction.atomic(durable=True):
-            heard(
+            record_outcome(
                 self.agent.pk,
                 ok=failure_type is None,
                 failure_type=failure_type,

@@ -12,6 +12,7 @@ from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
+from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks import enqueue_many
 from ledger.tasks.spec import spec_of_task
@@ -103,6 +104,21 @@ def dismiss(
     lifecycle.withdraw(gone, actor=actor, now=now)
     checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     return found
+
+
+def bury(task: Row, reason: str, *, error: str, now: datetime) -> DeadLetter:
+    """Insert the dead letter of a task that has just failed."""
+    return DeadLetter.objects.create(
+        project_id=task["project_id"],
+        agent_id=task["agent_id"],
+        task_id=task["id"],
+        type=task["type"],
+        payload=task["payload"],
+        error=error or "No error message was reported.",
+        reason=reason,
+        retry_count=task["retry_count"],
+        failed_at=now,
+    )
 
 
 def shut(letter: DeadLetter, how: str, *, actor: Actor, now: datetime, **more: object) -> None:

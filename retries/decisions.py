@@ -1,11 +1,15 @@
-"""What comes after an attempt (pure): one table, and the first line that matches decides."""
+"""Decisions about ended attempts (pure): the first row of one table that matches decides."""
 
+import random
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from ledger.states import FailureType, TaskState
+from ledger.tasks.spec import Backoff
 
-# codes that no further attempt can cure: a person is asked, each with its own reason
+# codes that no further attempt can fix: a person is asked, with the code as the reason
 HOPELESS = ("permission_denied", "conflicting_requirements", "impossible")
 UNAVAILABLE = "service_unavailable"
 MALFORMED = "malformed_task"
@@ -13,7 +17,7 @@ MALFORMED = "malformed_task"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Everything a decision looks at: what was reported of an attempt, and its task."""
+    """Everything a decision depends on, of the report and of the task."""
 
     status: str  # success, failure or blocked
     type: FailureType | None = None
@@ -27,6 +31,9 @@ class Case:
     number: int = 1
     attempt_limit: int = 3
     on_exhausted: str = "dead_letter"
+    retry_count: int = 0
+    retry_after_s: int | None = None
+    backoff: Backoff = field(default_factory=Backoff)
 
     @property
     def is_unverified(self) -> bool:
@@ -38,7 +45,7 @@ class Case:
 
     @property
     def failure_type(self) -> FailureType | None:
-        """The type that was reported, or what the exit code says."""
+        """The reported type, or the one that the exit code shows; None without a failure."""
         if not self.has_failed:
             return None
         if self.status == "success":
@@ -48,11 +55,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the task goes, why, and whether the attempt counts as a failure of the round."""
+    """Where the task goes, why, and when; `counts` adds a retry to the round."""
 
     to: TaskState
     reason: str
     counts: bool = False
+    failure_type: FailureType | None = None
+    delay_s: float = 0.0
 
 
 def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:
@@ -101,9 +110,55 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
 
 
 def decide(case: Case) -> Decision:
-    """The decision of design.md §4.
+    """Return the decision about an attempt that has ended.
 
     >>> decide(Case(status="failure", number=3, attempt_limit=3)).to.value
     'failed'
     """
-    return next(then(case) for when, then in TABLE if when(case))
+    decision = next(then(case) for matches, then in TABLE if matches(case))
+    delay = next_delay_s(case) if decision.to == TaskState.RETRY else 0.0
+    return replace(decision, failure_type=case.failure_type, delay_s=delay)
+
+
+def next_delay_s(case: Case) -> float:
+    """Return the seconds until the next attempt: as the agent asked, or the task's backoff."""
+    if case.retry_after_s is not None:
+        return float(case.retry_after_s)
+    return round(delay_s(case.backoff, case.retry_count), 3)
+
+
+# ---- backoff
+
+
+class HasBackoff(Protocol):
+    """The four numbers of a backoff, as tasks and the retry strategy have them."""
+
+    @property
+    def base_delay_ms(self) -> float: ...
+    @property
+    def max_delay_ms(self) -> float: ...
+    @property
+    def exponential_base(self) -> float: ...
+    @property
+    def jitter(self) -> bool: ...
+
+
+def delay_s(
+    backoff: HasBackoff, n: int, *, uniform: Callable[[float, float], float] = random.uniform
+) -> float:
+    """Return the seconds to wait before retry `n`, counted from 0.
+
+    The longest wait is one and a half times the cap.
+
+    >>> [delay_s(Backoff(jitter=False), n) for n in (0, 1, 2, 3, 100_000)]
+    [0.1, 0.2, 0.4, 0.8, 30.0]
+    """
+    try:
+        factor = float(backoff.exponential_base) ** n
+    except OverflowError:
+        factor = sys.float_info.max
+    delay_ms = min(backoff.base_delay_ms * factor, backoff.max_delay_ms)
+    # Jitter comes after the cap, so that retries at the cap do not all come due at once.
+    if backoff.jitter:
+        delay_ms *= uniform(0.5, 1.5)
+    return delay_ms / 1000

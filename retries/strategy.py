@@ -1,9 +1,7 @@
-"""Backoff: how long to wait before the next try, and any function tried again and again."""
+"""Retries in the same process: call a function until it succeeds."""
 
 import asyncio
 import inspect
-import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 from retries.breaker import CircuitBreakerOpen
+from retries.decisions import delay_s
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryConfig:
-    """How often to try again, the first call not counted, and how long to wait in between."""
+    """How many retries follow the first call, and how long to wait before each."""
 
     max_retries: int = 3
     base_delay_ms: float = 100
@@ -27,49 +26,28 @@ class RetryConfig:
     jitter: bool = True
 
 
-def delay_s(
-    config: RetryConfig, n: int, *, uniform: Callable[[float, float], float] = random.uniform
-) -> float:
-    """Seconds to wait before retry `n`, the first of which is 0.
-
-    Jitter comes after the cap, so that what has reached it does not come back all at once: the
-    longest wait is one and a half times the cap.
-
-    >>> [delay_s(RetryConfig(jitter=False), n) for n in (0, 1, 2, 3, 100_000)]
-    [0.1, 0.2, 0.4, 0.8, 30.0]
-    """
-    try:
-        factor = float(config.exponential_base) ** n
-    except OverflowError:
-        factor = sys.float_info.max
-    delay_ms = min(config.base_delay_ms * factor, config.max_delay_ms)
-    if config.jitter:
-        delay_ms *= uniform(0.5, 1.5)
-    return delay_ms / 1000
-
-
 class RetryStrategy:
-    """Calls a function until it succeeds or its retries are used up."""
+    """Calls a function until it succeeds or has no retries left."""
 
     def __init__(self, config: RetryConfig | None = None) -> None:
         self.config = config or RetryConfig()
 
     def calculate_delay(self, attempt: int) -> float:
-        """Seconds to wait after call number `attempt`, counted from 0."""
+        """Return the seconds to wait after call number `attempt`, counted from 0."""
         return delay_s(self.config, attempt)
 
     def execute_with_retry(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the first call that succeeds returns; an async function gives it when awaited.
+        """Return the result of the first call that succeeds; a coroutine for an async function.
 
-        Raises what the last call raised. An open circuit is not called again, and does not hide
-        the error of the call before.
+        Raises the last call's error. An open circuit ends the retries, and does not hide the error
+        of the call before.
         """
         call = partial(fn, *args, **kwargs)
         if inspect.iscoroutinefunction(fn):
-            return cast(T, self._awaited(call))
-        return self._called(call)
+            return cast(T, self._call_async(call))
+        return self._call(call)
 
-    def _called(self, call: Callable[[], T]) -> T:
+    def _call(self, call: Callable[[], T]) -> T:
         errors: list[Exception] = []
         while not self._is_over(errors):
             if errors:
@@ -78,9 +56,9 @@ class RetryStrategy:
                 return call()
             except Exception as error:
                 errors.append(error)
-        raise verdict(errors)
+        raise error_to_raise(errors)
 
-    async def _awaited(self, call: Callable[[], Any]) -> Any:
+    async def _call_async(self, call: Callable[[], Any]) -> Any:
         errors: list[Exception] = []
         while not self._is_over(errors):
             if errors:
@@ -89,7 +67,7 @@ class RetryStrategy:
                 return await call()
             except Exception as error:
                 errors.append(error)
-        raise verdict(errors)
+        raise error_to_raise(errors)
 
     def _is_over(self, errors: Sequence[Exception]) -> bool:
         if errors and isinstance(errors[-1], CircuitBreakerOpen):
@@ -97,7 +75,7 @@ class RetryStrategy:
         return len(errors) > self.config.max_retries
 
 
-def verdict(errors: Sequence[Exception]) -> Exception:
-    """The last error, or the one before where that only says that the circuit has opened."""
+def error_to_raise(errors: Sequence[Exception]) -> Exception:
+    """Return the last error that is not an open circuit, or the last of all."""
     real = [error for error in errors if not isinstance(error, CircuitBreakerOpen)]
     return (real or errors)[-1]

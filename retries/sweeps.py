@@ -29,9 +29,9 @@ def idle_check(*, now: datetime, project: Project | None) -> dict[str, Any]:
 
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "idle_check": idle_check,
-    "backoff": leases.backoff,
+    "backoff": leases.note_due_retries,
     "expire_leases": leases.expire_leases,
-    "breakers": leases.breakers,
+    "breakers": leases.half_open_breakers,
     "plans": restarting.complete,
     "escalations": expiry.due,
 }

@@ -25,8 +25,9 @@ from ledger.tasks.lineage import invalid_transition
 from ledger.tokens import Caller, ScopeMissing, TrustedCaller
 from retries import claims, task_actions
 from retries.api.retry_context import TEXT, XML, of_claim, of_decision, said_as
-from retries.attempts import finishing
-from retries.attempts.finishing import Report, Told
+from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
+from retries.attempts.finishing import Reply
+from retries.attempts.report_fields import Report
 from retries.claims import Claimed
 from retries.models import Escalation
 from retries.retry_context.history import may_be_told, pasts
@@ -184,7 +185,7 @@ def attempts_heartbeat(
     request: BearerRequest, id: UUID, body: Body[escalations.HeartbeatIn | None] = None
 ) -> HttpResponse:
     """Renew the lease; the answer says whether to stop."""
-    beat = finishing.heartbeat(
+    beat = heartbeats.renew_lease(
         id,
         caller=request.auth,
         progress=body.progress if body else None,
@@ -206,7 +207,7 @@ def attempts_report(request: BearerRequest, id: UUID, body: escalations.ResultIn
     The same report again gets the same answer. With `Accept: text/plain` what the next attempt is
     told comes back, and nothing where there is none.
     """
-    told = finishing.report(id, report_of(body), caller=request.auth)
+    told = finishing.finish_attempt(id, report_of(body), caller=request.auth)
     return of_decision(request, decided(told, request, id, reclaim=body.reclaim))
 
 
@@ -225,9 +226,9 @@ def attempts_exit(
     64 KiB of the output are kept, a quarter from its start and the rest from its end. With
     `Accept: text/plain` what the next attempt is told comes back, and nothing where there is none.
     """
-    told = finishing.exit(id, code, request.read(), caller=request.auth)
+    told = exit_codes.finish_with_exit_code(id, code, request.read(), caller=request.auth)
     response = of_decision(request, decided(told, request, id, reclaim=asked.reclaim))
-    response["Output-Limit"] = str(finishing.OUTPUT_BYTES)
+    response["Output-Limit"] = str(report_fields.OUTPUT_BYTES)
     return response
 
 
@@ -242,7 +243,7 @@ def attempts_release(
 ) -> HttpResponse:
     """Give the task back unfinished: it is queued again, and the attempt does not count."""
     said = body or escalations.ReleaseIn.model_validate({})
-    row = finishing.release(id, caller=request.auth, reason=said.reason, note=said.note)
+    row = releases.release(id, caller=request.auth, reason=said.reason, note=said.note)
     return answer(task_out(row, who=Who.AGENT))
 
 
@@ -269,7 +270,7 @@ def report_of(body: escalations.ResultIn) -> Report:
 
 
 def decided(
-    told: Told, request: BearerRequest, attempt_id: UUID, *, reclaim: bool
+    told: Reply, request: BearerRequest, attempt_id: UUID, *, reclaim: bool
 ) -> dict[str, Any]:
     """The decision, with links; with `reclaim` the next attempt is open where it is due at once."""
     said = dict(told.decision)
@@ -302,7 +303,7 @@ def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
 
 
 @sql.atomic
-def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
+def next_of(told: Reply, caller: Caller, *, after: UUID) -> Claimed | None:
     """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
         task_id = UUID(told.decision["task"]["id"])
@@ -311,7 +312,7 @@ def next_of(told: Told, caller: Caller, *, after: UUID) -> Claimed | None:
         return None
     if not found.rows:
         return None
-    finishing.note_opened(after, opened=found.rows[0]["attempt_id"])
+    finishing.store_next_attempt(after, next_attempt=found.rows[0]["attempt_id"])
     return found
 
 

@@ -1,4 +1,4 @@
-"""What agents ask of people: the attempt ends uncounted, and the task waits for the answer."""
+"""Questions from agents: the attempt ends without counting, and the task waits for the answer."""
 
 import json
 from datetime import datetime
@@ -16,23 +16,26 @@ from ledger.redaction import clean, redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import TrustedCaller
-from retries.attempts.finishing import TRIES, LeaseLost, close, live_row, lost
+from retries.attempts.live_attempt import (
+    TRIES,
+    UNCHANGED,
+    LeaseLost,
+    close,
+    lease_lost,
+    read_attempt,
+)
 from retries.escalations import lifecycle, response_schema, task_effects
 from retries.escalations.answering import HumanRequired
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import Answer, EscalationState, Reason
 
-MOST_ASKED = 4000
+QUESTION_LENGTH = 4000
 CLIENT_STATE_BYTES = 8192
 SCHEMA_BYTES = 8192
 
-ASK = f"""with {TrustedCaller.cte}, moved as ({
-    task_to(
-        TaskState.ESCALATED,
-        where="t.id = %(id)s and t.version = %(version)s and t.current_attempt = %(attempt)s",
-    )
-}), told as ({
+ASK = f"""with {TrustedCaller.cte}, moved as ({task_to(TaskState.ESCALATED, where=UNCHANGED)}),
+journaled as ({
     journal.insert("moved", kind=f"'{Kind.TASK_ESCALATED}'", subject="task", data="%(data)s")
 }) select * from moved"""
 
@@ -42,29 +45,30 @@ def ask(
 ) -> Escalation:
     """Ask a person about the task of a live attempt, which ends and does not count.
 
-    Raises LeaseLost where the attempt is over, InvalidTransition where it was told to stop.
+    Raises LeaseLost where the attempt is over, InvalidTransition where it was asked to stop.
     """
     now = now or timezone.now()
-    question = tidied(check(question, now=now))
+    question = clean_question(check_question(question, now=now))
     for _ in range(TRIES):
-        row = live_row(attempt_id, caller=caller, now=now)
+        row = read_attempt(attempt_id, caller=caller, now=now)
         if row["outcome"] is not None:
-            raise lost(row)
+            raise lease_lost(row)
         if row["abort_requested_at"]:
             raise InvalidTransition(
-                "A person has asked it to stop: report the attempt, and it ends.",
+                "A person has asked this task to stop. Report the attempt to end it.",
                 current=row["state"],
                 allowed=[],
             )
-        if opened := put(row, question, caller=caller, now=now):
-            return opened
-    raise LeaseLost("The task changed again and again while this was asked.")
+        if escalation := escalate(row, question, caller=caller, now=now):
+            return escalation
+    raise LeaseLost("The task kept changing while the question was asked.")
 
 
 @transaction.atomic
-def put(row: Row, question: Question, *, caller: TrustedCaller, now: datetime) -> Escalation | None:
-    """Move the task and open the question; None where it has changed since it was read."""
-    request_id = caller.request_id
+def escalate(
+    row: Row, question: Question, *, caller: TrustedCaller, now: datetime
+) -> Escalation | None:
+    """Move the task and open the question; None where the task has changed since `row`."""
     moved = sql.run(
         ASK,
         id=row["id"],
@@ -84,14 +88,14 @@ def put(row: Row, question: Question, *, caller: TrustedCaller, now: datetime) -
         asked_in=row["attempt_id"],
         actor=caller.actor,
         now=now,
-        request_id=request_id,
+        request_id=caller.request_id,
     )
 
 
-def check(question: Question, *, now: datetime) -> Question:
-    """The question itself; raises Invalid where a part of it does not fit."""
+def check_question(question: Question, *, now: datetime) -> Question:
+    """Return the question; raises Invalid where a part of it is missing or too large."""
     if not question.text.strip():
-        raise Invalid("/question", "A question needs words: say what a person should decide.")
+        raise Invalid("/question", "The question is empty: say what a person should decide.")
     size = len(json.dumps(question.client_state).encode())
     if size > CLIENT_STATE_BYTES:
         raise Invalid(
@@ -103,18 +107,18 @@ def check(question: Question, *, now: datetime) -> Question:
         response_schema.check_schema(question.response_schema)
     if (question.expires_at is None) != (question.on_expiry is None):
         missing = "on_expiry" if question.on_expiry is None else "expires_at"
-        raise Invalid(f"/{missing}", "expires_at and on_expiry go together: when, and what then.")
+        raise Invalid(f"/{missing}", "Send both expires_at and on_expiry, or neither.")
     if question.expires_at is not None and question.expires_at.tzinfo is None:
-        raise Invalid("/expires_at", "expires_at needs its zone, such as 2026-11-21T14:05:58Z.")
+        raise Invalid("/expires_at", "expires_at needs a time zone, as in 2026-11-21T14:05:58Z.")
     if question.expires_at is not None and question.expires_at <= now:
-        raise Invalid("/expires_at", "expires_at lies in the past.")
+        raise Invalid("/expires_at", "expires_at is in the past.")
     return question
 
 
-def tidied(question: Question) -> Question:
-    """Without secrets and control characters; what is the asker's own stays as it is."""
+def clean_question(question: Question) -> Question:
+    """Return the question without secrets and control characters."""
     return Question(
-        text=clean(redacted(question.text), limit_bytes=4 * MOST_ASKED),
+        text=clean(redacted(question.text), limit_bytes=4 * QUESTION_LENGTH),
         choices=redacted(question.choices),
         response_schema=question.response_schema,
         severity=question.severity,
@@ -134,17 +138,17 @@ def withdraw(
     now: datetime | None = None,
     request_id: str = "",
 ) -> Escalation:
-    """Close a question that needs no answer any more: its task is queued again.
+    """Close a question that needs no answer any more; its task is queued again.
 
-    An agent may withdraw what it asked itself, and nothing else (HumanRequired).
+    An agent may withdraw its own questions and no others (HumanRequired).
     """
     now = now or timezone.now()
     escalation = lifecycle.lock(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
-        raise HumanRequired("The agent has not asked this: a person answers it.")
+        raise HumanRequired("The agent did not ask this question: a person answers it.")
     if escalation.reason != Reason.AGENT_QUESTION:
         raise InvalidTransition(
-            "No agent asked this: answer it with retry, fix, skip or abort.",
+            "This is not an agent's question: answer it with retry, fix, skip or abort.",
             current=escalation.state,
             allowed=[],
         )

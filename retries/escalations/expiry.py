@@ -13,7 +13,8 @@ from ledger.journal import Kind, clock
 from ledger.models import Project
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries.attempts import finishing
+from retries import deadletters
+from retries.attempts.report_fields import MESSAGE_LENGTH
 from retries.escalations import lifecycle, task_effects
 from retries.models import Escalation
 from retries.plans import restarting
@@ -101,7 +102,7 @@ def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
         case OnExpiry.FAIL:
             row = task_effects.fail(escalation, actor=ENTRY, now=now)
             asked = f"Nobody answered in time: {escalation.question}"
-            finishing.bury(row, "expired", error=asked[: finishing.MESSAGE_LENGTH], now=now)
+            deadletters.bury(row, "expired", error=asked[:MESSAGE_LENGTH], now=now)
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
             task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)

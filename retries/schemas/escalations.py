@@ -14,8 +14,8 @@ from ledger.schemas.tasks import TASK, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import FailureType, TaskState, Who, urgency_of
 from ledger.tasks.spec import LEASE_S
-from retries.attempts.finishing import MOST_RETRY_AFTER_S
-from retries.attempts.questions import MOST_ASKED
+from retries.attempts.questions import QUESTION_LENGTH
+from retries.attempts.report_fields import MAX_RETRY_AFTER_S
 from retries.claims import MOST, WORKER_LENGTH, Claimed
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import Aftermath
@@ -314,7 +314,7 @@ class ChoiceIn(In):
 
 
 class AskIn(In):
-    question: str = Field(min_length=1, max_length=MOST_ASKED)
+    question: str = Field(min_length=1, max_length=QUESTION_LENGTH)
     options: list[ChoiceIn] = Field(
         default_factory=list, max_length=10, description="answers that a person can pick"
     )
@@ -510,7 +510,7 @@ class FailureIn(In):
     root_cause_guess: str = ""
     suggested_fix: str = ""
     non_retryable: StrictBool = False
-    retry_after_s: StrictInt | None = Field(None, ge=0, le=MOST_RETRY_AFTER_S)
+    retry_after_s: StrictInt | None = Field(None, ge=0, le=MAX_RETRY_AFTER_S)
 
 
 class FileIn(In):

@@ -11,10 +11,10 @@ from ledger.models import Agent, DeadLetter, Plan, Task
 from ledger.states import TaskState
 from ledger.tasks import Spec, enqueue_many
 from ledger.tokens import TrustedCaller
-from retries import claims
+from retries import claims, in_process
 from retries import task_actions as people
 from retries.attempts import finishing
-from retries.attempts.finishing import Report
+from retries.attempts.report_fields import Report
 from tests.factories import make_agent
 
 SECOND = timedelta(seconds=1)
@@ -38,7 +38,7 @@ def failed(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> None:
     """One more attempt, that fails after ten seconds."""
     attempt = claimed(agent, id, now=now)
     said = Report(status="failure", message=more.pop("message", "it broke"), **more)
-    finishing.report(
+    finishing.finish_attempt(
         attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now + 10 * SECOND
     )
 
@@ -60,7 +60,7 @@ def make_task(
     if state in (TaskState.RUNNING, TaskState.DONE):
         attempt = claimed(agent, id, now=now)
         if state == TaskState.DONE:
-            finishing.succeeded(attempt, {"branch": "x"}, now=now + 5 * SECOND)
+            in_process.report_success(attempt, {"branch": "x"}, now=now + 5 * SECOND)
     if state == TaskState.RETRY:
         failed(agent, id, now=now, retry_after_s=600, **why)
     if state in (TaskState.FAILED, TaskState.ESCALATED):

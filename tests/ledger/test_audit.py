@@ -9,8 +9,8 @@ from django.core.management import call_command
 from ledger import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Plan, Task
-from retries import breaker
-from retries.attempts import finishing, leases
+from retries import breaker, in_process
+from retries.attempts import leases
 from tests.factories import MINUTE, NOW, make_instruction
 from tests.ledger.plans.test_import_writer import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def story(agent: Agent) -> dict[str, UUID]:
     """Tasks and instructions of every kind, gone the legal ways."""
     done = make_task(agent)
-    finishing.succeeded(attempt_of(claim(agent)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent)), now=NOW)
     buried = make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent)), now=NOW)
     late = make_task(agent)

@@ -71,7 +71,7 @@ def fails(agent: Agent, times: int = 1, *, type: str = "execution_error", **more
 def tell(agent: Agent, *, attempt: UUID | None = None, now: datetime = NOW, **more: Any) -> None:
     ok = "failure_type" not in more
     attempt_id = attempt or uuid4()
-    breaker.heard(agent.pk, ok=ok, attempt_id=attempt_id, actor=SYSTEM, now=now, **more)
+    breaker.record_outcome(agent.pk, ok=ok, attempt_id=attempt_id, actor=SYSTEM, now=now, **more)
 
 
 def probe(agent: Agent, *, now: datetime) -> UUID:

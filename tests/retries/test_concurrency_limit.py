@@ -10,7 +10,7 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker
 from ledger.tokens import TrustedCaller
 from retries import claims
-from retries.attempts import finishing
+from retries.attempts import releases
 from retries.claims import ConcurrencyLimit
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
@@ -40,7 +40,7 @@ def test_no_more_than_the_limit_runs_at_once(limited: Agent) -> None:
     assert full.retry_after_s > 0
     ends = Attempt.objects.filter(outcome=None).first()
     assert ends
-    finishing.release(ends.pk, caller=TrustedCaller(SYSTEM, agent=limited), now=NOW)
+    releases.release(ends.pk, caller=TrustedCaller(SYSTEM, agent=limited), now=NOW)
     assert (len(claim(limited, limit=5).rows), live()) == (1, 2)
 
 

@@ -9,8 +9,8 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Plan, Task
 from ledger.tokens import TrustedCaller
 from retries import sweeps
-from retries.attempts import finishing, questions
-from retries.attempts.finishing import Report
+from retries.attempts import finishing, questions, releases
+from retries.attempts.report_fields import Report
 from retries.claims import Claimed
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation
@@ -34,7 +34,7 @@ def given_up(agent: Agent, *, worker_id: str = "ci-7", **more: Any) -> Escalatio
     """The question about a task that this worker has failed at."""
     id = make_task(agent, max_attempts=1, on_exhausted="escalate", **more)
     attempt = attempt_of(claim(agent, task=id, worker_id=worker_id))
-    finishing.report(
+    finishing.finish_attempt(
         attempt, Report(status="failure"), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
     )
     return about(id)
@@ -108,9 +108,7 @@ def test_an_offer_is_over_when_anybody_has_begun_it(agent: Agent) -> None:
     answer(question, "retry")
     taken = attempt_of(claim(agent, now=LATER, worker_id="ci-9"))
     urgent = make_task(agent, priority=9)
-    finishing.release(
-        taken, caller=TrustedCaller(SYSTEM, agent=agent), reason="shutdown", now=LATER
-    )
+    releases.release(taken, caller=TrustedCaller(SYSTEM, agent=agent), reason="shutdown", now=LATER)
     assert Task.objects.get(pk=question.task_id).state == "queued"
     assert got(claim(agent, now=LATER, worker_id="ci-7")) == [urgent]
     assert sweeps.run("escalations", now=LATER)["offers_over"] == 1
@@ -130,7 +128,7 @@ def test_the_same_gates_hold_it(agent: Agent) -> None:
     imported({"max_attempts": 1})
     made = Task.objects.get()
     attempt = attempt_of(claim(agent, worker_id="ci-7"))
-    finishing.report(
+    finishing.finish_attempt(
         attempt, Report(status="failure"), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
     )
     answer(about(made.pk), "retry")

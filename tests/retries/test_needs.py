@@ -11,8 +11,7 @@ from ledger.audit import audit
 from ledger.journal import SYSTEM
 from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
-from retries import deadletters, task_actions
-from retries.attempts import finishing
+from retries import deadletters, in_process, task_actions
 from retries.models import Escalation
 from tests.elsewhere import blocked
 from tests.factories import NOW
@@ -41,7 +40,7 @@ def test_a_need_that_ends_while_it_is_waited_for(agent: Agent, elsewhere: Any) -
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
         waits = make_task(agent, needs=[need])
-        ended = elsewhere(lambda: finishing.succeeded(attempt, now=NOW))
+        ended = elsewhere(lambda: in_process.report_success(attempt, now=NOW))
         with blocked(ended):
             pass
     assert ended.result(10).decision["decision"] == "done"
@@ -74,7 +73,7 @@ def test_who_comes_while_a_need_ends_finds_it_met(agent: Agent, elsewhere: Any) 
     need = make_task(agent)
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
-        finishing.succeeded(attempt, now=NOW)
+        in_process.report_success(attempt, now=NOW)
         made = elsewhere(lambda: make_task(agent, needs=[need]))
         with blocked(made):
             pass
@@ -89,7 +88,7 @@ def test_what_was_replaced_is_waited_for_in_its_replacement(agent: Agent) -> Non
     newest = settle(deadletters.replay)[0].replayed_as_id
     waits = make_task(agent, needs=[old, middle])
     assert needs_of(waits) == [newest]
-    finishing.succeeded(attempt_of(claim(agent, task=newest)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=newest)), now=NOW)
     assert Task.objects.get(pk=waits).state == TaskState.QUEUED
     assert Task.objects.get(pk=make_task(agent, needs=[old])).state == TaskState.QUEUED
 
@@ -112,7 +111,7 @@ def test_a_replay_meets_an_enqueue_that_needs_the_old_one(agent: Agent, elsewher
         with blocked(after):
             pass
     assert needs_of(after.result(10)) == needs_of(before) == [newest]
-    finishing.succeeded(attempt_of(claim(agent, task=newest)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=newest)), now=NOW)
     assert set(Task.objects.exclude(state__in=["failed", "done"]).values_list("state")) == {
         (TaskState.QUEUED,)
     }
@@ -122,7 +121,7 @@ def test_the_journal_says_what_freed_a_task(agent: Agent) -> None:
     one, two = make_task(agent), make_task(agent)
     waits = make_task(agent, needs=[one])
     makes_do = make_task(agent, needs=[one, two])
-    finishing.succeeded(attempt_of(claim(agent, task=one)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=one)), now=NOW)
     task_actions.skip([two], actor=SYSTEM, now=NOW)
     freed = Event.objects.filter(kind="task.unblocked").values_list("subject_id", "data")
     assert dict(freed) == {

@@ -13,7 +13,7 @@ from ledger.plans import import_writer as facts
 from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.plans.import_writer import PlanChanged
 from ledger.states import TaskState
-from retries.attempts import finishing
+from retries import in_process
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved
@@ -66,7 +66,7 @@ def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) ->
             pass
     future.result(10)
     assert Task.objects.get().abort_requested_at is not None
-    told = finishing.succeeded(attempt_of(found), now=NOW)
+    told = in_process.report_success(attempt_of(found), now=NOW)
     assert told.decision["decision"] == "aborted" and states() == {"task-1": S.ABORTED}
     assert list(audit()) == []
 
@@ -83,7 +83,7 @@ def test_aborts_and_claims_at_once(agent: Agent) -> None:
         left = Task.objects.filter(plan=plan).exclude(state=S.ABORTED)
         assert all(row.state == S.RUNNING and row.abort_requested_at for row in left)
         for attempt in Attempt.objects.filter(outcome=None):
-            finishing.succeeded(attempt.pk, now=NOW)
+            in_process.report_success(attempt.pk, now=NOW)
     assert list(audit()) == []
 
 

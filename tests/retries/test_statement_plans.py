@@ -11,8 +11,8 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
-from retries import claims
-from retries.attempts import finishing
+from retries import claims, in_process
+from retries.attempts import fast_path, heartbeats
 from tests.factories import NOW
 from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_whole
 
@@ -39,7 +39,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "claim one": (claims.CLAIM[Bearer, claims.NAMED, True], NAMED | BEARER),
         "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
         "why not": (claims.WHY[Bearer], ASKED | BEARER),
-        "done": (finishing.DONE[Bearer], DONE | BEARER),
+        "done": (fast_path.DONE[Bearer], DONE | BEARER),
         "enqueue": (enqueuing.ENQUEUE, {"shared": Jsonb(task)} | known),
         "enqueue alike": (enqueuing.ENQUEUE_ALIKE, alike | known),
         "enqueue many": (enqueuing.ENQUEUE_MANY, parts | known),
@@ -82,13 +82,13 @@ def test_no_plan_reads_a_whole_table(name: str, agent: Agent, cursor: Cursor) ->
     assert read_whole(cursor, *hot(agent)[name], tables=TABLES) == []
 
 
-@pytest.mark.parametrize("statement", [finishing.DONE[Bearer], finishing.HEARTBEAT[Bearer]])
+@pytest.mark.parametrize("statement", [fast_path.DONE[Bearer], heartbeats.HEARTBEAT[Bearer]])
 def test_an_attempt_is_found_by_its_id_where_few_are_live(statement: str, agent: Agent) -> None:
     """The index of live ones is small by its statistics, and full of those that were."""
     known = TrustedCaller(SYSTEM, agent=agent)
     enqueue_many([(agent, Spec(type="x"))] * 200, now=NOW)
     for row in claims.claim(known, limit=50, now=NOW).rows:
-        finishing.succeeded(row["attempt_id"], now=NOW)
+        in_process.report_success(row["attempt_id"], now=NOW)
     with prepared("ledger_task") as cursor:
         cursor.execute("analyze ledger_attempt")
         plan = plan_of(cursor, statement, DONE | BEARER | {"progress": None, "extend": None})

@@ -14,9 +14,10 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries import claims
-from retries.attempts import finishing, leases
-from retries.attempts.finishing import LeaseLost, Report
+from retries import claims, in_process
+from retries.attempts import finishing, heartbeats, leases, releases
+from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.report_fields import Report
 from retries.breaker import CircuitBreakerOpen
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
@@ -78,7 +79,7 @@ def test_two_reports_at_once_have_one_winner(agent: Agent) -> None:
     said = [Report(status="failure", message=f"worker {n}") for n in range(4)]
 
     def work(n: int) -> Any:
-        return finishing.report(
+        return finishing.finish_attempt(
             attempt, said[n], caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
         )
 
@@ -97,7 +98,9 @@ def test_success_against_the_end_of_the_lease(agent: Agent) -> None:
         report, _ = at_once(
             2,
             lambda n, attempt=attempt: (
-                finishing.succeeded(attempt, now=later) if n == 0 else leases.expire(now=later)
+                in_process.report_success(attempt, now=later)
+                if n == 0
+                else leases.expire(now=later)
             ),
         )
         task = Task.objects.get(pk=id)
@@ -115,7 +118,7 @@ def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
     id, later = make_task(agent), NOW + MINUTE * 6
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
-        finishing.heartbeat(attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=later)
+        heartbeats.renew_lease(attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=later)
         swept = elsewhere(lambda: leases.expire(now=later))
         with blocked(swept):
             pass
@@ -129,7 +132,7 @@ def test_two_needs_that_end_together_free_their_dependent(agent: Agent) -> None:
         needs = [make_task(agent) for _ in range(3)]
         waits = make_task(agent, needs=needs)
         attempts = [attempt_of(claim(agent, task=each)) for each in needs]
-        at_once(3, lambda n, attempts=attempts: finishing.succeeded(attempts[n], now=NOW))
+        at_once(3, lambda n, attempts=attempts: in_process.report_success(attempts[n], now=NOW))
         task = Task.objects.get(pk=waits)
         assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
 
@@ -147,7 +150,7 @@ def test_one_probe_when_ten_ask_at_once(agent: Agent) -> None:
     got = [each for each in found if each.rows]
     assert len(got) == 1 and Attempt.objects.filter(outcome=None).count() == 1
     assert all(each.reason == "breaker_open" for each in found if not each.rows)
-    finishing.release(attempt_of(got[0]), caller=TrustedCaller(SYSTEM, agent=agent), now=now)
+    releases.release(attempt_of(got[0]), caller=TrustedCaller(SYSTEM, agent=agent), now=now)
     assert len(claim(agent, now=now).rows) == 1
 
 
@@ -159,8 +162,14 @@ def test_an_open_breaker_blocks_what_is_asked_for_by_name(agent: Agent) -> None:
         claims.start(id, now=NOW)
     task = Task.objects.get(pk=id)
     assert (task.state, task.blocked_reason) == (TaskState.BLOCKED, "breaker_open")
-    assert leases.breakers(now=NOW + timedelta(seconds=59)) == {"half_open": 0, "unblocked": 0}
-    assert leases.breakers(now=NOW + timedelta(seconds=60)) == {"half_open": 1, "unblocked": 1}
+    assert leases.half_open_breakers(now=NOW + timedelta(seconds=59)) == {
+        "half_open": 0,
+        "unblocked": 0,
+    }
+    assert leases.half_open_breakers(now=NOW + timedelta(seconds=60)) == {
+        "half_open": 1,
+        "unblocked": 1,
+    }
     task.refresh_from_db()
     assert (task.state, task.blocked_reason) == (TaskState.QUEUED, None)
     assert Event.objects.get(kind="task.unblocked").data == {"reason": "breaker_open"}
@@ -173,6 +182,6 @@ def test_five_failures_open_the_breaker(agent: Agent) -> None:
         make_task(agent)
         assert claim(agent).rows, number
         live = Attempt.objects.get(outcome=None)
-        finishing.failed(live.pk, "it broke", now=NOW)
+        in_process.report_failure(live.pk, "it broke", now=NOW)
     assert Breaker.objects.get().state == "open"
     assert claim(agent).reason == "breaker_open"

@@ -13,9 +13,11 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, TaskHistory
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries import claims, deadletters, marks, sweeps
-from retries.attempts import finishing, leases
-from retries.attempts.finishing import AlreadyReported, LeaseLost, Report
+from retries import claims, deadletters, in_process, sweeps
+from retries.attempts import finishing, heartbeats, leases, releases
+from retries.attempts.finishing import AlreadyReported
+from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.report_fields import Report
 from retries.claims import Claimed
 from retries.models import Escalation
 from tests.factories import MINUTE, NOW
@@ -41,7 +43,9 @@ def attempt_of(found: Claimed) -> UUID:
 
 def fail(agent: Agent, id: UUID, *, now: datetime, **more: Any) -> dict[str, Any]:
     said = Report(status="failure", message=more.pop("message", "it broke"), **more)
-    return finishing.report(id, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now).decision
+    return finishing.finish_attempt(
+        id, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now
+    ).decision
 
 
 def kinds(task_id: UUID) -> list[str]:
@@ -104,7 +108,7 @@ def test_done(agent: Agent) -> None:
     id = make_task(agent)
     found = claim(agent, worker_id="w1")
     assert found.rows[0]["state"] == S.RUNNING
-    told = finishing.succeeded(attempt_of(found), {"branch": "x"}, now=NOW + SECOND)
+    told = in_process.report_success(attempt_of(found), {"branch": "x"}, now=NOW + SECOND)
     assert told.decision["decision"] == "done" and told.decision["reason"] == "verified"
     task = Task.objects.get(pk=id)
     assert (task.state, task.result, task.completed_at) == (S.DONE, {"branch": "x"}, NOW + SECOND)
@@ -154,9 +158,9 @@ def test_a_lease_that_ran_out_is_a_timeout_and_its_report_too_late(agent: Agent)
     assert (task.state, task.retry_count) == (S.RETRY, 1)
     assert Failure.objects.get().type == "timeout" and Failure.objects.get().code == "lease_expired"
     with pytest.raises(LeaseLost):
-        finishing.succeeded(attempt, now=NOW + MINUTE * 6)
+        in_process.report_success(attempt, now=NOW + MINUTE * 6)
     with pytest.raises(LeaseLost):
-        finishing.heartbeat(
+        heartbeats.renew_lease(
             attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE * 6
         )
     task.refresh_from_db()
@@ -167,7 +171,7 @@ def test_heartbeats_keep_it_alive(agent: Agent) -> None:
     make_task(agent)
     attempt = attempt_of(claim(agent))
     caller = TrustedCaller(SYSTEM, agent=agent)
-    beat = finishing.heartbeat(
+    beat = heartbeats.renew_lease(
         attempt, caller=caller, progress={"percent": 40}, now=NOW + MINUTE * 4
     )
     assert beat["lease_expires_at"] == NOW + MINUTE * 9 and beat["abort_requested"] is False
@@ -203,9 +207,9 @@ def test_release_does_not_count_and_the_tenth_asks_a_person(agent: Agent) -> Non
     caller = TrustedCaller(SYSTEM, agent=agent)
     for number in range(1, 10):
         attempt = attempt_of(claim(agent))
-        row = finishing.release(attempt, caller=caller, now=NOW)
+        row = releases.release(attempt, caller=caller, now=NOW)
         assert (row["state"], row["attempt_limit"], row["retry_count"]) == ("queued", 3 + number, 0)
-    finishing.release(attempt_of(claim(agent)), caller=caller, now=NOW)
+    releases.release(attempt_of(claim(agent)), caller=caller, now=NOW)
     assert Task.objects.get(pk=id).state == S.ESCALATED
     assert Escalation.objects.get().reason == "releases_exhausted"
 
@@ -229,9 +233,9 @@ def test_dependents_wait_and_go_on(agent: Agent) -> None:
     one, two = make_task(agent), make_task(agent)
     third = make_task(agent, needs=[one, two])
     assert Task.objects.get(pk=third).blocked_reason == "dependency"
-    finishing.succeeded(attempt_of(claim(agent, task=one)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=one)), now=NOW)
     assert Task.objects.get(pk=third).unmet == 1
-    finishing.succeeded(attempt_of(claim(agent, task=two)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=two)), now=NOW)
     task = Task.objects.get(pk=third)
     assert (task.state, task.unmet) == (S.QUEUED, 0)
     assert kinds(third) == ["task.created", "task.unblocked"]
@@ -247,7 +251,7 @@ def test_a_replay_takes_the_place_of_the_old_one(agent: Agent) -> None:
     )
     new = letters[0].replayed_as_id
     assert Task.objects.get(pk=old).replaced_by_id == new
-    finishing.succeeded(attempt_of(claim(agent, task=new)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=new)), now=NOW)
     assert Task.objects.get(pk=waits).state == S.QUEUED
     assert not deadletters.replay(
         [letters[0].pk], among=DeadLetter.objects.all(), actor=SYSTEM, now=NOW
@@ -260,28 +264,28 @@ def test_a_replay_takes_the_place_of_the_old_one(agent: Agent) -> None:
 def test_state_transitions(agent: Agent) -> None:
     """S3.2, S3.10, S3.14"""
     id = make_task(agent)
-    marks.mark_running(id, now=NOW)
+    in_process.mark_running(id, now=NOW)
     assert Task.objects.get(pk=id).state == S.RUNNING
     with pytest.raises(InvalidTransition) as refused:
-        marks.mark_running(id, now=NOW)
+        in_process.mark_running(id, now=NOW)
     assert refused.value.more["current"] == "running"
-    marks.mark_done(id, {"ok": 1}, now=NOW)
+    in_process.mark_done(id, {"ok": 1}, now=NOW)
     task = Task.objects.get(pk=id)
     assert (task.state, task.result) == (S.DONE, {"ok": 1})
     before = kinds(id)
-    for verb in (marks.mark_retry, marks.mark_failed, marks.mark_blocked):
+    for verb in (in_process.mark_retry, in_process.mark_failed, in_process.mark_blocked):
         with pytest.raises(InvalidTransition):
             verb(id, "too late", now=NOW)
     assert kinds(id) == before
     with pytest.raises(NotFound):
-        marks.mark_done(agent.pk)
+        in_process.mark_done(agent.pk)
 
 
 def test_retry_count_increment(agent: Agent) -> None:
     """S3.11, S3.29"""
     one, two = make_task(agent, priority=1), make_task(agent)
-    marks.mark_running(one, now=NOW)
-    marks.mark_retry(one, "it broke", now=NOW)
+    in_process.mark_running(one, now=NOW)
+    in_process.mark_retry(one, "it broke", now=NOW)
     assert [Task.objects.get(pk=id).retry_count for id in (one, two)] == [1, 0]
     assert Task.objects.get(pk=one).state == S.RETRY
 
@@ -289,8 +293,8 @@ def test_retry_count_increment(agent: Agent) -> None:
 def test_blocked_stores_its_reason_and_asks(agent: Agent) -> None:
     """S3.13, S1.8"""
     id = make_task(agent)
-    marks.mark_running(id, now=NOW)
-    marks.mark_blocked(id, "no key", now=NOW)
+    in_process.mark_running(id, now=NOW)
+    in_process.mark_blocked(id, "no key", now=NOW)
     task = Task.objects.get(pk=id)
     assert (task.state, task.blocked_reason, task.retry_count) == (S.BLOCKED, "reported", 0)
     assert Escalation.objects.get().task_id == id
@@ -298,8 +302,8 @@ def test_blocked_stores_its_reason_and_asks(agent: Agent) -> None:
 
 def test_failed_is_final_at_once(agent: Agent) -> None:
     id = make_task(agent)
-    marks.mark_running(id, now=NOW)
-    marks.mark_failed(id, "no way", now=NOW)
+    in_process.mark_running(id, now=NOW)
+    in_process.mark_failed(id, "no way", now=NOW)
     assert Task.objects.get(pk=id).state == S.FAILED
     assert DeadLetter.objects.get().reason == "non_retryable"
 
@@ -309,8 +313,8 @@ def test_task_history(agent: Agent) -> None:
     id = make_task(agent, max_attempts=2)
     for number in range(2):
         at = NOW + MINUTE * number
-        marks.mark_running(id, now=at)
-        marks.mark_retry(id, f"error {number}", now=at)
+        in_process.mark_running(id, now=at)
+        in_process.mark_retry(id, f"error {number}", now=at)
     rows = TaskHistory.objects.filter(task_id=id).order_by("id")
     assert list(rows.values_list("from_state", "to_state", "error")) == [
         ("queued", "running", None),

@@ -21,8 +21,8 @@ from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import BreakerState, InstructionState, TaskState
 from ledger.tokens import TrustedCaller
-from retries import breaker, claims
-from retries.attempts import finishing, leases
+from retries import breaker, claims, in_process
+from retries.attempts import leases
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
 from tests.dashboard.worked import MARA, SECOND, claimed, enqueued, failed, make_task
@@ -360,7 +360,7 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
     assert "Probe: Try the parser , running for 1 m" in line_of(response, agent)
     assert f'href="/tasks/{task}/"' in html(response)
     assert "A probe is running." in html(response)
-    finishing.succeeded(attempt, {}, now=now - 30 * SECOND)
+    in_process.report_success(attempt, {}, now=now - 30 * SECOND)
     assert Attempt.objects.get(pk=attempt).outcome
     line = line_of(browser.get(URL), agent)
     assert "1 of 2 passed" in line and "The next task is the probe" in line
@@ -458,7 +458,7 @@ def test_closing_asks_first_and_gives_the_held_tasks_back(
     assert "The breaker for coder was already closed." in done(
         browser, agent, "close", confirmed="yes"
     )
-    leases.breakers(now=timezone.now())
+    leases.half_open_breakers(now=timezone.now())
     assert "Queued 1 Retry 0 Held 0" in line_of(browser.get(URL), agent)
 
 

@@ -8,8 +8,8 @@ from django.test import Client
 from ledger.journal import SYSTEM
 from ledger.models import Agent, DeadLetter
 from ledger.tokens import TrustedCaller
-from retries import deadletters
-from retries.attempts import finishing
+from retries import deadletters, in_process
+from retries.attempts import finishing, report_fields
 from retries.escalations import answer_outcome
 from retries.models import Escalation
 from retries.plans import restarting
@@ -38,7 +38,7 @@ def restarted(agent: Agent, *, carry: bool) -> None:
     for ref in ("03-01:task-1", "03-01:task-4"):
         if live := task(ref).current_attempt:
             caller = TrustedCaller(SYSTEM, agent=agent)
-            finishing.report(live, finishing.Report(), caller=caller, now=NOW + MINUTE)
+            finishing.finish_attempt(live, report_fields.Report(), caller=caller, now=NOW + MINUTE)
     since = NOW if carry else None
     restarting.restart(plan.pk, carry_over=since, now=NOW + MINUTE)
 
@@ -55,7 +55,7 @@ def everywhere(browser: Client, admin_client: Client, question: Escalation, said
 
 def done(agent: Agent, *, now: datetime) -> None:
     found = claim(agent, task=task("03-01:task-1").pk, now=now)
-    finishing.succeeded(attempt_of(found), now=now)
+    in_process.report_success(attempt_of(found), now=now)
 
 
 def test_an_open_one_has_no_outcome(agent: Agent) -> None:
@@ -119,7 +119,9 @@ def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
     everywhere(browser, admin_client, question, counts)
     live = task("03-01:task-4").current_attempt
     assert live
-    finishing.report(live, finishing.Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    finishing.finish_attempt(
+        live, report_fields.Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+    )
     restarting.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
     done(agent, now=NOW + 2 * MINUTE)
     everywhere(browser, admin_client, question, "Begun anew in run 2: done on attempt 2")

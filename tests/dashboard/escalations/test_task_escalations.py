@@ -20,9 +20,9 @@ from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import claims
+from retries import claims, in_process
 from retries.attempts import finishing, questions
-from retries.attempts.finishing import Report
+from retries.attempts.report_fields import Report
 from retries.escalations import answering, assignment, expiry
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
@@ -197,7 +197,9 @@ def test_a_fix_that_worked_before_is_the_first_chip(
             answering.answer(
                 about(id).pk, choice, among=every, actor=mara, channel="api", now=start + MINUTE
             )
-            finishing.succeeded(claimed(agent, id, now=start + 2 * MINUTE), now=start + 3 * MINUTE)
+            in_process.report_success(
+                claimed(agent, id, now=start + 2 * MINUTE), now=start + 3 * MINUTE
+            )
         start += 10 * MINUTE
     page = html(browser.get(address(about(id))))
     chips = re.findall(r'data-suggest="([^"]*)".*?class="sugg__why">([^<]*)<', page)
@@ -236,13 +238,15 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     attempt = claimed(agent, question.task_id or agent.pk, now=now - 9 * MINUTE)
     assert "It runs, attempt 4 of 4" in page()
     said = Report(status="failure", message="1 differs")
-    finishing.report(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now - 8 * MINUTE)
+    finishing.finish_attempt(
+        attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now - 8 * MINUTE
+    )
     assert "jonas sent a fix Needed a person again after attempt 4" in page()
     assert "1 differs" not in page() and "3/3" in page()
     second = about(question.task_id or agent.pk)
     jonas_answers(second, "retry", now - 7 * MINUTE)
     again = claimed(agent, question.task_id or agent.pk, now=now - 6 * MINUTE)
-    finishing.succeeded(again, now=now - 5 * MINUTE)
+    in_process.report_success(again, now=now - 5 * MINUTE)
     listed = words(browser.get("/escalations/?state=answered"))
     assert "jonas granted another round. Done on attempt 5" in listed
     assert "jonas sent a fix. Needed a person again after attempt 4" in listed

@@ -21,9 +21,8 @@ from dashboard.plans.flow_chart import flow
 from dashboard.plans.waves import in_the_way, waves
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from ledger.states import TaskState
-from retries import breaker
+from retries import breaker, in_process
 from retries import task_actions as people
-from retries.attempts import finishing
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, rows, said, words
@@ -54,7 +53,7 @@ def under_way(agent: Agent, now: datetime) -> tuple[Plan, list[UUID]]:
     """TASKS, ten minutes on."""
     at = now - 10 * MINUTE
     plan, ids = make_plan("03-01", TASKS, title="Ledger", agent=agent, now=at)
-    finishing.succeeded(claimed(agent, ids[0], now=at), {}, now=at + 90 * SECOND)
+    in_process.report_success(claimed(agent, ids[0], now=at), {}, now=at + 90 * SECOND)
     failed(agent, ids[1], now=at + 2 * MINUTE, message="3 of 9318 invoices differ")
     claimed(agent, ids[4], now=at + 6 * MINUTE)
     return plan, ids
@@ -321,7 +320,7 @@ def test_a_restart_begins_a_new_run(
     plan, ids = under_way
     do(browser, plan, "abort", confirmed="yes")
     attempt = Task.objects.get(pk=ids[4]).current_attempt
-    finishing.succeeded(attempt, {}, now=now)  # type: ignore[arg-type]
+    in_process.report_success(attempt, {}, now=now)  # type: ignore[arg-type]
     asked = words(browser.get(address(plan), {"ask": "restart"}))
     assert "Restart this plan?" in asked and "start over as run 2." in asked
     none = do(browser, plan, "restart", confirmed="yes", counters="carry", carry_over="soon")

@@ -21,7 +21,7 @@ from ledger.states import TaskState, Who, allowed_moves
 from ledger.tokens import TrustedCaller
 from retries import breaker, deadletters
 from retries import task_actions as work
-from retries.attempts import finishing
+from retries.attempts import heartbeats
 from retries.models import Escalation
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
@@ -234,7 +234,7 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
     )
     attempt = claimed(agent, id, now=now - 2 * MINUTE)
     caller = TrustedCaller(SYSTEM, agent=agent)
-    finishing.heartbeat(
+    heartbeats.renew_lease(
         attempt, progress={"message": "half", "percent": 50}, caller=caller, now=now
     )
     page = browser.get(address(id))

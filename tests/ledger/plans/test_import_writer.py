@@ -13,7 +13,7 @@ from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.plans.import_writer import PlanChanged
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries.attempts import finishing
+from retries.attempts import finishing, report_fields
 from retries.plans import restarting as decided
 from tests.factories import NOW
 from tests.retries.test_tasks_flow import attempt_of, claim, kinds
@@ -46,8 +46,11 @@ def states(plan: str = "03-01") -> dict[str, str]:
 def do(agent: Agent, ref: str, *, now: Any = NOW) -> None:
     """Claim this task and report it done."""
     found = claim(agent, task=task(ref).pk, now=now)
-    finishing.report(
-        attempt_of(found), finishing.Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=now
+    finishing.finish_attempt(
+        attempt_of(found),
+        report_fields.Report(),
+        caller=TrustedCaller(SYSTEM, agent=agent),
+        now=now,
     )
 
 

@@ -12,10 +12,10 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task, Token
 from ledger.tasks.spec import PAYLOAD_BYTES
 from ledger.tokens import TrustedCaller
-from retries import claims
+from retries import claims, in_process
 from retries.api import attempts as api_attempts
 from retries.attempts import finishing
-from retries.attempts.finishing import Report
+from retries.attempts.report_fields import Report
 from retries.models import Escalation
 from tests.elsewhere import blocked
 
@@ -110,7 +110,7 @@ def test_a_retry_that_another_worker_took_is_waited_for(coder: Any, operator: An
     """The report stands whoever gets the next attempt."""
     enqueue(operator, backoff={"base_delay_ms": 0})
     row = claims.claim(caller := TrustedCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
-    told = finishing.report(row["attempt_id"], Report(status="failure"), caller=caller)
+    told = finishing.finish_attempt(row["attempt_id"], Report(status="failure"), caller=caller)
     claims.claim(caller, worker_id="faster")
     assert api_attempts.next_of(told, caller, after=row["attempt_id"]) is None
 
@@ -332,7 +332,7 @@ def test_a_producer_s_abort_sees_that_a_person_is_asked_just_now(
     id, producer = enqueue(operator, on_exhausted="escalate", max_attempts=1), api("orchestrator")
     at = claim(coder)["data"][0]["attempt"]["id"]
     with transaction.atomic():
-        finishing.failed(UUID(at), "it broke")
+        in_process.report_failure(UUID(at), "it broke")
         aborted = elsewhere(lambda: producer("POST", f"/tasks/{id}/abort"))
         with blocked(aborted):
             pass

@@ -14,7 +14,8 @@ from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.attempts import finishing, questions
-from retries.attempts.finishing import LeaseLost, Report
+from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.report_fields import Report
 from retries.escalations import assignment, expiry
 from retries.escalations.answering import HumanRequired
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Question
@@ -95,7 +96,7 @@ def test_who_asks_again_or_too_late_has_lost_it(agent: Agent) -> None:
         ask(agent, attempt)
     with pytest.raises(LeaseLost):
         said = Report(result={})
-        finishing.report(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+        finishing.finish_attempt(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     assert Escalation.objects.get() == found
 
 
@@ -103,7 +104,7 @@ def test_who_was_told_to_stop_asks_nothing(agent: Agent) -> None:
     id = make_task(agent)
     attempt = attempt_of(claim(agent))
     facts.abort([id], actor=SYSTEM, now=NOW)
-    with pytest.raises(InvalidTransition, match="asked it to stop"):
+    with pytest.raises(InvalidTransition, match="asked this task to stop"):
         ask(agent, attempt)
     assert not Escalation.objects.exists() and stands(id)[0] == S.RUNNING
 

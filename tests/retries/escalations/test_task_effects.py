@@ -16,9 +16,9 @@ from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import deadletters, task_actions
+from retries import deadletters, in_process, task_actions
 from retries.attempts import finishing
-from retries.attempts.finishing import Report
+from retries.attempts.report_fields import Report
 from retries.escalations import answering
 from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
@@ -51,7 +51,7 @@ def reported(agent: Agent) -> Escalation:
     """The question about a task whose agent says that it is blocked."""
     id = make_task(agent)
     said = Report(status="blocked", message="no access")
-    finishing.report(
+    finishing.finish_attempt(
         attempt_of(claim(agent)), said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
     )
     return about(id)
@@ -349,7 +349,7 @@ def test_what_stayed_blocked_is_let_go_on(agent: Agent) -> None:
     assert kinds(made["first"])[-1] == "task.unblocked"
     told = Event.objects.filter(subject_id=made["second"]).latest("id")
     assert (told.kind, told.to_state, told.data) == ("task.blocked", None, {"reason": "dependency"})
-    finishing.succeeded(attempt_of(claim(agent, task=made["other"])), now=LATER)
+    in_process.report_success(attempt_of(claim(agent, task=made["other"])), now=LATER)
     assert states(made)["second"] == "queued"
     assert list(audit()) == []
 

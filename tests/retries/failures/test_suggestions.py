@@ -8,8 +8,8 @@ import pytest
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Failure
 from ledger.tokens import TrustedCaller
-from retries import claims
-from retries.attempts import finishing
+from retries import claims, in_process
+from retries.attempts import releases
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.failures import suggestions
@@ -66,7 +66,7 @@ def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str 
     )
     attempt = attempt_of(claim(agent, now=now + 2 * MINUTE))
     if works:
-        finishing.succeeded(attempt, now=now + 3 * MINUTE)
+        in_process.report_success(attempt, now=now + 3 * MINUTE)
     else:
         fail(agent, attempt, now=now + 3 * MINUTE, message="disk full")
     return id
@@ -101,7 +101,7 @@ def test_a_live_or_released_attempt_does_not_count(agent: Agent) -> None:
     answering.answer(question.pk, choice, among=every, actor=MARA, channel="api", now=NOW + MINUTE)
     first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
     assert suggestions.list_worked_fixes(pattern()) == []
-    finishing.release(
+    releases.release(
         first,
         reason="shutdown",
         note="",
@@ -110,7 +110,7 @@ def test_a_live_or_released_attempt_does_not_count(agent: Agent) -> None:
     )
     assert suggestions.list_worked_fixes(pattern()) == []
     second = attempt_of(claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
-    finishing.succeeded(second, now=NOW + 5 * MINUTE)
+    in_process.report_success(second, now=NOW + 5 * MINUTE)
     assert [str(each) for each in suggestions.list_worked_fixes(pattern())] == ["worked 1 of 1"]
 
 

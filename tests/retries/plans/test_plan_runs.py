@@ -18,9 +18,9 @@ from ledger.states import TaskState
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import fetch_lineages
 from ledger.tokens import TrustedCaller
-from retries import deadletters, task_actions
-from retries.attempts import finishing, questions
-from retries.attempts.finishing import Report
+from retries import deadletters, in_process, task_actions
+from retries.attempts import finishing, heartbeats, questions
+from retries.attempts.report_fields import Report
 from retries.escalations import answering, expiry
 from retries.escalations import record as escalation_record
 from retries.escalations.answering import HumanRequired
@@ -84,7 +84,9 @@ def test_abort(agent: Agent) -> None:
     said = Event.objects.get(kind="plan.aborted")
     assert said.data["reason"] == "wrong branch"
     assert (said.data["aborted"], said.data["running"]) == (3, 1)
-    told = finishing.report(running, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    told = finishing.finish_attempt(
+        running, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
+    )
     assert told.decision["decision"] == "aborted"
     assert claim(agent).rows == []
     assert restarting.abort([plan().pk], now=NOW) == []
@@ -212,17 +214,19 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     live = task("03-01:task-1").current_attempt
     assert live
     progress = {"message": "wrote tests"}
-    finishing.heartbeat(
+    heartbeats.renew_lease(
         live, caller=TrustedCaller(SYSTEM, agent=agent), progress=progress, now=NOW + MINUTE
     )
-    finishing.report(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE)
+    finishing.finish_attempt(
+        live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE
+    )
     restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
     two = carried_over(agent, now=NOW + 3 * MINUTE)
     assert suggestions.list_worked_fixes(pattern.pk) == []
     told = retry_context_history.next_context(fetch_task(two.pk))
     assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
     found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
-    finishing.succeeded(attempt_of(found), now=NOW + 5 * MINUTE)
+    in_process.report_success(attempt_of(found), now=NOW + 5 * MINUTE)
     assert [str(each) for each in suggestions.list_worked_fixes(pattern.pk)] == ["worked 1 of 1"]
 
 
@@ -235,7 +239,7 @@ def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
     questions.ask(live, asks, caller=caller, now=NOW + MINUTE)
     answer(Answer.FIX, "Trim first", now=NOW + 2 * MINUTE)
     again = attempt_of(claim(agent, task=two.pk, now=NOW + 3 * MINUTE))
-    finishing.succeeded(again, now=NOW + 4 * MINUTE)
+    in_process.report_success(again, now=NOW + 4 * MINUTE)
     assert [str(each) for each in suggestions.list_worked_fixes(pattern.pk)] == ["worked 1 of 1"]
 
 
@@ -276,7 +280,7 @@ def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
     restarting.abort([plan().pk], now=NOW)
     with pytest.raises(InvalidTransition, match="task-1 is still running"):
         restarting.restart(plan().pk, now=NOW)
-    finishing.report(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    finishing.finish_attempt(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     restarting.restart(plan().pk, now=NOW)
     do(agent, "03-01:task-1")
     do(agent, "03-01:task-2")
@@ -357,7 +361,7 @@ def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> 
     elif end == "verified":
         said = Report(exit_code=0, verification={"exit_code": 0})
         live = attempt_of(claim(agent))
-        finishing.report(live, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+        finishing.finish_attempt(live, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     elif end == "skip":
         task_actions.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
     else:

@@ -11,7 +11,7 @@ from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import finishing
-from retries.attempts.finishing import Report
+from retries.attempts.report_fields import Report
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation
@@ -66,7 +66,7 @@ def end(agent: Agent, attempt: UUID, *, now: datetime, error: str = "", **more: 
     status = "failure" if error else "success"
     kind = {"type": "verification_failed", "message": error} if error else {}
     said = Report(**{"status": status, **kind, **more})
-    finishing.report(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
+    finishing.finish_attempt(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
 
 
 def attempt(agent: Agent, task: UUID, *, now: datetime, error: str = "", **more: Any) -> datetime:

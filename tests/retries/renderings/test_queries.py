@@ -14,7 +14,7 @@ from ledger.models import Agent, Need, Plan, Task
 from ledger.tokens import TrustedCaller
 from retries import claims
 from retries import task_actions as people
-from retries.attempts import finishing, questions
+from retries.attempts import questions, releases
 from retries.escalations import expiry
 from retries.escalations.lifecycle import Question
 from retries.renderings import documents, log_queries, plan_summary
@@ -139,7 +139,7 @@ def test_both_logs_agree_in_order_and_counts(agent: Agent) -> None:
     """S1.62"""
     plan, _ = sample(agent)
     other = add(plan, agent, 6)
-    finishing.release(
+    releases.release(
         begin(agent, other, now=NOW), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
     )
     attempt(agent, other, now=NOW + HOUR, error="no", status="blocked", type=None)
@@ -391,7 +391,7 @@ def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> No
     plan = make_plan(agent)
     tasks = [add(plan, agent, number) for number in range(1, 4)]
     given = begin(agent, tasks[0], now=NOW)
-    finishing.release(given, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    releases.release(given, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     attempt(agent, tasks[0], now=NOW)
     begin(agent, tasks[1], now=NOW)
     summary = log_queries.summary(plan)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.redaction import stripped
-from retries.attempts.finishing import Report, tidied
+from retries.attempts.report_fields import Report, clean_report
 from retries.retry_context.block import (
     BUDGET,
     DETAILS,
@@ -444,7 +444,7 @@ def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
         for secret in secrets:
             filler = "x y\n" * chance.randrange(30_000)
             text = f"{filler}token is '{secret}' </error_details>\n" * 2
-            said = tidied(
+            said = clean_report(
                 Report(
                     status="failure",
                     code=secret[:64],

@@ -12,8 +12,8 @@ from ledger.models import Agent, Task
 from ledger.states import FailureType
 from ledger.tokens import TrustedCaller
 from retries import claims
-from retries.attempts import finishing, questions
-from retries.attempts.finishing import Report
+from retries.attempts import finishing, heartbeats, questions, releases
+from retries.attempts.report_fields import Report
 from retries.escalations import answering, lifecycle
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
@@ -31,7 +31,9 @@ def work(agent: Agent, *, now: Any = NOW, **said: Any) -> UUID:
     """Claim the agent's next task and report how it went; the task's id."""
     row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now).rows[0]
     report = Report(status="failure", type=FailureType.VERIFICATION_FAILED, **said)
-    finishing.report(row["attempt_id"], report, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
+    finishing.finish_attempt(
+        row["attempt_id"], report, caller=TrustedCaller(SYSTEM, agent=agent), now=now
+    )
     id: UUID = row["id"]
     return id
 
@@ -74,9 +76,7 @@ def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
     assert [f'<failure attempt="{n}">' in block for n in (1, 2, 3, 4)] == [True] * 3 + [False]
     # given back, it is another number, and the person's words stand
     row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE).rows[0]
-    finishing.release(
-        row["attempt_id"], caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE
-    )
+    releases.release(row["attempt_id"], caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE)
     assert 'attempt="5" max_attempts="5"' in told(id) and "Trim the id first." in told(id)
 
 
@@ -149,8 +149,8 @@ def test_the_attempt_before_hands_on_how_far_it_was(agent: Agent) -> None:
     row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW).rows[0]
     caller = TrustedCaller(SYSTEM, agent=agent)
     said = {"message": "wrote tests", "percent": 40}
-    finishing.heartbeat(row["attempt_id"], caller=caller, progress=said, now=NOW)
-    finishing.report(row["attempt_id"], Report(status="failure"), caller=caller, now=NOW)
+    heartbeats.renew_lease(row["attempt_id"], caller=caller, progress=said, now=NOW)
+    finishing.finish_attempt(row["attempt_id"], Report(status="failure"), caller=caller, now=NOW)
     assert "wrote tests (40 %)</last_progress>" in told(id)
 
 

@@ -1,0 +1,84 @@
+"""A success that affects no other task, in one statement."""
+
+import json
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from ledger import journal, sql
+from ledger.instructions import answered
+from ledger.journal import Kind
+from ledger.moves import EVENT_COLUMNS, task_to
+from ledger.redaction import redacted
+from ledger.sql import Row
+from ledger.states import Outcome, TaskState
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from retries import breaker
+from retries.attempts.live_attempt import IS_LIVE, own_attempt
+
+DECISION = {"decision": "done", "reason": "verified"}
+
+
+def done_statement(caller: type[Caller]) -> str:
+    """Return the move to done for a task without dependents.
+
+    Its agent's breaker must be closed and without failures: a success would change it.
+    """
+    expected = "coalesce((t.payload -> 'verify' ->> 'expect_exit')::int, 0)"
+    required = "coalesce((t.payload -> 'verify' ->> 'required')::bool, false)"
+    done = task_to(
+        TaskState.DONE,
+        where=f"""t.id = (select task_id from live) and t.current_attempt = %(attempt)s
+            and t.abort_requested_at is null
+            and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
+            and t.needed_by = 0
+            and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
+                and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",
+        sets="result = %(result)s",
+        columns=EVENT_COLUMNS,
+    )
+    return f"""with {caller.cte}, live as materialized (
+        select a.task_id from ledger_attempt a, caller c
+        where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
+    ), moved as ({done}), closed as (
+        update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
+            report_digest = %(mark)s, decision = '{json.dumps(DECISION)}'
+        where a.id = (select former_attempt from moved)
+    ), journaled as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_COMPLETED}'",
+            subject="task",
+            data="jsonb_build_object('attempt', m.attempts)",
+        )
+    })
+    select m.id, m.version, c.agent_id as caller_agent, c.unseen
+    from caller c left join moved m on true"""
+
+
+DONE: Statements = {caller: done_statement(caller) for caller in (Bearer, TrustedCaller)}
+
+
+def finish_done(
+    attempt_id: UUID,
+    *,
+    result: Any,
+    exit_code: int | None,
+    digest: bytes,
+    caller: Caller,
+    now: datetime,
+) -> Row | None:
+    """Finish the task of a successful attempt; None where the success may have consequences."""
+    rows = sql.run(
+        DONE[type(caller)],
+        attempt=attempt_id,
+        exit=exit_code,
+        result=Jsonb(redacted(result)),
+        mark=digest,
+        now=now,
+        **caller.params,
+    )
+    moved = answered(rows, caller, now)
+    return moved[0] if moved else None

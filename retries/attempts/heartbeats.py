@@ -1,0 +1,65 @@
+"""Heartbeats: a live attempt renews its lease and reports progress."""
+
+import json
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from ledger import sql
+from ledger.errors import Invalid
+from ledger.instructions import answered
+from ledger.redaction import redacted
+from ledger.sql import Row
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
+
+PROGRESS_BYTES = 8192
+
+
+def heartbeat_statement(caller: type[Caller]) -> str:
+    return f"""with {caller.cte}, beat as (
+        update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,
+            progress = coalesce(%(progress)s, a.progress), lease_expires_at = greatest(
+                a.lease_expires_at,
+                %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
+        from caller c where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
+        returning a.*
+    )
+    select b.id, b.lease_expires_at, b.deadline_at, c.unseen,
+        (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
+            as abort_requested,
+        (select count(*) from (select from ledger_instruction i where i.agent_id = b.agent_id
+            and i.state = 'queued' limit 100) i) as pending_instructions
+    from caller c left join beat b on true"""
+
+
+HEARTBEAT: Statements = {caller: heartbeat_statement(caller) for caller in (Bearer, TrustedCaller)}
+
+
+def renew_lease(
+    attempt_id: UUID,
+    *,
+    caller: Caller,
+    progress: dict[str, Any] | None = None,
+    extend_s: int | None = None,
+    now: datetime | None = None,
+) -> Row:
+    """Renew the lease of a live attempt; raises LeaseLost where the attempt is over."""
+    now = now or timezone.now()
+    if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
+        raise Invalid("/progress", f"progress has at most {PROGRESS_BYTES} bytes.")
+    rows = sql.run(
+        HEARTBEAT[type(caller)],
+        attempt=attempt_id,
+        progress=Jsonb(redacted(progress)) if progress is not None else None,
+        extend=extend_s,
+        now=now,
+        **caller.params,
+    )
+    found = answered(rows, caller, now)
+    if not found:
+        raise lease_lost(read_attempt(attempt_id, caller=caller, now=now))
+    return found[0]

@@ -1,0 +1,73 @@
+"""Releases: an agent gives a task back unfinished."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from ledger.redaction import clean, redacted
+from ledger.sql import Row
+from ledger.states import Outcome, TaskState
+from ledger.tokens import Caller
+from retries.attempts.finishing import error_of, move
+from retries.attempts.live_attempt import (
+    TRIES,
+    LeaseLost,
+    actor_of,
+    close,
+    lease_lost,
+    read_attempt,
+)
+from retries.attempts.report_fields import MESSAGE_LENGTH, Report
+from retries.decisions import Decision
+from retries.escalations import lifecycle
+
+MAX_RELEASES = 10
+
+
+def release(
+    attempt_id: UUID,
+    *,
+    caller: Caller,
+    reason: str = "shutdown",
+    note: str = "",
+    now: datetime | None = None,
+) -> Row:
+    """Queue the task of an unfinished attempt again; the attempt does not count.
+
+    The tenth release of a round asks a person. Releasing twice returns the same answer.
+    """
+    now = now or timezone.now()
+    report = Report(status="released", message=clean(redacted(note), limit_bytes=MESSAGE_LENGTH))
+    for _ in range(TRIES):
+        row = read_attempt(attempt_id, caller=caller, now=now)
+        if row["outcome"] == Outcome.RELEASED:
+            return row
+        if row["outcome"] is not None:
+            raise lease_lost(row)
+        decision = decide_release(row, reason)
+        error = error_of(report, decision)
+        with transaction.atomic():
+            moved = move(row, decision, report, error=error, caller=caller, now=now)
+            if moved is None:
+                continue
+            close(attempt_id, Outcome.RELEASED, digest=None, decision=None, now=now)
+            if decision.to == TaskState.ESCALATED:
+                lifecycle.open_for_task(
+                    moved,
+                    decision.reason,
+                    actor=actor_of(row),
+                    now=now,
+                    request_id=caller.params["request_id"],
+                )
+        return moved | {"agent_name": row["agent_name"]}
+    raise LeaseLost("The task kept changing while it was released.")
+
+
+def decide_release(row: Row, reason: str) -> Decision:
+    if row["abort_requested_at"]:
+        return Decision(TaskState.ABORTED, "user_abort")
+    if row["releases"] + 1 >= MAX_RELEASES:
+        return Decision(TaskState.ESCALATED, "releases_exhausted")
+    return Decision(TaskState.QUEUED, reason)
