@@ -14,6 +14,7 @@ from django.utils import timezone
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from ledger import instruction_stats
+from ledger.agents import find_silent
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import figure
@@ -96,7 +97,7 @@ def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
 
 def silent_agents(project: Project | None) -> QuerySet[Agent]:
     """Return the agents that have stopped checking in while something waits for them."""
-    return of_project(Agent.objects.silent(timezone.now()), project)
+    return of_project(find_silent(timezone.now()), project)
 
 
 def running_tasks(project: Project | None) -> QuerySet[Task]:

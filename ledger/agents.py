@@ -1,40 +1,44 @@
-"""Agents: made known, found by name, paused, reset."""
+"""Register, find, configure, pause and reset agents."""
 
 import difflib
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from ledger import instructions, journal
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Actor, Kind
-from ledger.models import Agent, Project
+from ledger.models import Agent, Instruction, Project
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.redaction import redacted, titled
+from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 
 NAME_LENGTH = 64
 
 
 class UnknownAgent(Refusal):
-    """No agent has this name"""
+    """Unknown agent"""
 
     code = "unknown_agent"
-    hint = "Use one of the nearest names, or send 'register': true to make the agent known."
+    hint = "Use one of the nearest names, or send 'register': true to register the agent."
 
 
 def check_name(name: str, *, pointer: str = "/agent") -> str:
-    """The name itself; raises Invalid where it is blank, too long or not printable."""
+    """Return the name; raises Invalid if it is blank, too long or not printable."""
     if not name.strip():
         raise Invalid(pointer, "An agent's name must not be blank.")
     if len(name) > NAME_LENGTH:
-        raise Invalid(pointer, f"An agent's name has at most {NAME_LENGTH} characters.")
+        raise Invalid(pointer, f"An agent's name must have at most {NAME_LENGTH} characters.")
     if not name.isprintable() or name != name.strip():
         raise Invalid(
-            pointer, "An agent's name has no invisible characters and no space around it."
+            pointer,
+            "An agent's name must have no invisible characters and no leading or trailing spaces.",
         )
     return name
 
@@ -43,10 +47,10 @@ def check_name(name: str, *, pointer: str = "/agent") -> str:
 def register(
     name: str, *, project: Project, actor: Actor, now: datetime | None = None, request_id: str = ""
 ) -> Agent:
-    """The agent of that name, made known if it was not."""
+    """Return the agent with this name; create it if there is none."""
     check_name(name)
-    agent, made = Agent.objects.get_or_create(project=project, name=name)
-    if made:
+    agent, created = Agent.objects.get_or_create(project=project, name=name)
+    if created:
         journal.record(
             Kind.AGENT_REGISTERED,
             subject_type="agent",
@@ -61,23 +65,32 @@ def register(
     return agent
 
 
-def named(name: str, *, project: Project) -> Agent:
-    """The agent of that name; raises UnknownAgent with the nearest names."""
+def get_by_name(name: str, *, project: Project) -> Agent:
+    """Return the agent with this name; raises UnknownAgent with the nearest names."""
     agent = Agent.objects.filter(project=project, name=check_name(name)).first()
     if agent is None:
-        near = nearest(name, project=project)
-        known = f" Nearest: {', '.join(near)}." if near else ""
+        nearest = find_similar_names(name, project=project)
+        suggestion = f" Nearest: {', '.join(nearest)}." if nearest else ""
         raise UnknownAgent(
-            f"No agent is called '{name}' in project '{project.name}'.{known}", nearest=near
+            f"No agent is called '{name}' in project '{project.name}'.{suggestion}", nearest=nearest
         )
     return agent
 
 
-def nearest(name: str, *, project: Project, most: int = 5) -> list[str]:
-    """The known names that look most like `name`; case does not count."""
+def find_similar_names(name: str, *, project: Project, most: int = 5) -> list[str]:
+    """Return the agent names that look most like `name`, ignoring case."""
     names = {known.casefold(): known for known in project.agent_set.values_list("name", flat=True)}
     close = difflib.get_close_matches(name.casefold(), names, n=most, cutoff=0.5)
     return [names[folded] for folded in close]
+
+
+def find_silent(now: datetime) -> QuerySet[Agent]:
+    """Return agents that have not called for a while although instructions wait for them."""
+    limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
+    waiting = Instruction.objects.filter(
+        agent=OuterRef("pk"), state=InstructionState.QUEUED, queued_at__lt=limit
+    )
+    return Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit), Exists(waiting))
 
 
 def pause(
@@ -88,12 +101,14 @@ def pause(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[Agent]:
-    """Stop handing tasks to these agents, or go on; returns those that really changed.
+    """Stop handing tasks to these agents, or resume; return those that changed.
 
-    Pulls go on: an instruction may be just what a paused agent needs.
+    A paused agent can still pull instructions: one may be just what it needs.
     """
     kind = Kind.AGENT_PAUSED if paused else Kind.AGENT_RESUMED
-    return put(agents, "paused", paused, kind=kind, actor=actor, now=now, request_id=request_id)
+    return update_agents(
+        agents, "paused", paused, kind=kind, actor=actor, now=now, request_id=request_id
+    )
 
 
 def limit(
@@ -104,14 +119,14 @@ def limit(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[Agent]:
-    """Let these agents run so many attempts at once, None for any number; those that changed.
+    """Limit the concurrent attempts of these agents, or lift the limit; return those that changed.
 
-    What runs already goes on.
+    Running attempts continue.
     """
     least, most = CONCURRENCY
     if concurrency is not None and not least <= concurrency <= most:
-        raise Invalid("/concurrency", f"concurrency is a number from {least} to {most}, or null.")
-    return put(
+        raise Invalid("/concurrency", f"concurrency must be null or from {least} to {most}.")
+    return update_agents(
         agents,
         "concurrency",
         concurrency,
@@ -131,16 +146,16 @@ def brief(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[Agent]:
-    """Have this text stand before every prompt of these agents, none where it is empty.
+    """Set the text that precedes every prompt of these agents; return those that changed.
 
-    Returns those that changed; what they have claimed already stays as it is.
+    Tasks that they have already claimed keep their prompts.
     """
     if len(system_text) > SYSTEM_TEXT_LENGTH:
         raise Invalid(
-            "/system_text", f"A system text has at most {SYSTEM_TEXT_LENGTH:,} characters."
+            "/system_text", f"system_text must have at most {SYSTEM_TEXT_LENGTH:,} characters."
         )
     text = titled(redacted(system_text)).strip()
-    return put(
+    return update_agents(
         agents,
         "system_text",
         text,
@@ -153,7 +168,7 @@ def brief(
 
 
 @transaction.atomic
-def put(
+def update_agents(
     agents: Iterable[Agent],
     column: str,
     value: Any,
@@ -164,7 +179,7 @@ def put(
     now: datetime | None,
     request_id: str,
 ) -> list[Agent]:
-    """Those of these agents that did not have this value yet; they have it now, each journalled."""
+    """Set a column of these agents, journal each change, and return those that changed."""
     now = now or timezone.now()
     ids = [agent.pk for agent in agents]
     found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
@@ -188,7 +203,7 @@ def put(
 
 @transaction.atomic
 def reset(agent: Agent, *, actor: Actor, now: datetime | None = None) -> int:
-    """Cancel the agent's unsettled instructions and nothing else; returns how many."""
+    """Cancel the agent's unsettled instructions and return how many there were."""
     now = now or timezone.now()
     cancelled = instructions.cancel_all(TrustedCaller(actor, agent=agent), now=now)
     journal.record(

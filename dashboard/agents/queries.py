@@ -27,6 +27,7 @@ from dashboard.shared_queries import (
 )
 from dashboard.sparklines import Bars, bars
 from ledger import sql
+from ledger.agents import find_silent
 from ledger.instruction_stats import SENT, sent_since
 from ledger.models import (
     Agent,
@@ -88,7 +89,7 @@ def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     """What a line shows beside the row's own columns, looked up for the page's rows alone."""
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
     found: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
-        silent=Exists(Agent.objects.silent(now).filter(pk=OuterRef("pk"))),
+        silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
         queued=CountOf(QUEUE.values("pk")[:COUNTED]),
         unheard=CountOf(UNHEARD.values("pk")[:COUNTED]),
         waits_since=Subquery(oldest),
@@ -241,7 +242,7 @@ def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgent
         "pk"
     )
     found = list(
-        of_project(Agent.objects.silent(now), project)
+        of_project(find_silent(now), project)
         .annotate(waiting=CountOf(queue), of=Window(Count("*")))
         .order_by(F("last_seen_at").asc(nulls_first=True), "name")[:SILENT_SHOWN]
     )

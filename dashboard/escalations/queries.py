@@ -12,8 +12,9 @@ from django.db.models.functions import Coalesce, Left
 
 from dashboard.formatting import COUNTED
 from dashboard.shared_queries import CountOf, of_project, open_escalations, title_of
+from ledger.agents import find_silent
 from ledger.journal import Kind
-from ledger.models import Agent, Event, Instruction, Project
+from ledger.models import Event, Instruction, Project
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import Aftermath
 from retries.models import Escalation
@@ -174,7 +175,7 @@ def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     came `following` what was sent for the answer.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
-    silent = Agent.objects.silent(now).filter(pk=OuterRef("agent"))
+    silent = find_silent(now).filter(pk=OuterRef("agent"))
     following = Escalation.objects.filter(instruction=OuterRef("resent_as"))
     return (
         Escalation.objects.filter(pk=escalation_id)

@@ -44,7 +44,7 @@ class SendForm(forms.Form):
         """The row that was sent, or None with the errors noted."""
         values = self.cleaned_data
         try:
-            agent = agents.named(values["agent"], project=values["project"])
+            agent = agents.get_by_name(values["agent"], project=values["project"])
             return instructions.send(
                 agent,
                 values["content"].replace("\r\n", "\n"),

@@ -262,5 +262,5 @@ def opened(line: Line, clock: Clock, *, now: datetime) -> dict[str, Any]:
 def nearest(query: InstructionQuery, scope: Scope) -> list[str]:
     """Names like the agent asked for, where no agent is called so."""
     name, project = query.one_agent, scope.project
-    near = agents.nearest(name, project=project) if name and project else []
+    near = agents.find_similar_names(name, project=project) if name and project else []
     return [] if name in near else near

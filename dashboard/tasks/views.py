@@ -241,5 +241,5 @@ def values(key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery)
 def nearest(query: TaskQuery, scope: Scope) -> list[str]:
     """Names like the agent asked for, where no agent is called so."""
     name, project = query.one_agent, scope.project
-    near: list[str] = agents.nearest(name, project=project) if name and project else []
+    near: list[str] = agents.find_similar_names(name, project=project) if name and project else []
     return [] if name in near else near

@@ -11,6 +11,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import agents
+from ledger.agents import find_silent
 from ledger.api import cursors
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
 from ledger.api.responses import answer, listed
@@ -86,7 +87,7 @@ def agent_out(agent: Any, silent: set[UUID]) -> dict[str, Any]:
 
 def silent_among(agents: list[Any], now: datetime) -> set[UUID]:
     ids = [agent.id for agent in agents]
-    return set(Agent.objects.silent(now).filter(pk__in=ids).values_list("id", flat=True))
+    return set(find_silent(now).filter(pk__in=ids).values_list("id", flat=True))
 
 
 @router.get("/agents", auth=PrincipalAuth("agents:read"), response=schemas.AgentList)

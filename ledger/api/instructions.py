@@ -60,7 +60,7 @@ def the_agent(body: schemas.InstructionIn, project_id: UUID, request: PrincipalR
     if body.register_:
         who = actor(request.auth)
         return agents.register(body.agent, project=project, actor=who, request_id=request.id)
-    return agents.named(body.agent, project=project)
+    return agents.get_by_name(body.agent, project=project)
 
 
 @router.get(

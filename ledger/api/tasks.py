@@ -56,7 +56,7 @@ def agent_for(
         raise Invalid(f"{at}/agent", "Say which agent the task is for.")
     if body.register_:
         return agents.register(body.agent, project=project, actor=actor(who), request_id=request.id)
-    return agents.named(body.agent, project=project)
+    return agents.get_by_name(body.agent, project=project)
 
 
 def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
@@ -198,7 +198,7 @@ def tasks_change(request: PrincipalRequest, id: UUID, body: schemas.TaskPatch) -
         id,
         Change(
             priority=body.priority,
-            agent=None if body.agent is None else agents.named(body.agent, project=project),
+            agent=None if body.agent is None else agents.get_by_name(body.agent, project=project),
             payload=body.payload,
             max_attempts=body.max_attempts,
             backoff=backoff_of(body.backoff) if body.backoff else None,

@@ -357,7 +357,7 @@ def plan_spec(task: PlanTask, **more: Any) -> Spec:
 
 def unknown_agent(name: str, pointers: Sequence[str], *, project: Project) -> Refusal:
     """Return the refusal for an unregistered agent, with its places in the file."""
-    near = agents.nearest(name, project=project)
+    near = agents.find_similar_names(name, project=project)
     nearest = f" Nearest: {', '.join(near)}." if near else ""
     detail = f"No agent is called '{name}' in project '{project.name}'.{nearest}"
     return agents.UnknownAgent(
