@@ -11,7 +11,7 @@ from typing import Any
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Ground
 from ledger.redaction import redact
-from retries.retry_context.block import Failed, Past, retry_context
+from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536
 RENDER_MS, REDACT_MS = 20, 50
@@ -81,7 +81,7 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
 def rendering(seed: int) -> Callable[[], Any]:
     """Render a past of three failures that printed 64 KiB each, twice."""
     failures = [
-        Failed(
+        FailureRecord(
             attempt=attempt,
             at=datetime(2026, 1, 26, 14, 30, tzinfo=UTC),
             type="verification_failed",
@@ -94,8 +94,8 @@ def rendering(seed: int) -> Callable[[], Any]:
         )
         for attempt in (1, 2, 3)
     ]
-    past = Past(failures=failures, fix="Trim before validation. " * 160)
-    return lambda: retry_context(past, attempt=4, max_attempts=4)
+    past = History(failures=failures, fix="Trim before validation. " * 160)
+    return lambda: render_retry_context(past, attempt=4, max_attempts=4)
 
 
 def printed(seed: int) -> str:

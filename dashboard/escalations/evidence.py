@@ -13,8 +13,8 @@ from retries.escalations.record import Record
 from retries.failures import suggestions
 from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation
-from retries.retry_context import history as retry_context_history
-from retries.retry_context.block import Past
+from retries.retry_context import history
+from retries.retry_context.block import History
 from retries.states import Reason
 
 COMPARED = 4  # the last pairs of failures
@@ -172,16 +172,16 @@ def preview(escalation: Escalation, record: Record, words: str) -> str:
     without words what it gets after a retry."""
     task, words = escalation.task, words.strip()
     assert task is not None
-    past = retry_context_history.past_of(record.line, record.attempts)
+    past = history.load_history(record.line, record.attempts)
     if words and escalation.reason == Reason.AGENT_QUESTION:
-        past = replace(past, fix=words, question=escalation.question, earlier=past.said)
+        past = replace(past, fix=words, question=escalation.question, earlier=past.guidance)
         return block(task, past, limit=task.attempt_limit + (1 if task.attempts else 0))
     if words:
         return block(task, past, limit=task.attempt_limit, fix=words)
-    past = Past(failures=past.failures, progress=past.progress)
+    past = History(failures=past.failures, progress=past.progress)
     return block(task, past, limit=task.attempts + task.max_attempts)
 
 
-def block(task: Task, past: Past, *, limit: int, fix: str | None = None) -> str:
+def block(task: Task, past: History, *, limit: int, fix: str | None = None) -> str:
     row = {"type": task.type, "attempts": task.attempts, "attempt_limit": limit}
-    return retry_context_history.next_context(row, past=past, fix=fix)
+    return history.render_next_context(row, history=past, fix=fix)

@@ -30,7 +30,7 @@ from retries.attempts.finishing import Reply
 from retries.attempts.report_fields import Report
 from retries.claims import Claimed
 from retries.models import Escalation
-from retries.retry_context.history import may_be_told, pasts
+from retries.retry_context.history import load_histories, may_have_history
 from retries.schemas import escalations
 from retries.schemas.escalations import claim_out, claimed_out
 
@@ -100,8 +100,8 @@ def claims_take(
 
 
 def shown(found: Claimed) -> dict[str, Any]:
-    told = [row["id"] for row in found.rows if may_be_told(row["type"], row["attempt_number"])]
-    return claim_out(found, pasts=pasts(told), now=timezone.now())
+    told = [row["id"] for row in found.rows if may_have_history(row["type"], row["attempt_number"])]
+    return claim_out(found, pasts=load_histories(told), now=timezone.now())
 
 
 @router.post(
@@ -288,7 +288,7 @@ def decided(
 def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
     """What is said beside of a next attempt that is open."""
     row = found.rows[0]
-    shown_next = claimed_out(row, pasts([row["id"]])[row["id"]], system=found.system_text)
+    shown_next = claimed_out(row, load_histories([row["id"]])[row["id"]], system=found.system_text)
     return {
         "decision": "retry",
         "retry": {

@@ -15,7 +15,7 @@ from ledger.api.tasks import router, visible
 from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tasks import fetch_task
-from retries.retry_context.history import next_context, prompt_of
+from retries.retry_context.history import render_next_context, render_prompt
 from retries.schemas.escalations import CLAIMED, RETRY_CONTEXT, BudgetQuery
 
 TEXT, XML = "text/plain", "application/xml"
@@ -40,7 +40,7 @@ def tasks_retry_context(
 
     XML; empty before a first attempt, unless a person's words stand: they are always in it.
     """
-    context = next_context(visible(request, id), budget=asked.budget)
+    context = render_next_context(visible(request, id), budget=asked.budget)
     return written(context, preferred(request, "text/xml", XML, TEXT))
 
 
@@ -52,8 +52,8 @@ def tasks_prompt(request: PrincipalRequest, id: UUID, asked: Query[BudgetQuery])
     """
     row = visible(request, id)
     system = Agent.objects.values_list("system_text", flat=True).get(pk=row["agent_id"])
-    context = next_context(row, budget=asked.budget)
-    return written(prompt_of(row, context, system=system), TEXT)
+    context = render_next_context(row, budget=asked.budget)
+    return written(render_prompt(row, context, system=system), TEXT)
 
 
 # ---- the agent's loop in a shell
@@ -87,7 +87,7 @@ def of_decision(request: Request, decision: dict[str, Any]) -> HttpResponse:
     row = fetch_task(UUID(decision["task"]["id"])) if decision["decision"] == "wait" else None
     # Where another worker has it by now, what comes next is not for this one.
     waits = row is not None and row["state"] == TaskState.RETRY
-    return written(next_context(row) if row and waits else "", kind)
+    return written(render_next_context(row) if row and waits else "", kind)
 
 
 def preferred(request: Request, first: str, *others: str) -> str:

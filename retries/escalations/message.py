@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ledger.text import truncate
+
 CELL_LENGTH = 200
 DETAILS_LENGTH = 4000
 NAMES_SHOWN = 10
@@ -166,7 +168,7 @@ def inert(text: str) -> str:
 def cell(text: str) -> str:
     """The first line of an error, so that it can neither end its cell nor its row."""
     said = plain(next((each for each in text.splitlines() if each.strip()), ""))
-    said = said if len(said) <= CELL_LENGTH else f"{said[: CELL_LENGTH - 1]}…"
+    said = truncate(said, CELL_LENGTH)
     return MARKUP.sub(r"\1\\\2", said.replace("\\", "\\\\").replace("|", "\\|"))
 
 

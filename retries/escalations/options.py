@@ -7,10 +7,10 @@ from django.db.models import Count, Q
 
 from ledger.models import Instruction, Task
 from ledger.states import FINAL, TaskState
+from ledger.text import truncate
 from retries import dependents
 from retries.escalations.record import Record, record_of
 from retries.models import Escalation
-from retries.retry_context.block import clipped
 from retries.states import Answer, Dependents, Reason
 
 NAMED, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
@@ -111,7 +111,7 @@ def following(record: Record) -> int:
 
 def names(tasks: Sequence[Task]) -> str:
     """The first of them by name, and how many more there are."""
-    said = ", ".join(clipped(" ".join(str(each).split()), NAME_LENGTH)[0] for each in tasks[:NAMED])
+    said = ", ".join(truncate(" ".join(str(each).split()), NAME_LENGTH) for each in tasks[:NAMED])
     return said if len(tasks) <= NAMED else f"{said}, and {len(tasks) - NAMED} more"
 
 

@@ -1,4 +1,4 @@
-"""What is on record of a task's attempts, gathered for those that come next."""
+"""Load the history of a task's attempts and render it for the next one."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,13 +10,19 @@ from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
 from retries import claims
 from retries.models import Escalation
-from retries.retry_context.block import BUDGET, Failed, Past, Said, retry_context
-from retries.retry_context.prompt import prompt, task_xml
+from retries.retry_context.block import (
+    BUDGET,
+    FailureRecord,
+    Guidance,
+    History,
+    render_retry_context,
+)
+from retries.retry_context.prompt import join_prompt, render_task
 from retries.states import TEXT_ANSWERS, Answer, EscalationState, Reason
 
-NOTHING = Past()
-NO_WORDS = Said("")
-FAILURE = (
+EMPTY_HISTORY = History()
+NO_GUIDANCE = Guidance("")
+FAILURE_FIELDS = (
     "at",
     "type",
     "code",
@@ -30,48 +36,52 @@ FAILURE = (
 )
 
 
-def pasts(task_ids: Iterable[UUID]) -> dict[UUID, Past]:
-    """What is known of each of these tasks: four queries, however many they are."""
+def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
+    """Return the history of each task, in four queries for any number of tasks."""
     ids = list(task_ids)
     if not ids:
         return {}
-    failures: dict[UUID, list[Failed]] = {id: [] for id in ids}
-    belongs = fetch_lineages(ids)
-    rows = Failure.objects.filter(task_id__in=belongs).order_by("attempt__number")
-    for row in rows.values("task_id", "attempt__number", *FAILURE):
-        failures[belongs[row["task_id"]]].append(failed(row["attempt__number"], row))
-    said, progress = standing(belongs), claims.last_progress(belongs)
-    return {id: past(failures[id], said.get(id), progress.get(id)) for id in ids}
+    failures: dict[UUID, list[FailureRecord]] = {id: [] for id in ids}
+    owners = fetch_lineages(ids)
+    rows = Failure.objects.filter(task_id__in=owners).order_by("attempt__number")
+    for row in rows.values("task_id", "attempt__number", *FAILURE_FIELDS):
+        failures[owners[row["task_id"]]].append(build_failure(row["attempt__number"], row))
+    guidance, progress = find_guidance(owners), claims.last_progress(owners)
+    return {id: build_history(failures[id], guidance.get(id), progress.get(id)) for id in ids}
 
 
-def past_of(line: Iterable[UUID], attempts: Iterable[Attempt]) -> Past:
-    """The same of a task that stands still, whose rows of all runs are `line`: one query where its
-    attempts were read, the oldest first, with their failures."""
-    task_id, *_ = belongs = dict.fromkeys(line)
-    failures: list[Failed] = []
+def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> History:
+    """Return the history of the task whose rows of all runs are `lineage`, in one query.
+
+    The attempts come oldest first, and are read with their failures.
+    """
+    task_id, *_ = row_ids = dict.fromkeys(lineage)
+    failures: list[FailureRecord] = []
     progress = None
     for each in attempts:
         if failure := getattr(each, "failure", None):
-            row = {name: getattr(failure, name) for name in FAILURE}
-            failures.append(failed(each.number, row))
+            row = {name: getattr(failure, name) for name in FAILURE_FIELDS}
+            failures.append(build_failure(each.number, row))
         progress = progress if each.progress is None else each.progress
-    said = standing(dict.fromkeys(belongs, task_id))
-    return past(failures, said.get(task_id), progress)
+    guidance = find_guidance(dict.fromkeys(row_ids, task_id))
+    return build_history(failures, guidance.get(task_id), progress)
 
 
-def past(failures: list[Failed], said: list[Said] | None, progress: Any) -> Past:
-    *earlier, last = said or [NO_WORDS]
-    return Past(
+def build_history(
+    failures: list[FailureRecord], guidance: list[Guidance] | None, progress: Any
+) -> History:
+    *earlier, last = guidance or [NO_GUIDANCE]
+    return History(
         failures=failures,
-        fix=last.words,
+        fix=last.text,
         question=last.question,
         earlier=earlier,
         progress=progress,
     )
 
 
-def failed(number: int, row: Mapping[str, Any]) -> Failed:
-    return Failed(
+def build_failure(number: int, row: Mapping[str, Any]) -> FailureRecord:
+    return FailureRecord(
         attempt=number,
         at=row["at"],
         type=row["type"],
@@ -86,60 +96,59 @@ def failed(number: int, row: Mapping[str, Any]) -> Failed:
     )
 
 
-def standing(belongs: Mapping[UUID, UUID]) -> dict[UUID, list[Said]]:
-    """The words of people that stand, by task, the oldest first; `belongs` are the rows of tasks,
-    each with the task that goes on with it.
+def find_guidance(owners: Mapping[UUID, UUID]) -> dict[UUID, list[Guidance]]:
+    """Return the valid answers by task, oldest first.
 
-    A fix or a retry ends what was said before; so does a question from Tenfour: those words
-    were tried. What is asked by an agent or a plan adds its answer; where that never came, nothing.
+    `owners` are the rows of tasks, each with the task that continues it. A fix or a retry ends
+    the earlier answers, and so does an escalation by Tenfour, because they have been tried. The
+    answer to a question from an agent or a plan is added to them.
     """
-    rows = Escalation.objects.filter(task_id__in=belongs).order_by("id")
-    found: dict[UUID, list[Said]] = {}
+    rows = Escalation.objects.filter(task_id__in=owners).order_by("id")
+    by_task: dict[UUID, list[Guidance]] = {}
     for row in rows.values("task_id", "state", "reason", "action", "fix", "question"):
-        said = found.setdefault(belongs[row["task_id"]], [])
+        guidance = by_task.setdefault(owners[row["task_id"]], [])
         if row["action"] is None and (
             row["state"] != EscalationState.OPEN or row["reason"] == Reason.AGENT_QUESTION
         ):
             continue
         if row["action"] != Answer.ANSWER:
-            said.clear()
+            guidance.clear()
         if row["action"] in TEXT_ANSWERS:
-            asked = row["question"] if row["action"] == Answer.ANSWER else ""
-            said.append(Said(row["fix"], asked))
-    return found
+            question = row["question"] if row["action"] == Answer.ANSWER else ""
+            guidance.append(Guidance(row["fix"], question))
+    return by_task
 
 
 def next_attempt(row: Row, *, fix: str | None = None) -> tuple[int, int]:
-    """Number and limit of the attempt that follows the last one; a fix grants one more."""
+    """Return number and limit of the task's next attempt; a fix grants one more."""
     number: int = row["attempts"] + 1
     return number, number if fix else max(row["attempt_limit"], number)
 
 
-def may_be_told(type: str, attempt: int) -> bool:
-    """Whether anything can be on record for it: a first attempt has nothing before it, but a
-    checkpoint has a person's answer."""
+def may_have_history(type: str, attempt: int) -> bool:
+    """Return whether an attempt can have a history: a checkpoint's first one has an answer."""
     return attempt > 1 or type.startswith(CHECKPOINT)
 
 
-def next_context(
-    row: Row, *, past: Past | None = None, fix: str | None = None, budget: int = BUDGET
+def render_next_context(
+    row: Row, *, history: History | None = None, fix: str | None = None, budget: int = BUDGET
 ) -> str:
-    """What the task's next attempt will be told of those before it.
+    """Return the retry context of the task's next attempt.
 
-    `fix` are words that a person is about to give, in place of those that stand.
+    `fix` is the text that a person is about to send; it replaces the earlier answers.
     """
-    if not may_be_told(row["type"], row["attempts"] + 1):
+    if not may_have_history(row["type"], row["attempts"] + 1):
         return ""
-    past = past or pasts([row["id"]])[row["id"]]
+    history = history or load_histories([row["id"]])[row["id"]]
     if fix is not None:
-        past = Past(failures=past.failures, fix=fix, progress=past.progress)
+        history = History(failures=history.failures, fix=fix, progress=history.progress)
     number, limit = next_attempt(row, fix=fix)
-    return retry_context(past, attempt=number, max_attempts=limit, budget=budget)
+    return render_retry_context(history, attempt=number, max_attempts=limit, budget=budget)
 
 
-def prompt_of(row: Row, context: str, *, system: str) -> str:
-    """The prompt of an attempt at this task: its agent's system text, `context`, the task."""
-    xml = task_xml(
+def render_prompt(row: Row, context: str, *, system: str) -> str:
+    """Return the prompt of an attempt: the agent's system text, `context`, and the task."""
+    xml = render_task(
         title=row["title"], type=row["type"], payload=row["payload"], ref=row["ref"] or ""
     )
-    return prompt(xml, context, system=system)
+    return join_prompt(xml, context, system=system)

@@ -1,79 +1,82 @@
-"""The prompt of an attempt (pure): system text, what is told of the attempts before, the task."""
+"""Build the prompt of an attempt (pure): system text, retry context, and the task as XML."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from ledger.redaction import titled
-from retries.retry_context.block import escaped
+from retries.retry_context.elements import escaped
 
-# keys that Tenfour knows: they have elements of their own
-KNOWN = ("action", "files", "context", "verify", "done")
-CHECKS = ("command", "cwd", "timeout_s", "expect_exit", "required", "text")
-# what an import notes for people: a command that nobody has confirmed is none
-NOTED = ("source", "proposed_command")
+# the keys of a payload that have their own elements
+KNOWN_KEYS = ("action", "files", "context", "verify", "done")
+VERIFY_KEYS = ("command", "cwd", "timeout_s", "expect_exit", "required", "text")
+# An agent must not see these keys of an import: no person has confirmed the proposed command.
+INTERNAL_KEYS = ("source", "proposed_command")
 
 
-def prompt(task: str, context: str = "", *, system: str = "") -> str:
-    """The whole prompt: what there is of system text and context stands before the task."""
+def join_prompt(task: str, context: str = "", *, system: str = "") -> str:
+    """Join system text and context, if there are any, and the task."""
     return "\n\n".join(part for part in (system.strip(), context, task) if part)
 
 
-def task_xml(*, title: str, type: str, payload: Any = None, ref: str = "") -> str:
-    """The task as XML: the keys that Tenfour knows as elements, all else of its payload as JSON."""
+def render_task(*, title: str, type: str, payload: Any = None, ref: str = "") -> str:
+    """Render the task as XML: known keys of its payload as elements, the others as JSON."""
     named = payload if isinstance(payload, Mapping) else {}
     lines = [
         f"<task{attribute('ref', ref)}{attribute('type', type)}>",
         element("name", title),
         element("action", named.get("action")),
-        listed("files", named.get("files")),
-        listed("context", named.get("context")),
-        verify(named.get("verify")),
-        listed("done", named.get("done")),
-        element("payload", rest(payload)),
+        list_element("files", named.get("files")),
+        list_element("context", named.get("context")),
+        verify_element(named.get("verify")),
+        list_element("done", named.get("done")),
+        element("payload", other_keys(payload)),
         "</task>",
     ]
     return "\n".join(line for line in lines if line)
 
 
-def verify(asked: Any) -> str:
-    """How the task is checked, each of its keys as an element."""
-    if not isinstance(asked, Mapping):
-        return element("verify", asked)
-    parts = [part for name in CHECKS if (part := element(name, asked.get(name)))]
+def verify_element(verify: Any) -> str:
+    """Render the task's verification, with an element for each key."""
+    if not isinstance(verify, Mapping):
+        return element("verify", verify)
+    parts = [part for name in VERIFY_KEYS if (part := element(name, verify.get(name)))]
     return "\n  ".join(["  <verify>", *parts, "</verify>"]) if parts else ""
 
 
-def listed(name: str, texts: Any) -> str:
+def list_element(name: str, texts: Any) -> str:
+    """Render an element with one line per text."""
     if not isinstance(texts, (list, tuple)):
         return element(name, texts)
-    return element(name, "\n".join(f"- {text_of(each)}" for each in texts))
+    return element(name, "\n".join(f"- {to_text(each)}" for each in texts))
 
 
-def rest(payload: Any) -> Any:
-    """What of the payload has no element of its own."""
+def other_keys(payload: Any) -> Any:
+    """Return the part of the payload that has no elements of its own."""
     if not isinstance(payload, Mapping):
         return payload
-    left = {name: payload[name] for name in payload if name not in KNOWN}
-    if isinstance(asked := payload.get("verify"), Mapping):
-        unknown = {name: asked[name] for name in asked if name not in (*CHECKS, *NOTED)}
+    left = {name: payload[name] for name in payload if name not in KNOWN_KEYS}
+    if isinstance(verify := payload.get("verify"), Mapping):
+        others = set(verify) - {*VERIFY_KEYS, *INTERNAL_KEYS}
+        unknown = {name: verify[name] for name in verify if name in others}
         left |= {"verify": unknown} if unknown else {}
     return left or None
 
 
 def element(name: str, value: Any) -> str:
-    """An element on its own line; none for what is empty."""
-    text = text_of(value)
+    """Render an element on its own line, or nothing for an empty value."""
+    text = to_text(value)
     return f"  <{name}>{escaped(text)}</{name}>" if text else ""
 
 
-def text_of(value: Any) -> str:
-    """A text as it is, anything else as JSON; without what XML can't hold or deceives the eye."""
+def to_text(value: Any) -> str:
+    """Return a string as it is and other values as JSON, without invisible characters."""
     if value is None:
         return ""
     return titled(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def attribute(name: str, value: str) -> str:
+    """Render an attribute, or nothing for an empty value."""
     text = escaped(titled(value)).replace('"', "&quot;").replace("\n", " ")
     return f' {name}="{text}"' if text else ""

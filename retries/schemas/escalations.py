@@ -30,12 +30,12 @@ from retries.retry_context.block import (
     BUDGET,
     LEAST_BUDGET,
     MOST_BUDGET,
-    Failed,
-    Past,
-    retry_context,
+    FailureRecord,
+    History,
+    render_retry_context,
 )
-from retries.retry_context.history import NOTHING, prompt_of
-from retries.retry_context.prompt import task_xml
+from retries.retry_context.history import EMPTY_HISTORY, render_prompt
+from retries.retry_context.prompt import render_task
 from retries.states import Answer, EscalationState, Reason
 
 
@@ -400,7 +400,7 @@ CLAIMED: dict[str, Any] = {
     },
     "task": TASK,
     "retry_context": "",
-    "prompt": task_xml(title=TASK["title"], type=TASK["type"], payload=TASK["payload"]),
+    "prompt": render_task(title=TASK["title"], type=TASK["type"], payload=TASK["payload"]),
     "next_action": f"Do the task, then POST /v1/attempts/{ID}/result.",
 }
 
@@ -428,12 +428,12 @@ class ClaimOut(Schema):
     )
 
 
-def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> dict[str, Any]:
+def claim_out(found: Claimed, *, pasts: Mapping[UUID, History], now: datetime) -> dict[str, Any]:
     """The JSON object of a claim; `pasts` has what is known of tasks that are tried again."""
     due = found.next_due_at
     return {
         "data": [
-            claimed_out(row, pasts.get(row["id"], NOTHING), system=found.system_text)
+            claimed_out(row, pasts.get(row["id"], EMPTY_HISTORY), system=found.system_text)
             for row in found.rows
         ],
         "reason": found.reason,
@@ -443,9 +443,9 @@ def claim_out(found: Claimed, *, pasts: Mapping[UUID, Past], now: datetime) -> d
     }
 
 
-def claimed_out(row: Row, past: Past, *, system: str) -> dict[str, Any]:
+def claimed_out(row: Row, past: History, *, system: str) -> dict[str, Any]:
     attempt_id, number, limit = row["attempt_id"], row["attempt_number"], row["attempt_limit"]
-    context = retry_context(past, attempt=number, max_attempts=limit)
+    context = render_retry_context(past, attempt=number, max_attempts=limit)
     first = "Read the retry context, then do" if context else "Do"
     verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
     run = ", run the verify command" if verify.get("command") else ""
@@ -463,7 +463,7 @@ def claimed_out(row: Row, past: Past, *, system: str) -> dict[str, Any]:
         },
         "task": task_out(row, who=Who.AGENT),
         "retry_context": context,
-        "prompt": prompt_of(row, context, system=system),
+        "prompt": render_prompt(row, context, system=system),
         "next_action": f"{first} the task{run}, then POST /v1/attempts/{attempt_id}/result.",
     }
 
@@ -574,7 +574,7 @@ class BudgetQuery(Schema):
     )
 
 
-EXAMPLE_FAILURE = Failed(
+EXAMPLE_FAILURE = FailureRecord(
     attempt=1,
     at=datetime.fromisoformat(AT),
     type="verification_failed",
@@ -585,7 +585,7 @@ EXAMPLE_FAILURE = Failed(
     files=[{"path": "src/domain/PlannerId.ts", "status": "partially_modified"}],
     learnings=["uuid.validate() returns false for an empty string, it does not throw"],
 )
-RETRY_CONTEXT = retry_context(Past(failures=[EXAMPLE_FAILURE]), attempt=2, max_attempts=3)
+RETRY_CONTEXT = render_retry_context(History(failures=[EXAMPLE_FAILURE]), attempt=2, max_attempts=3)
 
 
 class ReleaseIn(In):

@@ -28,8 +28,8 @@ from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation
 from retries.plans import restarting
-from retries.retry_context import history as retry_context_history
-from retries.retry_context.block import retry_context
+from retries.retry_context import history
+from retries.retry_context.block import render_retry_context
 from retries.states import Answer
 from tests.dashboard.conftest import PART
 from tests.dashboard.escalations.test_escalations import (
@@ -290,7 +290,7 @@ def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent
     assert "Trim first" in shown and "late" in shown
     jonas_answers(question, "answer", NOW + 2 * MINUTE, "Two")
     row = Task.objects.filter(pk=id).values().get()
-    assert retry_context_history.next_context(row) == shown
+    assert history.render_next_context(row) == shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -329,8 +329,8 @@ def test_what_is_typed_is_shown_as_the_next_attempt_gets_it(
     assert shown.status_code == 200 and facts(question) == before
     jonas_answers(question, "fix", now, fix)
     row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now).rows[0]
-    past = retry_context_history.pasts([row["id"]])[row["id"]]
-    told = retry_context(past, attempt=4, max_attempts=4)
+    past = history.load_histories([row["id"]])[row["id"]]
+    told = render_retry_context(past, attempt=4, max_attempts=4)
     assert "User provided fix: Round &lt;each&gt; line &amp; sum" in told
     assert plain(shown) == told
     assert f"{len(told):,} characters" in words(shown)

@@ -22,8 +22,8 @@ from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Qu
 from retries.escalations.options import options
 from retries.escalations.record import told
 from retries.models import Escalation
-from retries.retry_context.block import retry_context
-from retries.retry_context.history import pasts
+from retries.retry_context.block import render_retry_context
+from retries.retry_context.history import load_histories
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import imported, states
@@ -79,9 +79,9 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
     row = claim(agent, now=NOW + MINUTE).rows[0]
     assert row["attempt_number"] == 2
-    past = pasts([row["id"]])[row["id"]]
+    past = load_histories([row["id"]])[row["id"]]
     assert (past.fix, past.question) == ("Yes, but keep a copy", "Drop the table?")
-    block = retry_context(past, attempt=2, max_attempts=2)
+    block = render_retry_context(past, attempt=2, max_attempts=2)
     person, _, rest = block.partition("</user_intervention>")
     assert "User provided fix: Yes, but keep a copy</instruction>" in person
     assert "Drop the table?" not in person  # an agent's words are no person's

@@ -8,7 +8,7 @@ from ledger.errors import Invalid
 from ledger.models import Agent
 from retries.escalations import response_schema
 from retries.models import Escalation
-from retries.retry_context.history import pasts
+from retries.retry_context.history import load_histories
 from tests.retries.attempts.test_questions import asked
 from tests.retries.escalations.test_task_effects import answer
 
@@ -141,7 +141,7 @@ def test_an_answer_is_held_to_its_question(agent: Agent) -> None:
     done = answer(found, "answer", fix="Mind the index", response=FIT | {"ratio": 0.5})
     assert done.response == FIT | {"ratio": 0.5}
     said = "Mind the index\ntable: orders\ndrop: no\nratio: 0.5"
-    assert done.fix == said and pasts([done.task_id])[done.task_id].fix == said
+    assert done.fix == said and load_histories([done.task_id])[done.task_id].fix == said
 
 
 @pytest.mark.django_db

@@ -31,7 +31,7 @@ from retries.failures import suggestions
 from retries.models import Escalation, FailurePattern
 from retries.plans import restarting
 from retries.renderings import log_queries as facts_of
-from retries.retry_context import history as retry_context_history
+from retries.retry_context import history
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import do, imported, states, task
@@ -155,7 +155,7 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
     assert two.carries == old and old.failures.count() == 3
     assert fetch_lineages([two.pk, one.pk]) == {two.pk: two.pk, old.pk: two.pk, one.pk: one.pk}
-    assert [each.attempt for each in retry_context_history.pasts([two.pk])[two.pk].failures] == [
+    assert [each.attempt for each in history.load_histories([two.pk])[two.pk].failures] == [
         1,
         2,
         3,
@@ -223,7 +223,7 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
     two = carried_over(agent, now=NOW + 3 * MINUTE)
     assert suggestions.list_worked_fixes(pattern.pk) == []
-    told = retry_context_history.next_context(fetch_task(two.pk))
+    told = history.render_next_context(fetch_task(two.pk))
     assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
     found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
     in_process.report_success(attempt_of(found), now=NOW + 5 * MINUTE)

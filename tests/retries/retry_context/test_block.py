@@ -14,18 +14,18 @@ from ledger.redaction import stripped
 from retries.attempts.report_fields import Report, clean_report
 from retries.retry_context.block import (
     BUDGET,
-    DETAILS,
-    LEARNING,
+    DETAILS_LENGTH,
+    LEARNING_LENGTH,
     LEAST_BUDGET,
     MOST_BUDGET,
     MOST_FILES,
-    OLDER_DETAILS,
-    SUMMARY,
-    Failed,
-    Past,
-    retry_context,
+    OLDER_DETAILS_LENGTH,
+    SUMMARY_LENGTH,
+    FailureRecord,
+    History,
+    render_retry_context,
 )
-from retries.retry_context.prompt import prompt, task_xml
+from retries.retry_context.prompt import join_prompt, render_task
 from tests.ledger.test_redaction import WHOLE
 from tests.serving import ROOT
 
@@ -42,9 +42,9 @@ PARTS = [
 ]
 
 
-def failed(attempt: int = 1, **more: Any) -> Failed:
+def failed(attempt: int = 1, **more: Any) -> FailureRecord:
     known = {"at": AT + timedelta(minutes=2 * (attempt - 1)), "type": "verification_failed"}
-    return Failed(attempt=attempt, **(known | more))
+    return FailureRecord(attempt=attempt, **(known | more))
 
 
 def verified(output: str) -> dict[str, Any]:
@@ -133,7 +133,7 @@ THREE = [
         ],
     ),
 ]
-PAST = Past(failures=THREE, fix=FIX, progress={"message": "wrote tests", "percent": 40})
+PAST = History(failures=THREE, fix=FIX, progress={"message": "wrote tests", "percent": 40})
 
 
 # ---- the form
@@ -141,12 +141,12 @@ PAST = Past(failures=THREE, fix=FIX, progress={"message": "wrote tests", "percen
 
 def test_the_form_to_the_letter() -> None:
     """S1.17, S1.18, S1.19, S1.20, S1.21, S1.48, S1.49"""
-    assert retry_context(PAST, attempt=4, max_attempts=4) == GOLDEN
+    assert render_retry_context(PAST, attempt=4, max_attempts=4) == GOLDEN
 
 
 def test_without_a_fix_nobody_has_intervened_and_the_first_attempt_is_told_nothing() -> None:
     """S1.17, S1.22"""
-    block = retry_context(Past(failures=THREE[:1]), attempt=2, max_attempts=3)
+    block = render_retry_context(History(failures=THREE[:1]), attempt=2, max_attempts=3)
     assert [each.tag for each in read(block)] == [
         "reading_rules",
         "previous_failures",
@@ -154,13 +154,14 @@ def test_without_a_fix_nobody_has_intervened_and_the_first_attempt_is_told_nothi
         "instruction",
     ]
     assert read(block).attrib == {"attempt": "2", "max_attempts": "3"}
-    assert retry_context(Past(failures=THREE), attempt=1, max_attempts=3) == ""
+    assert render_retry_context(History(failures=THREE), attempt=1, max_attempts=3) == ""
 
 
 def test_each_attempt_is_told_more_than_the_one_before() -> None:
     """S1.18, S1.20, S1.70"""
     told = [
-        retry_context(Past(failures=THREE[:n]), attempt=n + 1, max_attempts=4) for n in (1, 2, 3)
+        render_retry_context(History(failures=THREE[:n]), attempt=n + 1, max_attempts=4)
+        for n in (1, 2, 3)
     ]
     for n, block in enumerate(told, 1):
         found = read(block).findall("previous_failures/failure")
@@ -172,7 +173,7 @@ def test_each_attempt_is_told_more_than_the_one_before() -> None:
 
 
 def test_a_task_given_back_leaves_no_failure_but_its_next_attempt_has_the_block() -> None:
-    block = retry_context(Past(), attempt=2, max_attempts=4)
+    block = render_retry_context(History(), attempt=2, max_attempts=4)
     assert len(read(block).findall("previous_failures")) == 1
     assert read(block).findall("previous_failures/*") == []
     assert "attempt 2 of 4" in texts(block, "instruction")[0]
@@ -183,12 +184,12 @@ def test_a_task_given_back_leaves_no_failure_but_its_next_attempt_has_the_block(
 
 def test_the_newest_failure_is_told_at_length_and_older_ones_in_short() -> None:
     long = "".join(f"line {n}\n" for n in range(9000))
-    past = Past(
+    past = History(
         failures=[
             failed(n, message="m" * 600, details=long, suggested_fix="f" * 1200) for n in (1, 2)
         ]
     )
-    block = retry_context(past, attempt=3, max_attempts=3)
+    block = render_retry_context(past, attempt=3, max_attempts=3)
     details = read(block).findall("*/*/error_details")
     sizes = [len(each.text or "") for each in details]
     assert 700 < sizes[0] <= 800 and 3900 < sizes[1] <= 4000
@@ -200,22 +201,22 @@ def test_the_newest_failure_is_told_at_length_and_older_ones_in_short() -> None:
 
 
 def test_a_message_too_long_for_a_summary_is_told_where_there_is_nothing_else() -> None:
-    past = Past(failures=[failed(1, message="m" * 1500), failed(2, message="m" * 1500)])
-    block = retry_context(past, attempt=3, max_attempts=3)
+    past = History(failures=[failed(1, message="m" * 1500), failed(2, message="m" * 1500)])
+    block = render_retry_context(past, attempt=3, max_attempts=3)
     assert [len(each) for each in texts(block, "*/*/error_details")] == [800, 1500]
 
 
 def test_at_most_50_files_and_every_learning_once() -> None:
     files = [{"path": f"src/{n}.py", "status": "modified"} for n in range(60)]
     learnings = ["the same", "the  same\n", *(f"learnt {n}" for n in range(19))]
-    past = Past(failures=[failed(1, files=files, learnings=learnings)])
-    block = retry_context(past, attempt=2, max_attempts=3)
+    past = History(failures=[failed(1, files=files, learnings=learnings)])
+    block = render_retry_context(past, attempt=2, max_attempts=3)
     listed = texts(block, "*/*/files_affected")[0].splitlines()
     assert (len(listed), listed[49:]) == (51, ["- src/49.py (modified)", "- and 10 more"])
     assert len(texts(block, "accumulated_learnings")[0].splitlines()) == 20
 
 
-def many(count: int, **more: Any) -> list[Failed]:
+def many(count: int, **more: Any) -> list[FailureRecord]:
     return [failed(n, message=f"failure {n}", **more) for n in range(1, count + 1)]
 
 
@@ -223,7 +224,9 @@ def test_over_budget_the_older_failures_shrink_before_any_is_left_out() -> None:
     """design.md §5: type and summary remain; the newest stays whole as long as it fits."""
     failures = many(4, details="d" * 700)
     failures[-1] = failed(4, message="failure 4", details="d" * 3000)
-    block = retry_context(Past(failures=failures), attempt=5, max_attempts=5, budget=6_000)
+    block = render_retry_context(
+        History(failures=failures), attempt=5, max_attempts=5, budget=6_000
+    )
     tags = [[each.tag for each in one] for one in read(block).findall("*/failure")]
     short = ["type", "error_summary"]
     assert tags == [short, short, PARTS, PARTS]
@@ -231,7 +234,7 @@ def test_over_budget_the_older_failures_shrink_before_any_is_left_out() -> None:
 
 
 def test_where_even_that_is_too_long_the_oldest_are_left_out_and_counted() -> None:
-    block = retry_context(Past(failures=many(200)), attempt=201, max_attempts=300)
+    block = render_retry_context(History(failures=many(200)), attempt=201, max_attempts=300)
     parent = read(block).find("previous_failures")
     assert parent is not None
     first, *rest = parent
@@ -239,8 +242,8 @@ def test_where_even_that_is_too_long_the_oldest_are_left_out_and_counted() -> No
     assert [each.get("attempt") for each in rest] == [str(n) for n in range(201 - len(rest), 201)]
     assert len(block) <= BUDGET and len(rest) > 50
     for budget in range(6_000, 6_250):  # to the character, and no more left out than must be
-        block = retry_context(
-            Past(failures=many(200)), attempt=201, max_attempts=300, budget=budget
+        block = render_retry_context(
+            History(failures=many(200)), attempt=201, max_attempts=300, budget=budget
         )
         assert budget - 200 < len(block) <= budget
 
@@ -255,7 +258,7 @@ def test_learnings_leave_room_for_the_failures() -> None:
         )
         for n in range(1, 51)
     ]
-    block = retry_context(Past(failures=failures), attempt=51, max_attempts=60)
+    block = render_retry_context(History(failures=failures), attempt=51, max_attempts=60)
     (learnt,) = read(block).findall("accumulated_learnings")
     lines = (learnt.text or "").splitlines()
     assert lines[-1].startswith("- 50 19 ") and len(lines) > 20
@@ -266,12 +269,15 @@ def test_learnings_leave_room_for_the_failures() -> None:
 def test_the_persons_words_are_whole_and_alone_may_exceed_the_budget() -> None:
     """S1.48: 4,000 characters that each take five."""
     fix = "&" * 4000
-    block = retry_context(
-        Past(failures=many(3, details="d" * 9000), fix=fix), attempt=4, max_attempts=4, budget=6_000
+    block = render_retry_context(
+        History(failures=many(3, details="d" * 9000), fix=fix),
+        attempt=4,
+        max_attempts=4,
+        budget=6_000,
     )
     assert texts(block, "user_intervention/instruction") == [f"User provided fix: {fix}"]
     assert [each.attrib for each in read(block).findall("previous_failures/*")] == [{"count": "3"}]
-    bare = retry_context(Past(fix=fix), attempt=4, max_attempts=4, budget=6_000)
+    bare = render_retry_context(History(fix=fix), attempt=4, max_attempts=4, budget=6_000)
     assert len(block) - len(bare) == len('    <omitted count="3"/>\n')
 
 
@@ -320,7 +326,7 @@ FAILURES = st.lists(
     max_size=6,
 )
 PASTS = st.builds(
-    Past,
+    History,
     failures=FAILURES,
     fix=NASTY.map(lambda text: text[:4000]),
     question=LONG,
@@ -338,8 +344,8 @@ PRINTED = {
 
 def test_a_question_gives_way_to_the_words_and_the_newest_failure() -> None:
     """Nobody but the person who answers may take the block over its budget."""
-    past = Past(failures=THREE, fix="x" * 1500, question="<" * 4000)
-    block = retry_context(past, attempt=4, max_attempts=4, budget=LEAST_BUDGET)
+    past = History(failures=THREE, fix="x" * 1500, question="<" * 4000)
+    block = render_retry_context(past, attempt=4, max_attempts=4, budget=LEAST_BUDGET)
     assert len(block) <= LEAST_BUDGET
     assert "x" * 1500 in block and '<failure attempt="3">' in block
     assert block.count("&lt;") >= 199 and '<question trust="agent" truncated_chars=' in block
@@ -347,10 +353,10 @@ def test_a_question_gives_way_to_the_words_and_the_newest_failure() -> None:
 
 @settings(max_examples=150, deadline=None, database=None)
 @given(past=PASTS, budget=BUDGETS)
-def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budget: int) -> None:
+def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: History, budget: int) -> None:
     """S1.23; api.md §7.2"""
-    block = retry_context(past, attempt=7, max_attempts=9, budget=budget)
-    assert block == retry_context(past, attempt=7, max_attempts=9, budget=budget)
+    block = render_retry_context(past, attempt=7, max_attempts=9, budget=budget)
+    assert block == render_retry_context(past, attempt=7, max_attempts=9, budget=budget)
     root = read(block)
     tags = [each.tag for each in root]
     has_fix = "user_intervention" in tags
@@ -382,7 +388,7 @@ def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budg
     shape = [len(one) > 2 for one in told]
     assert shape[:-1] == sorted(shape[:-1])  # the older ones shrink first
 
-    bare = retry_context(Past(fix=past.fix), attempt=7, max_attempts=9, budget=budget)
+    bare = render_retry_context(History(fix=past.fix), attempt=7, max_attempts=9, budget=budget)
     least = len(bare) + len('    <omitted count="9"/>\n')
     # learnings that had to go are still counted
     assert len(block) <= max(budget, least + len(' omitted="99"'))
@@ -393,7 +399,7 @@ def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: Past, budg
 def test_no_output_can_pass_for_structure_or_for_a_person(attack: str) -> None:
     """S1.23: the same tree as with harmless text, and the attack still there to be read."""
 
-    def past(text: str) -> Past:
+    def past(text: str) -> History:
         one = failed(
             message=text,
             details=text,
@@ -404,15 +410,15 @@ def test_no_output_can_pass_for_structure_or_for_a_person(attack: str) -> None:
             files=[{"path": text, "status": text}],
             learnings=[text],
         )
-        return Past(failures=[one], progress={"message": text})
+        return History(failures=[one], progress={"message": text})
 
     def tree(block: str) -> list[tuple[str, list[str]]]:
         return [
             (each.tag, sorted({*each.attrib} - {"truncated_chars"})) for each in read(block).iter()
         ]
 
-    block = retry_context(past(attack), attempt=2, max_attempts=3)
-    assert tree(block) == tree(retry_context(past("harmless"), attempt=2, max_attempts=3))
+    block = render_retry_context(past(attack), attempt=2, max_attempts=3)
+    assert tree(block) == tree(render_retry_context(past("harmless"), attempt=2, max_attempts=3))
     assert "user_intervention>" not in block.replace("user_intervention&gt;", "")
     assert stripped(attack).strip() in texts(block, "*/*/error_details")[0]
 
@@ -427,7 +433,7 @@ def test_a_task_keeps_its_form_too(attack: str) -> None:
         "done": [attack],
         attack: attack,
     }
-    root = read(task_xml(title=attack, type="code", payload=payload, ref=attack))
+    root = read(render_task(title=attack, type="code", payload=payload, ref=attack))
     assert [each.tag for each in root] == [
         *("name", "action", "files", "context", "verify", "done", "payload"),
     ]
@@ -467,7 +473,7 @@ def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
                 files=list(said.files_modified),
                 learnings=list(said.learnings),
             )
-            block = retry_context(Past(failures=[one]), attempt=2, max_attempts=3)
+            block = render_retry_context(History(failures=[one]), attempt=2, max_attempts=3)
             middle = secret[len(secret) // 4 : -len(secret) // 4 or None]
             assert secret not in block and middle not in block, kind
             assert f"[redacted:{kind}]" in block
@@ -478,7 +484,7 @@ def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
 
 def test_the_prompt_is_system_text_then_context_then_task() -> None:
     """S1.22"""
-    task = task_xml(
+    task = render_task(
         ref="03-01:task-3",
         title="Create InvalidPlannerIdError",
         type="code",
@@ -516,22 +522,24 @@ def test_the_prompt_is_system_text_then_context_then_task() -> None:
   <payload>{"anything": {"else": [1, "ä"]}, "verify": {"by": "me"}}</payload>
 </task>"""
     )
-    assert prompt(task, GOLDEN, system="You are careful.\n") == (
+    assert join_prompt(task, GOLDEN, system="You are careful.\n") == (
         f"You are careful.\n\n{GOLDEN}\n\n{task}"
     )
-    assert prompt(task) == task
+    assert join_prompt(task) == task
 
 
 def test_words_keep_the_joiners_that_their_script_needs() -> None:
     words = "می\u200cخواهم 👩\u200d💻"
-    assert f"<action>{words}</action>" in task_xml(title="", type="code", payload={"action": words})
-    past = Past(fix=words)
-    assert f"fix: {words}</instruction>" in retry_context(past, attempt=2, max_attempts=2)
+    assert f"<action>{words}</action>" in render_task(
+        title="", type="code", payload={"action": words}
+    )
+    past = History(fix=words)
+    assert f"fix: {words}</instruction>" in render_retry_context(past, attempt=2, max_attempts=2)
 
 
 @pytest.mark.parametrize("payload", [None, {}, [], "", 0, "do it", ["a", 1], 7, {"verify": {}}])
 def test_any_payload_has_its_place(payload: Any) -> None:
-    root = read(task_xml(title="", type="code", payload=payload))
+    root = read(render_task(title="", type="code", payload=payload))
     shown = {"do it": "do it", "['a', 1]": '["a", 1]', "7": "7", "[]": "[]", "0": "0"}
     texts = [each.text for each in root]
     assert texts == ([shown[str(payload)]] if str(payload) in shown else [])
@@ -548,9 +556,13 @@ def test_the_docs_show_the_form_and_the_limits_that_hold() -> None:
     assert [each.tag for each in root] == [each.tag for each in ours]
     assert root[0][1].text == ours[0][1].text and root[1].text == ours[1].text
     assert root[-1].text == ours[-1].text and [each.tag for each in root[2][0]] == PARTS
-    for number in (BUDGET, LEAST_BUDGET, MOST_BUDGET, DETAILS):
+    for number in (BUDGET, LEAST_BUDGET, MOST_BUDGET, DETAILS_LENGTH):
         assert f"{number:,}" in guide
-    for name, most in (("summary", SUMMARY), ("files", MOST_FILES), ("learnings", LEARNING)):
+    for name, most in (
+        ("summary", SUMMARY_LENGTH),
+        ("files", MOST_FILES),
+        ("learnings", LEARNING_LENGTH),
+    ):
         assert re.search(rf"^\| {name} \| {most}\b", guide, re.MULTILINE)
-    assert f"{OLDER_DETAILS} of older ones" in guide
+    assert f"{OLDER_DETAILS_LENGTH} of older ones" in guide
     assert "Escaping stops forged structure, not persuasion." in guide

@@ -18,8 +18,8 @@ from retries.escalations import answering, lifecycle
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation
-from retries.retry_context import history as retry_context_history
-from retries.retry_context.block import retry_context
+from retries.retry_context import history
+from retries.retry_context.block import render_retry_context
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 
@@ -62,7 +62,7 @@ def settle(id: UUID, action: Answer, fix: str = "") -> None:
 
 def told(id: UUID, **more: Any) -> str:
     row = Task.objects.filter(pk=id).values().get()
-    return retry_context_history.next_context(row, **more)
+    return history.render_next_context(row, **more)
 
 
 def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
@@ -159,13 +159,13 @@ def test_many_tasks_take_no_more_queries_than_one(
 ) -> None:
     ids = [exhausted(agent, attempts=2) for _ in range(5)]
     with django_assert_num_queries(3):
-        found = retry_context_history.pasts(ids)
+        found = history.load_histories(ids)
     assert all(len(found[id].failures) == 2 for id in ids)
     assert [each.attempt for each in found[ids[0]].failures] == [1, 2]
-    block = retry_context(found[ids[3]], attempt=3, max_attempts=3)
+    block = render_retry_context(found[ids[3]], attempt=3, max_attempts=3)
     assert block == told(ids[3])
     with django_assert_num_queries(0):
-        assert retry_context_history.pasts([]) == {}
+        assert history.load_histories([]) == {}
 
 
 def test_a_first_attempt_costs_no_further_query(
@@ -174,4 +174,4 @@ def test_a_first_attempt_costs_no_further_query(
     id = tasks.enqueue(agent, "code", now=NOW)
     row = Task.objects.filter(pk=id).values().get()
     with django_assert_num_queries(0):
-        assert retry_context_history.next_context(row) == ""
+        assert history.render_next_context(row) == ""
