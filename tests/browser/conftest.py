@@ -2,13 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings as django_settings
 from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from pytest_django import Settings
@@ -34,6 +36,9 @@ MISSING = (
     "skipped."
 )
 PASSWORD = "tenfour-tenfour-tenfour"
+WIDTHS = (1440, 390)
+THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
+SCHEMES = ("light", "dark")
 
 
 def chromium() -> str | None:
@@ -72,10 +77,14 @@ class Visitor:
     context: BrowserContext
     complaints: list[str] = field(default_factory=list)
 
-    def open(self, path: str) -> Page:
+    def new_page(self) -> Page:
         page = self.context.new_page()
         page.on("console", self.note)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        return page
+
+    def open(self, path: str) -> Page:
+        page = self.new_page()
         page.goto(self.url + path)
         return page
 
@@ -83,13 +92,17 @@ class Visitor:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
+    def signed_in(self) -> "Visitor":
+        """Take over a session made on the server; the form has tests of its own."""
+        client = Client()
+        client.force_login(User.objects.get(username="mara"))
+        name = django_settings.SESSION_COOKIE_NAME
+        cookie = {"name": name, "value": client.cookies[name].value, "url": self.url}
+        self.context.add_cookies([cookie])
+        return self
+
     def sign_in(self, path: str = "/instructions/") -> Page:
-        page = self.open(f"/sign-in/?next={path}")
-        page.fill("#username", "mara")
-        page.fill("#password", PASSWORD)
-        page.click("button:has-text('Sign in')")
-        page.wait_for_url(lambda url: "/sign-in/" not in url)
-        return page
+        return self.signed_in().open(path)
 
 
 @pytest.fixture
@@ -149,3 +162,44 @@ def overflow(page: Page) -> int:
     script = """() => Math.max(0, ...[document.documentElement, document.querySelector("main")]
         .map((el) => el.scrollWidth - el.clientWidth))"""
     return int(page.evaluate(script))
+
+
+def assert_whole(
+    visitor: Visitor,
+    path: str,
+    *,
+    widths: Sequence[int] = WIDTHS,
+    act: Callable[[Page], None] = lambda page: None,
+    expected: str | None = None,
+) -> Page:
+    """Assert that a page fits all widths in both schemes, is accessible and logs no error.
+
+    `act` runs after each load, of which there is one per width; `expected` marks errors that are
+    no fault of the page. Returns the page, still open.
+    """
+    page = visitor.new_page()
+    for number, width in enumerate(widths):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=SCHEMES[number % 2])
+        page.goto(visitor.url + path)
+        act(page)
+        page.wait_for_load_state("networkidle")
+        assert_fits(page, scheme=SCHEMES[number % 2])
+    assert [text for text in visitor.complaints if not expected or expected not in text] == []
+    assert page.title() != "owned"
+    return page
+
+
+def assert_whole_as_it_is(page: Page, *, widths: Sequence[int] = WIDTHS) -> None:
+    """Assert the same of a page that would lose its state if it were loaded again."""
+    for number, width in enumerate(widths):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert_fits(page, scheme=SCHEMES[number % 2])
+
+
+def assert_fits(page: Page, *, scheme: str) -> None:
+    """Assert that a page fits its width in both schemes; axe looks at it in one of them."""
+    for each in (*(other for other in SCHEMES if other != scheme), scheme):
+        page.emulate_media(color_scheme=each)
+        assert overflow(page) == 0, (page.url, page.viewport_size, each)
+    assert axe_findings(page) == [], (page.url, page.viewport_size, scheme)

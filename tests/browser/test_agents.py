@@ -11,7 +11,7 @@ from ledger.journal import SYSTEM, Kind
 from ledger.models import Agent, Event, Instruction
 from ledger.tokens import TrustedCaller
 from retries import breaker, claims
-from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.browser.conftest import Visitor, assert_whole, axe_findings
 from tests.factories import as_name, make_agent, make_token, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 64, "\u202etxt.exe \u05d0\u200f"]
@@ -38,17 +38,9 @@ def fleet(coder: Agent, now: datetime) -> Agent:
     return coder
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/agents/", "/agents/?name=nobody", "/agents/{}/?ask=reset"])
-def test_a_page_is_whole(visit: Visit, fleet: Agent, path: str, scheme: str, width: int) -> None:
-    visitor = visit(width=width, color_scheme=scheme)
-    page = visitor.sign_in()
-    page.goto(visitor.url + path.format(fleet.pk))
-    page.wait_for_load_state("networkidle")
-    assert visitor.complaints == []
-    assert overflow(page) == 0
-    assert axe_findings(page) == []
+def test_a_page_is_whole(visit: Visit, fleet: Agent, path: str) -> None:
+    assert_whole(visit().signed_in(), path.format(fleet.pk))
 
 
 def test_a_silent_agent_that_asks_is_silent_no_more(
@@ -87,20 +79,12 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     assert visitor.complaints == []
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/agents/", "/agents/{}/", "/agents/{}/?ask=close"])
 def test_an_open_breaker_leaves_the_page_whole(
-    visit: Visit, fleet: Agent, now: datetime, path: str, scheme: str, width: int
+    visit: Visit, fleet: Agent, now: datetime, path: str
 ) -> None:
     breaker.trip([fleet], reason="it breaks " * 9, actor=SYSTEM, now=now)
-    visitor = visit(width=width, color_scheme=scheme)
-    page = visitor.sign_in()
-    page.goto(visitor.url + path.format(fleet.pk))
-    page.wait_for_load_state("networkidle")
-    assert visitor.complaints == []
-    assert overflow(page) == 0
-    assert axe_findings(page) == []
+    assert_whole(visit().signed_in(), path.format(fleet.pk))
 
 
 def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> None:

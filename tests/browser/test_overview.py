@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from ledger import instructions
 from ledger.models import Agent
 from retries.models import Escalation
-from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.browser.conftest import Visitor, assert_whole
 from tests.factories import as_name, make_agent, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
@@ -35,24 +35,14 @@ def day(coder: Agent, now: datetime) -> None:
         instructions.acknowledge_instruction(id, now=at + timedelta(seconds=2))
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_whole(visit: Visit, day: None, scheme: str, width: int) -> None:
-    visitor = visit(width=width, color_scheme=scheme)
-    page = visitor.sign_in("/")
-    page.wait_for_load_state("networkidle")
-    assert visitor.complaints == []
-    assert overflow(page) == 0
-    assert axe_findings(page) == []
+def test_the_page_is_whole(visit: Visit, day: None) -> None:
+    page = assert_whole(visit().signed_in(), "/")
     expect(page.locator("#needs-title")).to_have_text("3 instructions need an answer")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_very_first_page_is_whole(visit: Visit, coder: Agent, scheme: str) -> None:
-    visitor = visit(width=390, color_scheme=scheme)
-    page = visitor.sign_in("/")
+def test_the_very_first_page_is_whole(visit: Visit, coder: Agent) -> None:
+    page = assert_whole(visit().signed_in(), "/", widths=[390, 390])
     expect(page.locator("#untouched")).to_be_visible()
-    assert (visitor.complaints, overflow(page), axe_findings(page)) == ([], 0, [])
 
 
 def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: datetime) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from datetime import datetime
 
-import pytest
 from playwright.sync_api import expect
 
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from retries.models import Escalation
-from tests.browser.conftest import Visitor, axe_findings, overflow
+from tests.browser.conftest import THREE_WIDTHS, Visitor, assert_whole, assert_whole_as_it_is
 from tests.dashboard.escalations.test_escalations import HOSTILE, MINUTE, address
 from tests.dashboard.escalations.test_task_escalations import asked, exhausted
 from tests.dashboard.worked import enqueued, failed
@@ -86,9 +85,7 @@ def test_the_compared_errors_stay_chosen(visit: Visit, coder: Agent, now: dateti
     expect(page.locator("#diff-3")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [1440, 1100, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, width: int) -> None:
+def test_it_is_whole(visit: Visit, coder: Agent, now: datetime) -> None:
     text = HOSTILE[1]
     why = {"details": text, "root_cause_guess": text, "suggested_fix": text, "message": text}
     files = [{"path": text, "status": text[:64]}]
@@ -106,12 +103,9 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, wid
     }
     schema = {"type": "object", "properties": form}
     question = asked(coder, now=now, choices=choices, response_schema=schema)
-    visitor = visit(width=width, color_scheme=scheme)
-    page = visitor.sign_in(address(long))
+    visitor = visit().signed_in()
     for one in (long, question):
-        page.goto(visitor.url + address(one))
-        page.wait_for_load_state("networkidle")
-        assert overflow(page) == 0 and axe_findings(page) == []
+        page = assert_whole(visitor, address(one), widths=THREE_WIDTHS)
     page.fill("#fix", "yes")
     expect(page.locator("#told")).to_contain_text("User provided fix: yes")
     page.fill("#response-c", "7.5")
@@ -121,10 +115,10 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime, scheme: str, wid
     expect(page.locator("#fix-hint")).to_contain_text("'c' is a number.")
     expect(page.locator("#response-c")).to_be_focused()
     expect(page.locator("#response-c")).to_have_value("seven")
-    assert overflow(page) == 0 and axe_findings(page) == []
+    assert_whole_as_it_is(page, widths=THREE_WIDTHS)
     page.click("button:has-text('Try again')")
     expect(page.locator("[data-undo]")).to_contain_text("Another round for coder")
-    assert overflow(page) == 0 and axe_findings(page) == []
+    assert_whole_as_it_is(page, widths=THREE_WIDTHS)
     assert all("422" in each for each in visitor.complaints)
 
 

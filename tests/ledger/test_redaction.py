@@ -58,7 +58,13 @@ WHOLE = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "secret"), [(kind, secret) for kind in WHOLE for secret in WHOLE[kind]]
+    ("kind", "secret"),
+    [
+        # Some secrets are random: their numbers name the same test in every process.
+        pytest.param(kind, secret, id=f"{kind}-{number}")
+        for kind in WHOLE
+        for number, secret in enumerate(WHOLE[kind])
+    ],
 )
 def test_a_secret_of_known_form_is_masked_wherever_it_stands(kind: str, secret: str) -> None:
     mask = f"[redacted:{kind}]"
