@@ -336,10 +336,10 @@ def test_the_inbox_is_whole(visit: Visit, hostile: list[str], coder: Agent, now:
 
 def test_the_empty_inbox_is_whole(visit: Visit, coder: Agent) -> None:
     visitor = visit().signed_in()
-    page = assert_whole(visitor, URL)
+    page = assert_whole(visitor, URL, widths=[1440, 1440])
     page.click("text=Answered 0")
     expect(page.locator("#none-answered")).to_be_visible()
-    assert_whole_as_it_is(page)
+    assert_whole_as_it_is(page, widths=[1440, 1440])
     assert visitor.complaints == []
 
 
