@@ -1,4 +1,4 @@
-"""Handing out work: the gate, then the move; one statement while the agent's breaker is closed."""
+"""Claims: an agent asks for tasks and gets each with an attempt under a lease."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,24 +11,26 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import journal, moves, sql
+from ledger import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.instructions import answered
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Attempt
-from ledger.moves import task_to
 from ledger.sql import Row
-from ledger.states import BlockedReason, TaskState, Who, allowed_moves
+from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import LEASE_S
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Caller, TrustedCaller
 from retries import breaker
-from retries.breaker import HOLDS_BACK, CircuitBreakerOpen
+from retries.breaker import CircuitBreakerOpen
+from retries.claim_statements import BEST, BLOCK, CLAIM, NAMED, OFFERED, PENDING, UNBLOCK, WHY
 
-MOST = 50
+MAX_TASKS = 50
 WORKER_LENGTH = 128
 AGENT_PAUSED = "agent_paused"
+BREAKER_OPEN = "breaker_open"
+CONCURRENCY_LIMIT = "concurrency_limit"
 
 
 class ConcurrencyLimit(Refusal):
@@ -40,11 +42,11 @@ class ConcurrencyLimit(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """What a claim got: rows of tasks with their attempt, or why there was none.
+class ClaimResult:
+    """Tasks with their attempts, or the reason why there are none.
 
-    For who calls with a token there are also `pending_instructions`, counted to 100 (see
-    `pending`), and the `system_text` that their agent's prompts begin with.
+    A caller with a token also gets its `pending_instructions` (see `count_pending`) and the
+    `system_text` that its agent's prompts begin with.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -53,148 +55,6 @@ class Claimed:
     retry_after_s: int = 0
     pending_instructions: int = 0
     system_text: str = ""
-
-
-# an attempt's columns beside those of its task: of one that a claim `m` opens, and of one held
-LEASE = "coalesce(%(lease)s, {0}.lease_s)"
-OPENED = {
-    "id": "m.current_attempt",
-    "number": "m.attempts",
-    "worker_id": "%(worker)s::text",
-    "started_at": "%(now)s::timestamptz",
-    "lease_s": LEASE.format("m"),
-    "lease_expires_at": f"%(now)s + {LEASE.format('m')} * interval '1 second'",
-    "deadline_at": "%(now)s + m.timeout_s * interval '1 second'",
-}
-FRESH = ", ".join(f"{value} as attempt_{name}" for name, value in OPENED.items())
-KEPT = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
-
-WAITS = """(select count(*) from (select from ledger_instruction i where i.agent_id = c.agent_id
-            and i.state = 'queued' limit 100) i) as pending_instructions"""
-BRIEF = "(select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text"
-START = task_to(
-    TaskState.RUNNING,
-    where="t.id = any(array(select id from picked))",
-    sets="current_attempt = uuidv7()",
-)
-HELD = f"""held as (
-        update ledger_attempt a set heartbeat_at = %(now)s,
-            lease_expires_at = greatest(a.lease_expires_at,
-                %(now)s + {LEASE.format("a")} * interval '1 second')
-        where a.agent_id = (select agent_id from caller) and a.outcome is null
-            and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
-        returning a.*
-    ), """
-# A look at one row each: as 'not exists' in an 'or' they would read all plans, and all breakers.
-GOES = "(plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is null)"
-CALM = f"""(%(probe)s or (select b.state from ledger_breaker b
-                where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
-ROOM = "(select %(limit)s::int)"
-
-
-def best(*, room: str = ROOM, but_for: str = "", with_them: str = "{0}") -> str:
-    """The head of the queue, and the retry that is longest due.
-
-    The latter goes first where its priority is at least as high. Two short index walks, however
-    deep the queue is.
-    """
-    found = f"""select id from (
-            select id, priority, due_at from due union all select id, priority, null from queued
-        ) found order by priority desc, due_at nulls last, id limit {room}"""
-    return f"""queued as materialized (
-        select id, priority from ledger_task
-        where agent_id = (select id from free) and state = '{TaskState.QUEUED}' and {GOES}{but_for}
-        order by priority desc, id limit {room} for update skip locked
-    ), due as materialized (
-        select id, priority, due_at from ledger_task
-        where agent_id = (select id from free) and state = '{TaskState.RETRY}' and due_at <= %(now)s
-            and {GOES}{but_for}
-        order by due_at limit {room} for update skip locked
-    ), picked as materialized (
-        {with_them.format(found)}
-    )"""
-
-
-BEST = best()
-# What a person has answered goes first to the worker that had it last, if that one is asking: as
-# long as nobody has begun it since, through the same gates. Nobody else is kept from it.
-OFFERED = f"""offered as materialized (
-        select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
-        where e.agent_id = (select id from free) and e.offered_to = %(worker)s
-            and t.agent_id = e.agent_id and t.attempts = e.attempts and {GOES}
-            and (t.state = '{TaskState.QUEUED}'
-                or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
-        order by t.priority desc, t.id limit {ROOM} for update of t skip locked
-    ), """ + best(
-    room="(select %(limit)s::int - count(*) from offered)",
-    but_for=" and id <> all(array(select id from offered))",
-    with_them="select id from offered union all ({0})",
-)
-NAMED = f"""picked as materialized (
-        select id from ledger_task
-        where id = %(task)s and agent_id = (select id from free) and {GOES}
-            and (state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_at <= %(now)s)
-        for update skip locked
-    )"""
-
-
-def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
-    """Give a worker what it holds already, or take what comes next; no row where it is nothing.
-
-    `pick` is NAMED, BEST or OFFERED. Rows that another claim looks at are passed over.
-    """
-    told = (
-        f"{WAITS}, {BRIEF}" if caller is Bearer else "0 as pending_instructions, '' as system_text"
-    )
-    kept = f"""union all
-    select {moves.task_columns("t")}, {KEPT}, true as resumed, c.agent_name, c.unseen, {told}
-    from held h join ledger_task t on t.id = h.task_id, caller c"""
-    return f"""with {caller.cte}, {HELD if resume else ""}free as (
-        select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
-            {"and not exists (select from held)" if resume else ""}
-            and (%(rationed)s or a.concurrency is null) and {CALM}
-    ), {pick}, moved as ({START}), opened as (
-        insert into ledger_attempt (task_id, agent_id, {", ".join(OPENED)})
-        select m.id, m.agent_id, {", ".join(OPENED.values())} from moved m
-    ), journalled as ({
-        journal.insert(
-            "moved",
-            kind=f"'{Kind.TASK_CLAIMED}'",
-            subject="task",
-            data="jsonb_build_object('attempt', m.attempts)",
-            id="m.current_attempt",
-        )
-    })
-    select {moves.task_columns("m")}, {FRESH}, false as resumed, c.agent_name, c.unseen, {told}
-    from moved m, caller c {kept if resume else ""}"""
-
-
-def why_statement(caller: type[Caller]) -> str:
-    """What speaks against a claim that came back empty; no row where there is no such caller."""
-    return f"""with {caller.cte}
-    select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unseen,
-        (select paused from ledger_agent a where a.id = c.agent_id) as paused,
-        (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
-        (select state from ledger_breaker b
-            where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
-        exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
-            where t.agent_id = c.agent_id and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')
-                and (%(task)s::uuid is null or t.id = %(task)s)
-                and p.paused_at is not null) as plan_paused,
-        (select min(due_at) from ledger_task t
-            where t.agent_id = c.agent_id and t.state = '{TaskState.RETRY}' and {GOES}
-        ) as next_due_at,
-        {WAITS if caller is Bearer else "0 as pending_instructions"}
-    from caller c where c.agent_id is not null"""
-
-
-CLAIM: dict[tuple[type[Caller], str, bool], str] = {
-    (caller, pick, resume): claim_statement(caller, pick, resume=resume)
-    for caller in (Bearer, TrustedCaller)
-    for pick in (NAMED, BEST, OFFERED)
-    for resume in (False, True)
-}
-WHY: Statements = {caller: why_statement(caller) for caller in (Bearer, TrustedCaller)}
 
 
 def claim(
@@ -206,40 +66,38 @@ def claim(
     resume: bool | None = None,
     lease_s: int | None = None,
     now: datetime | None = None,
-) -> Claimed:
+) -> ClaimResult:
     """Start up to `limit` of the caller's tasks; each has an attempt under a lease.
 
-    With `resume` (the default for one task and a named worker) a worker that still holds an attempt
-    gets that one back. A task asked for by name that can't be started raises InvalidTransition;
-    while the breaker is open it is blocked instead, and the answer is empty. An agent with a limit
-    of attempts never runs more at once.
+    With `resume` (the default for one task and a named worker) a worker gets its live attempts
+    again. Raises InvalidTransition where `task` can't be started; an open breaker blocks that task
+    instead, and the result is empty. An agent never runs more attempts than its limit.
     """
     now = now or timezone.now()
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "worker": check_worker(worker_id),
         "task": task,
         "limit": limit,
         "lease": check_lease(lease_s),
         "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
-        "rationed": False,
+        "limited": False,
         "now": now,
     }
-    rows = taken(caller, asked, probe=False)
+    # One statement in the usual case: no limit of attempts, and a closed breaker.
+    rows = take_tasks(caller, request, probe=False)
     if rows[0]["id"] is None and rows[0]["concurrency"] and not rows[0]["paused"]:
-        return rationed(caller, asked, rows[0])
-    return come_of(caller, asked, rows)
+        return claim_within_limit(caller, request, rows[0])
+    return resolve_claim(caller, request, rows)
 
 
-def taken(caller: Caller, asked: dict[str, Any], *, probe: bool) -> list[Row]:
-    """The tasks with their attempts; where nothing was taken, one row without a task says why."""
-    now: datetime = asked["now"]
-    pick = NAMED if asked["task"] else OFFERED if asked["worker"] else BEST
-    rows = sql.run(
-        CLAIM[type(caller), pick, asked["resume"]], probe=probe, **asked, **caller.params
-    )
+def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[Row]:
+    """Return the tasks with their attempts, or one row without a task that says why not."""
+    pick = NAMED if request["task"] else OFFERED if request["worker"] else BEST
+    statement = CLAIM[type(caller), pick, request["resume"]]
+    rows = sql.run(statement, probe=probe, **request, **caller.params)
     if not rows:
-        rows = sql.run(WHY[type(caller)], **asked, **caller.params)
-    answered(rows, caller, now)
+        rows = sql.run(WHY[type(caller)], **request, **caller.params)
+    answered(rows, caller, request["now"])
     return sorted(rows, key=urgency) if len(rows) > 1 else rows
 
 
@@ -247,96 +105,101 @@ def urgency(row: Row) -> tuple[int, UUID]:
     return -row["priority"], row["attempt_id"]
 
 
-def come_of(caller: Caller, asked: dict[str, Any], rows: list[Row]) -> Claimed:
-    """What a claim got in the end, a breaker that is not closed having been asked."""
-    task, nothing = asked["task"], rows[0]["id"] is None and not rows[0]["paused"]
-    if nothing and rows[0]["gate"]:
-        return probed(caller, asked, rows[0])
-    if nothing and task and not rows[0]["plan_paused"]:
-        refuse_named(task, rows[0]["caller_agent"])
-    return claimed(rows, now=asked["now"])
+def resolve_claim(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:
+    """Return the result of a claim, after asking a breaker that is not closed."""
+    task, is_empty = request["task"], rows[0]["id"] is None and not rows[0]["paused"]
+    if is_empty and rows[0]["gate"]:
+        return claim_past_breaker(caller, request, rows[0])
+    if is_empty and task and not rows[0]["plan_paused"]:
+        refuse_task(task, rows[0]["caller_agent"])
+    return result_of(rows, now=request["now"])
 
 
-def rationed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
-    """A claim for an agent with a limit: its claims come one after the other."""
+def claim_within_limit(caller: Caller, request: dict[str, Any], why: Row) -> ClaimResult:
+    """Claim for an agent with a limit of attempts: its claims run one after the other."""
     with transaction.atomic():
-        room = room_of(seen["caller_agent"])
+        room = lock_room(why["caller_agent"])
         if not room:
-            return none(seen, "concurrency_limit", retry_after_s=settings.TENFOUR["POLL_SECONDS"])
-        asked = asked | {"rationed": True, "limit": min(asked["limit"], room)}
-        return come_of(caller, asked, taken(caller, asked, probe=False))
+            wait = settings.TENFOUR["POLL_SECONDS"]
+            return empty_result(why, CONCURRENCY_LIMIT, retry_after_s=wait)
+        request = request | {"limited": True, "limit": min(request["limit"], room)}
+        return resolve_claim(caller, request, take_tasks(caller, request, probe=False))
 
 
-def room_of(agent_id: UUID) -> int:
-    """How many attempts the agent may start now; holds its row to the end of the transaction."""
-    most = Agent.objects.select_for_update(no_key=True).values_list("concurrency", flat=True)
-    limit = most.get(pk=agent_id)
-    # Not part of the statement that locks: having waited, that one would count as of before.
-    return MOST if limit is None else max(0, limit - live(agent_id))
+def lock_room(agent_id: UUID) -> int:
+    """Lock the agent's row and return how many attempts it may start now."""
+    limits = Agent.objects.select_for_update(no_key=True).values_list("concurrency", flat=True)
+    limit = limits.get(pk=agent_id)
+    # The count is a statement of its own: the locking one would see the attempts as they were
+    # before it waited.
+    return MAX_TASKS if limit is None else max(0, limit - count_live(agent_id))
 
 
-def live(agent_id: UUID) -> int:
+def count_live(agent_id: UUID) -> int:
     return Attempt.objects.filter(agent_id=agent_id, outcome=None).count()
 
 
-def probed(caller: Caller, asked: dict[str, Any], seen: Row) -> Claimed:
-    """A claim while the breaker is not closed: the one that gets the probe's slot may start."""
-    now, task, agent_id = asked["now"], asked["task"], seen["caller_agent"]
+def claim_past_breaker(caller: Caller, request: dict[str, Any], why: Row) -> ClaimResult:
+    """Claim while the breaker is not closed: only the claim that gets the probe may start."""
+    now, task, agent_id = request["now"], request["task"], why["caller_agent"]
     with transaction.atomic():
         gate = breaker.gate(agent_id, now=now)
         if gate.open:
             if task:
-                block([task], agent_id=agent_id, caller=caller, now=now)
-            return none(seen, "breaker_open", retry_after_s=gate.retry_after_s)
-        rows = taken(caller, asked | ({"limit": 1} if gate.probe else {}), probe=True)
+                block_tasks([task], agent_id=agent_id, caller=caller, now=now)
+            return empty_result(why, BREAKER_OPEN, retry_after_s=gate.retry_after_s)
+        rows = take_tasks(caller, request | ({"limit": 1} if gate.probe else {}), probe=True)
         if gate.probe and rows[0]["id"] is not None and not rows[0]["resumed"]:
             breaker.take_probe(agent_id, rows[0]["attempt_id"], now=now)
         if task and rows[0]["id"] is None and not rows[0]["plan_paused"]:
-            refuse_named(task, agent_id)
-        return claimed(rows, now=now)
+            refuse_task(task, agent_id)
+        return result_of(rows, now=now)
 
 
-def claimed(rows: list[Row], *, now: datetime) -> Claimed:
+def result_of(rows: list[Row], *, now: datetime) -> ClaimResult:
     first = rows[0]
     if first["id"] is not None:
-        waiting, brief = first["pending_instructions"], first["system_text"]
-        return Claimed(rows, pending_instructions=waiting, system_text=brief)
+        return ClaimResult(
+            rows,
+            pending_instructions=first["pending_instructions"],
+            system_text=first["system_text"],
+        )
     due = first["next_due_at"]
     wait = settings.TENFOUR["POLL_SECONDS"]
     if due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
-    return none(first, why_none(first), retry_after_s=wait)
+    return empty_result(first, empty_reason(first), retry_after_s=wait)
 
 
-def none(seen: Row, reason: str, *, retry_after_s: int) -> Claimed:
-    return Claimed(
+def empty_result(why: Row, reason: str, *, retry_after_s: int) -> ClaimResult:
+    return ClaimResult(
         reason=reason,
-        next_due_at=seen["next_due_at"],
+        next_due_at=why["next_due_at"],
         retry_after_s=retry_after_s,
-        pending_instructions=seen["pending_instructions"],
+        pending_instructions=why["pending_instructions"],
     )
 
 
-def why_none(row: Row) -> str:
-    if row["paused"]:
+def empty_reason(why: Row) -> str:
+    if why["paused"]:
         return AGENT_PAUSED
-    return "plan_paused" if row["plan_paused"] else "no_task"
+    return "plan_paused" if why["plan_paused"] else "no_task"
 
 
-def pending(agent: Agent) -> int:
-    """How many instructions wait for the agent; 100 where there are more."""
-    rows = sql.run(f"select {WAITS} from (select %(agent)s::uuid as agent_id) c", agent=agent.pk)
-    count: int = rows[0]["pending_instructions"]
+def count_pending(agent: Agent) -> int:
+    """Return the number of instructions queued for the agent, at most 100."""
+    count: int = sql.run(PENDING, agent=agent.pk)[0]["pending_instructions"]
     return count
 
 
-def refuse_named(task: UUID, agent_id: UUID) -> None:
+def refuse_task(task: UUID, agent_id: UUID) -> None:
+    """Raise the reason why the agent can't start this task."""
     row = fetch_task(task)
     if row["agent_id"] != agent_id:
         raise NotFound(f"There is no task {task}.")
     if row["state"] == TaskState.RETRY:
         raise InvalidTransition(
-            f"The task is tried again at {row['due_at']:%FT%TZ}, and not before.",
+            f"The task will be retried at {row['due_at']:%FT%TZ}, and not before.",
             current=row["state"],
             allowed=allowed_moves(row["state"], Who.AGENT),
         )
@@ -357,59 +220,20 @@ def check_lease(lease_s: int | None) -> int | None:
     return lease_s
 
 
-# ---- the breaker's tasks
+# ---- tasks that an open breaker blocks
 
 
-def block_statement(caller: type[Caller]) -> str:
-    return f"""with {caller.cte}, moved as ({
-        task_to(
-            TaskState.BLOCKED,
-            where="t.id = any(%(ids)s) and t.agent_id = %(for_agent)s "
-            "and t.state in ('queued', 'retry')",
-            reason=f"'{BlockedReason.BREAKER_OPEN}'",
-        )
-    }), journalled as ({
-        journal.insert(
-            "moved",
-            kind=f"'{Kind.TASK_BLOCKED}'",
-            subject="task",
-            data="jsonb_build_object('reason', m.blocked_reason)",
-        )
-    }) select id from moved"""
-
-
-BLOCK: Statements = {caller: block_statement(caller) for caller in (Bearer, TrustedCaller)}
-
-
-def block(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime) -> None:
-    """Hold these tasks until the agent's breaker is no longer open."""
+def block_tasks(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime) -> None:
+    """Block these tasks until the agent's breaker is no longer open."""
     sql.run(BLOCK[type(caller)], ids=list(ids), for_agent=agent_id, now=now, **caller.params)
 
 
-UNBLOCK = f"""with {TrustedCaller.cte}, ripe as materialized (
-    select t.id from ledger_task t
-    where t.state = 'blocked' and t.blocked_reason = 'breaker_open'
-        and not exists (select from ledger_breaker b
-            where b.agent_id = t.agent_id and b.state = 'open')
-    order by t.id limit 1000 for update of t skip locked
-), moved as ({
-    task_to(TaskState.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
-}), journalled as ({
-    journal.insert(
-        "moved",
-        kind=f"'{Kind.TASK_UNBLOCKED}'",
-        subject="task",
-        data=f"jsonb_build_object('reason', '{BlockedReason.BREAKER_OPEN}')",
-    )
-}) select id from moved"""
-
-
-def unblock(*, actor: Actor, now: datetime) -> int:
-    """Queue what waited for breakers that are no longer open; returns how many."""
+def unblock_tasks(*, actor: Actor, now: datetime) -> int:
+    """Queue the tasks whose breakers are no longer open; return how many."""
     return len(sql.run(UNBLOCK, now=now, **TrustedCaller(actor).params))
 
 
-# ---- by name
+# ---- by a task's id
 
 
 def start(
@@ -417,49 +241,50 @@ def start(
 ) -> UUID:
     """Start one task for its agent and return the attempt's id.
 
-    Raises InvalidTransition, ConcurrencyLimit, and CircuitBreakerOpen after the task was blocked
-    for that.
+    Raises InvalidTransition, ConcurrencyLimit, and CircuitBreakerOpen after blocking the task.
     """
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
         raise NotFound(f"There is no task {task_id}.")
-    found = claim(TrustedCaller(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
-    return started(found, agent.name, task_id)
+    result = claim(TrustedCaller(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
+    return require_attempt(result, agent.name, task_id)
 
 
-def started(found: Claimed, agent_name: str, task_id: UUID) -> UUID:
-    """The attempt of a claim by name that must not come back empty."""
-    if found.reason == "breaker_open":
-        raise CircuitBreakerOpen(agent_name, retry_after_s=found.retry_after_s)
-    if found.reason == "concurrency_limit":
+def require_attempt(result: ClaimResult, agent_name: str, task_id: UUID) -> UUID:
+    """Return the attempt that a claim of this task opened; raises the reason for an empty one."""
+    if result.reason == BREAKER_OPEN:
+        raise CircuitBreakerOpen(agent_name, retry_after_s=result.retry_after_s)
+    if result.reason == CONCURRENCY_LIMIT:
         raise ConcurrencyLimit(
-            f"The agent {agent_name} runs as many attempts at once as it may.",
-            retry_after_s=found.retry_after_s,
+            f"The agent {agent_name} already runs as many attempts at once as it may.",
+            retry_after_s=result.retry_after_s,
         )
-    if not found.rows:
-        raise paused(task_id, found.reason)
-    attempt_id: UUID = found.rows[0]["attempt_id"]
+    if not result.rows:
+        raise paused_error(task_id, result.reason)
+    attempt_id: UUID = result.rows[0]["attempt_id"]
     return attempt_id
 
 
-def paused(task_id: UUID, reason: str | None) -> InvalidTransition:
+def paused_error(task_id: UUID, reason: str | None) -> InvalidTransition:
     row = fetch_task(task_id)
-    what = f"The agent {row['agent_name']}" if reason == AGENT_PAUSED else "The task's plan"
+    paused = f"The agent {row['agent_name']}" if reason == AGENT_PAUSED else "The task's plan"
     return InvalidTransition(
-        f"{what} is paused: the task can't be started until it is resumed.",
+        f"{paused} is paused: the task can't be started until it is resumed.",
         current=row["state"],
         allowed=allowed_moves(row["state"], Who.AGENT),
     )
 
 
-def last_progress(belongs: Mapping[UUID, UUID]) -> dict[UUID, Any]:
-    """What the attempt before the live one said last, by task; `belongs` are the rows of tasks,
-    each with the task that goes on with it."""
+def fetch_last_progress(owners: Mapping[UUID, UUID]) -> dict[UUID, Any]:
+    """Return the progress that the attempt before the live one reported last, by task.
+
+    `owners` maps each row of a task, earlier runs included, to the task that carries it on.
+    """
     rows = (
-        Attempt.objects.filter(task_id__in=belongs, outcome__isnull=False)
+        Attempt.objects.filter(task_id__in=owners, outcome__isnull=False)
         .exclude(progress=None)
         .order_by("task_id", "-number")
         .distinct("task_id")
     )
     last = sorted(rows.values_list("number", "task_id", "progress"), key=lambda row: row[0])
-    return {belongs[task_id]: progress for _, task_id, progress in last}
+    return {owners[task_id]: progress for _, task_id, progress in last}

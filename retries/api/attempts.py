@@ -23,12 +23,12 @@ from ledger.states import FINAL, TaskState, Who
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition
 from ledger.tokens import Caller, ScopeMissing, TrustedCaller
-from retries import claims, task_actions
+from retries import claim_statements, claims, task_actions
 from retries.api.retry_context import TEXT, XML, of_claim, of_decision, said_as
 from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
 from retries.attempts.finishing import Reply
 from retries.attempts.report_fields import Report
-from retries.claims import Claimed
+from retries.claims import ClaimResult
 from retries.models import Escalation
 from retries.retry_context.history import load_histories, may_have_history
 from retries.schemas import escalations
@@ -63,7 +63,7 @@ def tasks_enqueue(
         agent = Agent.objects.get(pk=row["agent_id"])
         caller = TrustedCaller(actor(who), agent=agent, request_id=request.id)
         found = claims.claim(caller, task=row["id"])
-        waiting, brief = claims.pending(agent), agent.system_text
+        waiting, brief = claims.count_pending(agent), agent.system_text
         claim = shown(replace(found, pending_instructions=waiting, system_text=brief))
         return 201, claim | {"made": row["id"]}
 
@@ -99,7 +99,7 @@ def claims_take(
     return of_claim(request, shown(found))
 
 
-def shown(found: Claimed) -> dict[str, Any]:
+def shown(found: ClaimResult) -> dict[str, Any]:
     told = [row["id"] for row in found.rows if may_have_history(row["type"], row["attempt_number"])]
     return claim_out(found, pasts=load_histories(told), now=timezone.now())
 
@@ -123,7 +123,7 @@ def tasks_start(
         row = own(request, id)
         if row["state"] not in (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED):
             raise invalid_transition(row, TaskState.RUNNING, Who.AGENT)
-        claims.started(found, row["agent_name"], id)
+        claims.require_attempt(found, row["agent_name"], id)
     return of_claim(request, shown(found))
 
 
@@ -285,7 +285,7 @@ def decided(
     return said
 
 
-def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
+def goes_on(found: ClaimResult, said: dict[str, Any]) -> dict[str, Any]:
     """What is said beside of a next attempt that is open."""
     row = found.rows[0]
     shown_next = claimed_out(row, load_histories([row["id"]])[row["id"]], system=found.system_text)
@@ -303,7 +303,7 @@ def goes_on(found: Claimed, said: dict[str, Any]) -> dict[str, Any]:
 
 
 @sql.atomic
-def next_of(told: Reply, caller: Caller, *, after: UUID) -> Claimed | None:
+def next_of(told: Reply, caller: Caller, *, after: UUID) -> ClaimResult | None:
     """The task's next attempt, or None where it can't be had: the report stands all the same."""
     try:
         task_id = UUID(told.decision["task"]["id"])
@@ -316,12 +316,12 @@ def next_of(told: Reply, caller: Caller, *, after: UUID) -> Claimed | None:
     return found
 
 
-def still_open(attempt_id: str) -> Claimed | None:
+def still_open(attempt_id: str) -> ClaimResult | None:
     """The attempt that a report opened when it came first, unless it is over."""
     rows = Attempt.objects.select_related("agent").filter(outcome=None)
     live = rows.filter(pk=attempt_id).first() if attempt_id else None
     if live is None:
         return None
-    columns = {f"attempt_{name}": getattr(live, name) for name in claims.OPENED}
+    columns = {f"attempt_{name}": getattr(live, name) for name in claim_statements.OPENED}
     row = fetch_task(live.task_id) | columns | {"resumed": True}
-    return Claimed([row], system_text=live.agent.system_text)
+    return ClaimResult([row], system_text=live.agent.system_text)

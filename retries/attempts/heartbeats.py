@@ -15,6 +15,7 @@ from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
+from retries.claim_statements import pending_instructions
 
 PROGRESS_BYTES = 8192
 
@@ -31,8 +32,7 @@ def heartbeat_statement(caller: type[Caller]) -> str:
     select b.id, b.lease_expires_at, b.deadline_at, c.unseen,
         (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
             as abort_requested,
-        (select count(*) from (select from ledger_instruction i where i.agent_id = b.agent_id
-            and i.state = 'queued' limit 100) i) as pending_instructions
+        {pending_instructions("b.agent_id")} as pending_instructions
     from caller c left join beat b on true"""
 
 

@@ -126,5 +126,5 @@ def half_open_breakers(*, now: datetime, project: Project | None = None) -> dict
     opened = breaker.half_open_due(now=now)
     return {
         "half_open": len(opened),
-        "unblocked": claims.unblock(actor=clock("breakers"), now=now),
+        "unblocked": claims.unblock_tasks(actor=clock("breakers"), now=now),
     }

@@ -46,7 +46,7 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     rows = Failure.objects.filter(task_id__in=owners).order_by("attempt__number")
     for row in rows.values("task_id", "attempt__number", *FAILURE_FIELDS):
         failures[owners[row["task_id"]]].append(build_failure(row["attempt__number"], row))
-    guidance, progress = find_guidance(owners), claims.last_progress(owners)
+    guidance, progress = find_guidance(owners), claims.fetch_last_progress(owners)
     return {id: build_history(failures[id], guidance.get(id), progress.get(id)) for id in ids}
 
 

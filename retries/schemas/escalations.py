@@ -16,7 +16,7 @@ from ledger.states import FailureType, TaskState, Who, urgency_of
 from ledger.tasks.spec import LEASE_S
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.attempts.report_fields import MAX_RETRY_AFTER_S
-from retries.claims import MOST, WORKER_LENGTH, Claimed
+from retries.claims import MAX_TASKS, WORKER_LENGTH, ClaimResult
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import Aftermath
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
@@ -347,7 +347,7 @@ class AskIn(In):
 class ClaimIn(In):
     worker_id: str = Field("", max_length=WORKER_LENGTH, description="who asks, for resuming")
     task: UUID | None = Field(None, description="this one and no other")
-    limit: StrictInt = Field(1, ge=1, le=MOST)
+    limit: StrictInt = Field(1, ge=1, le=MAX_TASKS)
     resume: StrictBool | None = Field(
         None, description="give back what the worker holds; the default for one task and a worker"
     )
@@ -428,7 +428,9 @@ class ClaimOut(Schema):
     )
 
 
-def claim_out(found: Claimed, *, pasts: Mapping[UUID, History], now: datetime) -> dict[str, Any]:
+def claim_out(
+    found: ClaimResult, *, pasts: Mapping[UUID, History], now: datetime
+) -> dict[str, Any]:
     """The JSON object of a claim; `pasts` has what is known of tasks that are tried again."""
     due = found.next_due_at
     return {

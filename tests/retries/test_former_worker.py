@@ -11,7 +11,7 @@ from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.attempts import finishing, questions, releases
 from retries.attempts.report_fields import Report
-from retries.claims import Claimed
+from retries.claims import ClaimResult
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation
 from tests.factories import NOW, make_agent
@@ -48,7 +48,7 @@ def asked(agent: Agent) -> Escalation:
     return questions.ask(attempt, question, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
 
 
-def got(found: Claimed) -> list[UUID]:
+def got(found: ClaimResult) -> list[UUID]:
     return [row["id"] for row in found.rows]
 
 

@@ -11,7 +11,7 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
-from retries import claims, in_process
+from retries import claim_statements, claims, in_process
 from retries.attempts import fast_path, heartbeats
 from tests.factories import NOW
 from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_whole
@@ -19,7 +19,7 @@ from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_
 pytestmark = pytest.mark.django_db
 
 BEARER = {"digest": b"", "scope": "tasks:work", "request_id": ""}
-ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False, "rationed": False}
+ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False, "limited": False}
 NAMED = ASKED | {"task": uuid4()}
 DONE = {"attempt": uuid4(), "exit": None, "result": Jsonb({}), "mark": b""}
 NOUNS = ("task", "attempt", "event", "agent", "breaker", "plan", "need", "instruction")
@@ -34,11 +34,20 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     parts = {"shared": Jsonb({}), "tasks": Jsonb([task] * 3)}
     waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
     return {
-        "claim": (claims.CLAIM[TrustedCaller, claims.BEST, False], ASKED | known),
-        "claim over HTTP": (claims.CLAIM[Bearer, claims.BEST, True], ASKED | BEARER),
-        "claim one": (claims.CLAIM[Bearer, claims.NAMED, True], NAMED | BEARER),
-        "claim of a worker": (claims.CLAIM[Bearer, claims.OFFERED, True], ASKED | BEARER),
-        "why not": (claims.WHY[Bearer], ASKED | BEARER),
+        "claim": (
+            claim_statements.CLAIM[TrustedCaller, claim_statements.BEST, False],
+            ASKED | known,
+        ),
+        "claim over HTTP": (
+            claim_statements.CLAIM[Bearer, claim_statements.BEST, True],
+            ASKED | BEARER,
+        ),
+        "claim one": (claim_statements.CLAIM[Bearer, claim_statements.NAMED, True], NAMED | BEARER),
+        "claim of a worker": (
+            claim_statements.CLAIM[Bearer, claim_statements.OFFERED, True],
+            ASKED | BEARER,
+        ),
+        "why not": (claim_statements.WHY[Bearer], ASKED | BEARER),
         "done": (fast_path.DONE[Bearer], DONE | BEARER),
         "enqueue": (enqueuing.ENQUEUE, {"shared": Jsonb(task)} | known),
         "enqueue alike": (enqueuing.ENQUEUE_ALIKE, alike | known),

@@ -18,7 +18,7 @@ from retries.attempts import finishing, heartbeats, leases, releases
 from retries.attempts.finishing import AlreadyReported
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
-from retries.claims import Claimed
+from retries.claims import ClaimResult
 from retries.models import Escalation
 from tests.factories import MINUTE, NOW
 from tests.ledger.test_redaction import WHOLE
@@ -32,11 +32,11 @@ def make_task(agent: Agent, *, now: datetime = NOW, **more: Any) -> UUID:
     return tasks.enqueue(agent, more.pop("type", "code"), more.pop("payload", {}), now=now, **more)
 
 
-def claim(agent: Agent, *, now: datetime = NOW, **more: Any) -> Claimed:
+def claim(agent: Agent, *, now: datetime = NOW, **more: Any) -> ClaimResult:
     return claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now, **more)
 
 
-def attempt_of(found: Claimed) -> UUID:
+def attempt_of(found: ClaimResult) -> UUID:
     id: UUID = found.rows[0]["attempt_id"]
     return id
 

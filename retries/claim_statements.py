@@ -1,0 +1,225 @@
+"""The SQL of claims: pick tasks past every gate, move them, and open their attempts."""
+
+from ledger import journal, moves
+from ledger.journal import Kind
+from ledger.moves import task_to
+from ledger.states import BlockedReason, TaskState
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from retries.breaker import HOLDS_BACK
+
+CALLERS: tuple[type[Caller], ...] = (Bearer, TrustedCaller)
+
+
+def lease_s(row: str) -> str:
+    """Return the SQL of a lease's length: as the claim asks, or as the task or attempt has it."""
+    return f"coalesce(%(lease)s, {row}.lease_s)"
+
+
+def pending_instructions(agent_id: str) -> str:
+    """Return the SQL that counts an agent's queued instructions, up to 100."""
+    return f"""(select count(*) from (select from ledger_instruction i
+            where i.agent_id = {agent_id} and i.state = 'queued' limit 100) i)"""
+
+
+# ---- an attempt's columns beside those of its task
+
+# of an attempt that a claim opens for the task `m`
+OPENED = {
+    "id": "m.current_attempt",
+    "number": "m.attempts",
+    "worker_id": "%(worker)s::text",
+    "started_at": "%(now)s::timestamptz",
+    "lease_s": lease_s("m"),
+    "lease_expires_at": f"%(now)s + {lease_s('m')} * interval '1 second'",
+    "deadline_at": "%(now)s + m.timeout_s * interval '1 second'",
+}
+OPENED_COLUMNS = ", ".join(f"{value} as attempt_{name}" for name, value in OPENED.items())
+HELD_COLUMNS = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
+
+
+# ---- gates
+
+# Each gate reads one row. As 'not exists' inside an 'or' it would read all plans, or all breakers.
+PLAN_RUNS = (
+    "(plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is null)"
+)
+BREAKER_CLOSED = f"""(%(probe)s or (select b.state from ledger_breaker b
+                where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
+IS_DUE = f"(state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_at <= %(now)s)"
+
+
+# ---- which tasks
+
+LIMIT = "(select %(limit)s::int)"
+
+
+def pick_best(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
+    """Return the CTEs that pick the head of the queue and the retries that are longest due.
+
+    A retry goes first where its priority is at least as high. Two short index walks, however deep
+    the queue is. `but_for` is a further condition, `prefix` a query whose rows go first.
+    """
+    best = f"""select id from (
+            select id, priority, due_at from due union all select id, priority, null from queued
+        ) found order by priority desc, due_at nulls last, id limit {limit}"""
+    return f"""queued as materialized (
+        select id, priority from ledger_task
+        where agent_id = (select id from free) and state = '{TaskState.QUEUED}'
+            and {PLAN_RUNS}{but_for}
+        order by priority desc, id limit {limit} for update skip locked
+    ), due as materialized (
+        select id, priority, due_at from ledger_task
+        where agent_id = (select id from free) and state = '{TaskState.RETRY}'
+            and due_at <= %(now)s and {PLAN_RUNS}{but_for}
+        order by due_at limit {limit} for update skip locked
+    ), picked as materialized (
+        {f"{prefix} union all ({best})" if prefix else best}
+    )"""
+
+
+BEST = pick_best()
+# An answered task goes first to the worker that had it last, if that worker asks: while no other
+# attempt has begun since, and through the same gates. Other workers are not kept from it.
+OFFERED = f"""offered as materialized (
+        select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
+        where e.agent_id = (select id from free) and e.offered_to = %(worker)s
+            and t.agent_id = e.agent_id and t.attempts = e.attempts and {PLAN_RUNS}
+            and (t.state = '{TaskState.QUEUED}'
+                or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
+        order by t.priority desc, t.id limit {LIMIT} for update of t skip locked
+    ), """ + pick_best(
+    limit="(select %(limit)s::int - count(*) from offered)",
+    but_for=" and id <> all(array(select id from offered))",
+    prefix="select id from offered",
+)
+NAMED = f"""picked as materialized (
+        select id from ledger_task
+        where id = %(task)s and agent_id = (select id from free) and {PLAN_RUNS} and {IS_DUE}
+        for update skip locked
+    )"""
+
+
+# ---- the claim
+
+HELD = f"""held as (
+        update ledger_attempt a set heartbeat_at = %(now)s,
+            lease_expires_at = greatest(a.lease_expires_at,
+                %(now)s + {lease_s("a")} * interval '1 second')
+        where a.agent_id = (select agent_id from caller) and a.outcome is null
+            and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
+        returning a.*
+    ), """
+START = task_to(
+    TaskState.RUNNING,
+    where="t.id = any(array(select id from picked))",
+    sets="current_attempt = uuidv7()",
+)
+SYSTEM_TEXT = "(select a.system_text from ledger_agent a where a.id = c.agent_id)"
+
+
+def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
+    """Return the statement that gives a worker its live attempts again, or else new ones.
+
+    It has no row where there is nothing. `pick` is NAMED, BEST or OFFERED. Rows that another claim
+    has locked are skipped.
+    """
+    pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
+    system_text = SYSTEM_TEXT if caller is Bearer else "''"
+    agent = f"""c.agent_name, c.unseen, {pending} as pending_instructions,
+        {system_text} as system_text"""
+    held = f"""union all
+    select {moves.task_columns("t")}, {HELD_COLUMNS}, true as resumed, {agent}
+    from held h join ledger_task t on t.id = h.task_id, caller c"""
+    return f"""with {caller.cte}, {HELD if resume else ""}free as (
+        select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
+            {"and not exists (select from held)" if resume else ""}
+            and (%(limited)s or a.concurrency is null) and {BREAKER_CLOSED}
+    ), {pick}, moved as ({START}), opened as (
+        insert into ledger_attempt (task_id, agent_id, {", ".join(OPENED)})
+        select m.id, m.agent_id, {", ".join(OPENED.values())} from moved m
+    ), journaled as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_CLAIMED}'",
+            subject="task",
+            data="jsonb_build_object('attempt', m.attempts)",
+            id="m.current_attempt",
+        )
+    })
+    select {moves.task_columns("m")}, {OPENED_COLUMNS}, false as resumed, {agent}
+    from moved m, caller c {held if resume else ""}"""
+
+
+CLAIM: dict[tuple[type[Caller], str, bool], str] = {
+    (caller, pick, resume): claim_statement(caller, pick, resume=resume)
+    for caller in CALLERS
+    for pick in (NAMED, BEST, OFFERED)
+    for resume in (False, True)
+}
+
+
+def why_statement(caller: type[Caller]) -> str:
+    """Return the statement that explains an empty claim; it has no row for an unknown caller."""
+    pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
+    return f"""with {caller.cte}
+    select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unseen,
+        (select paused from ledger_agent a where a.id = c.agent_id) as paused,
+        (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
+        (select state from ledger_breaker b
+            where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
+        exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
+            where t.agent_id = c.agent_id
+                and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')
+                and (%(task)s::uuid is null or t.id = %(task)s)
+                and p.paused_at is not null) as plan_paused,
+        (select min(due_at) from ledger_task t
+            where t.agent_id = c.agent_id and t.state = '{TaskState.RETRY}'
+                and {PLAN_RUNS}) as next_due_at,
+        {pending} as pending_instructions
+    from caller c where c.agent_id is not null"""
+
+
+WHY: Statements = {caller: why_statement(caller) for caller in CALLERS}
+
+PENDING = f"select {pending_instructions('%(agent)s')} as pending_instructions"
+
+
+# ---- tasks that an open breaker blocks
+
+
+def block_statement(caller: type[Caller]) -> str:
+    return f"""with {caller.cte}, moved as ({
+        task_to(
+            TaskState.BLOCKED,
+            where="t.id = any(%(ids)s) and t.agent_id = %(for_agent)s "
+            "and t.state in ('queued', 'retry')",
+            reason=f"'{BlockedReason.BREAKER_OPEN}'",
+        )
+    }), journaled as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_BLOCKED}'",
+            subject="task",
+            data="jsonb_build_object('reason', m.blocked_reason)",
+        )
+    }) select id from moved"""
+
+
+BLOCK: Statements = {caller: block_statement(caller) for caller in CALLERS}
+
+UNBLOCK = f"""with {TrustedCaller.cte}, ripe as materialized (
+    select t.id from ledger_task t
+    where t.state = 'blocked' and t.blocked_reason = 'breaker_open'
+        and not exists (select from ledger_breaker b
+            where b.agent_id = t.agent_id and b.state = 'open')
+    order by t.id limit 1000 for update of t skip locked
+), moved as ({
+    task_to(TaskState.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
+}), journaled as ({
+    journal.insert(
+        "moved",
+        kind=f"'{Kind.TASK_UNBLOCKED}'",
+        subject="task",
+        data=f"jsonb_build_object('reason', '{BlockedReason.BREAKER_OPEN}')",
+    )
+}) select id from moved"""
