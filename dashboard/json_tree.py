@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from ledger.text import truncate
+
 DEEPEST = 8
 MOST = 300
 LONGEST = 2_000  # characters of one text
@@ -63,7 +65,7 @@ def grown(value: Any, key: str, depth: int, budget: Budget) -> Node:
 
 def leaf(value: Any, key: str) -> Node:
     if isinstance(value, str):
-        cut = value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
+        cut = truncate(value, LONGEST)
         return Node(key, json.dumps(cut, ensure_ascii=False), "s")
     if value is None or isinstance(value, bool):
         return Node(key, json.dumps(value), "b")

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ledger.text import truncate
 from retries.failures.fingerprints import compute_fingerprint, find_headline, make_template
 
-LONGEST = 160
+CAUSE_LENGTH = 160
 
 
 def cause(error: str) -> str:
@@ -16,11 +17,7 @@ def cause(error: str) -> str:
     >>> cause("timeout after 300 s: npx test")
     'timeout after ‹amount›: npx test'
     """
-    return shortened(make_template(find_headline(error))) or "no error text"
-
-
-def shortened(line: str) -> str:
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return truncate(make_template(find_headline(error)), CAUSE_LENGTH) or "no error text"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.badges import task_badge
-from dashboard.deadletters.causes import cause, shortened
+from dashboard.deadletters.causes import CAUSE_LENGTH, cause
 from dashboard.dependencies import MET, key_of, natural_key
 from dashboard.formatting import counted, waited
 from dashboard.sparklines import Bars, bars
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
+from ledger.text import truncate
 
 # along the bar: what is over, what moves, what needs somebody, what waits
 ALONG = (
@@ -225,7 +226,7 @@ class Failed:
 
     @property
     def cause(self) -> str:
-        return shortened(self.template) if self.template else cause(self.message)
+        return truncate(self.template, CAUSE_LENGTH) if self.template else cause(self.message)
 
 
 @dataclass(frozen=True, slots=True)

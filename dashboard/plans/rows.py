@@ -15,6 +15,7 @@ from dashboard.tasks import waiting
 from ledger.models import Plan
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
+from ledger.text import truncate
 
 # a chain, or more waves than this: told apart they would say nothing
 MOST_WAVES = 8
@@ -124,7 +125,7 @@ def behind(held: list[NeedLink], plan: str) -> StatusText:
 
 def named(link: NeedLink, plan: str) -> str:
     if not link.ref:
-        return waiting.shortened(link.title)
+        return truncate(link.title, waiting.TITLE_LENGTH)
     return key_of(link.ref) if link.ref.startswith(f"{plan}:") else link.ref
 
 

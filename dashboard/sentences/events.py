@@ -9,6 +9,7 @@ from dashboard.sentences.instructions import loud
 from dashboard.sentences.tasks import breaker_reason, brief, reason_of
 from ledger.journal import Kind
 from ledger.models import Event
+from ledger.text import truncate
 
 QUOTE = 90
 
@@ -24,8 +25,7 @@ class About:
 
     @property
     def quote(self) -> str:
-        line = " ".join(self.text.split())
-        return line if len(line) <= QUOTE else f"{line[: QUOTE - 1].rstrip()}…"
+        return truncate(" ".join(self.text.split()), QUOTE)
 
 
 @dataclass(frozen=True, slots=True)

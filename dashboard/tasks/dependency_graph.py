@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dashboard.badges import task_badge
 from dashboard.dependencies import MET, key_of
 from ledger.models import Task
+from ledger.text import truncate
 
 WIDE, TALL, GAP, COLUMN = 84, 26, 12, 114
 MOST = 4  # on each side; a list names them all
@@ -69,7 +70,7 @@ def column(tasks: Sequence[Task], x: int, height: int) -> list[Node]:
 
 def name(task: Task) -> str:
     said = key_of(task.ref) if task.ref else task.title or task.type
-    return said if len(said) <= WORD else f"{said[: WORD - 1]}…"
+    return truncate(said, WORD)
 
 
 def edge(start: Node, end: Node) -> str:

@@ -7,8 +7,9 @@ from dashboard.formatting import counted, duration
 from dashboard.status_text import AHEAD_CAP, StatusText
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
+from ledger.text import truncate
 
-TITLE = 17
+TITLE_LENGTH = 17
 PLAN_PAUSED = StatusText("held, its plan is paused", "calm", "pause")
 
 
@@ -90,11 +91,7 @@ def blocked(row: Any) -> StatusText:
     if row.unmet > 1:
         return StatusText(f"waits for {counted(row.unmet, 'task')}", "calm", "dep")
     title = row.waits_for or "another task"
-    return StatusText(f"waits for {shortened(title)}", "calm", "dep")
-
-
-def shortened(title: str) -> str:
-    return title if len(title) <= TITLE else f"{title[: TITLE - 1].rstrip()}…"
+    return StatusText(f"waits for {truncate(title, TITLE_LENGTH)}", "calm", "dep")
 
 
 def failed(row: Any) -> StatusText:

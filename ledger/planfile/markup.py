@@ -28,6 +28,7 @@ from ledger.planfile.markup_scanner import (
 )
 from ledger.planfile.model import PLAN_REF, TASK_REF, TITLE_LENGTH
 from ledger.planfile.values import RawPlan, read_front_values
+from ledger.text import truncate
 
 FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.S | re.M)
 HEADING = re.compile(r"^# {1,8}(\S[^\n]{0,400})", re.M)
@@ -272,8 +273,8 @@ def read_task(
     if "needs" in task:
         task["needs"] = [names.get(need, need) for need in task["needs"]]
     if len(task.get("title", "")) > TITLE_LENGTH:
-        warnings.append(f"Shortened a title: '{task['title'][:40]}…'.")
-        task["title"] = task["title"][: TITLE_LENGTH - 1] + "…"
+        warnings.append(f"Shortened a title: '{truncate(task['title'], 40)}'.")
+        task["title"] = truncate(task["title"], TITLE_LENGTH)
     return task | ({"payload": payload} if payload else {})
 
 
@@ -281,7 +282,7 @@ def derive_title(task: Mapping[str, Any]) -> str:
     """Return the first line of the question or action; hand-written checkpoints have no name."""
     text = task.get("question") or task.get("action") or ""
     line = next((each.strip() for each in text.splitlines() if each.strip()), "")
-    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1]}…"
+    return truncate(line, TITLE_LENGTH)
 
 
 def read_verify(part: Node) -> dict[str, Any]:
