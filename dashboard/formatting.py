@@ -33,10 +33,10 @@ def whole_duration(seconds: float) -> str:
     return f"{hours // 24} d"
 
 
-def rough(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """One unit is enough where nothing is measured: 40 s, 6 m, 3 h, 2 d.
 
-    >>> [rough(s) for s in (40, 380, 12_000, 200_000)]
+    >>> [rough_duration(s) for s in (40, 380, 12_000, 200_000)]
     ['40 s', '6 m', '3 h', '2 d']
     """
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
@@ -45,13 +45,13 @@ def rough(seconds: float) -> str:
     return f"{int(max(seconds, 0))} s"
 
 
-def waited(seconds: float) -> str:
+def wait_duration(seconds: float) -> str:
     """How long a person was waited for: 12 m, 1 h 04 m, 2 d.
 
-    >>> [waited(s) for s in (40, 750, 3840, 200_000)]
+    >>> [wait_duration(s) for s in (40, 750, 3840, 200_000)]
     ['40 s', '12 m', '1 h 04 m', '2 d']
     """
-    return whole_duration(seconds) if seconds >= 3600 else rough(seconds)
+    return whole_duration(seconds) if seconds >= 3600 else rough_duration(seconds)
 
 
 def clock_time(at: datetime, *, now: datetime) -> str:
@@ -75,7 +75,7 @@ def monogram(name: str) -> str:
     return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
 
 
-COUNTED = 10_000  # nobody counts further than that
+COUNT_CAP = 10_000  # nobody counts further than that
 
 
 def capped(number: int) -> str:
@@ -84,7 +84,7 @@ def capped(number: int) -> str:
     >>> capped(9_999), capped(10_000)
     ('9,999', '10,000+')
     """
-    return f"{COUNTED:,}+" if number >= COUNTED else f"{number:,}"
+    return f"{COUNT_CAP:,}+" if number >= COUNT_CAP else f"{number:,}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

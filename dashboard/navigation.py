@@ -10,12 +10,12 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
 from dashboard import shared_queries
-from dashboard.formatting import COUNTED, capped, monogram
+from dashboard.formatting import COUNT_CAP, capped, monogram
 from ledger.models import Project
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Counter:
     """The number beside a place."""
 
     of: Callable[[Project | None], QuerySet[Any]]  # what is counted
@@ -32,17 +32,17 @@ class Place:
     label: str
     icon: str
     key: str
-    tally: Tally | None = None
+    tally: Counter | None = None
     in_tabs: bool = True
 
 
-OPEN = Tally(shared_queries.open_escalations, "open", "wait for your answer", "alert")
-WAITING = Tally(shared_queries.waiting_instructions, "waiting", "wait for an acknowledgement")
-SILENT = Tally(
+OPEN = Counter(shared_queries.open_escalations, "open", "wait for your answer", "alert")
+WAITING = Counter(shared_queries.waiting_instructions, "waiting", "wait for an acknowledgement")
+SILENT = Counter(
     shared_queries.silent_agents, "silent", "do not ask although something waits for them"
 )
-RUNNING = Tally(shared_queries.running_tasks, "running", "run now", "plain")
-DEAD = Tally(
+RUNNING = Counter(shared_queries.running_tasks, "running", "run now", "plain")
+DEAD = Counter(
     shared_queries.open_deadletters, "open", "were given up and wait for a decision", "plain"
 )
 
@@ -97,7 +97,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SidebarEntry:
     """A line of the sidebar."""
 
     place: Place
@@ -111,7 +111,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanEntry:
+class SidebarPlan:
     """A plan under way in the sidebar: how far its ring is closed, red where a person is asked."""
 
     url: str
@@ -128,15 +128,15 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    groups: list[list[Entry]]
-    plans: list[PlanEntry]
+    groups: list[list[SidebarEntry]]
+    plans: list[SidebarPlan]
     scope: Scope
     here: QueryDict
     who: str
     initials: str
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SidebarEntry]:
         return [entry for group in self.groups for entry in group]
 
     @property
@@ -145,15 +145,15 @@ class Shell:
         return next(entry.count for entry in self.entries if entry.place.tally is OPEN)
 
 
-def scope_of(request: HttpRequest) -> Scope:
+def read_scope(request: HttpRequest) -> Scope:
     """The project asked for; raises Http404 where there is none of that name."""
-    known, named = shared_queries.list_projects(), project_named(request)
+    known, named = shared_queries.list_projects(), requested_project(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)
     return Scope(named, known)
 
 
-def project_named(request: HttpRequest) -> Project | None:
+def requested_project(request: HttpRequest) -> Project | None:
     """The project in the address, or None: then it is about all, of which there may be but one.
 
     Raises Http404 where there is none of that name.
@@ -175,23 +175,24 @@ def here_of(request: HttpRequest) -> QueryDict:
     return here
 
 
-def shell_of(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
-    numbers = tallies(scope.project)
-    plans = [plan_entry(row, scope, path=request.path) for row in numbers.get("under_way", [])]
+def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
+    numbers = read_counts(scope.project)
+    plans = [sidebar_plan(row, scope, path=request.path) for row in numbers.get("under_way", [])]
     if any(plan.current for plan in plans):
         current = ""
     groups = [
-        [entry_of(place, scope, numbers, current=current) for place in group] for group in PLACES
+        [sidebar_entry(place, scope, numbers, current=current) for place in group]
+        for group in PLACES
     ]
     name = request.user.get_username()
     return Shell(groups, plans, scope, here_of(request), name, monogram(name).upper())
 
 
-def tallies(project: Project | None) -> dict[str, Any]:
+def read_counts(project: Project | None) -> dict[str, Any]:
     """The numbers beside the places by their names, and the plans under way: one statement."""
     wanted: dict[str, Any] = {
         place.name: shared_queries.CountOf(
-            place.tally.of(project).order_by().values("pk")[:COUNTED]
+            place.tally.of(project).order_by().values("pk")[:COUNT_CAP]
         )
         for group in PLACES
         for place in group
@@ -201,15 +202,17 @@ def tallies(project: Project | None) -> dict[str, Any]:
     return Project.objects.order_by().annotate(**wanted).values(*wanted).first() or {}
 
 
-def plan_entry(row: dict[str, Any], scope: Scope, *, path: str) -> PlanEntry:
+def sidebar_plan(row: dict[str, Any], scope: Scope, *, path: str) -> SidebarPlan:
     url = reverse("dashboard:plan", args=[row["id"]])
     css = "ring--red" if row["needs_you"] else "ring--amber" if row["paused"] else ""
     name = f"{row['ref']} {row['title']}".strip()
-    return PlanEntry(url + scope.query, url == path, name, row["met"], row["total"], css)
+    return SidebarPlan(url + scope.query, url == path, name, row["met"], row["total"], css)
 
 
-def entry_of(place: Place, scope: Scope, numbers: dict[str, Any], *, current: str) -> Entry:
-    return Entry(
+def sidebar_entry(
+    place: Place, scope: Scope, numbers: dict[str, Any], *, current: str
+) -> SidebarEntry:
+    return SidebarEntry(
         place=place,
         url=reverse(f"dashboard:{place.name}") + scope.query,
         current=place.name == current,

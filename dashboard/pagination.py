@@ -1,4 +1,4 @@
-"""A page of a list, newest first, by keyset: no page is slower than the first."""
+"""Keyset pagination of a list, newest first: no page is slower than the first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A stretch of a list, newest first, and whether there is more on either side."""
+    """A page of a list, and the ids next to which its newer and older neighbors start."""
 
     rows: list[T]
     newer: UUID | None
     older: UUID | None
 
-    def told(self, tell: Callable[[list[T]], list[S]]) -> "Page[S]":
-        """The same stretch with other words for its rows."""
-        return Page(tell(self.rows), self.newer, self.older)
+    def map(self, change: Callable[[list[T]], list[S]]) -> "Page[S]":
+        """Return the page with its rows replaced."""
+        return Page(change(self.rows), self.newer, self.older)
 
 
-def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """The rows next to a place: older ones than `before`, or newer ones than `after`."""
-    found = stretch(rows, before=before, after=after)
-    if after and len(found) <= PAGE:  # less than a whole page is newer: that is the first page
-        after, found = None, stretch(rows, before=None, after=None)
+def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page[Any]:
+    """Return the page of rows older than `before`, or newer than `after`."""
+    found = read_slice(rows, before=before, after=after)
+    if after and len(found) <= PAGE:  # fewer rows than a page are newer: show the first page
+        after, found = None, read_slice(rows, before=None, after=None)
     more = len(found) > PAGE
     found = found[-PAGE:] if after else found[:PAGE]
     if not found:
@@ -40,8 +40,8 @@ def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Pag
     return Page(found, newer, older)
 
 
-def stretch(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> list[Any]:
-    """One more than a page holds, newest first."""
+def read_slice(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> list[Any]:
+    """Return one row more than a page holds, newest first."""
     if after:
         return list(rows.filter(id__gt=after).order_by("id")[: PAGE + 1])[::-1]
     rows = rows.filter(id__lt=before) if before else rows

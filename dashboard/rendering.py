@@ -1,28 +1,147 @@
-"""One page, one part, one context: which of them a request gets."""
+"""Answer a request with a page, with its live part alone, or with 204 if nothing has changed.
 
-from typing import Any
+A live page is a view that only reads: it takes a `Visit` and returns its `PageContext`, a frozen
+dataclass with one field per template variable. The decorator does the rest:
 
-from django.http import HttpRequest, HttpResponse
+    @live_page("tasks/detail.html", "tasks/_task.html", current="tasks", of=Task, row="task_id")
+    def detail(visit: Visit, task_id: UUID) -> TaskPage: ...
+
+A view that does more (forms, posts) makes its own `Visit` and calls `respond`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec
+from uuid import UUID
+
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.cache import patch_vary_headers
+from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_safe
 from django_htmx.middleware import HtmxDetails
 
-from dashboard.navigation import Scope, Shell, shell_of
+from dashboard.access import operators_only
+from dashboard.live_updates import read_live_key
+from dashboard.navigation import Scope, Shell, build_shell, read_scope, requested_project
+from ledger.models import Instruction
+
+P = ParamSpec("P")
 
 
 class HtmxRequest(HttpRequest):
     htmx: HtmxDetails
 
 
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """A breadcrumb: a page above this one."""
+
+    label: str
+    url: str | Promise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContext:
+    """The template variables of a page; each page adds its own."""
+
+    title: str
+    heading: str
+    crumbs: Sequence[Crumb] = ()
+    status_code: int = 200
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request with its time, its project or projects, and the name of its page's place."""
+
+    request: HtmxRequest
+    scope: Scope
+    current: str
+    now: datetime
+    live_key: str = ""
+
+    @cached_property
+    def shell(self) -> Shell:
+        return build_shell(self.request, self.scope, current=self.current)
+
+
+def begin_visit(request: HtmxRequest, *, current: str) -> Visit:
+    return Visit(request, read_scope(request), current, timezone.now())
+
+
+def live_page(
+    template: str,
+    part: str,
+    *,
+    current: str,
+    of: type[Model] = Instruction,
+    row: str = "",
+    read_key: Callable[[datetime], str] | None = None,
+) -> Callable[
+    [Callable[Concatenate[Visit, P], PageContext]], Callable[Concatenate[Any, P], HttpResponseBase]
+]:
+    """Make a view of a function that returns the context of a page that polls itself.
+
+    The live key covers the rows of a model, or the one whose id is the URL argument `row`;
+    `read_key` replaces it.
+    """
+
+    def decorate(
+        view: Callable[Concatenate[Visit, P], PageContext],
+    ) -> Callable[Concatenate[Any, P], HttpResponseBase]:
+        @require_safe
+        @operators_only
+        @wraps(view)
+        def answer(request: HtmxRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            now = timezone.now()
+            if read_key:
+                key = read_key(now)
+            elif row:
+                id = kwargs[row]
+                assert isinstance(id, UUID)
+                key = read_live_key(now=now, row=id, of=of)
+            else:
+                key = read_live_key(now=now, project=requested_project(request), of=of)
+            if is_unchanged(request, key):
+                return unchanged()
+            visit = Visit(request, read_scope(request), current, now, key)
+            return respond(visit, template, part, view(visit, *args, **kwargs))
+
+        return answer
+
+    return decorate
+
+
+def respond(visit: Visit, template: str, part: str, page: PageContext) -> HttpResponse:
+    """Render the page, or for a script its live part with the sidebar's counts beside it."""
+    context = {field.name: getattr(page, field.name) for field in fields(page)}
+    context |= {
+        "part": part,
+        "shell": visit.shell,
+        "now": visit.now,
+        "live_key": visit.live_key,
+    }
+    if wants_part(visit.request):
+        template = "navigation/_answer.html"
+    response = render(visit.request, template, context, status=page.status_code)
+    patch_vary_headers(response, ["HX-Request"])
+    return response
+
+
 def wants_part(request: HtmxRequest) -> bool:
-    """Whether a script asks for the live part of a page that is open already."""
+    """Return whether a script asks for the live part of a page that is already open."""
     htmx = request.htmx
     return bool(htmx) and not htmx.boosted and not htmx.history_restore_request
 
 
 def is_unchanged(request: HtmxRequest, key: str) -> bool:
-    """Whether a poll has what there is: then the answer is 204."""
+    """Return whether a poll already shows the newest state."""
     return wants_part(request) and request.GET.get("since") == key
 
 
@@ -32,7 +151,19 @@ def unchanged() -> HttpResponse:
     return response
 
 
-def respond(
+def back_to(request: HttpRequest, *, otherwise: str) -> str:
+    """Return the path that a form names as its page, if it is a path of this site."""
+    target = request.POST.get("next", "")
+    ours = target.startswith("/") and url_has_allowed_host_and_scheme(
+        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return target if ours else otherwise
+
+
+# ---- for the pages whose context is still a dict
+
+
+def respond_with(
     request: HtmxRequest,
     page: str,
     part: str,
@@ -42,19 +173,9 @@ def respond(
     current: str,
     shell: Shell | None = None,
 ) -> HttpResponse:
-    """The page, or for a script its live part with the sidebar's counts beside it."""
-    shell = shell or shell_of(request, scope, current=current)
+    shell = shell or build_shell(request, scope, current=current)
     whole = {**context, "shell": shell, "part": part}
     template = "navigation/_answer.html" if wants_part(request) else page
     response = render(request, template, whole)
     patch_vary_headers(response, ["HX-Request"])
     return response
-
-
-def back_to(request: HttpRequest, *, otherwise: str) -> str:
-    """The page that a form stood on, if it is one of ours."""
-    target = request.POST.get("next", "")
-    ours = target.startswith("/") and url_has_allowed_host_and_scheme(
-        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return target if ours else otherwise

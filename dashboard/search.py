@@ -11,7 +11,7 @@ from dashboard.agents import queries as agent_queries
 from dashboard.deadletters import queries as deadletter_queries
 from dashboard.escalations import queries as escalation_queries
 from dashboard.instructions import queries as instruction_queries
-from dashboard.navigation import project_named
+from dashboard.navigation import requested_project
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import queries as plan_queries
 from dashboard.rendering import HtmxRequest
@@ -23,21 +23,21 @@ from dashboard.tasks import queries as task_queries
 def search(request: HtmxRequest) -> HttpResponse:
     text = query_box.clean(request.GET.get("q", ""))
     found = query_box.as_id(text.strip("\"'`<>()[],;"))
-    if found and instruction_queries.by_id(found):
+    if found and instruction_queries.exists(found):
         return redirect("dashboard:instruction", found)
-    if found and escalation_queries.by_id(found):
+    if found and escalation_queries.exists(found):
         return redirect("dashboard:escalation", found)
-    if found and task_queries.by_id(found):
+    if found and task_queries.exists(found):
         return redirect("dashboard:task", found)
-    if found and deadletter_queries.by_id(found):
+    if found and deadletter_queries.exists(found):
         return redirect("dashboard:deadletter", found)
-    if found and pattern_queries.by_id(found):
+    if found and pattern_queries.exists(found):
         return redirect("dashboard:pattern", found)
-    if found and agent_queries.by_id(found):
+    if found and agent_queries.exists(found):
         return redirect("dashboard:agent", found)
-    if found and plan_queries.by_id(found):
+    if found and plan_queries.exists(found):
         return redirect("dashboard:plan", found)
-    if address := plan_queries.named(text, project_named(request)):
+    if address := plan_queries.named(text, requested_project(request)):
         return redirect(address)
     params = QueryDict(mutable=True)
     if text:

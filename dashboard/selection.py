@@ -1,4 +1,4 @@
-"""Rows that a person has picked in a list, and the question asked before they are acted on."""
+"""Rows selected in a list, and the question to confirm before an action on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,30 +10,30 @@ from dashboard.actions import Action
 from dashboard.pagination import PAGE
 from dashboard.query_box import as_id
 
-# what a link of a list must not carry on
-ASKING = ("ask", "id", "every")
+# parameters of a question that a list's links must not repeat
+QUESTION_PARAMS = ("ask", "id", "every")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The rows by their ids, or every row that the list's query finds up to the one named."""
+class Selection:
+    """Selected rows by their ids, or all rows of the list's query up to the row `every`."""
 
     ids: list[UUID]
     every: UUID | None = None
 
 
-def chosen(data: QueryDict) -> Chosen:
-    """What a form or an address names; nonsense is left out."""
+def read_selection(data: QueryDict) -> Selection:
+    """Return the selection in a form or an address, without anything that is not an id."""
     ids = [id for id in map(as_id, data.getlist("id")) if id]
-    return Chosen(list(dict.fromkeys(ids))[:PAGE], as_id(data.get("every", "")))
+    return Selection(list(dict.fromkeys(ids))[:PAGE], as_id(data.get("every", "")))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question about many: the verb, and how many rows it is about."""
+class BulkQuestion:
+    """An action on selected rows that has to be confirmed, and their number."""
 
-    offer: Action
-    chosen: Chosen
+    action: Action
+    selection: Selection
     count: int
 
     @property
@@ -41,19 +41,21 @@ class Asked:
         return self.count != 1
 
 
-def asked(request: HttpRequest, offers: Mapping[str, Action]) -> tuple[Action, Chosen] | None:
-    """The question in the address, asked without a script as well as with one."""
-    offer, rows = offers.get(request.GET.get("ask", "")), chosen(request.GET)
-    if offer is None or not offer.question or not (rows.ids or rows.every):
+def find_bulk_question(
+    request: HttpRequest, actions: Mapping[str, Action]
+) -> tuple[Action, Selection] | None:
+    """Return the action and selection in the address if they have to be confirmed."""
+    action, rows = actions.get(request.GET.get("ask", "")), read_selection(request.GET)
+    if action is None or not action.question or not (rows.ids or rows.every):
         return None
-    return offer, rows
+    return action, rows
 
 
-def asking(target: str, verb: str, rows: Chosen) -> str:
-    """The address at which that question is asked."""
+def question_url(target: str, verb: str, rows: Selection) -> str:
+    """Return the address of the list with a question."""
     path, _, query = target.partition("?")
     params = QueryDict(query, mutable=True)
-    for name in ASKING:
+    for name in QUESTION_PARAMS:
         params.pop(name, None)
     params["ask"] = verb
     if rows.every:
@@ -63,10 +65,10 @@ def asking(target: str, verb: str, rows: Chosen) -> str:
     return f"{path}?{params.urlencode()}"
 
 
-def without_question(target: str) -> str:
-    """The address of the list itself."""
+def list_url(target: str) -> str:
+    """Return the address of the list without a question."""
     path, _, query = target.partition("?")
     params = QueryDict(query, mutable=True)
-    for name in ASKING:
+    for name in QUESTION_PARAMS:
         params.pop(name, None)
     return f"{path}?{params.urlencode()}" if params else path

@@ -24,8 +24,8 @@ from dashboard import pagination
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.pagination import Page
-from dashboard.sentences.events import About, Told, told
-from dashboard.sentences.plans import told_of_plan
+from dashboard.sentences.events import EventSentence, EventSubject, describe_event
+from dashboard.sentences.plans import describe_plan_event
 from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Event, Instruction, Plan, Project, Task
@@ -42,7 +42,7 @@ class Line:
     """An event with the words for it and where its subject is."""
 
     event: Event  # with `shown`, `size` and `cut`
-    told: Told
+    told: EventSentence
     agent: str
     linked: str  # the name of the page that shows the subject, or nothing
 
@@ -78,7 +78,7 @@ def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
 
 def page(rows: QuerySet[Event], *, before: UUID | None, after: UUID | None) -> Page[Line]:
     """The events next to a place."""
-    return pagination.page(shown(rows), before=before, after=after).told(lines)
+    return pagination.read_page(shown(rows), before=before, after=after).map(lines)
 
 
 class Brief(Func):
@@ -150,14 +150,14 @@ def lines(found: list[Any]) -> list[Line]:
     for event in found:
         event.data = event.shown
         waited = (event.at - event.queued_at).total_seconds() if event.queued_at else None
-        about = About(event.agent or "", event.text or "", waited)
+        about = EventSubject(event.agent or "", event.text or "", waited)
         made.append(Line(event, sentence(event, about), event.agent or "", linked(event)))
     return made
 
 
-def sentence(event: Event, about: About) -> Told:
+def sentence(event: Event, about: EventSubject) -> EventSentence:
     is_plan = event.kind.startswith("plan.")
-    return told_of_plan(event, about) if is_plan else told(event, about)
+    return describe_plan_event(event, about) if is_plan else describe_event(event, about)
 
 
 def linked(event: Any) -> str:

@@ -19,7 +19,7 @@ from dashboard.activity.counts import Minute, Tallies
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import Line
 from dashboard.formatting import counted as words_counted
-from dashboard.navigation import here_of, project_named, scope_of
+from dashboard.navigation import here_of, read_scope, requested_project
 from dashboard.rendering import HtmxRequest
 from dashboard.sparklines import bars
 from ledger.models import Event, Project
@@ -46,10 +46,10 @@ NOUN_ICONS = {
 def index(request: HtmxRequest) -> HttpResponse:
     """The list; for a reader who holds it still only the number of what is new."""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=requested_project(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     query = activity_filters.parse(request.GET.get("q", ""), now=now)
     rows = queries.events(query, scope.project)
     held = query_box.as_id(request.GET.get("held", ""))
@@ -73,7 +73,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "histogram": histogram(query, scope.project, now=now),
         "is_filtered": bool(query.text),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "activity/index.html",
         "activity/_activity.html",

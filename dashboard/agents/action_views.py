@@ -12,7 +12,7 @@ from dashboard import query_box
 from dashboard.access import operators_only
 from dashboard.agents.actions import ACTIONS
 from dashboard.formatting import counted
-from dashboard.navigation import scope_of
+from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to
 from ledger import agents
 from ledger.journal import person
@@ -28,7 +28,7 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
     if agent is None or verb not in VERBS:
         raise Http404(f"There is no agent {agent_id}.")
     if verb in ACTIONS and "confirmed" not in request.POST:
-        scope = scope_of(request)
+        scope = read_scope(request)
         address = reverse("dashboard:agent", args=[agent_id]) + scope.query
         return redirect(f"{address}{'&' if scope.query else '?'}ask={verb}")
     messages.success(request, VERBS[verb](request, agent))

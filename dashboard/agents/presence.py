@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.formatting import rough
+from dashboard.formatting import rough_duration
 from ledger.models import Agent
 
 
@@ -33,7 +33,7 @@ def standing(agent: Any, *, now: datetime, silent_after: timedelta) -> Standing:
 def last_seen(agent: Agent, *, now: datetime) -> str:
     if agent.last_seen_at is None:
         return "never checked in"
-    return f"checked in {rough((now - agent.last_seen_at).total_seconds())} ago"
+    return f"checked in {rough_duration((now - agent.last_seen_at).total_seconds())} ago"
 
 
 def silence(agent: Any, *, now: datetime) -> str:
@@ -41,7 +41,7 @@ def silence(agent: Any, *, now: datetime) -> str:
     waiting = f"{agent.queued:,} waiting"
     if agent.last_seen_at is None:
         return f"has never checked in; {waiting}"
-    length = rough((now - agent.last_seen_at).total_seconds())
+    length = rough_duration((now - agent.last_seen_at).total_seconds())
     return f"has not checked in for {length}; {waiting}"
 
 

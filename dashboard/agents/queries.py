@@ -230,7 +230,7 @@ def tokens(agent: Agent) -> list[Token]:
     return list(rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN])
 
 
-def by_id(agent_id: UUID) -> bool:
+def exists(agent_id: UUID) -> bool:
     return Agent.objects.filter(pk=agent_id).exists()
 
 

@@ -21,7 +21,7 @@ from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import Circuit, circuit
 from dashboard.agents.presence import Standing, silence, standing
 from dashboard.agents.queries import NO_HOURS, Counts, Hours
-from dashboard.navigation import project_named, scope_of
+from dashboard.navigation import read_scope, requested_project
 from dashboard.rendering import HtmxRequest
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent
@@ -45,10 +45,10 @@ SEGMENTS = (
 def index(request: HtmxRequest) -> HttpResponse:
     """The agents, silent ones first, each with its breaker."""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=requested_project(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     show, name = asked(request)
     counts = queries.counts(scope.project)
     page = queries.page(
@@ -72,7 +72,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "silent_after": settings.TENFOUR["SILENT_AFTER_SECONDS"],
         "rule": breaker.configured(),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "agents/index.html",
         "agents/_agents.html",
@@ -90,7 +90,7 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
     key = live_updates.read_live_key(now=now)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     agent = found(agent_id, now=now)
     _, by_agent = shared_queries.read_figures(scope.project, now=now)
     whole = by_agent.get(agent.pk) or Statistics(agent.name)
@@ -110,7 +110,7 @@ def detail(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
         "tokens": queries.tokens(agent),
         "asked": asked_about(request, shown.offers),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "agents/detail.html",
         "agents/_agent.html",

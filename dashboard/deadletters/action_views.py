@@ -14,11 +14,11 @@ from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS
 from dashboard.deadletters.views import every
 from dashboard.formatting import counted
-from dashboard.navigation import Scope, scope_of
+from dashboard.navigation import Scope, read_scope
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import Chosen, asking, chosen, without_question
+from dashboard.selection import Selection, list_url, question_url, read_selection
 from dashboard.tasks import filters as task_filters
-from dashboard.tasks.action_views import DEPENDENTS, tell
+from dashboard.tasks.action_views import DEPENDENTS, add_message
 from ledger.journal import person
 from ledger.models import DeadLetter
 from retries import deadletters
@@ -30,13 +30,13 @@ AT_ONCE = 500
 @operators_only
 def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
     """One verb on one dead letter; then back to it, with what really happened."""
-    offer, scope = find_action(ACTIONS, verb), scope_of(request)
-    if not queries.by_id(letter_id):
+    offer, scope = find_action(ACTIONS, verb), read_scope(request)
+    if not queries.exists(letter_id):
         raise Http404(f"There is no dead letter {letter_id}.")
     page = reverse("dashboard:deadletter", args=[letter_id]) + scope.query
     if offer.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
-    tell(request, VERBS[verb](request, [letter_id]), of=1)
+    add_message(request, VERBS[verb](request, [letter_id]), of=1)
     return redirect(page)
 
 
@@ -44,19 +44,19 @@ def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """One verb on those that were picked, or on all that the list's query finds."""
-    offer, rows = find_action(ACTIONS, verb), chosen(request.POST)
+    offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:deadletters"))
     if not rows.ids and not rows.every:
         messages.warning(request, "Choose some dead letters first. Nothing was changed.")
     elif offer.question and "confirmed" not in request.POST:
-        return redirect(asking(page, verb, rows))
+        return redirect(question_url(page, verb, rows))
     else:
-        ids = ids_of(rows, page, scope_of(request))
-        tell(request, VERBS[verb](request, ids), of=len(ids))
-    return redirect(without_question(page))
+        ids = ids_of(rows, page, read_scope(request))
+        add_message(request, VERBS[verb](request, ids), of=len(ids))
+    return redirect(list_url(page))
 
 
-def ids_of(rows: Chosen, page: str, scope: Scope) -> list[UUID]:
+def ids_of(rows: Selection, page: str, scope: Scope) -> list[UUID]:
     """The ids that are meant; every one is what the query of the page finds now."""
     if rows.every is None:
         return rows.ids

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.pagination import Page, page
+from dashboard.pagination import Page, read_page
 from dashboard.query_box import ANY
 from dashboard.shared_queries import (
     CountOf,
@@ -17,7 +17,7 @@ from dashboard.shared_queries import (
     of_project,
 )
 from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
-from dashboard.tasks.queries import OUTCOMES_SHOWN, with_outcomes
+from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.optional_cache import figure
 from ledger.states import TaskState
@@ -86,7 +86,7 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
 
 def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of them with what its lines show."""
-    found = page(with_extras(rows).only(*SHOWN), before=before, after=after)
+    found = read_page(with_extras(rows).only(*SHOWN), before=before, after=after)
     tasks_of(found.rows)
     return found
 
@@ -95,7 +95,7 @@ def tasks_of(letters: Sequence[Any]) -> list[Any]:
     """Their tasks, each with the `outcomes` of its last attempts."""
     for letter in letters:
         letter.task.last_outcomes = letter.last_outcomes
-    return with_outcomes(letter.task for letter in letters)
+    return add_outcomes(letter.task for letter in letters)
 
 
 def handled(project: Project | None) -> list[Any]:
@@ -125,5 +125,5 @@ def one(letter_id: UUID) -> Any:
     return found
 
 
-def by_id(letter_id: UUID) -> bool:
+def exists(letter_id: UUID) -> bool:
     return DeadLetter.objects.filter(id=letter_id).exists()

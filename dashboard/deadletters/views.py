@@ -15,10 +15,10 @@ from dashboard.deadletters import causes, queries
 from dashboard.deadletters.actions import ACTIONS, allowed_actions
 from dashboard.deadletters.causes import Group
 from dashboard.json_tree import size, tree
-from dashboard.navigation import Scope, project_named, scope_of
+from dashboard.navigation import Scope, read_scope, requested_project
 from dashboard.pagination import Page
 from dashboard.rendering import HtmxRequest
-from dashboard.selection import Asked, Chosen, asked
+from dashboard.selection import BulkQuestion, Selection, find_bulk_question
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
@@ -34,13 +34,13 @@ MOST = 20_000
 def index(request: HtmxRequest) -> HttpResponse:
     """Those that the query asks for, by cause or newest first."""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request), of=DeadLetter)
+    key = live_updates.read_live_key(now=now, project=requested_project(request), of=DeadLetter)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     query = task_filters.parse(request.GET.get("q", ""), task_filters.LETTER_KEYS)
     context = {"live_key": key, "now": now, **listing(request, query, scope)}
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "deadletters/index.html",
         "deadletters/_deadletters.html",
@@ -61,7 +61,7 @@ def detail(request: HtmxRequest, letter_id: UUID) -> HttpResponse:
     letter = queries.one(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")
-    attempts = detail_queries.attempts(letter.task)
+    attempts = detail_queries.list_attempts(letter.task)
     offers = allowed_actions(letter)
     wanted = ACTIONS.get(request.GET.get("ask", ""))
     context = {
@@ -74,17 +74,17 @@ def detail(request: HtmxRequest, letter_id: UUID) -> HttpResponse:
         "row": letter.task,
         "offers": offers,
         "asked": wanted if wanted in offers else None,
-        "failures": detail_queries.failures(attempts),
+        "failures": detail_queries.failures_of(attempts),
         "waiting": letter.waiting,
         "payload": tree(letter.payload),
         "payload_size": size(letter.payload),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "deadletters/detail.html",
         "deadletters/_deadletter.html",
         context,
-        scope=scope_of(request),
+        scope=read_scope(request),
         current="deadletters",
     )
 
@@ -161,16 +161,16 @@ def chosen_cause(request: HtmxRequest, groups: list[Group]) -> Group | None:
 
 def question(
     request: HtmxRequest, query: TaskQuery, scope: Scope, *, newest: UUID | None
-) -> Asked | None:
+) -> BulkQuestion | None:
     """What is asked before many are acted on; those that came in since are not meant."""
-    found = asked(request, ACTIONS)
+    found = find_bulk_question(request, ACTIONS)
     if found is None:
         return None
     offer, rows = found
     if rows.every is None:
-        return Asked(offer, rows, len(rows.ids))
+        return BulkQuestion(offer, rows, len(rows.ids))
     matching = every(query, scope, upto=rows.every)
-    return Asked(offer, Chosen([], rows.every), len(matching))
+    return BulkQuestion(offer, Selection([], rows.every), len(matching))
 
 
 def every(query: TaskQuery, scope: Scope, *, upto: UUID) -> list[UUID]:

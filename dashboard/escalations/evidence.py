@@ -114,12 +114,12 @@ class Case:
 def case(escalation: Escalation, record: Record) -> Case:
     """What happened until it was asked; what came of the answer is no part of it."""
     attempts = record.until(escalation)[-detail_queries.ATTEMPTS_SHOWN :]
-    failures = detail_queries.failures(attempts)
+    failures = detail_queries.failures_of(attempts)
     return Case(
         rungs=rungs(attempts),
         changes=changes(failures[::-1]),
         failures=failures,
-        dependents=record.dependents[: detail_queries.NEIGHBOURS_SHOWN],
+        dependents=record.dependents[: detail_queries.NEIGHBORS_SHOWN],
     )
 
 

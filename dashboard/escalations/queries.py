@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
-from dashboard.formatting import COUNTED
+from dashboard.formatting import COUNT_CAP
 from dashboard.shared_queries import CountOf, of_project, open_escalations, title_of
 from ledger.agents import find_silent
 from ledger.journal import Kind
@@ -61,7 +61,7 @@ def open_count(project: Project | None) -> int:
 
 def answered_count(project: Project | None) -> int:
     """How many there are, up to COUNTED."""
-    return of_project(answered(), project).order_by()[:COUNTED].count()
+    return of_project(answered(), project).order_by()[:COUNT_CAP].count()
 
 
 def answered() -> QuerySet[Escalation]:
@@ -164,7 +164,7 @@ def next_open(project: Project | None, *, but: UUID) -> Escalation | None:
 # ---- one
 
 
-def by_id(escalation_id: UUID) -> bool:
+def exists(escalation_id: UUID) -> bool:
     return Escalation.objects.filter(id=escalation_id).exists()
 
 

@@ -30,7 +30,7 @@ from dashboard.escalations.answer_form import (
 )
 from dashboard.escalations.context_preview import painted
 from dashboard.escalations.rows import Listing, lined_up, listed
-from dashboard.navigation import Scope, Shell, scope_of, shell_of
+from dashboard.navigation import Scope, Shell, build_shell, read_scope
 from dashboard.rendering import HtmxRequest
 from dashboard.sentences import instructions as sentences_instructions
 from ledger.errors import Refusal
@@ -133,14 +133,14 @@ def beside(request: HtmxRequest, escalation_id: UUID, keep: Callable[..., object
         keep(among=Escalation.objects.all(), actor=person(request.user), now=timezone.now())
     except Refusal as refusal:
         messages.warning(request, refusal.detail)
-    return redirect(address(escalation_id, scope_of(request).query))
+    return redirect(address(escalation_id, read_scope(request).query))
 
 
 def replied(
     request: HtmxRequest, escalation_id: UUID, give: Callable[..., Reply]
 ) -> HttpResponseBase:
     """The panel or the page after what was posted was done."""
-    scope = scope_of(request)
+    scope = read_scope(request)
     if request.method != "POST":  # who had to sign in first comes back here
         return redirect(address(escalation_id, scope.query))
     now = timezone.now()
@@ -165,7 +165,7 @@ def replied(
 
 
 def shell_for(request: HtmxRequest) -> Shell:
-    return shell_of(request, scope_of(request), current="escalations")
+    return build_shell(request, read_scope(request), current="escalations")
 
 
 def panel(
@@ -224,7 +224,7 @@ def page(
         context |= evidence(escalation, record, reply)
         if not escalation.is_open:
             context["next_open"] = listing.next_open(but=escalation)
-    response = rendering.respond(
+    response = rendering.respond_with(
         request,
         "escalations/index.html",
         "escalations/_inbox.html",
@@ -313,11 +313,11 @@ def evidence(escalation: Escalation, record: Record | None, reply: Reply) -> dic
         return {}
     former = [(each, outcome.verdict(each)) for each in queries.former(row)]
     return {
-        "received": sentences_instructions.received(row),
-        "steps": sentences_instructions.told(
+        "received": sentences_instructions.describe_received(row),
+        "steps": sentences_instructions.describe_steps(
             shared_queries.list_history(row.pk), agent=escalation.agent.name
         ),
-        "loud": sentences_instructions.loud(row.retry_count),
+        "loud": sentences_instructions.urgency_word(row.retry_count),
         "former": former,
     }
 

@@ -1,5 +1,6 @@
-"""What a person does with instructions: send one, send it again, acknowledge it, withdraw it."""
+"""Handle the forms of Instructions: send, resend, acknowledge and cancel."""
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,14 +10,12 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.instructions.actions import ACTIONS
-from dashboard.navigation import Scope, scope_of
-from dashboard.rendering import HtmxRequest
+from dashboard.navigation import Scope, read_scope
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from ledger import agents, instructions
 from ledger.agents import UnknownAgent
 from ledger.errors import Invalid, Refusal
@@ -27,11 +26,11 @@ from ledger.sql import Row
 from ledger.tokens import TrustedCaller
 from retries import reminders
 
-CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
+CRUMB = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 
 
 class SendForm(forms.Form):
-    """A new instruction. What the ledger refuses comes back as the field's own error."""
+    """A new instruction; what the ledger refuses becomes an error of its field."""
 
     project = forms.ModelChoiceField(Project.objects.order_by("name"), to_field_name="name")
     agent = forms.CharField(max_length=agents.NAME_LENGTH)
@@ -41,7 +40,7 @@ class SendForm(forms.Form):
     plain = forms.BooleanField(required=False)
 
     def send(self, request: HttpRequest) -> Row | None:
-        """The row that was sent, or None with the errors noted."""
+        """Send the instruction and return its row, or None after adding the errors to the form."""
         values = self.cleaned_data
         try:
             agent = agents.get_by_name(values["agent"], project=values["project"])
@@ -62,26 +61,46 @@ class SendForm(forms.Form):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class SendFields:
+    """The form with the choices it offers, for its own page and for the dialog of the list."""
+
+    form: SendForm
+    known_agents: list[str]
+    single_project: Project | None
+    projects: list[Project]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewInstructionPage(PageContext):
+    send: SendFields
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @operators_only
 def new(request: HtmxRequest) -> HttpResponse:
-    """The form for a new instruction, and its sending."""
-    scope = scope_of(request)
+    """Show the form for a new instruction, or send what it holds."""
+    visit = begin_visit(request, current="instructions")
     if request.method != "POST":
-        return form_page(request, SendForm(initial=started(request, scope)), scope)
+        initial = initial_values(request, visit.scope)
+        return respond_with_form(visit, SendForm(initial=initial))
     form = SendForm(request.POST)
     row = form.send(request) if form.is_valid() else None
     if row is None:
-        return form_page(request, form, scope, status=422)
+        return respond_with_form(visit, form, status_code=422)
     if row["deduplicated"]:
-        messages.warning(request, "The same words are on their way already: this is it.")
+        messages.warning(
+            request, "An identical instruction is already pending. Nothing new was sent."
+        )
     else:
-        messages.success(request, f"Sent. {row['agent_name']} gets it when it asks.")
-    return redirect(address(row["id"], scope))
+        messages.success(
+            request, f"Sent. {row['agent_name']} receives it the next time it checks in."
+        )
+    return redirect(address(row["id"], visit.scope))
 
 
-def started(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
-    """What an empty form begins with."""
+def initial_values(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
+    """Return the values that an empty form starts with."""
     project = scope.project or (scope.projects[0] if scope.projects else None)
     return {
         "project": project.name if project else "",
@@ -90,40 +109,28 @@ def started(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
     }
 
 
-def form_page(
-    request: HtmxRequest, form: SendForm, scope: Scope, *, status: int = 200
-) -> HttpResponse:
-    context = {
-        "now": timezone.now(),
-        "title": "New instruction",
-        "heading": "New instruction",
-        "crumbs": [CRUMB],
-        **form_context(form, scope),
-    }
-    response = rendering.respond(
-        request,
-        "instructions/new.html",
-        "instructions/_new.html",
-        context,
-        scope=scope,
-        current="instructions",
+def respond_with_form(visit: Visit, form: SendForm, *, status_code: int = 200) -> HttpResponse:
+    page = NewInstructionPage(
+        title="New instruction",
+        heading="New instruction",
+        crumbs=(CRUMB,),
+        status_code=status_code,
+        send=list_send_fields(form, visit.scope),
     )
-    response.status_code = status
-    return response
+    return respond(visit, "instructions/new.html", "instructions/_new.html", page)
 
 
-def form_context(form: SendForm, scope: Scope) -> dict[str, Any]:
-    """What the form's partial needs, on its own page and in the dialog."""
-    return {
-        "form": form,
-        "known_agents": known_agents(scope),
-        "single_project": scope.projects[0] if len(scope.projects) == 1 else None,
-        "projects": scope.projects,
-    }
+def list_send_fields(form: SendForm, scope: Scope) -> SendFields:
+    return SendFields(
+        form=form,
+        known_agents=list_known_agents(scope),
+        single_project=scope.projects[0] if len(scope.projects) == 1 else None,
+        projects=scope.projects,
+    )
 
 
-def known_agents(scope: Scope, *, most: int = 200) -> list[str]:
-    """Names to choose from; of other projects too where none is chosen."""
+def list_known_agents(scope: Scope, *, most: int = 200) -> list[str]:
+    """Return agent names to choose from, of all projects if none is selected."""
     query = Agent.objects.filter(project=scope.project) if scope.project else Agent.objects.all()
     return list(query.order_by("name").values_list("name", flat=True).distinct()[:most])
 
@@ -131,18 +138,18 @@ def known_agents(scope: Scope, *, most: int = 200) -> list[str]:
 @require_POST
 @operators_only
 def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
-    """One verb on one instruction; then back to it, with what really happened."""
-    scope = scope_of(request)
-    offer = ACTIONS.get(verb)
+    """Run an action on an instruction, then redirect to it with a message."""
+    scope = read_scope(request)
+    action = ACTIONS.get(verb)
     row = Instruction.objects.select_related("agent").filter(pk=instruction_id).first()
-    if offer is None or row is None:
+    if action is None or row is None:
         raise Http404(f"There is no instruction {instruction_id}.")
-    if offer.question and "confirmed" not in request.POST:
+    if action.question and "confirmed" not in request.POST:
         return redirect(f"{address(instruction_id, scope)}{'&' if scope.query else '?'}ask={verb}")
     try:
         done = VERBS[verb](request, row)
     except Refusal as refusal:
-        messages.warning(request, f"Nothing was changed. {refusal.detail}")
+        messages.warning(request, f"Nothing changed. {refusal.detail}")
     else:
         messages.success(request, done)
     return redirect(address(instruction_id, scope))
@@ -151,24 +158,24 @@ def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
 def send_again(request: HtmxRequest, row: Instruction) -> str:
     moved = reminders.send_again([row.id], actor=person(request.user))
     if not moved:
-        raise Refusal("It is not waiting for an answer, or has no retry left.")
-    return f"Queued again, first of all. {row.agent.name} gets it when it asks."
+        raise Refusal("It is not waiting for an acknowledgement, or has no retries left.")
+    return f"Queued again, at the front. {row.agent.name} receives it the next time it checks in."
 
 
 def acknowledge(request: HtmxRequest, row: Instruction) -> str:
     if row.state not in ("queued", "delivered") or not row.tracked:
-        raise Refusal(f"It is {row.state}.")
+        raise Refusal(f"The instruction is already {row.state}.")
     caller = TrustedCaller(person(request.user), project_id=row.project_id)
     instructions.acknowledge([row.id], caller=caller)
-    return "Marked as acknowledged. It is not sent again."
+    return "Marked as acknowledged. It will not be sent again."
 
 
-def withdraw(request: HtmxRequest, row: Instruction) -> str:
+def cancel(request: HtmxRequest, row: Instruction) -> str:
     instructions.cancel_one(row.id, project_id=row.project_id, actor=person(request.user))
-    return "Withdrawn. It is not delivered again."
+    return "Cancelled. It will not be delivered again."
 
 
-VERBS = {"send-again": send_again, "acknowledge": acknowledge, "withdraw": withdraw}
+VERBS = {"send-again": send_again, "acknowledge": acknowledge, "withdraw": cancel}
 
 
 def address(instruction_id: UUID, scope: Scope) -> str:

@@ -1,11 +1,11 @@
-"""When the idle check will turn to an instruction again (pure)."""
+"""Forecast when the idle check will resend or give up an instruction (pure)."""
 
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboard.badges import urgency_badge
-from dashboard.sentences.instructions import Step, loud
+from dashboard.sentences.instructions import Step, urgency_word
 from dashboard.status_text import place_in_queue
 from ledger.models import Instruction
 from ledger.states import InstructionState
@@ -13,18 +13,18 @@ from ledger.states import InstructionState
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How the idle check runs: every so often, and when it ran last."""
+    """The idle check's interval, the age from which it acts, and its last run."""
 
     every: timedelta
     min_age: timedelta
     last_run_at: datetime | None
 
     def is_late(self, now: datetime) -> bool:
-        """Whether two ticks in a row were missed: then nobody knows when the next one comes."""
+        """Return whether the clock missed two ticks, so that the next one is unknown."""
         return self.last_run_at is None or now - self.last_run_at > 2 * self.every
 
     def next_check(self, delivered_at: datetime, *, now: datetime) -> datetime | None:
-        """The first tick that finds the delivery old enough; None while the clock stands still."""
+        """Return the first tick that finds the delivery old enough; None if the clock is late."""
         if self.last_run_at is None or self.is_late(now):
             return None
         ripe = max(delivered_at + self.min_age, now)
@@ -34,10 +34,9 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What happens to a delivered instruction if nobody answers.
+    """What happens to a delivered instruction without an acknowledgement.
 
-    `at` is None while that depends on something else: on the agent's queue, which must be empty,
-    or on a clock that stands still.
+    `at` is None if the time is unknown: the agent's queue has to empty first, or the clock is late.
     """
 
     gives_up: bool
@@ -57,7 +56,7 @@ def forecast(
     clock: Clock,
     now: datetime,
 ) -> Forecast:
-    """What the idle check will do with a tracked instruction that was delivered."""
+    """Return what the idle check will do with a delivered, tracked instruction."""
     gives_up = retry_count >= max_retries
     if queue_busy:
         return Forecast(gives_up, None, queue_busy=True)
@@ -65,23 +64,23 @@ def forecast(
 
 
 def describe_next_step(
-    row: Instruction, *, before: int, forecast: Forecast | None, now: datetime
+    row: Instruction, *, ahead: int, forecast: Forecast | None, now: datetime
 ) -> Step | None:
-    """What happens next, unless somebody answers; None when it is over."""
+    """Return what happens next without an acknowledgement, or None if nothing does."""
     if row.state == InstructionState.QUEUED:
-        text = f"Delivered when {row.agent.name} asks: {place_in_queue(before)}"
+        text = f"Delivered when {row.agent.name} checks in: {place_in_queue(ahead)}"
         return Step(text, "s-delivered")
     if forecast is None:
         return None
     retries = row.retry_count + 1
-    text, icon = f"Queued again as {loud(retries)}", urgency_badge(retries).icon
+    text, icon = f"Queued again as {urgency_word(retries)}", urgency_badge(retries).icon
     if forecast.gives_up:
         text, icon = "Tenfour gives up", "u-3"
     left = forecast.seconds(now) if forecast.at else None
-    return Step(f"{text}, if nobody answers", icon, note=describe_delay(forecast), countdown=left)
+    return Step(f"{text} unless acknowledged", icon, note=describe_delay(forecast), countdown=left)
 
 
 def describe_delay(forecast: Forecast) -> str:
     if forecast.queue_busy:
-        return "not before its queue is empty"
-    return "" if forecast.at else "not before the clock runs again"
+        return "not until its queue is empty"
+    return "" if forecast.at else "not until the clock runs again"

@@ -1,4 +1,4 @@
-"""Where the marks of a chart stand (pure): percent along the axis, pixels up."""
+"""Lay out the chart of times to acknowledge (pure): percent along the axis, pixels up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ BASE, TALLEST = 134.0, 92.0
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One class: how many were acknowledged at the first sending, how many needed a reminder."""
+    """A class of latencies: acknowledgements of the first delivery, and after a reminder."""
 
     label: str
     tick: str
@@ -56,8 +56,8 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A dashed line with a word: the side that the word stands on has room for it."""
+class PercentileLine:
+    """A dashed line at a percentile, with its label on the side that has room."""
 
     x: float
     text: str
@@ -74,7 +74,7 @@ class Mark:
 
 
 def latency_bars(counts: Mapping[tuple[int, bool], int]) -> list[Bar]:
-    """Bars from counts by (class, was reminded)."""
+    """Return the bars for counts by (class, was reminded)."""
     classes = range(len(LATENCY_EDGES) + 1)
     step = 100 / len(classes)
     most = max((counts.get((n, False), 0) + counts.get((n, True), 0) for n in classes), default=0)
@@ -98,7 +98,7 @@ def latency_bars(counts: Mapping[tuple[int, bool], int]) -> list[Bar]:
 
 
 def height(count: int, most: int) -> float:
-    """In pixels; what is there at all can be seen."""
+    """Return a bar's height in pixels; a count that is not 0 stays visible."""
     return max(1.5, TALLEST * count / most) if count else 0.0
 
 
@@ -109,7 +109,7 @@ def class_label(n: int) -> str:
 
 
 def tick(n: int) -> str:
-    """The word under the right end of a class."""
+    """Return the label under the right end of a class."""
     if n == len(LATENCY_EDGES):
         return ""
     unit = " s" if n in (0, len(LATENCY_EDGES) - 1) else ""
@@ -117,7 +117,7 @@ def tick(n: int) -> str:
 
 
 def latency_x(seconds: float) -> float:
-    """Where a time stands on the axis of classes, in percent."""
+    """Return where a time is on the axis of classes, in percent."""
     edges = (0, *LATENCY_EDGES, LATENCY_EDGES[-1] * 10)
     step = 100 / (len(edges) - 1)
     for n, (low, high) in enumerate(pairwise(edges)):
@@ -126,13 +126,15 @@ def latency_x(seconds: float) -> float:
     return 99.0
 
 
-def latency_marks(p50: float | None, p95: float | None, *, words: tuple[str, str]) -> list[Mark]:
-    """Half to the left of its line, 95 % to the right, unless it would leave the chart."""
+def percentile_lines(
+    p50: float | None, p95: float | None, *, labels: tuple[str, str]
+) -> list[PercentileLine]:
+    """Return the lines of p50 and p95, with each label inside the chart and apart."""
     if p50 is None or p95 is None:
         return []
     low, high = latency_x(p50), latency_x(p95)
     apart = (low > 30 and high <= 70) or high - low > 45
     return [
-        Mark(low, words[0], before=low > 30),
-        Mark(high, words[1], before=high > 70, y=11 if apart else 25),
+        PercentileLine(low, labels[0], before=low > 30),
+        PercentileLine(high, labels[1], before=high > 70, y=11 if apart else 25),
     ]

@@ -1,4 +1,4 @@
-"""What the pages ask the database: rows and figures, nothing decided here."""
+"""Read the rows and counts of the Instructions pages."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ from ledger.states import LEVELS, InstructionState
 
 SNIPPET = 240
 
-# what a list leaves in the table
+# columns that a list does not read
 HEAVY = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
 
 
@@ -52,10 +52,10 @@ LATENCIES = f"""select width_bucket({instruction_stats.ACK_SECONDS}, %(edges)s::
 group by 1, 2"""
 
 
-def latencies(
+def count_latencies(
     project: Project | None, *, agent_id: UUID | None, now: datetime
 ) -> dict[tuple[int, bool], int]:
-    """How many were acknowledged, by class of time and whether it took a reminder."""
+    """Count acknowledged instructions by class of latency and by whether they were reminded."""
 
     def count() -> dict[tuple[int, bool], int]:
         rows = sql.planned(
@@ -74,17 +74,17 @@ def latencies(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """An instruction in a list, without its heavy columns."""
+class ListedInstruction:
+    """An instruction as a list shows it, without its heavy columns."""
 
     row: Instruction
     start: str  # of its content
-    before: int  # how many stand before it in its queue
-    queue_busy: bool  # whether anything waits in its agent's queue
+    ahead: int  # instructions ahead of it in its queue, up to AHEAD_CAP
+    queue_busy: bool  # whether its agent's queue holds anything
 
 
-def instructions(query: InstructionQuery, project: Project | None) -> QuerySet[Instruction]:
-    """Those that a query asks for."""
+def filter_instructions(query: InstructionQuery, project: Project | None) -> QuerySet[Instruction]:
+    """Return the instructions that match a query."""
     rows = of_project(Instruction.objects.all(), project)
     rows = rows.filter(
         match_values(query.agent, "agent__name"),
@@ -106,8 +106,8 @@ def instructions(query: InstructionQuery, project: Project | None) -> QuerySet[I
 
 
 def states(query: InstructionQuery) -> Q:
-    """The states and urgencies of a query."""
-    return match_any(query.state, in_state) & match_any(query.urgency, as_loud_as)
+    """Return the condition for the states and urgencies of a query."""
+    return match_any(query.state, in_state) & match_any(query.urgency, has_urgency)
 
 
 def in_state(name: str) -> Q:
@@ -115,32 +115,32 @@ def in_state(name: str) -> Q:
     return which & Q(tracked=True) if name == "waiting" else which
 
 
-def as_loud_as(name: str) -> Q:
+def has_urgency(name: str) -> Q:
     level = filters.URGENCIES[name]
     return Q(retry_count__gte=level) if level == len(LEVELS) - 1 else Q(retry_count=level)
 
 
-def page(
+def list_instructions(
     rows: QuerySet[Instruction],
     *,
     before: UUID | None,
     after: UUID | None,
     open_id: UUID | None = None,
-) -> Page[Line]:
-    """The rows next to a place; the one that is opened comes with its whole content."""
+) -> Page[ListedInstruction]:
+    """Return the page next to a row; the expanded row comes with its whole content."""
     rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
-    found = pagination.page(with_extras(rows), before=before, after=after)
-    return found.told(lambda rows: [line_of(row) for row in rows])
+    found = pagination.read_page(with_extras(rows), before=before, after=after)
+    return found.map(lambda rows: [listed_instruction(row) for row in rows])
 
 
-def line_of(row: Any) -> Line:
+def listed_instruction(row: Any) -> ListedInstruction:
     if getattr(row, "whole", None) is not None:
         row.content = row.whole
-    return Line(row, row.start, row.before, row.busy)
+    return ListedInstruction(row, row.start, row.ahead, row.busy)
 
 
 def with_extras(rows: QuerySet[Instruction]) -> QuerySet[Any]:
-    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+    """Annotate what a list shows beside the columns, for the page's rows only."""
     queue = Instruction.objects.filter(
         agent=OuterRef("agent"), state=InstructionState.QUEUED
     ).order_by()
@@ -151,17 +151,17 @@ def with_extras(rows: QuerySet[Instruction]) -> QuerySet[Any]:
         .annotate(
             start=Left("content", SNIPPET),
             busy=Case(When(state=InstructionState.DELIVERED, then=Exists(queue)), default=V(False)),
-            before=Case(When(state=InstructionState.QUEUED, then=CountOf(first)), default=V(0)),
+            ahead=Case(When(state=InstructionState.QUEUED, then=CountOf(first)), default=V(0)),
         )
     )
 
 
-def counts(query: InstructionQuery, project: Project | None) -> dict[str, int]:
-    """How many there are in each state, by the names of the list's buttons."""
+def count_by_state(query: InstructionQuery, project: Project | None) -> dict[str, int]:
+    """Count the matching instructions in each state, by the names of the list's buttons."""
     query = query.stateless()
 
     def count() -> dict[str, int]:
-        rows = instructions(query, project).order_by()
+        rows = filter_instructions(query, project).order_by()
         found = rows.values("state", "tracked").annotate(n=Count("*"))
         of_state = {(row["state"], row["tracked"]): row["n"] for row in found}
         waits = filters.STATES["waiting"]
@@ -177,8 +177,8 @@ def counts(query: InstructionQuery, project: Project | None) -> dict[str, int]:
     return figure(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
 
 
-def clock() -> Clock:
-    """How the idle check runs."""
+def read_clock() -> Clock:
+    """Return the idle check's interval and its last run."""
     run = ClockRun.objects.filter(name="idle_check").only("last_run_at").first()
     return Clock(
         every=timedelta(seconds=settings.TENFOUR["IDLE_CHECK_SECONDS"]),
@@ -187,27 +187,27 @@ def clock() -> Clock:
     )
 
 
-def what_is_next(line: Line, clock: Clock, *, now: datetime) -> Forecast | None:
-    """What the idle check will do with it; None where it has nothing to do."""
-    row = line.row
+def forecast_of(listed: ListedInstruction, clock: Clock, *, now: datetime) -> Forecast | None:
+    """Return what the idle check will do with an instruction, or None for nothing."""
+    row = listed.row
     if row.state != InstructionState.DELIVERED or not row.tracked or row.delivered_at is None:
         return None
     return forecast(
         delivered_at=row.delivered_at,
         retry_count=row.retry_count,
         max_retries=row.max_retries,
-        queue_busy=line.queue_busy,
+        queue_busy=listed.queue_busy,
         clock=clock,
         now=now,
     )
 
 
-def one(instruction_id: UUID) -> Line | None:
-    """One instruction with all its columns."""
+def find_instruction(instruction_id: UUID) -> ListedInstruction | None:
+    """Return an instruction with all its columns, or None."""
     rows = Instruction.objects.filter(id=instruction_id)
     found = with_extras(rows).defer(None).select_related("agent", "project", "resend_of").first()
-    return line_of(found) if found else None
+    return listed_instruction(found) if found else None
 
 
-def by_id(instruction_id: UUID) -> bool:
+def exists(instruction_id: UUID) -> bool:
     return Instruction.objects.filter(id=instruction_id).exists()

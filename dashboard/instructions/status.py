@@ -1,4 +1,4 @@
-"""What the last column of the list says: how long the answer took, or what is waited for (pure)."""
+"""Describe the status of an instruction for the list's last column (pure)."""
 
 import math
 from datetime import datetime
@@ -13,11 +13,15 @@ BAR_WIDTH = 64
 PIXELS_PER_E = 12.3  # the bar is logarithmic: 1 s is 8 pixels, 1 m is 50
 
 
-def answer(row: Instruction, *, ahead: int, forecast: Forecast | None, now: datetime) -> StatusText:
-    """What became of an instruction, or what happens to it next."""
+def describe_status(
+    row: Instruction, *, ahead: int, forecast: Forecast | None, now: datetime
+) -> StatusText:
+    """Return how an instruction ended, or what happens to it next."""
     match row.state:
         case InstructionState.ACKNOWLEDGED if row.acknowledged_at:
-            return acknowledged(row, (row.acknowledged_at - row.queued_at).total_seconds())
+            return describe_acknowledgement(
+                row, (row.acknowledged_at - row.queued_at).total_seconds()
+            )
         case InstructionState.FAILED:
             late = ", answered too late" if row.late_ack_at else ""
             return StatusText(f"after {counted(row.retry_count, 'retry', 'retries')}{late}", "red")
@@ -25,17 +29,19 @@ def answer(row: Instruction, *, ahead: int, forecast: Forecast | None, now: date
             return StatusText("withdrawn, answered since" if row.late_ack_at else "withdrawn")
         case InstructionState.QUEUED:
             return StatusText(place_in_queue(ahead))
-    return StatusText("no answer expected") if forecast is None else awaited(forecast, now)
+    return (
+        StatusText("no answer expected") if forecast is None else describe_forecast(forecast, now)
+    )
 
 
-def acknowledged(row: Instruction, seconds: float) -> StatusText:
+def describe_acknowledgement(row: Instruction, seconds: float) -> StatusText:
     bar = min(BAR_WIDTH, max(1.0, PIXELS_PER_E * math.log1p(max(seconds, 0))))
     said = f"{row.outcome}, " if row.outcome in ("declined", "accepted") else ""
     slow = row.deliveries > 1
     return StatusText(f"{said}{duration(seconds)}", "plain", bar=round(bar, 1), slow=slow)
 
 
-def awaited(forecast: Forecast, now: datetime) -> StatusText:
+def describe_forecast(forecast: Forecast, now: datetime) -> StatusText:
     what, tone = ("gives up", "red") if forecast.gives_up else ("again", "amber")
     if forecast.queue_busy:
         return StatusText(f"{what} once its queue is empty", tone, "clock")

@@ -1,38 +1,44 @@
-"""The list of instructions with its figures, and one instruction."""
+"""The list of instructions with the day's figures, and the page of one instruction."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import Http404, HttpResponse
-from django.urls import reverse_lazy
-from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.http import Http404
 
-from dashboard import live_updates, query_box, rendering, shared_queries
-from dashboard.access import operators_only
+from dashboard import rendering
 from dashboard.actions import Action
+from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
 from dashboard.escalations import outcome as escalation_outcome
 from dashboard.escalations import queries as escalation_queries
+from dashboard.escalations.outcome import Verdict
 from dashboard.formatting import duration
 from dashboard.instructions import action_views, filters, latency_chart, queries
+from dashboard.instructions.action_views import CRUMB, SendFields
 from dashboard.instructions.actions import ACTIONS, allowed_actions
 from dashboard.instructions.filters import InstructionQuery
 from dashboard.instructions.forecast import Clock, describe_next_step
-from dashboard.instructions.queries import Line
-from dashboard.instructions.status import answer
-from dashboard.navigation import Scope, here_of, project_named, scope_of
-from dashboard.rendering import HtmxRequest
-from dashboard.sentences import instructions as sentences_instructions
+from dashboard.instructions.latency_chart import Bar, PercentileLine
+from dashboard.instructions.queries import ListedInstruction
+from dashboard.instructions.status import describe_status
+from dashboard.navigation import Scope, here_of
+from dashboard.pagination import Page
+from dashboard.query_box import as_id
+from dashboard.rendering import HtmxRequest, PageContext, Visit, live_page
+from dashboard.sentences import instructions as sentences
+from dashboard.sentences.instructions import Received, Step
+from dashboard.shared_queries import list_history, read_figures
 from dashboard.status_text import StatusText
 from ledger import agents
 from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
+from retries.models import Escalation
 
-# the buttons above the list: name of the state in a query, label
+# the buttons above the list: the state in the query, the name of its count, the label
 SEGMENTS = (
     ("", "all", "All"),
     ("waiting", "waiting", "Waiting"),
@@ -41,135 +47,74 @@ SEGMENTS = (
     ("cancelled", "cancelled", "Cancelled"),
 )
 AGENTS_TO_CHOOSE = 3
-CRUMB = {"label": "Instructions", "url": reverse_lazy("dashboard:instructions")}
 
 
-@require_safe
-@operators_only
-def index(request: HtmxRequest) -> HttpResponse:
-    """The ladder, the times, and the list, all of the last state the database knows."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request))
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    scope = scope_of(request)
-    query = filters.parse(request.GET.get("q", ""))
-    context = {
-        "live_key": key,
-        "now": now,
-        "heading": "Instructions",
-        "silent": list_silent_agents(scope.project, now=now),
-        **sending(request, scope),
-        **figures(request, scope.project, now=now),
-        **listing(request, query, scope, now=now),
-    }
-    return rendering.respond(
-        request,
-        "instructions/index.html",
-        "instructions/_instructions.html",
-        context,
-        scope=scope,
-        current="instructions",
-    )
-
-
-@require_safe
-@operators_only
-def detail(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
-    """Everything about one instruction."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, row=instruction_id)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    line = queries.one(instruction_id)
-    if line is None:
-        raise Http404(f"There is no instruction {instruction_id}.")
-    clock = queries.clock()
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": f"{line.row.content[:60]} · Instruction",
-        "heading": line.row.content[:120],
-        "crumbs": [CRUMB],
-        "asked": asked(request, line.row),
-        **question(line.row),
-        **opened(line, clock, now=now),
-    }
-    return rendering.respond(
-        request,
-        "instructions/detail.html",
-        "instructions/_instruction.html",
-        context,
-        scope=scope_of(request),
-        current="instructions",
-    )
-
-
-def sending(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
-    """The form in the dialog; a poll has no use for it."""
-    if rendering.wants_part(request):
-        return {}
-    form = action_views.SendForm(initial=action_views.started(request, scope))
-    return action_views.form_context(form, scope)
-
-
-def asked(request: HtmxRequest, row: Instruction) -> Action | None:
-    """The question that a person without scripts answers before a verb is done."""
-    offer = ACTIONS.get(request.GET.get("ask", ""))
-    return offer if offer in allowed_actions(row) else None
-
-
-def question(row: Instruction) -> dict[str, Any]:
-    """The escalation that it ended in, and its answer."""
-    found = escalation_queries.about(row.id)
-    verdict = escalation_outcome.verdict(found) if found and not found.is_open else None
-    return {"escalation": found, "verdict": verdict}
-
-
-# ---- the figures
+# ---- one instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """An agent that the times can be narrowed to."""
+class InstructionDetails:
+    """An instruction with its status, its text and its history."""
 
-    id: str
-    name: str
-    current: bool
-
-
-def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> dict[str, Any]:
-    """The ladder and the times of the last day."""
-    whole, by_agent = shared_queries.read_figures(project, now=now)
-    busiest = sorted(by_agent.items(), key=lambda item: -item[1].sent)
-    asked = query_box.as_id(request.GET.get("of", ""))
-    agent_id = asked if asked in by_agent else None
-    shown = [agent for agent, _ in busiest[:AGENTS_TO_CHOOSE]]
-    if agent_id and agent_id not in shown:
-        shown[-1] = agent_id
-    of = by_agent[agent_id] if agent_id else whole
-    bars = latency_chart.latency_bars(queries.latencies(project, agent_id=agent_id, now=now))
-    return {
-        "whole": whole,
-        "most_given_up": most_given_up(by_agent.values()),
-        "defaults": settings.TENFOUR,
-        "times": of,
-        "choices": [Chosen(str(id), by_agent[id].name, id == agent_id) for id in shown],
-        "bars": bars,
-        "reminded": sum(bar.reminded for bar in bars),
-        "marks": latency_chart.latency_marks(of.ack_p50_s, of.ack_p95_s, words=within(of)),
-    }
+    row: Instruction
+    status: StatusText
+    received: Received
+    steps: list[Step]
+    next_step: Step | None
 
 
-def most_given_up(by_agent: Any) -> Statistics | None:
-    """The agent that was given up on most, if any was."""
-    worst = max(by_agent, key=lambda one: one.failed, default=None)
-    return worst if worst and worst.failed else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionPage(PageContext):
+    row: Instruction
+    details: InstructionDetails
+    asked: Action | None
+    escalation: Escalation | None
+    verdict: Verdict | None
 
 
-def within(of: Statistics) -> tuple[str, str]:
-    p50, p95 = duration(of.ack_p50_s or 0), duration(of.ack_p95_s or 0)
-    return f"half within {p50}", f"95% within {p95}"
+@live_page(
+    "instructions/detail.html",
+    "instructions/_instruction.html",
+    current="instructions",
+    row="instruction_id",
+)
+def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
+    """Show one instruction."""
+    listed = queries.find_instruction(instruction_id)
+    if listed is None:
+        raise Http404(f"There is no instruction {instruction_id}.")
+    row = listed.row
+    escalation = escalation_queries.about(row.id)
+    is_closed = escalation is not None and not escalation.is_open
+    return InstructionPage(
+        title=f"{row.content[:60]} · Instruction",
+        heading=row.content[:120],
+        crumbs=(CRUMB,),
+        row=row,
+        details=describe_details(listed, queries.read_clock(), now=visit.now),
+        asked=find_question(visit.request, row),
+        escalation=escalation,
+        verdict=escalation_outcome.verdict(escalation) if escalation and is_closed else None,
+    )
+
+
+def find_question(request: HtmxRequest, row: Instruction) -> Action | None:
+    """Return the action in the address, which a browser without scripts confirms on the page."""
+    action = ACTIONS.get(request.GET.get("ask", ""))
+    return action if action in allowed_actions(row) else None
+
+
+def describe_details(
+    listed: ListedInstruction, clock: Clock, *, now: datetime
+) -> InstructionDetails:
+    row, forecast = listed.row, queries.forecast_of(listed, clock, now=now)
+    return InstructionDetails(
+        row=row,
+        status=describe_status(row, ahead=listed.ahead, forecast=forecast, now=now),
+        received=sentences.describe_received(row),
+        steps=sentences.describe_steps(list_history(row.id), agent=row.agent.name),
+        next_step=describe_next_step(row, ahead=listed.ahead, forecast=forecast, now=now),
+    )
 
 
 # ---- the list
@@ -177,6 +122,8 @@ def within(of: Statistics) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
+    """A button above the list that filters by state."""
+
     label: str
     query: str
     count: int
@@ -185,82 +132,156 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line with what its last column says, and its trail where it is opened."""
+    """A row of the list, with its details if it is expanded."""
 
-    line: Line
-    answer: StatusText
-    opened: dict[str, Any] | None
-    toggle: str  # the query that opens it, or closes it
+    listed: ListedInstruction
+    status: StatusText
+    details: InstructionDetails | None
+    toggle: str  # the query string that expands or collapses it
 
 
-def listing(
-    request: HtmxRequest, query: InstructionQuery, scope: Scope, *, now: datetime
-) -> dict[str, Any]:
-    """The rows that the query asks for, with the counts of the others."""
-    counts = queries.counts(query, scope.project)
-    open_id = query_box.as_id(request.GET.get("open", ""))
-    page = queries.page(
-        queries.instructions(query, scope.project),
-        before=query_box.as_id(request.GET.get("before", "")),
-        after=query_box.as_id(request.GET.get("after", "")),
+@dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """An agent whose times the chart can show."""
+
+    id: str
+    name: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The last day's urgencies and times to acknowledge."""
+
+    whole: Statistics
+    most_given_up: Statistics | None
+    defaults: dict[str, Any]
+    times: Statistics
+    choices: list[AgentChoice]
+    bars: list[Bar]
+    reminded: int
+    lines: list[PercentileLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionListPage(PageContext):
+    silent: SilentAgents
+    send: SendFields | None
+    figures: Figures
+    query: InstructionQuery
+    clock: Clock
+    clock_is_late: bool
+    segments: list[Segment]
+    total: int | None
+    page: Page[ListedInstruction]
+    entries: list[Entry]
+    nearest: Sequence[str]
+
+
+@live_page("instructions/index.html", "instructions/_instructions.html", current="instructions")
+def index(visit: Visit) -> InstructionListPage:
+    """Show the day's figures and the instructions that the query asks for."""
+    request, scope, now = visit.request, visit.scope, visit.now
+    query = filters.parse(request.GET.get("q", ""))
+    counts = queries.count_by_state(query, scope.project)
+    open_id = as_id(request.GET.get("open", ""))
+    page = queries.list_instructions(
+        queries.filter_instructions(query, scope.project),
+        before=as_id(request.GET.get("before", "")),
+        after=as_id(request.GET.get("after", "")),
         open_id=open_id,
     )
-    clock = queries.clock()
-    closed = here_of(request)
-    closed.pop("open", None)
-    return {
-        "title": title(counts["waiting"]) if query.text == "" else f"{query.text} · Instructions",
-        "query": query,
-        "clock": clock,
-        "clock_is_late": counts["waiting"] > 0 and clock.is_late(now),
-        "segments": [
+    clock = queries.read_clock()
+    here = here_of(request)
+    here.pop("open", None)
+    return InstructionListPage(
+        title=f"{query.text} · Instructions" if query.text else describe_title(counts["waiting"]),
+        heading="Instructions",
+        silent=list_silent_agents(scope.project, now=now),
+        send=send_fields(request, scope),
+        figures=figures(request, scope.project, now=now),
+        query=query,
+        clock=clock,
+        clock_is_late=counts["waiting"] > 0 and clock.is_late(now),
+        segments=[
             Segment(label, query.with_state(state), counts[name], query.segment == name)
             for state, name, label in SEGMENTS
         ],
-        "total": counts.get(query.segment),
-        "page": page,
-        "entries": [
-            entry(line, clock, open_id=open_id, closed=closed.urlencode(), now=now)
-            for line in page.rows
+        total=counts.get(query.segment),
+        page=page,
+        entries=[
+            entry(listed, clock, open_id=open_id, collapsed=here.urlencode(), now=now)
+            for listed in page.rows
         ],
-        "is_first": page.newer is None,
-        "nearest": [] if page.rows else nearest(query, scope),
-    }
-
-
-def title(waiting: int) -> str:
-    if not waiting:
-        return "Instructions"
-    return f"{waiting:,} wait{'s' if waiting == 1 else ''} for an answer · Instructions"
-
-
-def entry(line: Line, clock: Clock, *, open_id: UUID | None, closed: str, now: datetime) -> Entry:
-    next_check = queries.what_is_next(line, clock, now=now)
-    is_open = line.row.id == open_id
-    return Entry(
-        line,
-        answer(line.row, ahead=line.before, forecast=next_check, now=now),
-        opened(line, clock, now=now) if is_open else None,
-        f"?{closed}" if is_open else f"?{closed}{'&' if closed else ''}open={line.row.id}",
+        nearest=[] if page.rows else nearest_agents(query, scope),
     )
 
 
-def opened(line: Line, clock: Clock, *, now: datetime) -> dict[str, Any]:
-    """One instruction with its trail."""
-    row, next_check = line.row, queries.what_is_next(line, clock, now=now)
-    return {
-        "row": row,
-        "answer": answer(row, ahead=line.before, forecast=next_check, now=now),
-        "received": sentences_instructions.received(row),
-        "steps": sentences_instructions.told(
-            shared_queries.list_history(row.id), agent=row.agent.name
-        ),
-        "next_step": describe_next_step(row, before=line.before, forecast=next_check, now=now),
-    }
+def send_fields(request: HtmxRequest, scope: Scope) -> SendFields | None:
+    """Return the form of the dialog, which a poll does not render."""
+    if rendering.wants_part(request):
+        return None
+    form = action_views.SendForm(initial=action_views.initial_values(request, scope))
+    return action_views.list_send_fields(form, scope)
 
 
-def nearest(query: InstructionQuery, scope: Scope) -> list[str]:
-    """Names like the agent asked for, where no agent is called so."""
+def describe_title(waiting: int) -> str:
+    return f"{waiting:,} waiting · Instructions" if waiting else "Instructions"
+
+
+def entry(
+    listed: ListedInstruction, clock: Clock, *, open_id: UUID | None, collapsed: str, now: datetime
+) -> Entry:
+    row, forecast = listed.row, queries.forecast_of(listed, clock, now=now)
+    is_open = row.id == open_id
+    return Entry(
+        listed,
+        describe_status(row, ahead=listed.ahead, forecast=forecast, now=now),
+        describe_details(listed, clock, now=now) if is_open else None,
+        f"?{collapsed}" if is_open else f"?{collapsed}{'&' if collapsed else ''}open={row.id}",
+    )
+
+
+def nearest_agents(query: InstructionQuery, scope: Scope) -> list[str]:
+    """Return similar names if there is no agent with the name in the query."""
     name, project = query.one_agent, scope.project
     near = agents.find_similar_names(name, project=project) if name and project else []
     return [] if name in near else near
+
+
+# ---- the day's figures
+
+
+def figures(request: HtmxRequest, project: Project | None, *, now: datetime) -> Figures:
+    whole, by_agent = read_figures(project, now=now)
+    busiest = sorted(by_agent.items(), key=lambda item: -item[1].sent)
+    wanted = as_id(request.GET.get("of", ""))
+    agent_id = wanted if wanted in by_agent else None
+    shown = [agent for agent, _ in busiest[:AGENTS_TO_CHOOSE]]
+    if agent_id and agent_id not in shown:
+        shown[-1] = agent_id
+    times = by_agent[agent_id] if agent_id else whole
+    bars = latency_chart.latency_bars(queries.count_latencies(project, agent_id=agent_id, now=now))
+    return Figures(
+        whole=whole,
+        most_given_up=most_given_up(by_agent.values()),
+        defaults=settings.TENFOUR,
+        times=times,
+        choices=[AgentChoice(str(id), by_agent[id].name, id == agent_id) for id in shown],
+        bars=bars,
+        reminded=sum(bar.reminded for bar in bars),
+        lines=latency_chart.percentile_lines(
+            times.ack_p50_s, times.ack_p95_s, labels=percentile_labels(times)
+        ),
+    )
+
+
+def most_given_up(by_agent: Iterable[Statistics]) -> Statistics | None:
+    """Return the agent with the most instructions given up, if there is one."""
+    worst = max(by_agent, key=lambda one: one.failed, default=None)
+    return worst if worst and worst.failed else None
+
+
+def percentile_labels(times: Statistics) -> tuple[str, str]:
+    p50, p95 = duration(times.ack_p50_s or 0), duration(times.ack_p95_s or 0)
+    return f"half within {p50}", f"95% within {p95}"

@@ -15,7 +15,7 @@ from dashboard.activity import queries as activity_queries
 from dashboard.agents import queries as agent_queries
 from dashboard.agents.presence import SilentAgents, Standing, standing
 from dashboard.agents.queries import NO_HOURS, Hours, list_silent_agents
-from dashboard.navigation import project_named, scope_of
+from dashboard.navigation import read_scope, requested_project
 from dashboard.overview import queries
 from dashboard.overview.figures import tiles
 from dashboard.overview.outcome_chart import outcomes
@@ -33,10 +33,10 @@ LONG = timedelta(hours=1)
 def index(request: HtmxRequest) -> HttpResponse:
     """Is anything waiting for me, and is today like yesterday?"""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request))
+    key = live_updates.read_live_key(now=now, project=requested_project(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     needs = queries.oldest_open(scope.project)
     waiting = needs[0].open_count if needs else 0
     silent = list_silent_agents(scope.project, now=now)
@@ -53,7 +53,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "feed": activity_queries.latest(scope.project, most=FEED),
         **day(scope.project, silent, now=now),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "overview/index.html",
         "overview/_overview.html",

@@ -13,13 +13,13 @@ from django.views.decorators.http import require_POST
 from dashboard.access import operators_only
 from dashboard.actions import find_action
 from dashboard.formatting import counted
-from dashboard.navigation import scope_of
+from dashboard.navigation import read_scope
 from dashboard.patterns import queries
 from dashboard.patterns.actions import ACTIONS
 from dashboard.patterns.views import TIMES
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import asking, chosen, without_question
-from dashboard.tasks.action_views import tell
+from dashboard.selection import list_url, question_url, read_selection
+from dashboard.tasks.action_views import add_message
 from ledger.journal import person
 from retries.failures import patterns
 
@@ -30,13 +30,13 @@ CHANNEL = "page"
 @operators_only
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     """One verb on one pattern; then back to it, with what really happened."""
-    offer, scope = find_action(ACTIONS, verb), scope_of(request)
-    if not queries.by_id(pattern_id):
+    offer, scope = find_action(ACTIONS, verb), read_scope(request)
+    if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
     page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
     if offer.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
-    tell(request, VERBS[verb](request, [pattern_id]), of=1)
+    add_message(request, VERBS[verb](request, [pattern_id]), of=1)
     return redirect(page)
 
 
@@ -44,17 +44,17 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """One verb on the patterns that were picked; then back to the list."""
-    offer, rows = find_action(ACTIONS, verb), chosen(request.POST)
+    offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
     if not rows.ids:
         messages.warning(request, "Choose some patterns first. Nothing was changed.")
     elif offer.question and "confirmed" not in request.POST:
-        return redirect(asking(page, verb, rows))
+        return redirect(question_url(page, verb, rows))
     else:
         done = VERBS[verb](request, rows.ids)
         # what is tried again are tasks, of which nobody chose a number
-        tell(request, done, of=done[0] if verb == "retry" else len(rows.ids))
-    return redirect(without_question(page))
+        add_message(request, done, of=done[0] if verb == "retry" else len(rows.ids))
+    return redirect(list_url(page))
 
 
 def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:

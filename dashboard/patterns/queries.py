@@ -161,7 +161,7 @@ def trends(ids: list[UUID], *, step: timedelta, steps: int, now: datetime) -> di
 # ---- one
 
 
-def by_id(pattern_id: UUID) -> bool:
+def exists(pattern_id: UUID) -> bool:
     return FailurePattern.objects.filter(pk=pattern_id).exists()
 
 

@@ -11,11 +11,11 @@ from django.views.decorators.http import require_GET
 
 from dashboard import live_updates, query_box, rendering
 from dashboard.access import operators_only
-from dashboard.navigation import project_named, scope_of
+from dashboard.navigation import read_scope, requested_project
 from dashboard.patterns import queries
 from dashboard.patterns.actions import ACTIONS, allowed_actions
 from dashboard.rendering import HtmxRequest
-from dashboard.selection import Asked, asked
+from dashboard.selection import BulkQuestion, find_bulk_question
 from retries.failures import suggestions
 from retries.models import FailurePattern
 
@@ -32,10 +32,10 @@ TIMES = ((3600, "1 hour"), (86_400, "1 day"), (7 * 86_400, "1 week"), (30 * 86_4
 def index(request: HtmxRequest) -> HttpResponse:
     """Those that nobody has dealt with yet, or those in the state that is asked for."""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request), of=FailurePattern)
+    key = live_updates.read_live_key(now=now, project=requested_project(request), of=FailurePattern)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     words = query_box.clean(request.GET.get("q", ""))[:WORDS_LENGTH]
     state = request.GET.get("state", "open")
     state = state if state in queries.STATES else "open"
@@ -60,7 +60,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "offers": list(ACTIONS.values()),
         "considered": queries.CONSIDERED,
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "patterns/index.html",
         "patterns/_patterns.html",
@@ -99,12 +99,12 @@ def detail(request: HtmxRequest, pattern_id: UUID) -> HttpResponse:
         "times": TIMES,
         **of_failures(row),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "patterns/detail.html",
         "patterns/_pattern.html",
         context,
-        scope=scope_of(request),
+        scope=read_scope(request),
         current="patterns",
     )
 
@@ -146,7 +146,7 @@ def page_of(request: HtmxRequest) -> int:
     return min(max(number, 1), LAST_PAGE)
 
 
-def question(request: HtmxRequest) -> Asked | None:
+def question(request: HtmxRequest) -> BulkQuestion | None:
     """What is asked before many are acted on."""
-    found = asked(request, ACTIONS)
-    return Asked(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
+    found = find_bulk_question(request, ACTIONS)
+    return BulkQuestion(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
 from dashboard.formatting import counted
-from dashboard.navigation import scope_of
+from dashboard.navigation import read_scope
 from dashboard.plans import queries
 from dashboard.plans.actions import ACTIONS
 from dashboard.rendering import HtmxRequest
@@ -27,7 +27,7 @@ from retries.plans import restarting as decided
 @operators_only
 def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
     """One verb on one plan; then back to it, with what really happened."""
-    offer, scope = ACTIONS.get(verb), scope_of(request)
+    offer, scope = ACTIONS.get(verb), read_scope(request)
     plan = queries.one(plan_id)
     if plan is None or offer is None:
         raise Http404(f"There is no plan {plan_id}.")
@@ -59,7 +59,7 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
         messages.warning(
             request, "Nothing changed. The tasks changed in the meantime. Check them and retry."
         )
-    return redirect(reverse("dashboard:plan", args=[plan_id]) + scope_of(request).query)
+    return redirect(reverse("dashboard:plan", args=[plan_id]) + read_scope(request).query)
 
 
 def pause(request: HtmxRequest, plan: Plan) -> str:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.navigation import Scope, scope_of
+from dashboard.navigation import Scope, read_scope
 from dashboard.plans.views import CRUMB
 from dashboard.rendering import HtmxRequest
 from ledger import planfile
@@ -124,7 +124,7 @@ class Preview:
 @operators_only
 def new(request: HtmxRequest) -> HttpResponse:
     """The form, what the import would do, and the import."""
-    scope = scope_of(request)
+    scope = read_scope(request)
     if request.method != "POST":
         return page(request, ImportForm(initial=started(scope)), scope)
     form = ImportForm(request.POST, request.FILES)
@@ -201,7 +201,7 @@ def page(
         "single_project": scope.projects[0] if len(scope.projects) == 1 else None,
         **more,
     }
-    response = rendering.respond(
+    response = rendering.respond_with(
         request, "plans/new.html", "plans/_new.html", context, scope=scope, current="plans"
     )
     response.status_code = status

@@ -10,7 +10,7 @@ from uuid import UUID
 from dashboard.badges import task_badge
 from dashboard.deadletters.causes import CAUSE_LENGTH, cause
 from dashboard.dependencies import MET, key_of, natural_key
-from dashboard.formatting import counted, waited
+from dashboard.formatting import counted, wait_duration
 from dashboard.sparklines import Bars, bars
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
@@ -153,7 +153,7 @@ def lasted(plan: Plan, *, now: datetime) -> str:
     """1 h 20 m so far; took 2 h 05 m."""
     end = plan.aborted_at or plan.completed_at
     length = max((end or now) - plan.created_at, timedelta())
-    said = waited(length.total_seconds())
+    said = wait_duration(length.total_seconds())
     if plan.aborted_at:
         return f"aborted after {said}"
     return f"took {said}" if plan.completed_at else f"{said} so far"

@@ -31,7 +31,7 @@ from django.urls import reverse
 
 from dashboard.activity import queries as activity_queries
 from dashboard.dependencies import NeedLink, TaskMark, natural_key
-from dashboard.pagination import Page, page
+from dashboard.pagination import Page, read_page
 from dashboard.plans.progress import Failed, Tally
 from dashboard.query_box import as_id
 from dashboard.shared_queries import (
@@ -41,7 +41,7 @@ from dashboard.shared_queries import (
     of_project,
     title_of,
 )
-from dashboard.tasks.queries import HEAVY, LIVE, OUTCOMES_SHOWN, when, with_outcomes
+from dashboard.tasks.queries import HEAVY, LIVE, OUTCOMES_SHOWN, add_outcomes, when
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Project, Task
 from ledger.models.plan import STANDS
 from ledger.optional_cache import figure
@@ -73,7 +73,7 @@ def plans(show: str, text: str, project: Project | None) -> QuerySet[Plan]:
 def listed(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of plans, newest first, each with its `tally` and how many questions are open."""
     shown = rows.select_related("project").defer(*HEAVY_OF_PLANS)
-    found = page(
+    found = read_page(
         shown.annotate(
             questions=CountOf(PLAN_ESCALATIONS.values("pk")),
             question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
@@ -132,7 +132,7 @@ def named(text: str, project: Project | None) -> str:
     return reverse("dashboard:plan", args=plans) if plans else ""
 
 
-def by_id(plan_id: UUID) -> bool:
+def exists(plan_id: UUID) -> bool:
     return Plan.objects.filter(pk=plan_id).exists()
 
 
@@ -202,7 +202,7 @@ def tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
             lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         )
     )
-    found = with_outcomes(rows)
+    found = add_outcomes(rows)
     for row in found:
         row.plan = plan
     return found

@@ -100,7 +100,7 @@ def waits(row: Any, plan: Plan, held: list[NeedLink], *, now: datetime) -> Statu
             return StatusText(duration(now - (row.running_since or now)), "calm", "beat")
         case TaskState.BLOCKED if row.blocked_reason == BlockedReason.DEPENDENCY:
             return behind(held, plan.ref)
-    return waiting.due(row, now=now)
+    return waiting.describe_status(row, now=now)
 
 
 def queued(row: Any) -> StatusText:

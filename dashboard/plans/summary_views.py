@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from dashboard import live_updates, rendering
 from dashboard.access import operators_only
 from dashboard.badges import Badge, task_badge
-from dashboard.navigation import scope_of
+from dashboard.navigation import read_scope
 from dashboard.plans import queries
 from dashboard.rendering import HtmxRequest
 from ledger.models import Task
@@ -33,7 +33,7 @@ class Metric:
 @operators_only
 def detail(request: HtmxRequest, plan: str) -> HttpResponse:
     """The summary of the plan of that id or ref."""
-    now, scope = timezone.now(), scope_of(request)
+    now, scope = timezone.now(), read_scope(request)
     row = queries.known_as(plan, scope.project)
     if row is None:
         raise Http404(f"There is no plan {plan[:129]}.")
@@ -53,7 +53,7 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
         "lines": [(line, badge(line)) for line in summary.lines],
         "markdown": plan_summary.markdown(summary),
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="plans"
     )
 

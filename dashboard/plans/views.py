@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from dashboard import live_updates, query_box, rendering
 from dashboard.access import operators_only
 from dashboard.dependencies import NeedLink, TaskMark
-from dashboard.navigation import Scope, project_named, scope_of
+from dashboard.navigation import Scope, read_scope, requested_project
 from dashboard.plans import progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.flow_chart import flow
@@ -46,12 +46,12 @@ CELLS_SHOWN = 120  # beyond that the bar says more
 def index(request: HtmxRequest) -> HttpResponse:
     """The plans in a state or all, newest first."""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request), of=Plan)
+    key = live_updates.read_live_key(now=now, project=requested_project(request), of=Plan)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = scope_of(request)
+    scope = read_scope(request)
     context = {"live_key": key, "now": now, "heading": "Plans", **listing(request, scope)}
-    return rendering.respond(
+    return rendering.respond_with(
         request, "plans/index.html", "plans/_plans.html", context, scope=scope, current="plans"
     )
 
@@ -60,7 +60,7 @@ def index(request: HtmxRequest) -> HttpResponse:
 @operators_only
 def by_ref(request: HtmxRequest, ref: str) -> HttpResponse:
     """The way to a plan by what people call it."""
-    scope = scope_of(request)
+    scope = read_scope(request)
     plan = queries.known_as(ref, scope.project)
     if plan is None:
         raise Http404(f"There is no plan {ref[:129]}.")
@@ -92,12 +92,12 @@ def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
         "asked": wanted if wanted in offers and wanted.question else None,
         **found,
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "plans/detail.html",
         "plans/_plan.html",
         context,
-        scope=scope_of(request),
+        scope=read_scope(request),
         current="plans",
     )
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from dashboard.badges import urgency_badge
 from dashboard.formatting import counted, duration
-from dashboard.sentences.instructions import loud
-from dashboard.sentences.tasks import breaker_reason, brief, reason_of
+from dashboard.sentences.instructions import urgency_word
+from dashboard.sentences.tasks import breaker_reason, describe_cause_briefly, describe_reason
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.text import truncate
@@ -15,7 +15,7 @@ QUOTE = 90
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class EventSubject:
     """What an event's data does not say: the agent's name, the instruction's words and its age, or
     the task's title."""
 
@@ -29,7 +29,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventSentence:
     """`who` `does` “quote”`tail` in a feed; “quote”`note` in the log, where `who` has a column."""
 
     icon: str
@@ -45,23 +45,23 @@ class Told:
         return f"is-{self.tone}" if self.tone else ""
 
 
-def told(event: Event, about: About) -> Told:
+def describe_event(event: Event, about: EventSubject) -> EventSentence:
     """What happened, whatever the kind: one that has no sentence is told by its name."""
     match event.kind.partition(".")[0]:
         case "instruction":
-            return told_of_instruction(event, about)
+            return describe_instruction_event(event, about)
         case "task":
-            return told_of_task(event, about)
+            return describe_task_event(event, about)
         case "agent" | "token" | "project":
-            return told_of_agent(event, about)
+            return describe_agent_event(event, about)
         case "escalation" | "signal":
-            return told_of_question(event, about)
+            return describe_escalation_event(event, about)
         case "pattern":
-            return told_of_pattern(event, about)
+            return describe_pattern_event(event, about)
     return unknown(event)
 
 
-def told_of_instruction(event: Event, about: About) -> Told:
+def describe_instruction_event(event: Event, about: EventSubject) -> EventSentence:
     actor, agent, quote = who_of(event), about.agent, about.quote
     retries = int(event.data.get("retry_count") or 0)
     person = event.actor_type == "user"
@@ -69,13 +69,13 @@ def told_of_instruction(event: Event, about: About) -> Told:
     stead = f" for {agent}" if person else ""
     match event.kind:
         case Kind.INSTRUCTION_QUEUED:
-            return Told("s-queued", actor, f"sent {agent}", "", quote, "", f" to {agent}")
+            return EventSentence("s-queued", actor, f"sent {agent}", "", quote, "", f" to {agent}")
         case Kind.INSTRUCTION_DELIVERED:
-            again = f" again as {loud(retries)}" if retries else ""
-            return Told("s-delivered", agent, "received", "blue", quote, again, again)
+            again = f" again as {urgency_word(retries)}" if retries else ""
+            return EventSentence("s-delivered", agent, "received", "blue", quote, again, again)
         case Kind.INSTRUCTION_ACKNOWLEDGED:
             took = duration(about.waited) if about.waited is not None else ""
-            return Told(
+            return EventSentence(
                 "s-acked",
                 heard,
                 f"acknowledged{stead}",
@@ -85,24 +85,32 @@ def told_of_instruction(event: Event, about: About) -> Told:
                 f" after {took}" if took else " · acknowledged",
             )
         case Kind.INSTRUCTION_DECLINED:
-            return Told("s-acked", heard, f"declined{stead}", "amber", quote, "", " · declined")
+            return EventSentence(
+                "s-acked", heard, f"declined{stead}", "amber", quote, "", " · declined"
+            )
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
             late = "too late, nothing changes"
-            return Told("s-acked", heard, f"answered{stead}", "", quote, f" {late}", f" · {late}")
+            return EventSentence(
+                "s-acked", heard, f"answered{stead}", "", quote, f" {late}", f" · {late}"
+            )
         case Kind.INSTRUCTION_REQUEUED if person:
-            icon, as_loud = urgency_badge(retries).icon, f" as {loud(retries)}"
+            icon, as_loud = urgency_badge(retries).icon, f" as {urgency_word(retries)}"
             note = f" · sent again{as_loud}"
-            return Told(icon, actor, f"sent {agent} again", "amber", quote, as_loud, note)
+            return EventSentence(icon, actor, f"sent {agent} again", "amber", quote, as_loud, note)
         case Kind.INSTRUCTION_REQUEUED:
-            icon, as_loud = urgency_badge(retries).icon, f"ueued again as {loud(retries)}"
+            icon, as_loud = urgency_badge(retries).icon, f"ueued again as {urgency_word(retries)}"
             note = f" · no answer, q{as_loud}"
-            return Told(icon, agent, "has not answered", "amber", quote, f". Q{as_loud}", note)
+            return EventSentence(
+                icon, agent, "has not answered", "amber", quote, f". Q{as_loud}", note
+            )
         case Kind.INSTRUCTION_FAILED:
             gave_up = f"Tenfour gave up after {counted(retries, 'retry', 'retries')}"
             note = f" · no answer. {gave_up}"
-            return Told("s-failed", agent, "ignored", "red", quote, f". {gave_up}", note)
+            return EventSentence("s-failed", agent, "ignored", "red", quote, f". {gave_up}", note)
         case Kind.INSTRUCTION_CANCELLED:
-            return Told("s-aborted", actor, "withdrew", "", quote, f" from {agent}", " · withdrawn")
+            return EventSentence(
+                "s-aborted", actor, "withdrew", "", quote, f" from {agent}", " · withdrawn"
+            )
     return unknown(event)
 
 
@@ -127,30 +135,30 @@ BY_ACTOR = {
 }
 
 
-def told_of_task(event: Event, about: About) -> Told:
+def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
     actor, agent, quote = who_of(event), about.agent, about.quote
-    reason = brief(event, agent=agent)
+    reason = describe_cause_briefly(event, agent=agent)
     note = f" · {reason}" if quote else reason
-    because = lowered(reason_of(event.data) or reason)
+    because = lowered(describe_reason(event.data) or reason)
     if event.kind in BY_ACTOR:
         icon, does, tail = BY_ACTOR[Kind(event.kind)]
-        return Told(icon, actor, does, "", quote, tail, note)
+        return EventSentence(icon, actor, does, "", quote, tail, note)
     if event.kind in TASKS:
         icon, does, tone, tail = TASKS[Kind(event.kind)]
-        return Told(icon, agent, does, tone, quote, tail.format(why=because), note)
+        return EventSentence(icon, agent, does, tone, quote, tail.format(why=because), note)
     match event.kind:
         case Kind.TASK_CREATED:
-            return Told("s-queued", actor, f"enqueued for {agent}", "", quote, "", note)
+            return EventSentence("s-queued", actor, f"enqueued for {agent}", "", quote, "", note)
         case Kind.TASK_CLAIMED:
             number = event.data.get("attempt")
             again = f", attempt {number}" if number and number != 1 else ""
-            return Told("s-running", agent, "started", "blue", quote, again, note)
+            return EventSentence("s-running", agent, "started", "blue", quote, again, note)
         case Kind.TASK_DUE if event.data.get("by_hand"):
-            return Told("play", actor, "hurried", "", quote, "", note)
+            return EventSentence("play", actor, "hurried", "", quote, "", note)
         case Kind.TASK_DUE:
-            return Told("clock", agent, "has a retry due:", "amber", quote, "", note)
+            return EventSentence("clock", agent, "has a retry due:", "amber", quote, "", note)
         case Kind.TASK_UNBLOCKED:
-            return Told("s-queued", agent, "can start", "", quote, "", note)
+            return EventSentence("s-queued", agent, "can start", "", quote, "", note)
     return unknown(event)
 
 
@@ -158,7 +166,7 @@ def lowered(clause: str) -> str:
     return f"{clause[:1].lower()}{clause[1:]}"
 
 
-def told_of_breaker(event: Event, about: About) -> Told:
+def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:
     actor, agent, by_hand = who_of(event), about.agent, event.actor_type == "user"
     said = breaker_reason(event.data)
     because = f": {said}" if said else ""
@@ -183,10 +191,10 @@ BREAKER_TONES = {
 }
 
 
-def told_of_agent(event: Event, about: About) -> Told:
+def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
     actor, agent, data = who_of(event), about.agent or str(event.data.get("name", "")), event.data
     if event.kind in BREAKER_TONES:
-        return told_of_breaker(event, about)
+        return describe_breaker_event(event, about)
     match event.kind:
         case Kind.AGENT_REGISTERED:
             return plain("n-agents", actor, f"made {agent} known")
@@ -233,48 +241,60 @@ EXPIRED = {
 }
 
 
-def told_of_question(event: Event, about: About) -> Told:
+def describe_escalation_event(event: Event, about: EventSubject) -> EventSentence:
     actor, agent, data = who_of(event), about.agent, event.data
     match event.kind:
         case Kind.SIGNAL_MATCHED:
             return plain("beat", agent, f"reported {data.get('type', 'a signal')}", ", as expected")
         case Kind.ESCALATION_OPENED if data.get("task"):
-            reason = reason_of(data)
+            reason = describe_reason(data)
             tail = f": {reason}" if reason else ""
             note = f" · needs a person{tail}"
-            return Told("s-escalated", agent, "needs a person for", "red", about.quote, tail, note)
+            return EventSentence(
+                "s-escalated", agent, "needs a person for", "red", about.quote, tail, note
+            )
         case Kind.ESCALATION_REOPENED:
             note = " · answer taken back, needs a person again"
-            return Told("undo", actor, "took back the answer about", "", about.quote, "", note)
+            return EventSentence(
+                "undo", actor, "took back the answer about", "", about.quote, "", note
+            )
         case Kind.ESCALATION_EXPIRED:
             then = f": {EXPIRED.get(str(data.get('on_expiry')), '')}"
             note = f" · nobody answered in time{then}"
-            return Told(
+            return EventSentence(
                 "clock", agent, "got no answer in time about", "red", about.quote, then, note
             )
         case Kind.ESCALATION_REMINDED:
             note = " · still needs a person"
-            return Told("clock", agent, "still needs a person for", "amber", about.quote, "", note)
+            return EventSentence(
+                "clock", agent, "still needs a person for", "amber", about.quote, "", note
+            )
         case Kind.ESCALATION_ASSIGNED:
             to = str(data.get("user") or "nobody")
             note = f" · {to} takes care of it"
-            return Told("person", actor, f"gave {to} the care of", "", about.quote, "", note)
+            return EventSentence(
+                "person", actor, f"gave {to} the care of", "", about.quote, "", note
+            )
         case Kind.ESCALATION_COMMENTED:
             said = " ".join(str(data.get("text") or "").split())[:QUOTE]
-            return Told("pen", actor, "remarked on", "", about.quote, f": {said}", f" · {said}")
+            return EventSentence(
+                "pen", actor, "remarked on", "", about.quote, f": {said}", f" · {said}"
+            )
         case Kind.ESCALATION_WITHDRAWN:
             note = " · needs no answer any more"
-            return Told(
+            return EventSentence(
                 "s-aborted", actor, "withdrew the question about", "", about.quote, "", note
             )
         case Kind.ESCALATION_OPENED:
             needs = "needs a person"
             tail, note = f". It {needs}", f" · {needs}"
-            return Told("s-escalated", agent, "ignored", "red", about.quote, tail, note)
+            return EventSentence("s-escalated", agent, "ignored", "red", about.quote, tail, note)
         case Kind.ESCALATION_RESOLVED:
             did = str(data.get("action") or "")
             answered = f"answered for {agent}"
-            return Told("person", actor, answered, "", about.quote, f": {did}", f" · {did}")
+            return EventSentence(
+                "person", actor, answered, "", about.quote, f": {did}", f" · {did}"
+            )
     return unknown(event)
 
 
@@ -286,27 +306,31 @@ PATTERNS = {
 }
 
 
-def told_of_pattern(event: Event, about: About) -> Told:
+def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
     actor = who_of(event)
     if event.kind == Kind.PATTERN_REGRESSED:
         note = " · came again although it was resolved"
-        return Told("s-failed", about.agent or actor, "brought back", "red", about.quote, "", note)
+        return EventSentence(
+            "s-failed", about.agent or actor, "brought back", "red", about.quote, "", note
+        )
     if event.kind == Kind.PATTERN_REOPENED and event.actor_type != "user":
         note = " · came again, ignored until now"
-        return Told("undo", about.agent or actor, "brought back", "", about.quote, "", note)
+        return EventSentence(
+            "undo", about.agent or actor, "brought back", "", about.quote, "", note
+        )
     if event.kind in PATTERNS:
         icon, does, tone, done = PATTERNS[Kind(event.kind)]
-        return Told(icon, actor, does, tone, about.quote, "", f" · {done}")
+        return EventSentence(icon, actor, does, tone, about.quote, "", f" · {done}")
     return unknown(event)
 
 
-def plain(icon: str, who: str, does: str, tail: str = "") -> Told:
+def plain(icon: str, who: str, does: str, tail: str = "") -> EventSentence:
     """A sentence that quotes nothing: the log repeats it without `who`."""
-    return Told(icon, who, does, tail=tail, note=f"{does[:1].upper()}{does[1:]}{tail}")
+    return EventSentence(icon, who, does, tail=tail, note=f"{does[:1].upper()}{does[1:]}{tail}")
 
 
-def unknown(event: Event) -> Told:
-    return Told("info", who_of(event), event.kind, note=event.kind)
+def unknown(event: Event) -> EventSentence:
+    return EventSentence("info", who_of(event), event.kind, note=event.kind)
 
 
 def who_of(event: Event) -> str:

@@ -38,12 +38,12 @@ class Received:
     before: bool  # nothing was delivered yet
 
 
-def told(events: Iterable[Event], *, agent: str) -> list[Step]:
+def describe_steps(events: Iterable[Event], *, agent: str) -> list[Step]:
     """The steps so far, oldest first."""
-    return [step for event in events if (step := told_one(event, agent))]
+    return [step for event in events if (step := describe_step(event, agent))]
 
 
-def told_one(event: Event, agent: str) -> Step | None:
+def describe_step(event: Event, agent: str) -> Step | None:
     data: dict[str, Any] = event.data
     retries = int(data.get("retry_count") or 0)
     who = event.actor_name or event.actor_type
@@ -53,16 +53,20 @@ def told_one(event: Event, agent: str) -> Step | None:
             return Step(f"Sent by {who}", "s-queued", at=at)
         case Kind.INSTRUCTION_DELIVERED:
             again = " again, as" if retries else ""
-            return Step(f"Delivered to {agent}{again}", "s-delivered", "blue", loud(retries), at)
+            return Step(
+                f"Delivered to {agent}{again}", "s-delivered", "blue", urgency_word(retries), at
+            )
         case Kind.INSTRUCTION_REQUEUED:
             icon = urgency_badge(retries).icon
             by_hand = f"Queued again by {who}, as"
             said = (
                 by_hand if event.actor_type == "user" else "No answer, queue idle. Queued again as"
             )
-            return Step(said, icon, "amber", loud(retries), at)
+            return Step(said, icon, "amber", urgency_word(retries), at)
         case Kind.INSTRUCTION_ACKNOWLEDGED:
-            return Step(f"Acknowledged by {how(data, who)}", "s-acked", "green", at=at)
+            return Step(
+                f"Acknowledged by {describe_acknowledger(data, who)}", "s-acked", "green", at=at
+            )
         case Kind.INSTRUCTION_DECLINED:
             return Step(f"Declined by {who}", "s-acked", "amber", at=at)
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
@@ -75,7 +79,7 @@ def told_one(event: Event, agent: str) -> Step | None:
     return Step(event.kind, "info", at=at)
 
 
-def how(data: dict[str, Any], who: str) -> str:
+def describe_acknowledger(data: dict[str, Any], who: str) -> str:
     """Who or what acknowledged: a signal tells its type, an ack its outcome."""
     if data.get("signal"):
         return f"{who}’s signal {data.get('type', '')}".rstrip()
@@ -83,7 +87,7 @@ def how(data: dict[str, Any], who: str) -> str:
     return f"{who}: {outcome}" if outcome and outcome != "done" else who
 
 
-def loud(retry_count: int) -> str:
+def urgency_word(retry_count: int) -> str:
     """The word for a delivery; a first one needs none."""
     level = urgency_of(retry_count)
     if level == Urgency.FIRST:
@@ -91,7 +95,7 @@ def loud(retry_count: int) -> str:
     return "a plain reminder" if level == Urgency.AGAIN else urgency_badge(retry_count).label
 
 
-def received(row: Instruction) -> Received:
+def describe_received(row: Instruction) -> Received:
     """Derived from the number of deliveries: the prefix is never stored."""
     level = urgency_of(max(row.deliveries - 1, 0))
     prefix = PREFIXES.get(level, "")

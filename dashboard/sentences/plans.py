@@ -1,7 +1,7 @@
 """The journal of plans in sentences (pure), for feeds, the log and a plan's history."""
 
 from dashboard.formatting import counted
-from dashboard.sentences.events import About, Told
+from dashboard.sentences.events import EventSentence, EventSubject
 from ledger.journal import Kind
 from ledger.models import Event
 
@@ -20,15 +20,17 @@ PLANS = {
 DIFF = ("added", "changed", "aborted")
 
 
-def told_of_plan(event: Event, about: About) -> Told:
+def describe_plan_event(event: Event, about: EventSubject) -> EventSentence:
     """`who` `does` the plan, and what the data says of it."""
     who, quote = event.actor_name or event.actor_type, about.quote
     if event.kind == Kind.PLAN_COMPLETED:
-        return Told("s-done", "The plan", "", "green", quote, " is completed", " · is completed")
+        return EventSentence(
+            "s-done", "The plan", "", "green", quote, " is completed", " · is completed"
+        )
     icon, does, tone = PLANS.get(Kind(event.kind), ("info", event.kind, ""))
     more = detail(event)
     note = f" · {does}{more}" if quote else f"{does[:1].upper()}{does[1:]}{more}"
-    return Told(icon, who, does, tone, quote, more, note)
+    return EventSentence(icon, who, does, tone, quote, more, note)
 
 
 def detail(event: Event) -> str:

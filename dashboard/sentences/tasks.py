@@ -35,13 +35,13 @@ ANSWERS = {
 }
 
 
-def reason_of(data: dict[str, Any]) -> str:
+def describe_reason(data: dict[str, Any]) -> str:
     """The reason in words; one that has none as it is."""
     reason = str(data.get("reason") or data.get("blocked_reason") or "")
     return REASONS.get(reason, reason.replace("_", " "))
 
 
-def what_failed(data: dict[str, Any]) -> str:
+def describe_failure(data: dict[str, Any]) -> str:
     """Attempt 2 failed: timeout, lease_expired."""
     kinds = [str(data[name]) for name in ("failure_type", "code") if data.get(name)]
     kinds = [kind for kind in kinds if kind != data.get("reason")]
@@ -49,7 +49,7 @@ def what_failed(data: dict[str, Any]) -> str:
     return f"{number} failed: {', '.join(kinds)}" if kinds else f"{number} failed"
 
 
-def why(event: Event, *, agent: str) -> str:
+def describe_cause(event: Event, *, agent: str) -> str:
     """What made a task move, for its history."""
     data, who = event.data, event.actor_name or event.actor_type
     by_person = event.actor_type == "user"
@@ -65,7 +65,7 @@ def why(event: Event, *, agent: str) -> str:
         case Kind.TASK_COMPLETED:
             return f"{agent} finished it{attempt}"
         case Kind.TASK_RETRY_SCHEDULED:
-            return f"{what_failed(data)}; an attempt is left"
+            return f"{describe_failure(data)}; an attempt is left"
         case Kind.TASK_DUE:
             return f"{who} hurried its retry" if data.get("by_hand") else "Its retry has come due"
         case Kind.TASK_RELEASED:
@@ -76,14 +76,14 @@ def why(event: Event, *, agent: str) -> str:
             return "Nothing stands in its way any more"
         case Kind.TASK_BLOCKED | Kind.TASK_ESCALATED:
             first = "its plan asks a person" if event.kind == Kind.TASK_ESCALATED else ""
-            said = reason_of(data) or first or "something else comes first"
-            failed = f"{what_failed(data)}; " if data.get("failure_type") else ""
+            said = describe_reason(data) or first or "something else comes first"
+            failed = f"{describe_failure(data)}; " if data.get("failure_type") else ""
             return f"{failed}{said}"[:1].upper() + f"{failed}{said}"[1:]
         case Kind.TASK_REQUEUED:
             return f"{who} queued it again"
         case Kind.TASK_FAILED:
-            reason = reason_of(data)
-            return f"{what_failed(data)}; given up{f', {reason}' if reason else ''}"
+            reason = describe_reason(data)
+            return f"{describe_failure(data)}; given up{f', {reason}' if reason else ''}"
         case Kind.TASK_ANSWER_UNDONE:
             return f"{who} took the answer back"
         case Kind.TASK_SKIPPED if data.get("because"):
@@ -91,12 +91,14 @@ def why(event: Event, *, agent: str) -> str:
         case Kind.TASK_SKIPPED:
             return f"{who} goes on without it"
         case Kind.TASK_ABORTED:
-            return (f"{who} stopped it" if by_person else "Stopped, as was asked") + noted(data)
+            return (f"{who} stopped it" if by_person else "Stopped, as was asked") + note_suffix(
+                data
+            )
         case Kind.TASK_CHANGED:
             names = ", ".join(str(name) for name in data.get("changed", []))
             return f"{who} changed {names}".replace("_", " ")
         case Kind.TASK_ABORT_REQUESTED:
-            return f"{who} asked it to stop{noted(data)}"
+            return f"{who} asked it to stop{note_suffix(data)}"
         case Kind.TASK_REPLAYED:
             return f"{who} replayed it as a new task"
         case Kind.TASK_DISMISSED:
@@ -104,19 +106,19 @@ def why(event: Event, *, agent: str) -> str:
     return event.kind
 
 
-def noted(data: dict[str, Any]) -> str:
+def note_suffix(data: dict[str, Any]) -> str:
     """What was said with it."""
     return f": {data['note']}" if data.get("note") else ""
 
 
-def brief(event: Event, *, agent: str) -> str:
+def describe_cause_briefly(event: Event, *, agent: str) -> str:
     """The same for a line of the log, where there is less room."""
-    reason = reason_of(event.data)
+    reason = describe_reason(event.data)
     if event.kind in (Kind.TASK_ESCALATED, Kind.TASK_FAILED) and reason:
         return f"{'given up' if event.kind == Kind.TASK_FAILED else 'needs a person'}, {reason}"
     if event.kind == Kind.TASK_RETRY_SCHEDULED:
-        return what_failed(event.data)
-    return why(event, agent=agent)
+        return describe_failure(event.data)
+    return describe_cause(event, agent=agent)
 
 
 def breaker_reason(data: dict[str, Any]) -> str:

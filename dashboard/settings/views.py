@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.navigation import scope_of
+from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest
 from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
 
@@ -23,11 +23,11 @@ def index(request: HtmxRequest) -> HttpResponse:
         "mechanisms": MECHANISMS,
         "groups": GROUPS,
     }
-    return rendering.respond(
+    return rendering.respond_with(
         request,
         "settings/index.html",
         "settings/_settings.html",
         context,
-        scope=scope_of(request),
+        scope=read_scope(request),
         current="settings",
     )

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_POST
 from dashboard.access import operators_only
 from dashboard.actions import find_action
 from dashboard.formatting import counted
-from dashboard.navigation import scope_of
+from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import asking, chosen, without_question
+from dashboard.selection import list_url, question_url, read_selection
 from dashboard.tasks import queries
 from dashboard.tasks.actions import ACTIONS
 from ledger.journal import person
@@ -28,13 +28,13 @@ THEM = ("it", "them")
 @operators_only
 def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
     """One verb on one task; then back to it, with what really happened."""
-    offer, scope = find_action(ACTIONS, verb), scope_of(request)
-    if not queries.by_id(task_id):
+    offer, scope = find_action(ACTIONS, verb), read_scope(request)
+    if not queries.exists(task_id):
         raise Http404(f"There is no task {task_id}.")
     page = reverse("dashboard:task", args=[task_id]) + scope.query
     if offer.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
-    tell(request, VERBS[verb](request, [task_id]), of=1)
+    add_message(request, VERBS[verb](request, [task_id]), of=1)
     return redirect(page)
 
 
@@ -42,18 +42,18 @@ def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """One verb on the tasks that were picked; then back to the list."""
-    offer, rows = find_action(ACTIONS, verb), chosen(request.POST)
+    offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:tasks"))
     if not rows.ids:
         messages.warning(request, "Choose some tasks first. Nothing was changed.")
     elif offer.question and "confirmed" not in request.POST:
-        return redirect(asking(page, verb, rows))
+        return redirect(question_url(page, verb, rows))
     else:
-        tell(request, VERBS[verb](request, rows.ids), of=len(rows.ids))
-    return redirect(without_question(page))
+        add_message(request, VERBS[verb](request, rows.ids), of=len(rows.ids))
+    return redirect(list_url(page))
 
 
-def tell(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None:
+def add_message(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None:
     """What really changed, and how many could not."""
     changed, said = done
     if not changed:

@@ -9,7 +9,7 @@ MARKS = {Outcome.FAILURE: "f", Outcome.SUCCESS: "d", None: "r"}
 PUT_BACK = "w"
 
 
-def pips(task: Any) -> list[str]:
+def attempt_dots(task: Any) -> list[str]:
     """A class for each mark; `task` has the `outcomes` of its last attempts, oldest first.
 
     Where there are too many attempts for a row, the oldest are left out.

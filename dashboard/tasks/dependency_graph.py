@@ -52,7 +52,7 @@ class Graph:
     width: int = 2 * COLUMN + WIDE + 4
 
 
-def graph(task: Task, needs: Sequence[Task], dependents: Sequence[Task]) -> Graph:
+def build_graph(task: Task, needs: Sequence[Task], dependents: Sequence[Task]) -> Graph:
     left, right = needs[:MOST], dependents[:MOST]
     rows = max(len(left), len(right), 1)
     height = rows * (TALL + GAP) + GAP

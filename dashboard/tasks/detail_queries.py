@@ -6,40 +6,40 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from dashboard.tasks.queries import HEAVY, with_extras, with_outcomes
+from dashboard.tasks.queries import HEAVY, add_outcomes, with_extras
 from ledger.models import Attempt, Failure, Need, Task
 from ledger.tasks.lineage import fetch_lineage
 from retries.models import Escalation
 
 ATTEMPTS_SHOWN = 40
-NEIGHBOURS_SHOWN = 60
+NEIGHBORS_SHOWN = 60
 
 
-def one(task_id: UUID) -> Any:
+def find_task(task_id: UUID) -> Any:
     """One task with all its columns and extras, or None."""
     rows = (
         Task.objects.filter(pk=task_id)
         .select_related("plan", "replay_of", "replaced_by")
         .defer("plan__source", "plan__objective")
     )
-    found = with_outcomes(with_extras(rows))
+    found = add_outcomes(with_extras(rows))
     return found[0] if found else None
 
 
-def attempts(task: Task) -> list[Attempt]:
+def list_attempts(task: Task) -> list[Attempt]:
     """The last ones with their failures, oldest first; those that it carries on among them."""
     rows = Attempt.objects.filter(task__in=fetch_lineage(task)).select_related("failure")
     return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 
-def failures(attempts: list[Attempt]) -> list[Failure]:
+def failures_of(attempts: list[Attempt]) -> list[Failure]:
     """What went wrong in them, the newest first."""
     found = (getattr(attempt, "failure", None) for attempt in reversed(attempts))
     return [failure for failure in found if failure]
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbors:
     """What a task needs, and what needs it."""
 
     needs: list[Task]
@@ -49,23 +49,23 @@ class Neighbours:
         return bool(self.needs or self.dependents)
 
 
-def neighbours(task_id: UUID) -> Neighbours:
-    return Neighbours(
-        tasks_of(Task.objects.filter(dependents__task=task_id)),
-        tasks_of(Task.objects.filter(needs__need=task_id)),
+def list_neighbors(task_id: UUID) -> Neighbors:
+    return Neighbors(
+        list_some(Task.objects.filter(dependents__task=task_id)),
+        list_some(Task.objects.filter(needs__need=task_id)),
     )
 
 
-def tasks_of(rows: QuerySet[Task]) -> list[Task]:
-    return list(rows.select_related("agent").defer(*HEAVY).order_by("id")[:NEIGHBOURS_SHOWN])
+def list_some(rows: QuerySet[Task]) -> list[Task]:
+    return list(rows.select_related("agent").defer(*HEAVY).order_by("id")[:NEIGHBORS_SHOWN])
 
 
-def waiting(task_id: UUID) -> int:
+def count_waiting(task_id: UUID) -> int:
     """How many tasks would go on or stay blocked by what is done about this one."""
     return Need.objects.filter(need=task_id, task__state="blocked").count()
 
 
-def question(task_id: UUID) -> Escalation | None:
+def find_open_escalation(task_id: UUID) -> Escalation | None:
     """The open escalation about it."""
     rows = Escalation.objects.open().filter(task=task_id)
     return rows.only("id", "opened_at", "reason", "state").first()

@@ -23,7 +23,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from dashboard.pagination import Page, page
+from dashboard.pagination import Page, read_page
 from dashboard.query_box import Values
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.status_text import AHEAD_CAP
@@ -45,7 +45,7 @@ MET = (TaskState.DONE, TaskState.SKIPPED)
 # ---- what a query asks for
 
 
-def tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
+def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
     """Those that a query asks for."""
     rows = of_project(Task.objects.all(), project).filter(
         match_values(query.agent, "agent__name"),
@@ -107,7 +107,7 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
     return Case(When(state=state, then=Subquery(query)), output_field=DateTimeField())
 
 
-def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page[Any]:
+def list_tasks(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """A page of tasks with what its lines show, without their heavy columns."""
     heavy = (
         *HEAVY,
@@ -116,12 +116,12 @@ def listed(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> 
         "dead_letter__error",
         "dead_letter__note",
     )
-    found = page(with_extras(rows).defer(*heavy), before=before, after=after)
-    with_outcomes(found.rows)
+    found = read_page(with_extras(rows).defer(*heavy), before=before, after=after)
+    add_outcomes(found.rows)
     return found
 
 
-def with_outcomes(rows: Iterable[Any]) -> list[Any]:
+def add_outcomes(rows: Iterable[Any]) -> list[Any]:
     """Gives each the `outcomes` of its last attempts, oldest first; for what goes on with a row of
     an earlier run they are looked up together with that one's."""
     made = list(rows)
@@ -142,7 +142,7 @@ def with_outcomes(rows: Iterable[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tallies:
+class TaskCounts:
     """How many tasks a query finds by state, agent and type, each for any value of its own."""
 
     states: dict[str, int]
@@ -154,38 +154,38 @@ class Tallies:
         return sum(self.states.values())
 
 
-def tallies(query: TaskQuery, project: Project | None) -> Tallies:
+def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
     """Counted by one statement and summed up here."""
 
     def count() -> list[tuple[str, str, str, int]]:
-        rows = tasks(query.anything(), project).order_by()
+        rows = filter_tasks(query.anything(), project).order_by()
         groups = rows.values_list("state", "agent__name", "type").annotate(n=Count("*"))
         return list(groups)
 
     where = project.id if project else "all"
-    return summed(figure(f"tasks:{where}:{hash_of(query.anything())}", count), query)
+    return sum_counts(figure(f"tasks:{where}:{hash_of(query.anything())}", count), query)
 
 
-def summed(groups: list[tuple[str, str, str, int]], query: TaskQuery) -> Tallies:
+def sum_counts(groups: list[tuple[str, str, str, int]], query: TaskQuery) -> TaskCounts:
     states, agents, types = Counter[str](), Counter[str](), Counter[str]()
     for state, agent, type, n in groups:
-        of_state = fits(query.state, {name for name in STATES if state in STATES[name]})
-        of_agent, of_type = fits(query.agent, {agent}), fits(query.type, {type})
+        of_state = matches(query.state, {name for name in STATES if state in STATES[name]})
+        of_agent, of_type = matches(query.agent, {agent}), matches(query.type, {type})
         states[state] += n * (of_agent and of_type)
         agents[agent] += n * (of_state and of_type)
         types[type] += n * (of_state and of_agent)
-    return Tallies(dict(states), most(agents), most(types))
+    return TaskCounts(dict(states), most_common(agents), most_common(types))
 
 
-def most(counts: Counter[str]) -> list[tuple[str, int]]:
+def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
     return [(name, n) for name, n in counts.most_common(FACETS_SHOWN) if n]
 
 
-def fits(values: Values, names: set[str]) -> bool:
+def matches(values: Values, names: set[str]) -> bool:
     """Whether what goes by these names is asked for by the values of a key."""
     wanted = not values.wanted or not names.isdisjoint(values.wanted)
     return wanted and names.isdisjoint(values.unwanted)
 
 
-def by_id(task_id: UUID) -> bool:
+def exists(task_id: UUID) -> bool:
     return Task.objects.filter(id=task_id).exists()

@@ -119,7 +119,7 @@ class Scale:
         return round(min(x, 100 - width), 2), round(width, 2)
 
 
-def timeline(
+def build_timeline(
     task: Task, events: Sequence[Event], attempts: Sequence[Attempt], *, now: datetime
 ) -> Timeline:
     """`events` are the journal of the task and `attempts` its attempts, both oldest first."""
@@ -228,7 +228,7 @@ class Move:
     stayed: timedelta | None  # None for what is no move, and once it is over
 
 
-def moves(events: Sequence[Event], *, now: datetime) -> list[Move]:
+def list_moves(events: Sequence[Event], *, now: datetime) -> list[Move]:
     """The history, newest first."""
     led = [event for event in events if event.to_state]
     stays = {a.pk: b.at - a.at for a, b in pairwise(led)}

@@ -1,4 +1,4 @@
-"""The list of tasks with its filters, and one task with its story."""
+"""The list of tasks with its facets, and the page of one task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,31 +6,36 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import Http404
 from django.urls import reverse_lazy
-from django.utils import timezone
-from django.views.decorators.http import require_GET
 
-from dashboard import badges, live_updates, query_box, rendering, shared_queries
-from dashboard.access import operators_only
-from dashboard.json_tree import size, tree
-from dashboard.navigation import Scope, project_named, scope_of
-from dashboard.rendering import HtmxRequest
-from dashboard.selection import Asked, asked
-from dashboard.sentences.tasks import why
+from dashboard import badges
+from dashboard.actions import Action
+from dashboard.json_tree import Node, size, tree
+from dashboard.navigation import Scope
+from dashboard.pagination import Page
+from dashboard.query_box import as_id, term
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, live_page
+from dashboard.selection import BulkQuestion, find_bulk_question
+from dashboard.sentences.tasks import describe_cause
+from dashboard.shared_queries import list_history
 from dashboard.status_text import StatusText
-from dashboard.tasks import dependency_graph, detail_queries, queries
+from dashboard.tasks import detail_queries, queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.actions import ACTIONS, allowed_actions
+from dashboard.tasks.dependency_graph import Graph, build_graph
+from dashboard.tasks.detail_queries import Neighbors
 from dashboard.tasks.filters import TaskQuery
-from dashboard.tasks.timeline import Move, moves, timeline
-from dashboard.tasks.waiting import breaker_state, due
+from dashboard.tasks.queries import TaskCounts
+from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
+from dashboard.tasks.waiting import breaker_state, describe_status
 from ledger import agents
-from ledger.models import Event, Task
+from ledger.models import Attempt, Event, Failure, Task
 from ledger.states import BreakerState, TaskState
+from retries.models import Escalation
 
-CRUMB = {"label": "Tasks", "url": reverse_lazy("dashboard:tasks")}
-# the states beside the list, in the order of what they ask of a person
+CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
+# the states beside the list, those that need attention first
 ORDER = (
     TaskState.ESCALATED,
     TaskState.QUEUED,
@@ -44,103 +49,84 @@ ORDER = (
 )
 
 
-@require_GET
-@operators_only
-def index(request: HtmxRequest) -> HttpResponse:
-    """The tasks that the query asks for, newest first."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=project_named(request), of=Task)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    scope = scope_of(request)
-    query = task_filters.parse(request.GET.get("q", ""))
-    context = {
-        "live_key": key,
-        "now": now,
-        "heading": "Tasks",
-        "title": f"{query.text} · Tasks" if query.text else "Tasks",
-        **listing(request, query, scope, now=now),
-    }
-    return rendering.respond(
-        request, "tasks/index.html", "tasks/_tasks.html", context, scope=scope, current="tasks"
-    )
-
-
-@require_GET
-@operators_only
-def detail(request: HtmxRequest, task_id: UUID) -> HttpResponse:
-    """Everything about one task."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, row=task_id, of=Task)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    row = detail_queries.one(task_id)
-    if row is None:
-        raise Http404(f"There is no task {task_id}.")
-    offers = allowed_actions(row, now)
-    wanted = ACTIONS.get(request.GET.get("ask", ""))
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": f"{str(row)[:60]} · Task",
-        "heading": row.ref or f"…{str(row.pk)[-8:]}",
-        "crumbs": [CRUMB],
-        "row": row,
-        "due": due(row, now=now),
-        "offers": offers,
-        "asked": wanted if wanted in offers and wanted.question else None,
-        "question": detail_queries.question(row.pk),
-        "is_probe": is_probe(row),
-        **told(row, now=now),
-    }
-    return rendering.respond(
-        request,
-        "tasks/detail.html",
-        "tasks/_task.html",
-        context,
-        scope=scope_of(request),
-        current="tasks",
-    )
-
-
-# ---- one
+# ---- one task
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the history."""
+class HistoryRow:
+    """A move of the task with its cause."""
 
     move: Move
     why: str
 
 
-def told(row: Task, *, now: datetime) -> dict[str, Any]:
-    """Its story: waits and attempts, what failed, how it moved, its neighbours."""
-    attempts = detail_queries.attempts(row)
-    events = list(shared_queries.list_history(row.pk))
-    around = detail_queries.neighbours(row.pk)
-    return {
-        "attempts": attempts,
-        "live": next((each for each in reversed(attempts) if each.outcome is None), None),
-        "failures": detail_queries.failures(attempts),
-        # what it carries on was before its time began
-        "timeline": timeline(row, events, [a for a in attempts if a.task_id == row.pk], now=now),
-        "lines": lines(events, agent=row.agent.name, now=now),
-        "around": around,
-        "waiting": sum(each.state == TaskState.BLOCKED for each in around.dependents),
-        "graph": dependency_graph.graph(row, around.needs, around.dependents) if around else None,
-        "payload": tree(row.payload),
-        "payload_size": size(row.payload),
-        "result": tree(row.result),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPage(PageContext):
+    row: Task
+    due: StatusText
+    offers: list[Action]
+    asked: Action | None
+    question: Escalation | None
+    is_probe: bool
+    attempts: list[Attempt]
+    live: Attempt | None
+    failures: list[Failure]
+    timeline: Timeline
+    history: list[HistoryRow]
+    around: Neighbors
+    waiting: int
+    graph: Graph | None
+    payload: Node
+    payload_size: int
+    result: Node
 
 
-def lines(events: Sequence[Event], *, agent: str, now: datetime) -> list[Line]:
-    return [Line(move, why(move.event, agent=agent)) for move in moves(events, now=now)]
+@live_page("tasks/detail.html", "tasks/_task.html", current="tasks", of=Task, row="task_id")
+def detail(visit: Visit, task_id: UUID) -> TaskPage:
+    """Show one task."""
+    row, now = detail_queries.find_task(task_id), visit.now
+    if row is None:
+        raise Http404(f"There is no task {task_id}.")
+    actions = allowed_actions(row, now)
+    wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
+    attempts = detail_queries.list_attempts(row)
+    # the attempts of an earlier run that this task continues lie before its timeline
+    own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]
+    events = list(list_history(row.pk))
+    around = detail_queries.list_neighbors(row.pk)
+    return TaskPage(
+        title=f"{str(row)[:60]} · Task",
+        heading=row.ref or f"…{str(row.pk)[-8:]}",
+        crumbs=(CRUMB,),
+        row=row,
+        due=describe_status(row, now=now),
+        offers=actions,
+        asked=wanted if wanted in actions and wanted and wanted.question else None,
+        question=detail_queries.find_open_escalation(row.pk),
+        is_probe=is_probe(row),
+        attempts=attempts,
+        live=next((each for each in reversed(attempts) if each.outcome is None), None),
+        failures=detail_queries.failures_of(attempts),
+        timeline=build_timeline(row, events, own_attempts, now=now),
+        history=describe_history(events, agent=row.agent.name, now=now),
+        around=around,
+        waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
+        graph=build_graph(row, around.needs, around.dependents) if around else None,
+        payload=tree(row.payload),
+        payload_size=size(row.payload),
+        result=tree(row.result),
+    )
+
+
+def describe_history(events: Sequence[Event], *, agent: str, now: datetime) -> list[HistoryRow]:
+    return [
+        HistoryRow(move, describe_cause(move.event, agent=agent))
+        for move in list_moves(events, now=now)
+    ]
 
 
 def is_probe(row: Any) -> bool:
-    """Whether this attempt shows if its agent works again."""
+    """Return whether the running attempt decides if its agent's breaker closes."""
     if row.current_attempt is None or breaker_state(row) != BreakerState.HALF_OPEN:
         return False
     return bool(row.agent.breaker.probe_attempt == row.current_attempt)
@@ -151,7 +137,7 @@ def is_probe(row: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A value of a key beside the list: the query that asks for it, or takes it back."""
+    """A value of a key beside the list, with the query that adds or removes it."""
 
     label: str
     query: str
@@ -162,75 +148,102 @@ class Facet:
 
 
 @dataclass(frozen=True, slots=True)
+class Facets:
+    states: list[Facet]
+    agents: list[Facet]
+    types: list[Facet]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """A line with what its task waits for."""
+    """A row of the list."""
 
     row: Any
     due: StatusText
     is_chosen: bool
 
 
-def listing(
-    request: HtmxRequest, query: TaskQuery, scope: Scope, *, now: datetime
-) -> dict[str, Any]:
-    """The rows that the query asks for, with the counts of the others."""
-    tallies = queries.tallies(query, scope.project)
-    page = queries.listed(
-        queries.tasks(query, scope.project),
-        before=query_box.as_id(request.GET.get("before", "")),
-        after=query_box.as_id(request.GET.get("after", "")),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskListPage(PageContext):
+    query: TaskQuery
+    facets: Facets
+    total: int | None
+    page: Page[Any]
+    entries: list[Entry]
+    asked: BulkQuestion | None
+    offers: list[Action]
+    nearest: Sequence[str]
+
+
+@live_page("tasks/index.html", "tasks/_tasks.html", current="tasks", of=Task)
+def index(visit: Visit) -> TaskListPage:
+    """Show the tasks that the query asks for, newest first."""
+    request, scope = visit.request, visit.scope
+    query = task_filters.parse(request.GET.get("q", ""))
+    counts = queries.count_tasks(query, scope.project)
+    page = queries.list_tasks(
+        queries.filter_tasks(query, scope.project),
+        before=as_id(request.GET.get("before", "")),
+        after=as_id(request.GET.get("after", "")),
     )
-    question = asked_of(request)
-    chosen = set(question.chosen.ids) if question else set()
-    return {
-        "query": query,
-        "facets": facets(tallies, query),
-        "total": total(tallies, query),
-        "page": page,
-        "entries": [Entry(row, due(row, now=now), row.pk in chosen) for row in page.rows],
-        "asked": question,
-        "offers": list(ACTIONS.values()),
-        "nearest": [] if page.rows else nearest(query, scope),
-    }
+    question = find_question(request)
+    chosen = set(question.selection.ids) if question else set()
+    return TaskListPage(
+        title=f"{query.text} · Tasks" if query.text else "Tasks",
+        heading="Tasks",
+        query=query,
+        facets=build_facets(counts, query),
+        total=total(counts, query),
+        page=page,
+        entries=[
+            Entry(row, describe_status(row, now=visit.now), row.pk in chosen) for row in page.rows
+        ],
+        asked=question,
+        offers=list(ACTIONS.values()),
+        nearest=[] if page.rows else nearest_agents(query, scope),
+    )
 
 
-def asked_of(request: HtmxRequest) -> Asked | None:
-    found = asked(request, ACTIONS)
-    return Asked(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
+def find_question(request: HtmxRequest) -> BulkQuestion | None:
+    """Return the action on selected tasks that waits to be confirmed."""
+    found = find_bulk_question(request, ACTIONS)
+    return BulkQuestion(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
 
 
-def total(tallies: queries.Tallies, query: TaskQuery) -> int | None:
-    """How many there are in all, where the counts beside the list tell it."""
+def total(counts: TaskCounts, query: TaskQuery) -> int | None:
+    """Return the number of matching tasks, from the counts of the facets."""
     if query.one_state == "all":
-        return tallies.total
-    return sum(tallies.states.get(each, 0) for each in task_filters.STATES.get(query.one_state, ()))
+        return counts.total
+    return sum(counts.states.get(each, 0) for each in task_filters.STATES.get(query.one_state, ()))
 
 
-def facets(tallies: queries.Tallies, query: TaskQuery) -> dict[str, list[Facet]]:
+def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
     everything = query.one_state == "all"
-    states = [Facet("All", query.having("state", ""), tallies.total, everything, "n-tasks")]
+    states = [Facet("All", query.having("state", ""), counts.total, everything, "n-tasks")]
     for state in ORDER:
         name = "needs-you" if state == TaskState.ESCALATED else state.value
         current = state in task_filters.STATES.get(query.one_state, ())
         badge = badges.task_badge(state)
         text = query.having("state", "" if current else f"state:{name}")
-        count = tallies.states.get(state, 0)
+        count = counts.states.get(state, 0)
         states.append(Facet(badge.label, text, count, current, badge.icon, badge.css))
-    return {
-        "states": states,
-        "agents": values("agent", tallies.agents, query.one_agent, query),
-        "types": values("type", tallies.types, query.one_type, query),
-    }
+    return Facets(
+        states=states,
+        agents=value_facets("agent", counts.agents, query.one_agent, query),
+        types=value_facets("type", counts.types, query.one_type, query),
+    )
 
 
-def values(key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery) -> list[Facet]:
-    """The most frequent values of a key, and the one that is asked for."""
+def value_facets(
+    key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery
+) -> list[Facet]:
+    """Return the most frequent values of a key, and the one that is asked for."""
     known = dict(counted)
     names = list(known) + ([one] if one and one not in known else [])
     return [
         Facet(
             name,
-            query.having(key, "" if name == one else query_box.term(key, name)),
+            query.having(key, "" if name == one else term(key, name)),
             known.get(name, 0),
             name == one,
         )
@@ -238,8 +251,8 @@ def values(key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery)
     ]
 
 
-def nearest(query: TaskQuery, scope: Scope) -> list[str]:
-    """Names like the agent asked for, where no agent is called so."""
+def nearest_agents(query: TaskQuery, scope: Scope) -> list[str]:
+    """Return similar names if there is no agent with the name in the query."""
     name, project = query.one_agent, scope.project
     near: list[str] = agents.find_similar_names(name, project=project) if name and project else []
     return [] if name in near else near

@@ -13,17 +13,17 @@ TITLE_LENGTH = 17
 PLAN_PAUSED = StatusText("held, its plan is paused", "calm", "pause")
 
 
-def due(row: Any, *, now: datetime) -> StatusText:
+def describe_status(row: Any, *, now: datetime) -> StatusText:
     """`row` has the extras of `dashboard.tasks.queries`."""
     match row.state:
         case TaskState.QUEUED:
-            return queued(row)
+            return describe_queued(row)
         case TaskState.RUNNING:
-            return running(row, now=now)
+            return describe_running(row, now=now)
         case TaskState.RETRY:
-            return retried(row, now=now)
+            return describe_retry(row, now=now)
         case TaskState.BLOCKED:
-            return blocked(row)
+            return describe_blocked(row)
         case TaskState.ESCALATED:
             return StatusText("waits for you", "red", "person")
         case TaskState.DONE if row.started_at:
@@ -31,13 +31,13 @@ def due(row: Any, *, now: datetime) -> StatusText:
                 f"took {duration(row.completed_at - row.started_at)}", "calm", "check"
             )
         case TaskState.FAILED:
-            return failed(row)
+            return describe_failed(row)
     if not row.attempts:
         return StatusText("before it ran")
     return StatusText(f"after {counted(row.attempts, 'attempt')}")
 
 
-def queued(row: Any) -> StatusText:
+def describe_queued(row: Any) -> StatusText:
     name = row.agent.name
     if row.plan and row.plan.state == PlanState.PAUSED:
         return PLAN_PAUSED
@@ -57,7 +57,7 @@ def breaker_state(row: Any) -> str:
     return breaker.state if breaker else BreakerState.CLOSED
 
 
-def running(row: Any, *, now: datetime) -> StatusText:
+def describe_running(row: Any, *, now: datetime) -> StatusText:
     if row.abort_requested_at:
         return StatusText("told to stop", "amber", "s-aborted")
     if row.lease_ends_at and row.lease_ends_at < now:
@@ -66,7 +66,7 @@ def running(row: Any, *, now: datetime) -> StatusText:
     return StatusText(f"runs for {duration(now - since)}", "calm", "beat")
 
 
-def retried(row: Any, *, now: datetime) -> StatusText:
+def describe_retry(row: Any, *, now: datetime) -> StatusText:
     left = (row.due_at - now).total_seconds()
     if row.plan and row.plan.state == PlanState.PAUSED:
         return PLAN_PAUSED
@@ -77,7 +77,7 @@ def retried(row: Any, *, now: datetime) -> StatusText:
     return StatusText("due in", "amber", "clock", countdown=max(round(left), 0))
 
 
-def blocked(row: Any) -> StatusText:
+def describe_blocked(row: Any) -> StatusText:
     match row.blocked_reason:
         case BlockedReason.BREAKER_OPEN:
             return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
@@ -94,7 +94,7 @@ def blocked(row: Any) -> StatusText:
     return StatusText(f"waits for {truncate(title, TITLE_LENGTH)}", "calm", "dep")
 
 
-def failed(row: Any) -> StatusText:
+def describe_failed(row: Any) -> StatusText:
     letter = getattr(row, "dead_letter", None)
     if letter is None or letter.closed_as is None:
         return StatusText("dead letter", "red", "n-dead")

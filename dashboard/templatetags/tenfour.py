@@ -31,7 +31,7 @@ register.filter("whole_duration", formatting.whole_duration)
 register.filter("monogram", formatting.monogram)
 register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
-register.filter("pips", attempt_dots.pips)
+register.filter("attempt_dots", attempt_dots.attempt_dots)
 register.filter("key_of", dependencies.key_of)
 register.filter("pieces", pattern_queries.pieces)
 register.filter("wordy", escalation_message.note)
@@ -195,18 +195,18 @@ def pretty(data: Any) -> str:
 
 @register.filter
 def waited_since(at: datetime, now: datetime) -> str:
-    return formatting.waited((now - at).total_seconds())
+    return formatting.wait_duration((now - at).total_seconds())
 
 
 @register.filter
 def rough_since(at: datetime, now: datetime) -> str:
-    return formatting.rough((now - at).total_seconds())
+    return formatting.rough_duration((now - at).total_seconds())
 
 
 @register.filter
 def because(reason: str) -> str:
     """Why a task needs a person, in words."""
-    return sentences_tasks.reason_of({"reason": reason})
+    return sentences_tasks.describe_reason({"reason": reason})
 
 
 @register.simple_tag

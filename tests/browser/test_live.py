@@ -36,7 +36,7 @@ def test_news_come_without_a_reload(
     id = send(coder, "Hello there", now=now)
     row = page.locator(f"#ins-{id}")
     expect(row).to_contain_text("Queued")
-    expect(page).to_have_title("1 waits for an answer · Instructions · Tenfour")
+    expect(page).to_have_title("1 waiting · Instructions · Tenfour")
     expect(page.locator("#side a[data-go=i] .nav__count")).to_contain_text("1")
     pull(coder, now=now + timedelta(milliseconds=1))
     expect(row).to_contain_text("again in")

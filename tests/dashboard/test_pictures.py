@@ -8,7 +8,7 @@ import pytest
 from dashboard import badges, formatting
 from dashboard.instructions import latency_chart
 from dashboard.instructions.forecast import Clock, Forecast, forecast
-from dashboard.instructions.status import answer
+from dashboard.instructions.status import describe_status
 from dashboard.status_text import StatusText
 from ledger.models import Instruction
 from ledger.states import LEVELS, InstructionState
@@ -80,13 +80,13 @@ def row(state: str, **more: object) -> Instruction:
     ],
 )
 def test_what_the_last_column_says(instruction: Instruction, says: str) -> None:
-    assert answer(instruction, ahead=2, forecast=None, now=NOW).text == says
+    assert describe_status(instruction, ahead=2, forecast=None, now=NOW).text == says
 
 
 def test_what_the_last_column_says_while_somebody_waits() -> None:
     def told(**more: object) -> StatusText:
         given = Forecast(**{"gives_up": False, "at": NOW + timedelta(seconds=26), **more})
-        return answer(row(InstructionState.DELIVERED), ahead=0, forecast=given, now=NOW)
+        return describe_status(row(InstructionState.DELIVERED), ahead=0, forecast=given, now=NOW)
 
     assert (told().text, told().countdown, told().tone) == ("again in", 26, "amber")
     assert (told(gives_up=True).text, told(gives_up=True).tone) == ("gives up in", "red")
@@ -99,7 +99,7 @@ def test_the_bar_of_a_time_fits_its_place() -> None:
         done = row(
             InstructionState.ACKNOWLEDGED, acknowledged_at=ago(60) + timedelta(seconds=seconds)
         )
-        return answer(done, ahead=0, forecast=None, now=NOW).bar
+        return describe_status(done, ahead=0, forecast=None, now=NOW).bar
 
     assert [bar(-1), bar(0), bar(1), bar(72), bar(1e6)] == [1, 1, 8.5, 52.8, 64]
 
@@ -141,9 +141,9 @@ def test_a_time_stands_in_its_class(seconds: float, x: float) -> None:
 
 
 def test_marks_that_are_close_stand_in_two_lines() -> None:
-    assert [mark.y for mark in latency_chart.latency_marks(1, 2, words=("a", "b"))] == [11, 25]
-    assert [mark.y for mark in latency_chart.latency_marks(4, 8, words=("a", "b"))] == [11, 11]
-    assert latency_chart.latency_marks(None, None, words=("a", "b")) == []
+    assert [mark.y for mark in latency_chart.percentile_lines(1, 2, labels=("a", "b"))] == [11, 25]
+    assert [mark.y for mark in latency_chart.percentile_lines(4, 8, labels=("a", "b"))] == [11, 11]
+    assert latency_chart.percentile_lines(None, None, labels=("a", "b")) == []
 
 
 def test_every_state_and_urgency_has_a_badge_of_its_own() -> None:

@@ -17,7 +17,7 @@ from dashboard import live_updates, pagination
 from dashboard.activity import filters as activity_filters
 from dashboard.activity.filters import parse
 from dashboard.activity.queries import sentence
-from dashboard.sentences.events import About, told
+from dashboard.sentences.events import EventSubject, describe_event
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, person
 from ledger.models import Agent, Event
@@ -338,7 +338,7 @@ def event(kind: str, /, *, actor: Actor = journal.SYSTEM, **data: Any) -> Event:
 
 
 MARA = Actor("user", "1", "mara")
-ABOUT = About("coder", "Rebase on main\nbefore you push", 1.84)
+ABOUT = EventSubject("coder", "Rebase on main\nbefore you push", 1.84)
 QUOTE = "“Rebase on main before you push”"
 
 
@@ -400,7 +400,7 @@ QUOTE = "“Rebase on main before you push”"
     ids=lambda each: each.kind if isinstance(each, Event) else "",
 )
 def test_each_kind_has_its_sentence(what: Event, sentence: str) -> None:
-    line = told(what, ABOUT)
+    line = describe_event(what, ABOUT)
     quoted = f" “{line.quote}”" if line.quote else ""
     assert f"{line.who} {line.does}{quoted}{line.tail}" == sentence
 
@@ -411,8 +411,8 @@ def test_every_kind_that_there_is_has_a_sentence() -> None:
 
 
 def test_a_long_text_is_quoted_in_part() -> None:
-    assert About("coder", "word " * 60).quote.endswith("word…")
-    assert len(About("coder", "w" * 8192).quote) == 90
+    assert EventSubject("coder", "word " * 60).quote.endswith("word…")
+    assert len(EventSubject("coder", "w" * 8192).quote) == 90
 
 
 def test_a_real_answer_is_told(browser: Client, story: UUID, mara: User, now: datetime) -> None:

@@ -204,8 +204,8 @@ def test_nobody_counts_all_answered_ones(
     """Issue 5: the page takes no longer where many were answered."""
     for n in range(3):
         jonas_answers(ignored(agent, f"no {n}", now=now - MINUTE), "skip", now)
-    monkeypatch.setattr(escalation_queries, "COUNTED", 2)
-    monkeypatch.setattr(dashboard.formatting, "COUNTED", 2)
+    monkeypatch.setattr(escalation_queries, "COUNT_CAP", 2)
+    monkeypatch.setattr(dashboard.formatting, "COUNT_CAP", 2)
     page = words(browser.get(URL))
     assert page.count("Answered 2+") == 2 and "Open 0" in page
 

@@ -40,7 +40,7 @@ def test_a_person_sends_an_instruction_and_lands_on_it(mara: Client, agent: Agen
     assert row.position < 0
     assert send(mara, content="Check\r\nboth", agent="coder")["Location"] == response["Location"]
     assert Instruction.objects.count() == 1
-    assert "on their way already" in mara.get(response["Location"]).content.decode()
+    assert "already pending" in mara.get(response["Location"]).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_it_is_sent_again_at_once(mara: Client, agent: Agent) -> None:
     row = make_instruction(InstructionState.DELIVERED, agent=agent)
     path = f"/instructions/{row.id}/send-again/"
     assert "Queued again" in said(mara, path)
-    assert "Nothing was changed" in said(mara, path)
+    assert "Nothing changed" in said(mara, path)
     assert pull(agent) == [row.content]
     page = mara.get(f"/instructions/{row.id}/").content.decode()
     assert "Queued again by mara" in page
@@ -94,7 +94,7 @@ def test_it_is_marked_as_acknowledged(mara: Client, agent: Agent) -> None:
     row = make_instruction(InstructionState.DELIVERED, agent=agent)
     assert "Marked" in said(mara, f"/instructions/{row.id}/acknowledge/")
     assert Event.objects.get(kind="instruction.acknowledged").actor_name == "mara"
-    assert "Nothing was changed" in said(mara, f"/instructions/{row.id}/acknowledge/")
+    assert "Nothing changed" in said(mara, f"/instructions/{row.id}/acknowledge/")
 
 
 def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
@@ -104,8 +104,8 @@ def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
     assert asked["Location"] == f"/instructions/{row.id}/?ask=withdraw"
     assert "Withdraw this instruction?" in mara.get(asked["Location"]).content.decode()
     assert Instruction.objects.get().state == InstructionState.QUEUED
-    assert "Withdrawn" in said(mara, path, confirmed="yes")
-    assert "Nothing was changed" in said(mara, path, confirmed="yes")
+    assert "Cancelled" in said(mara, path, confirmed="yes")
+    assert "Nothing changed" in said(mara, path, confirmed="yes")
     assert Event.objects.get(kind="instruction.cancelled").actor_name == "mara"
 
 

@@ -77,17 +77,17 @@ def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now
 def test_what_comes_next_is_told(show: Callable[[UUID], str], agent: Agent, now: datetime) -> None:
     id = send(agent, now=now)
     assert "coder will receive" in show(id)
-    assert "Delivered when coder asks: next in its queue" in show(id)
+    assert "Delivered when coder checks in: next in its queue" in show(id)
     pull(agent, now=now)
-    assert "Queued again as a plain reminder, if nobody answers, not before the clock runs" in show(
+    assert "Queued again as a plain reminder unless acknowledged, not until the clock runs" in show(
         id
     )
     ClockRun.objects.create(name="idle_check", last_run_at=now)
     assert re.search(r"in (59|60) s|in 1 m", show(id))
     Instruction.objects.update(max_retries=0)
-    assert "Tenfour gives up, if nobody answers" in show(id)
+    assert "Tenfour gives up unless acknowledged" in show(id)
     send(agent, now=now)
-    assert "not before its queue is empty" in show(id)
+    assert "not until its queue is empty" in show(id)
 
 
 def test_a_signal_is_shown_with_its_data(

@@ -167,7 +167,7 @@ def test_each_state_says_what_it_waits_for(browser: Client, agent: Agent, now: d
     for said in ("next in its queue", "again in", "after 0 retries", "withdrawn", "0.0 s"):
         assert said in text
     assert "All 5 Waiting 2 Acknowledged 1 Gave up 1 Cancelled 1" in text
-    assert "2 wait for an answer · Instructions · Tenfour" in text
+    assert "2 waiting · Instructions · Tenfour" in text
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_row_opens_in_place_with_its_trail(
     assert "coder received Look here" in text
     assert "Sent by tenfour" in text and "Delivered to coder" in text
     assert "No answer, queue idle. Queued again as a plain reminder" in text
-    assert "Delivered when coder asks: next in its queue" in text
+    assert "Delivered when coder checks in: next in its queue" in text
     for nonsense in ("x", str(uuid4())):
         assert 'id="trail"' not in html(browser.get(URL, {"open": nonsense}))
 

@@ -14,7 +14,7 @@ from dashboard import live_updates
 from dashboard.json_tree import DEEPEST, MOST, tree
 from dashboard.query_box import Values
 from dashboard.tasks.filters import TaskQuery, parse
-from dashboard.tasks.timeline import timeline
+from dashboard.tasks.timeline import build_timeline
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, DeadLetter, Event, Task
 from ledger.states import TaskState, Who, allowed_moves
@@ -503,7 +503,7 @@ def test_the_bars_stand_where_the_times_are(agent: Agent, now: datetime) -> None
     id = enqueued(agent, now=start)
     failed(agent, id, now=start + 40 * SECOND, retry_after_s=0)
     task, events = Task.objects.get(), list(Event.objects.filter(subject_id=id).order_by("id"))
-    drawn = timeline(task, events, list(Attempt.objects.all()), now=now)
+    drawn = build_timeline(task, events, list(Attempt.objects.all()), now=now)
     queued, backoff = drawn.waits
     assert (queued.x, round(queued.width)) == (0.0, 39)  # 40 of 102 s
     assert [round(drawn.attempts[0].x), round(drawn.attempts[0].width)] == [39, 10]
@@ -516,7 +516,7 @@ def test_the_bars_stand_where_the_times_are(agent: Agent, now: datetime) -> None
 def test_a_timeline_of_any_length_has_few_ticks(agent: Agent, now: datetime, days: int) -> None:
     id = enqueued(agent, now=now - timedelta(days=days))
     events = list(Event.objects.filter(subject_id=id))
-    drawn = timeline(Task.objects.get(), events, [], now=now)
+    drawn = build_timeline(Task.objects.get(), events, [], now=now)
     assert 0 < len(drawn.ticks) <= 8
     assert all(0 <= bar.x <= 100 and bar.x + bar.width <= 100.01 for bar in drawn.waits)
 

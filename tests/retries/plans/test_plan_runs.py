@@ -177,13 +177,13 @@ def everywhere(id: UUID, old: UUID) -> None:
     assert [each.attempt for each in facts_of.failures(fetch_lineages([id]))[id]] == [1, 2, 3, 4]
     tried = facts_of.attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
-    assert [each.number for each in detail_queries.attempts(Task.objects.get(pk=id))] == [
+    assert [each.number for each in detail_queries.list_attempts(Task.objects.get(pk=id))] == [
         1,
         2,
         3,
         4,
     ]
-    assert len(detail_queries.attempts(Task.objects.get(pk=old))) == 3
+    assert len(detail_queries.list_attempts(Task.objects.get(pk=old))) == 3
     shown = escalation_evidence.case(asked, record)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
     assert suggestions.find_last_failures([id])[id].message == "later still"
@@ -268,7 +268,7 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
     assert [each.task for each in plan_queries.failures(plan().pk, shown)] == [two.pk, two.pk]
     assert len(plan_queries.questions(plan().pk, shown)) == 2
     (row,) = plan_queries.tasks(plan(), [two.pk])
-    assert row.outcomes == ["failure", "failure"] == detail_queries.one(two.pk).outcomes
+    assert row.outcomes == ["failure", "failure"] == detail_queries.find_task(two.pk).outcomes
     assert facts_of.stats(about).escalations == 2
 
 
