@@ -8,7 +8,7 @@ new-enough := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 some-python = $(or $(shell for each in $(python) python3 python3.14 python3.13 python3.12 python3.11; do \
 	if $$each $(new-enough); then echo $$each; break; fi; done),$(error Tenfour needs Python 3.11 or newer))
 
-help: ## this list
+help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1#/p' Makefile | while IFS='#' read -r name what; do \
 		printf '%-11s %s\n' "$$name" "$$what"; done
 
@@ -16,7 +16,7 @@ up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
 	@$(some-python) -m config.local.install requirements.lock
 	@exec $(python) -m config.local.up --with-parent
 
-demo: ## show on the running Tenfour what becomes of instructions and of a plan with unreliable agents
+demo: ## run unreliable agents against the running Tenfour, until Ctrl-C
 	@$(some-python) -m config.local.install requirements.lock
 	@$(python) manage.py demo
 
@@ -39,7 +39,7 @@ check-with-servers:
 	$(python) manage.py makemigrations --check --dry-run
 	TENFOUR_URL=https://tenfour.example.org $(python) manage.py check --deploy --fail-level WARNING
 
-openapi: ## write docs/openapi.json anew, to be reviewed as a change
+openapi: ## regenerate docs/openapi.json
 	@$(some-python) -m config.local.install tests/requirements.lock
 	$(python) -m tests.services -- $(python) manage.py export_openapi_schema \
 		--api config.api.api --indent 1 --sorted --output docs/openapi.json
@@ -47,12 +47,12 @@ openapi: ## write docs/openapi.json anew, to be reviewed as a change
 compile := .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header pyproject.toml
 
-lock: ## bring both lists of pinned packages up to date
+lock: ## update both lists of pinned packages
 	@$(some-python) -m config.local.install tests/requirements.lock
 	$(compile) -o requirements.lock
 	$(compile) --extra dev -o tests/requirements.lock
 
-clean: ## remove all data, the virtual environment and every cache; refused while Tenfour runs
+clean: ## remove all data, the virtual environment and every cache; refuses while Tenfour runs
 	@$(some-python) -B -m config.local.up --remove
 	rm -rf .venv .*_cache .hypothesis client/build client/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""What `manage.py demo` shows: agents at work, and what Tenfour does about their weaknesses."""
+"""The parts of `manage.py demo`: agents at work, and what Tenfour does about their weaknesses."""

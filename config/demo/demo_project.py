@@ -1,4 +1,4 @@
-"""The project of the demo, its agents as processes, and how all of it goes away again."""
+"""The demo's project and its agents as processes, all of which end with the demo."""
 
 import json
 import os
@@ -23,14 +23,14 @@ DEMO = Actor("system", "demo", "demo")
 PROJECT = "demo"
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 CLIENT_DIR = Path(settings.BASE_DIR) / "client"
-START_FIRST = "No Tenfour runs here. Start it first, in another terminal: make up"
+START_FIRST = "No Tenfour is running here. Start it in another terminal: make up"
 
 Player = subprocess.Popen[bytes]
 
 
 @dataclass
 class Stage:
-    """Where the demo plays: `tenfour` speaks to the server with an orchestrator's token."""
+    """The demo's server and project; `tenfour` calls the server with an orchestrator's token."""
 
     url: str
     project: Project
@@ -38,7 +38,7 @@ class Stage:
     players: list[Player] = field(default_factory=list)
 
     def play(self, name: str, script: str, *options: str) -> Player:
-        """Start an agent that has the URL and its token and nothing else of ours."""
+        """Start an agent process whose environment has the URL, its token and little else."""
         agent = agents.register(name, project=self.project, actor=DEMO)
         _, secret = tokens.issue("agent", project=self.project, agent=agent, actor=DEMO)
         kept = ("PATH", "HOME", "LANG")
@@ -47,7 +47,7 @@ class Stage:
             [sys.executable, EXAMPLES / script, name, *options, "--with-parent"],
             env=mine
             | {"TENFOUR_URL": self.url, "TENFOUR_TOKEN": secret, "PYTHONPATH": str(CLIENT_DIR)},
-            # Held open by us alone: it closes with us, however we end, and the agent ends with it.
+            # Only this process holds it open: however it ends, stdin closes and the agent ends.
             stdin=subprocess.PIPE,
             start_new_session=True,  # so that what it runs can be ended with it
         )
@@ -57,7 +57,7 @@ class Stage:
 
 @contextmanager
 def staged(url: str) -> Iterator[Stage]:
-    """The stage; at the end its agents are stopped and its tokens revoked."""
+    """Yield the stage; at the end, stop its agents and revoke its tokens."""
     project, _ = Project.objects.get_or_create(name=PROJECT)
     revoke_all(project)
     _, secret = tokens.issue("orchestrator", project=project, name="demo", actor=DEMO)
@@ -71,7 +71,7 @@ def staged(url: str) -> Iterator[Stage]:
 
 
 def end(player: Player, how: signal.Signals) -> None:
-    """Send a signal to an agent and to all that it runs, where it has not ended yet."""
+    """Signal an agent and everything that it runs, unless it has ended."""
     if player.poll() is None:
         os.killpg(player.pid, how)
 
@@ -95,12 +95,12 @@ def revoke_all(project: Project) -> None:
 
 
 def running_at(url: str | None) -> str:
-    """The address where Tenfour answers; raises CommandError where it does not."""
+    """Return the address where Tenfour responds; raises CommandError if it does not."""
     url = url or local_url()
     if not url:
         raise CommandError(START_FIRST)
     try:
-        # /healthz asks for no token, so any word will do.
+        # /healthz needs no token, so any text will do.
         with Client(url, "none", retries=0, timeout=5) as tenfour:
             tenfour.perform(calls.health())
             return tenfour.settings.url
@@ -109,7 +109,7 @@ def running_at(url: str | None) -> str:
 
 
 def local_url() -> str:
-    """Where `make up` says that it runs, or what the environment says."""
+    """Return the address of the running `make up`, or the one in the environment."""
     if settings.TENFOUR_URL:
         return str(settings.TENFOUR_URL)
     try:
@@ -121,11 +121,11 @@ def local_url() -> str:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Refuses a second demo beside this one: each would drive the other's clock."""
+    """Refuse a second demo beside this one: each would run the other's idle checks."""
     with connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_lock(hashtext('tenfour demo'))")
         if not cursor.fetchone()[0]:
-            raise CommandError("A demo runs already. Let it end, or stop it with Ctrl-C.")
+            raise CommandError("A demo is running already. Stop it with Ctrl-C.")
         try:
             yield
         finally:

@@ -1,9 +1,11 @@
-"""The first act: instructions to three agents, one of which never listens."""
+"""The instruction demo: three agents, one of which ignores every instruction."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import count
+from math import isinf
 from typing import Any, Literal
 
 from tenfour import Instruction
@@ -24,7 +26,7 @@ ROUND_S = 50.0
 
 @dataclass(frozen=True)
 class Order:
-    """An instruction of the demo: to whom, when, and the command that it asks for."""
+    """An instruction of the demo: its agent, when it is sent, and the command that it asks for."""
 
     at_s: float
     agent: str
@@ -61,8 +63,9 @@ ORDERS = (
 
 
 def rounds(*, until_s: float) -> Iterator[Order]:
-    """The orders of every round that has the time to end, then one that never comes."""
-    for number in range(max(1, int((until_s + 1) // ROUND_S))):
+    """Yield the orders of every round that has time to end, then one that is never due."""
+    numbers = count() if isinf(until_s) else range(max(1, int((until_s + 1) // ROUND_S)))
+    for number in numbers:
         for order in ORDERS:
             yield replace(order, at_s=order.at_s + number * ROUND_S)
     yield Order(float("inf"), "", "")
@@ -70,7 +73,7 @@ def rounds(*, until_s: float) -> Iterator[Order]:
 
 @dataclass
 class Orders:
-    """Sends what is due and ticks the clock of reminders; `speed` is how many times as fast."""
+    """Sends instructions when they are due and runs the idle check; `speed` is a factor."""
 
     stage: Stage
     speed: float
@@ -97,7 +100,7 @@ class Orders:
             self.ticked += TICK_S
             done = retry_unacknowledged(project=self.stage.project, min_age=MIN_AGE / self.speed)
             if done != Reminded():
-                said = f"{done.requeued} told again, {done.given_up} given up"
+                said = f"{done.requeued} reminded, {done.given_up} failed"
                 self.tell(f"clock  | idle check at {elapsed:.0f} s: {said}")
 
     def send(self, order: Order) -> Instruction:
@@ -113,7 +116,7 @@ class Orders:
 
     @property
     def is_over(self) -> bool:
-        """Whether no agent has anything left to tenfour."""
+        """Return whether every instruction is acknowledged or failed."""
         return not Sent.objects.filter(project=self.stage.project).awaiting_ack().exists()
 
     def sum_up(self) -> None:
@@ -125,4 +128,4 @@ class Orders:
                 f"{now.content}"
             )
         counts = Counter(now.state for now in fates)
-        self.tell(", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
+        self.tell(", ".join(f"{number} {state}" for state, number in sorted(counts.items())))

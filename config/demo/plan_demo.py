@@ -1,9 +1,9 @@
-"""The second act: a plan of a dozen real tasks, and four agents, each with a weakness."""
+"""The plan demo: a dozen real tasks, and four agents, each with a weakness."""
 
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +15,45 @@ from ledger.models import Attempt, Plan, Task
 from ledger.states import FINAL
 
 FOLDER = Path(settings.DATA_DIR) / "demo"
-# how long the tool is missing that the shaky agent needs: until then its breaker has opened
+# How long the tool is missing that the agent `shaky` needs: by then its breaker has opened.
 REPAIR_S = 30.0
 TOOL = '#!/bin/sh\necho "$1" >> published.txt\n'
 
 
 @dataclass
 class Building:
-    """Imports the plan, starts its agents, breaks things and mends them; tells what came of it."""
+    """Imports the plan, starts its agents, breaks things, repairs them, and sums up."""
 
     stage: Stage
     tell: Callable[[str], None]
     mortal: Player | None = None
     ref: str = ""
-    repaired: bool = False
-    killed: list[int] = field(default_factory=list)
+    elapsed: float = 0.0
+    repair_at: float = REPAIR_S
+    is_killed: bool = False
+    is_repaired: bool = False
 
     def begin(self) -> None:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        FOLDER.mkdir(parents=True)
-        source = yaml.safe_load((EXAMPLES / "planner.yaml").read_text())
-        self.ref = source["ref"] = self.next_ref()
-        self.stage.tenfour.plans.create(source, register=True)
+        """Import the plan and start its agents."""
+        self.import_next()
         for _ in range(2):
             self.play("builder")
         self.play("sleepy", "--no-heartbeats")
         self.play("shaky")
         self.mortal = self.play("mortal", "--no-heartbeats")
 
+    def import_next(self) -> None:
+        """Import the plan once more under the next ref; the agents' folder is empty again."""
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir(parents=True)
+        source = yaml.safe_load((EXAMPLES / "planner.yaml").read_text())
+        self.ref = source["ref"] = self.next_ref()
+        self.repair_at = self.elapsed + REPAIR_S
+        self.is_killed = self.is_repaired = False
+        self.stage.tenfour.plans.create(source, register=True)
+
     def next_ref(self) -> str:
-        """A ref that no demo before this one has used."""
+        """Return a ref that no earlier demo has used."""
         used = Plan.objects.filter(project=self.stage.project, ref__startswith="01-").count()
         return f"01-{used + 1:02}"
 
@@ -53,21 +62,22 @@ class Building:
         return self.stage.play(name, "builder.py", "--folder", folder, "--every", "1", *options)
 
     def look(self, elapsed: float) -> None:
-        """Kill the mortal one in the middle of its task, and install the tool once it is time."""
-        if not self.killed and self.mortal and (pid := self.mortal.pid) in self.at_work():
+        """Kill the mortal agent in the middle of its task, and install the tool when it is time."""
+        self.elapsed = elapsed
+        if not self.is_killed and self.mortal and self.mortal.pid in self.at_work():
             self.tell("demo   | mortal is killed with -9 in the middle of its task")
             end(self.mortal, signal.SIGKILL)
-            self.killed.append(pid)
+            self.is_killed = True
             self.mortal = self.play("mortal")
-        if not self.repaired and elapsed > REPAIR_S:
-            self.tell("demo   | somebody installs the tool that shaky was missing")
+        if not self.is_repaired and elapsed > self.repair_at:
+            self.tell("demo   | the tool that shaky was missing is installed")
             tool = FOLDER / "publish"
             tool.write_text(TOOL)
             tool.chmod(0o755)
-            self.repaired = True
+            self.is_repaired = True
 
     def at_work(self) -> set[int]:
-        """The process ids of the mortal agent's workers that hold a task."""
+        """Return the process ids of the mortal agent's workers that hold a task."""
         live = Attempt.objects.filter(
             agent__name="mortal", task__project=self.stage.project, outcome=None
         )

@@ -1,4 +1,4 @@
-"""Makes .venv hold what a list of pinned packages says, and leaves nothing outside this folder.
+"""Installs a list of pinned packages into .venv, and nothing outside of this folder.
 
 `python3 -m config.local.install requirements.lock` runs on a bare Python, before any install.
 """
@@ -9,6 +9,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ RUNTIME = "requirements.lock"
 CLIENT = "client/pyproject.toml"
 
 # Caches stay in the folder too, and certificates are those that the machine trusts.
-TIDY = {
+TOOL_ENVIRONMENT = {
     "PIP_NO_CACHE_DIR": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_WARN_SCRIPT_LOCATION": "1",
@@ -40,45 +43,49 @@ def pins(name: str) -> set[str]:
     return {line.split()[0] for line in lines if line[:1].isalnum()}
 
 
-def holds(lock: str) -> dict[str, str]:
-    """What .venv holds with `lock` installed: that list, and the runtime's where it is a part."""
+def installed_lists(lock: str) -> dict[str, str]:
+    """Return the digests of the lists that .venv satisfies once `lock` is installed."""
     locks = {lock, RUNTIME} if pins(RUNTIME) <= pins(lock) else {lock}
     return {name: digest(name) for name in sorted(locks | {CLIENT})} | {"folder": str(PROJECT)}
 
 
-def noted() -> dict[str, Any]:
+def read_note() -> dict[str, Any]:
     return json.loads(NOTE.read_text()) if NOTE.exists() else {}
 
 
 def is_current(lock: str) -> bool:
-    """Whether .venv works, was made for this folder and holds all that `lock` asks for."""
+    """Return whether .venv was made for this folder and satisfies `lock`."""
     wanted = {lock: digest(lock), CLIENT: digest(CLIENT), "folder": str(PROJECT)}
-    return sys.prefix == str(VENV) and wanted.items() <= noted().items()
+    return sys.prefix == str(VENV) and wanted.items() <= read_note().items()
 
 
 def run(*argv: str | Path, quiet: bool = False) -> bool:
     out = subprocess.DEVNULL if quiet else None
     done = subprocess.run(
-        [str(word) for word in argv], cwd=PROJECT, env=os.environ | TIDY, stdout=out, stderr=out
+        [str(word) for word in argv],
+        cwd=PROJECT,
+        env=os.environ | TOOL_ENVIRONMENT,
+        stdout=out,
+        stderr=out,
     )
     return done.returncode == 0
 
 
 def make_venv() -> None:
-    """Makes .venv, anew where it is broken or came here with a folder of another name."""
-    moved = noted().get("folder", str(PROJECT)) != str(PROJECT)
+    """Create .venv, again if it is broken or was made for a folder of another name."""
+    moved = read_note().get("folder", str(PROJECT)) != str(PROJECT)
     if not moved and PYTHON.exists() and run(PYTHON, "-c", "import pip", quiet=True):
         return
     base = getattr(sys, "_base_executable", sys.executable)
     if not run(base, "-m", "venv", "--clear", VENV):
-        sys.exit("Python could not make a virtual environment (on Debian: install python3-venv).")
+        sys.exit("Python could not create a virtual environment (on Debian: install python3-venv).")
 
 
 PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "install", "--quiet")
 
 
-def install(lock: str) -> bool:
-    """With uv, which takes seconds, or where that can't be had with pip from the same list."""
+def install_packages(lock: str) -> bool:
+    """Install with uv, which takes seconds, or else with pip from the same list."""
     pinned = ("--require-hashes", "-r", lock)
     if UV.exists() or run(*PIP, "uv", quiet=True):
         options = ("--quiet", "--python", PYTHON, "--compile-bytecode")
@@ -88,20 +95,34 @@ def install(lock: str) -> bool:
 
 
 def install_client() -> bool:
-    """The command `tenfour`, from its source, so that it is never older than the rest."""
+    """Install the command `tenfour` from its source, so that it is never older than the server."""
     return run(*PIP, "--no-build-isolation", "--no-deps", "--editable", "./client")
+
+
+@contextmanager
+def step(text: str) -> Iterator[None]:
+    """Print a step, and how long it took."""
+    began = time.monotonic()
+    print(f"  {text} ...", end="", flush=True)
+    yield
+    print(f" {time.monotonic() - began:.0f} s", flush=True)
 
 
 def main(lock: str) -> None:
     if is_current(lock):
         return
-    print(f"Installing {lock} into .venv ...", flush=True)
-    make_venv()
+    print("Installing Tenfour into .venv (once, and after an update):", flush=True)
+    with step("creating the virtual environment"):
+        make_venv()
     NOTE.unlink(missing_ok=True)
-    if not (install(lock) and install_client()):
+    with step(f"installing {len(pins(lock))} packages from {lock}"):
+        installed = install_packages(lock)
+    with step("installing the command `tenfour`"):
+        installed = installed and install_client()
+    if not installed:
         sys.exit(f"{lock} could not be installed: the lines above say why.")
     shutil.rmtree(VENV / ".cache", ignore_errors=True)
-    NOTE.write_text(json.dumps(holds(lock), indent=1) + "\n")
+    NOTE.write_text(json.dumps(installed_lists(lock), indent=1) + "\n")
 
 
 if __name__ == "__main__":

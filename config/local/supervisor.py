@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import shlex
 import signal
 import socket
 import sys
@@ -132,7 +133,7 @@ class Supervisor:
             hint = ".venv/bin/python manage.py token --kind agent --agent coder"
             self.terminal.say("tenfour", f"no credentials are kept here; make a token with: {hint}")
         elif first:
-            self.terminal.say("tenfour", first_words(credentials, self.url))
+            self.terminal.say("tenfour", welcome(credentials, self.url))
         else:
             self.terminal.say("tenfour", f"credentials are in {shown(credentials)}")
 
@@ -253,23 +254,24 @@ async def asks_well(url: str) -> bool:
     return False
 
 
-def first_words(credentials: Path, url: str) -> str:
-    """What a newcomer needs, printed once: how to sign in, how an agent and a producer connect."""
+def welcome(credentials: Path, url: str) -> str:
+    """Return what a newcomer needs, printed once: how to sign in and how to connect."""
     lines = (line for line in credentials.read_text().splitlines() if not line.startswith("#"))
     known = dict(line.split("=", 1) for line in lines if "=" in line)
     return f"""
 Sign in at {url}/ as {known["TENFOUR_LOGIN"]} with the password {known["TENFOUR_PASSWORD"]}
 
-As the agent {known["TENFOUR_AGENT"]}, in another terminal:
-  export TENFOUR_URL={url} TENFOUR_TOKEN={known["TENFOUR_AGENT_TOKEN"]}
-  .venv/bin/tenfour doctor
+In another terminal, in this folder:
+  export PATH="$PWD/.venv/bin:$PATH" TENFOUR_URL={url}
+  . {shlex.quote(shown(credentials))}
 
-As a producer, send it an instruction:
-  curl {url}/v1/instructions -H 'Content-Type: application/json' \\
-    -H 'Authorization: Bearer {known["TENFOUR_PRODUCER_TOKEN"]}' \\
-    -d '{{"agent": "{known["TENFOUR_AGENT"]}", "content": "Say hello"}}'
+As a producer, send an instruction to the agent {known["TENFOUR_AGENT"]}:
+  TENFOUR_TOKEN=$TENFOUR_PRODUCER_TOKEN tenfour send {known["TENFOUR_AGENT"]} "Say hello"
 
-This is shown once, and kept in {shown(credentials)}. Ctrl-C stops Tenfour.
+As the agent, receive it:
+  TENFOUR_TOKEN=$TENFOUR_AGENT_TOKEN tenfour pull
+
+The login and the tokens are in {shown(credentials)}. Ctrl-C stops Tenfour.
 """
 
 

@@ -95,7 +95,7 @@ def test_a_persons_fix_is_acknowledged(demo: Demo, gunicorn: str, transactional_
     said = []
     for line in running.stdout:
         said.append(line)
-        if "2 wait for you" in line:
+        if "2 questions are open" in line:
             break
     mara = Client()
     mara.force_login(User.objects.create_user("mara", is_staff=True))
@@ -136,7 +136,7 @@ def test_it_can_run_again_but_not_beside_itself(
     first = demo(gunicorn)
     until_it_plays(first)
     second, _ = demo(gunicorn).communicate(timeout=30)
-    assert "A demo runs already" in second and "Traceback" not in second
+    assert "A demo is running already" in second and "Traceback" not in second
     first.send_signal(signal.SIGINT)
     assert "No agent is left running" in first.communicate(timeout=30)[0]
     again = demo(gunicorn, "--seconds", "2", "--wait", "0")

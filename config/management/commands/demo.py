@@ -4,9 +4,11 @@ import logging
 import signal
 import time
 from argparse import ArgumentParser
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from tenfour import TenfourError
 
@@ -15,24 +17,27 @@ from config.demo.instruction_demo import Orders
 from config.demo.plan_demo import Building
 from retries.models import Escalation
 
+# In an endless demo, what an agent ignores becomes a question after about this long.
+ASK_AFTER_S = 60.0
+
 
 class Command(BaseCommand):
-    help = "Show in a minute what Tenfour does about agents' weaknesses, on a running Tenfour."
+    help = "Run agents that ignore, fail, hang and crash against a running Tenfour, until Ctrl-C."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
+        parser.add_argument("--seconds", type=float, help="end after this time; else on Ctrl-C")
         parser.add_argument(
-            "--wait", type=float, default=180.0, help="how long to wait for your answer then (180)"
+            "--wait", type=float, default=180.0, help="with --seconds: time for your answer (180)"
         )
         parser.add_argument("--url", help="where Tenfour runs, if not where 'make up' started it")
-        parser.add_argument("--speed", type=float, default=1.0, help="how many times as fast (1)")
+        parser.add_argument("--speed", type=float, default=1.0, help="speed-up factor (1)")
 
     def handle(
         self,
         *args: Any,
         url: str | None,
-        seconds: float,
+        seconds: float | None,
         speed: float,
         wait: float,
         **options: Any,
@@ -48,35 +53,42 @@ class Command(BaseCommand):
         except TenfourError as error:
             raise CommandError(f"{error.sentence} {error.hint}") from error
 
-    def play(self, stage: Stage, *, seconds: float, speed: float, wait: float) -> None:
-        orders = Orders(stage, speed, seconds * speed, self.tell)
+    def play(self, stage: Stage, *, seconds: float | None, speed: float, wait: float) -> None:
+        until_s = float("inf") if seconds is None else seconds
+        orders = Orders(stage, speed, until_s * speed, self.tell)
         building = Building(stage, self.tell)
+        self.tell(sign_in(stage.url))
         orders.begin()
         building.begin()
-        of = f"?project={PROJECT}"
-        self.tell(f"Watch it at {stage.url}/instructions/{of}")
-        self.tell(f"        and {stage.url}/plans/{building.ref}/{of}  (Ctrl-C ends it)\n")
-        asked = Escalation.objects.open().filter(project=stage.project)
-        start, told = time.monotonic(), False
-        while (elapsed := time.monotonic() - start) < seconds + wait:
-            if elapsed > seconds and not asked.exists() and orders.is_over and building.is_over:
+        scope = f"?project={PROJECT}"
+        self.tell(f"Watch it at {stage.url}/instructions/{scope}")
+        self.tell(f"        and {stage.url}/plans/{building.ref}/{scope}")
+        self.tell("Press Ctrl-C to end it.\n")
+        open_questions = Escalation.objects.open().filter(project=stage.project)
+        start, has_asked = time.monotonic(), False
+        while (elapsed := time.monotonic() - start) < until_s + wait:
+            is_over = orders.is_over and building.is_over and not open_questions.exists()
+            if is_over and elapsed > until_s:
                 break
+            if building.is_over and seconds is None:
+                building.import_next()
+                self.tell(f"demo   | the next plan: {stage.url}/plans/{building.ref}/{scope}")
             orders.look(elapsed * speed)
             building.look(elapsed * speed)
-            if elapsed > seconds and asked.exists() and not told:
-                told = True
-                self.ask(stage, asked.count())
+            if not has_asked and elapsed > min(until_s, ASK_AFTER_S) and open_questions.exists():
+                has_asked = True
+                self.ask(stage, open_questions.count())
             time.sleep(0.1 / speed)
         orders.sum_up()
         building.sum_up()
 
     def ask(self, stage: Stage, count: int) -> None:
-        """Say what waits for a person, and what would help."""
-        verb = "waits" if count == 1 else "wait"
-        self.tell(f"\n{count} {verb} for you: {stage.url}/escalations/?project={PROJECT}")
-        self.tell("Answer with a fix. To deaf, for example: Run `uptime` and say what you found.")
-        self.tell("About the version:                       Run `echo 2.0.0 > VERSION`")
-        self.tell("They hear no machine, but they hear a person. Ctrl-C ends the demo.\n")
+        """Say how many questions are open, and which answers would help."""
+        noun = "question is" if count == 1 else "questions are"
+        self.tell(f"\n{count} {noun} open: {stage.url}/escalations/?project={PROJECT}")
+        self.tell("Answer with a fix. For the agent deaf: Run `uptime` and say what you found.")
+        self.tell("For the version of the release:        Run `echo 2.0.0 > VERSION`")
+        self.tell("These agents ignore machines, but they follow a person.\n")
 
     def tell(self, text: str) -> None:
         # Flushed, because the agents write to the same terminal.
@@ -86,3 +98,10 @@ class Command(BaseCommand):
 
 def leave(signum: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + signum)
+
+
+def sign_in(url: str) -> str:
+    """Return where to sign in, and where the login is."""
+    credentials = Path(settings.DATA_DIR) / "credentials"
+    where = f" The login is in {credentials}." if credentials.exists() else ""
+    return f"Sign in at {url}/.{where}"

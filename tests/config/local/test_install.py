@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def installed(lock: str) -> None:
-    install.NOTE.write_text(json.dumps(install.holds(lock)))
+    install.NOTE.write_text(json.dumps(install.installed_lists(lock)))
 
 
 @pytest.mark.parametrize("lock", [install.RUNTIME, TESTS])
