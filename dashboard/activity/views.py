@@ -156,7 +156,7 @@ def histogram(query: EventQuery, project: Project | None, *, now: datetime) -> d
     total, bad = sum(each.count for each in minutes), sum(each.bad for each in minutes)
     if not total:
         return {}
-    given_up = f", {bad:,} of something given up" if bad else ""
+    given_up = f", {bad:,} of them failures" if bad else ""
     counts, bad_counts = [each.count for each in minutes], [each.bad for each in minutes]
     return {
         "label": f"{words_counted(total, 'event')} in {len(minutes)} minutes{given_up}.",

@@ -47,7 +47,7 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:deadletters"))
     if not rows.ids and not rows.every:
-        messages.warning(request, "Choose some dead letters first. Nothing was changed.")
+        messages.warning(request, "Select at least one dead letter. Nothing was changed.")
     elif offer.question and "confirmed" not in request.POST:
         return redirect(question_url(page, verb, rows))
     else:
@@ -70,7 +70,8 @@ def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     if held := sum(aborted(some) for some in batches(ids)):
         messages.warning(
             request,
-            f"{counted(held, 'dead letter')} of aborted plans can’t be replayed: restart the plan.",
+            f"{counted(held, 'dead letter')} of aborted plans can’t be replayed. "
+            "Restart the plan instead.",
         )
     new = "as a new task" if done == 1 else "as new tasks"
     return done, f"{counted(done, 'dead letter')} replayed {new}."

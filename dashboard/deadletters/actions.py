@@ -8,17 +8,17 @@ REPLAY = Action(
     "Replay",
     key="r",
     icon="undo",
-    question="Replay it?",
-    consequence="A new task is made of its payload, at attempt 1, and takes the old one’s place "
-    "for whatever depends on it.",
+    question="Replay this dead letter?",
+    consequence="A new task with the same payload starts at attempt 1. Dependent tasks wait for "
+    "the new task.",
 )
 DISMISS = Action(
     "dismiss",
     "Dismiss",
     key="d",
     icon="trash",
-    question="Dismiss it?",
-    consequence="It does not run again. Its failure records are kept.",
+    question="Dismiss this dead letter?",
+    consequence="The task does not run again. Its failures stay on record.",
 )
 ACTIONS = {action.verb: action for action in (REPLAY, DISMISS)}
 

@@ -48,7 +48,7 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     """Give the answer that was posted; what came of that."""
     words = words_in(request)
     if request.POST.get("action") not in Answer.values:
-        return Reply(422, words, warning="Choose one of the answers. Nothing was done.")
+        return Reply(422, words, warning="Choose an answer. Nothing was changed.")
     typed = typed_in(request)
     action, actor = Answer(request.POST["action"]), person(request.user)
     question = asked_first(escalation, action)
@@ -73,10 +73,12 @@ def settle(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Re
     except EscalationExpired:
         return Reply(409, words, is_late=True)
     except VersionMismatch:
-        warning = "It has changed since you opened it. Nothing was done."
+        warning = (
+            "The escalation changed while you were answering. Review it and send your answer again."
+        )
         return Reply(412, words, typed=typed, warning=warning)
     except InvalidTransition as refusal:
-        return Reply(409, words, warning=f"{refusal.detail} Nothing was done.")
+        return Reply(409, words, warning=f"{refusal.detail} Nothing was changed.")
     except Invalid as refusal:
         place, _, field = refusal.more["errors"][0]["pointer"].rpartition("/")
         field = field if place == ANSWERED else ""
@@ -113,8 +115,8 @@ def take_back(request: HttpRequest, escalation: Escalation, *, now: datetime) ->
             request_id=request.id,  # type: ignore[attr-defined]
         )
     except UndoTooLate:
-        return Reply(409, warning="Too late: it has gone on. The answer stands.")
-    return Reply(words=escalation.fix, warning="Taken back. It waits for your answer again.")
+        return Reply(409, warning="Too late to undo: the task has already continued.")
+    return Reply(words=escalation.fix, warning="Answer undone. The escalation is open again.")
 
 
 def words_in(request: HttpRequest) -> str:

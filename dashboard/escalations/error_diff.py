@@ -34,12 +34,16 @@ class Diff:
         """The finding in words.
 
         >>> diff("a\\nb", "a\\nc").said
-        '1 line gone, 1 new'
+        '1 line removed, 1 added'
         """
         if not self.gone and not self.new:
-            return "the same error again"
-        gone = f"{self.gone} line{'' if self.gone == 1 else 's'} gone" if self.gone else "none gone"
-        return f"{gone}, {self.new or 'none'} new"
+            return "the same error"
+        gone = (
+            f"{self.gone} line{'' if self.gone == 1 else 's'} removed"
+            if self.gone
+            else "none removed"
+        )
+        return f"{gone}, {self.new or 'none'} added"
 
 
 def diff(before: str, after: str) -> Diff:
@@ -70,6 +74,6 @@ def shortened(texts: list[str], *, first: bool, last: bool) -> list[Line]:
         before, hidden = AROUND, len(texts) - AROUND
     if hidden < 2:
         return [Line(SAME, text) for text in texts]
-    cut = Line(CUT, f"{hidden} same lines")
+    cut = Line(CUT, f"{hidden} unchanged lines")
     head = [Line(SAME, text) for text in texts[:before]]
     return [*head, cut, *(Line(SAME, text) for text in texts[before + hidden :])]

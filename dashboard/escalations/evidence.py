@@ -38,10 +38,10 @@ class Rung:
 
 
 ENDED = {
-    "released": "put back",
+    "released": "released",
     "blocked": "reported blocked",
-    "escalated": "asked a person",
-    "aborted": "stopped",
+    "escalated": "escalated",
+    "aborted": "aborted",
     "success": "done",
 }
 LEAST_WAIT = timedelta(seconds=1)

@@ -23,30 +23,30 @@ class Verdict:
 
 
 CAME = {
-    InstructionState.QUEUED: "It waits to be delivered",
-    InstructionState.DELIVERED: "Delivered, not answered yet",
+    InstructionState.QUEUED: "Queued",
+    InstructionState.DELIVERED: "Delivered, no answer yet",
     InstructionState.ACKNOWLEDGED: "Acknowledged",
     InstructionState.FAILED: "Ignored again",
-    InstructionState.CANCELLED: "Withdrawn since",
+    InstructionState.CANCELLED: "Cancelled since",
 }
 TONES = {InstructionState.ACKNOWLEDGED: "green", InstructionState.FAILED: "red"}
 ABORTED_PLAN = "aborted its plan"
 DID_TO_TASK = {
     Answer.ANSWER: "answered",
     Answer.FIX: "sent a fix",
-    Answer.RETRY: "granted another round",
+    Answer.RETRY: "granted a retry",
     Answer.SKIP: "skipped it",
     Answer.ABORT: "aborted it",
 }
 TONES_OF_TASK = {TaskState.DONE: "green", TaskState.FAILED: "red"}
 DONE_TO_TASK = {
-    Answer.FIX: "It gets one more attempt, with your words.",
-    Answer.RETRY: "It gets another round of attempts.",
+    Answer.FIX: "The task gets one more attempt with your message.",
+    Answer.RETRY: "The task gets another round of attempts.",
     Answer.SKIP: "Skipped.",
-    Answer.ABORT: "Aborted. It does not run again.",
-    Answer.ANSWER: "Its agent goes on with your answer.",
+    Answer.ABORT: "Aborted. The task will not run again.",
+    Answer.ANSWER: "The agent continues with your answer.",
 }
-PLAN_ABORTED = "Its whole plan is aborted. What still runs is told to stop."
+PLAN_ABORTED = "The whole plan is aborted. Running tasks are told to stop."
 
 
 def verdict(escalation: Escalation, since: Aftermath | None = None) -> Verdict:
@@ -76,17 +76,17 @@ def unanswered(escalation: Escalation) -> Verdict:
     match escalation.state:
         case EscalationState.EXPIRED:
             then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
-            return Verdict("Nobody", f"answered in time{then}", "clock", tone="red")
+            return Verdict("No answer", f"came in time{then}", "clock", tone="red")
         case EscalationState.WITHDRAWN if escalation.question and not escalation.is_of_checkpoint:
-            return Verdict(escalation.agent.name, "needs no answer any more", "s-aborted")
-    return Verdict("Nobody", "had to answer: its task ended otherwise", "s-aborted")
+            return Verdict(escalation.agent.name, "no longer needs an answer", "s-aborted")
+    return Verdict("No answer", "was needed: the task ended first", "s-aborted")
 
 
 EXPIRED = {
-    OnExpiry.RETRY: ", so it went on",
-    OnExpiry.SKIP: ", so it was skipped",
-    OnExpiry.ABORT: ", so it was stopped",
-    OnExpiry.FAIL: ", so it was given up",
+    OnExpiry.RETRY: ", so the task resumed",
+    OnExpiry.SKIP: ", so the task was skipped",
+    OnExpiry.ABORT: ", so the task was aborted",
+    OnExpiry.FAIL: ", so the task failed",
 }
 
 
@@ -102,13 +102,13 @@ def came_of_task(action: Answer, since: Aftermath) -> tuple[str, str]:
 def did(action: Answer, cancelled: int | None) -> str:
     match action:
         case Answer.FIX:
-            return "sent other words"
+            return "sent a new message"
         case Answer.RETRY:
             return "sent it again"
         case Answer.SKIP:
-            return "left it"
+            return "left it as is"
         case Answer.ABORT:
-            return f"withdrew {counted(cancelled or 0, 'instruction')}"
+            return f"cancelled {counted(cancelled or 0, 'instruction')}"
         case Answer.ANSWER:
             return "answered"
 
@@ -128,17 +128,17 @@ def done(escalation: Escalation) -> str:
         return DONE_TO_TASK[Answer(escalation.action)]
     match escalation.action:
         case Answer.FIX | Answer.RETRY if not is_of_this(escalation):
-            return "These very words were waiting already: nothing was sent twice."
+            return "The same message was already queued, so nothing was sent twice."
         case Answer.FIX:
-            return "Your words are first in the queue."
+            return "Your message is first in the queue."
         case Answer.RETRY:
             return "Sent again, first in the queue."
         case Answer.SKIP:
-            return "Left as it is. Nothing was sent."
+            return "Left as is. Nothing was sent."
     if not escalation.cancelled:
-        return "Nothing waited, so nothing was withdrawn."
+        return "Nothing was pending, so nothing was cancelled."
     were = "was" if escalation.cancelled == 1 else "were"
-    return f"{counted(escalation.cancelled, 'instruction')} {were} withdrawn."
+    return f"{counted(escalation.cancelled, 'instruction')} {were} cancelled."
 
 
 def is_of_this(escalation: Escalation) -> bool:

@@ -253,7 +253,7 @@ def poll_of(shown: UUID | None, query: str) -> str:
 def title(waiting: int) -> str:
     if not waiting:
         return "Escalations"
-    return f"{waiting:,} need{'s' if waiting == 1 else ''} you · Escalations"
+    return f"{waiting:,} need{'s' if waiting == 1 else ''} an answer · Escalations"
 
 
 @dataclass(frozen=True, slots=True)

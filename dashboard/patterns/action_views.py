@@ -47,7 +47,7 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
     if not rows.ids:
-        messages.warning(request, "Choose some patterns first. Nothing was changed.")
+        messages.warning(request, "Select at least one pattern. Nothing was changed.")
     elif offer.question and "confirmed" not in request.POST:
         return redirect(question_url(page, verb, rows))
     else:
@@ -62,7 +62,7 @@ def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     seconds = {str(length): length for length, _ in TIMES}.get(request.POST.get("for", ""))
     until = now + timedelta(seconds=seconds) if seconds else None
     done = patterns.ignore(ids, until=until, actor=person(request.user), now=now)
-    long = f"for {dict(TIMES)[seconds]}" if seconds else "for good"
+    long = f"for {dict(TIMES)[seconds]}" if seconds else "indefinitely"
     return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
 
 
@@ -73,14 +73,14 @@ def resolve(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     done = patterns.reopen(ids, actor=person(request.user), now=timezone.now())
-    return len(done), f"{counted(len(done), 'pattern')} opened again."
+    return len(done), f"{counted(len(done), 'pattern')} reopened."
 
 
 def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     again = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
     parts = (
         (len(again.replayed), "dead letter replayed", "dead letters replayed"),
-        (len(again.made_due), "retry hurried", "retries hurried"),
+        (len(again.made_due), "pending retry started", "pending retries started"),
         (len(again.answered), "question answered with a retry", "questions answered with a retry"),
     )
     said = ", ".join(counted(number, one, many) for number, one, many in parts if number)

@@ -5,16 +5,16 @@ from retries.states import PATTERN_MOVES, PatternState
 
 RETRY_ALL = Action(
     "retry",
-    "Try all again",
+    "Retry all",
     key="r",
     icon="undo",
-    question="Try all of it again?",
-    consequence="Dead letters are replayed as new tasks, retries wait no longer, and open "
+    question="Retry all stuck tasks?",
+    consequence="Dead letters are replayed as new tasks, pending retries start now, and open "
     "questions are answered with a retry.",
 )
 RESOLVE = Action("resolve", "Resolve", key="s", icon="check")
 IGNORE = Action("ignore", "Ignore", key="i", icon="s-skipped")
-REOPEN = Action("reopen", "Open again", key="o", icon="undo")
+REOPEN = Action("reopen", "Reopen", key="o", icon="undo")
 ACTIONS = {action.verb: action for action in (RETRY_ALL, RESOLVE, IGNORE, REOPEN)}
 
 

@@ -1,4 +1,4 @@
-"""The settings as people read them: what each one means, and its value here."""
+"""The settings: each with its description, default and current value."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from retries.strategy import RetryConfig
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One of TENFOUR's, in the words of docs/settings.md, where a test looks for them."""
+    """A key of settings.TENFOUR; a test holds its description to docs/settings.md."""
 
     name: str
     default: str
-    says: str
+    description: str
 
     @property
     def value(self) -> str:
@@ -32,12 +32,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit under the name that plans know it by; `setting` holds its value, if one does."""
+    """A limit of a plan's tasks, and the setting that holds its value, if there is one."""
 
     name: str
     setting: str
     default: str
-    says: str
+    description: str
 
     @property
     def value(self) -> str:
@@ -46,32 +46,32 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What runs again, how often in all by default, and what comes then."""
+    """Something that runs again: its limit, and the outcome once the limit is reached."""
 
     name: str
-    word: str
+    limit: str
     setting: str
     default: int
-    counts_first: bool  # whether the first run is one of them
+    counts_first: bool  # whether the limit includes the first run
     run: str
     runs: str
-    then: str
+    outcome: str
 
     @property
     def value(self) -> int:
         return int(value_of(self.setting)) if self.setting else self.default
 
     @property
-    def in_all(self) -> str:
-        return self.told(self.value)
+    def total_runs(self) -> str:
+        return self.count_runs(self.value)
 
-    def told(self, limit: int) -> str:
+    def count_runs(self, limit: int) -> str:
         count = limit if self.counts_first else limit + 1
         return f"{count} {self.run if count == 1 else self.runs}"
 
 
 def value_of(name: str) -> str:
-    """As it stands in the environment."""
+    """Return a setting's value in the notation of the environment."""
     value = settings.TENFOUR[name]
     if isinstance(value, bool):
         return "1" if value else "0"
@@ -79,19 +79,19 @@ def value_of(name: str) -> str:
 
 
 LIMITS = (
-    Limit("MAX_RETRIES", "TASK_MAX_ATTEMPTS", "3", "attempts of a plan's task"),
+    Limit("MAX_RETRIES", "TASK_MAX_ATTEMPTS", "3", "maximum attempts for a task in a plan"),
     Limit(
         "RETRY_DELAY",
         "",
         "0",
-        "seconds before a plan's task is tried again; the `backoff` of a plan or "
-        "task says otherwise",
+        "seconds before a task in a plan is retried, unless the plan or task sets `backoff`",
     ),
     Limit(
         "ESCALATION_THRESHOLD",
         "TASK_MAX_ATTEMPTS",
         "3",
-        "failures after which a person is asked: the same setting as MAX_RETRIES, no second limit",
+        "failures before Tenfour escalates to a person; the same setting as MAX_RETRIES, not a "
+        "second limit",
     ),
 )
 MECHANISMS = (
@@ -128,15 +128,16 @@ MECHANISMS = (
 )
 GROUPS = (
     Group(
-        "Where it runs",
+        "Deployment",
         (
             Setting(
                 "PREPARE",
                 "1",
-                "0 behind a transaction pooler such as PgBouncer: nothing is prepared",
+                "0 turns prepared statements off, for use behind a transaction pooler such as "
+                "PgBouncer",
             ),
-            Setting("OPEN_DOCS", "1", "0: no `/v1/docs` and no `/v1/openapi.json`"),
-            Setting("ADMIN_PATH", "admin", "where the admin is"),
+            Setting("OPEN_DOCS", "1", "0 turns `/v1/docs` and `/v1/openapi.json` off"),
+            Setting("ADMIN_PATH", "admin", "path of the admin site"),
             Setting(
                 "METRICS_ALLOW",
                 "127.0.0.1,::1",
@@ -147,93 +148,91 @@ GROUPS = (
     Group(
         "Instructions and the clock",
         (
-            Setting("IDLE_CHECK_SECONDS", "60", "how often ignored instructions are looked for"),
+            Setting("IDLE_CHECK_SECONDS", "60", "interval of the check for ignored instructions"),
             Setting(
                 "INSTRUCTION_MIN_AGE",
                 "30",
-                "seconds since the last delivery before a reminder; 0 gives the bare rule",
+                "minimum seconds between a delivery and its reminder; 0 turns the minimum off",
             ),
             Setting(
                 "INSTRUCTION_MAX_RETRIES",
                 "3",
-                "retries of an instruction that does not name its own (0 to 20)",
+                "default retries of an instruction (0 to 20)",
             ),
             Setting(
                 "SILENT_AFTER_SECONDS",
                 "300",
-                "an agent that has not asked for so long while instructions wait "
-                "is shown as silent",
+                "an agent with waiting instructions that has not checked in for this long is "
+                "shown as silent",
             ),
             Setting(
-                "POLL_SECONDS", "2", "what `retry_after_s` tells an agent whose queue is empty"
+                "POLL_SECONDS", "2", "value of `retry_after_s` for an agent whose queue is empty"
             ),
         ),
     ),
     Group(
         "Tasks and breakers",
         (
+            Setting("TASK_MAX_ATTEMPTS", "3", "default attempts of a task (1 to 100)"),
             Setting(
-                "TASK_MAX_ATTEMPTS", "3", "attempts of a task that does not name its own (1 to 100)"
+                "TASK_LEASE_SECONDS", "300", "how long a claimed task may run without a heartbeat"
             ),
-            Setting(
-                "TASK_LEASE_SECONDS", "300", "how long a claimed task may go without a heartbeat"
-            ),
-            Setting("TASK_TIMEOUT_SECONDS", "3600", "how long one attempt may take in all"),
+            Setting("TASK_TIMEOUT_SECONDS", "3600", "maximum duration of one attempt"),
             Setting(
                 "BACKOFF_SECONDS",
                 "1",
-                "how often retries that have come due are noted; no claim waits for it",
+                "interval of the check for retries that are due; claims do not wait for it",
             ),
             Setting(
                 "EXPIRE_LEASES_SECONDS",
                 "5",
-                "how often leases that ran out are looked for; after three of "
-                "these without a look, 30 s at least, live leases are extended instead",
+                "interval of the check for expired leases; if the check was down for three "
+                "intervals (at least 30 s), live leases are extended instead",
             ),
-            Setting("BREAKERS_SECONDS", "5", "how often open breakers are looked at"),
-            Setting("PLANS_SECONDS", "5", "how often it is noted which plans are over"),
-            Setting("BREAKER_FAILURES", "5", "failures in a row that open an agent's breaker"),
-            Setting("BREAKER_SUCCESSES", "2", "successes that close a half-open one"),
-            Setting("BREAKER_OPEN_SECONDS", "60", "how long an open one hands out nothing"),
+            Setting("BREAKERS_SECONDS", "5", "interval of the check of open breakers"),
+            Setting("PLANS_SECONDS", "5", "interval of the check for plans that have ended"),
+            Setting("BREAKER_FAILURES", "5", "consecutive failures that open an agent's breaker"),
+            Setting("BREAKER_SUCCESSES", "2", "successes that close a half-open breaker"),
+            Setting("BREAKER_OPEN_SECONDS", "60", "how long an open breaker stops claims"),
             Setting(
                 "BREAKER_COUNTS",
                 "execution_error,timeout",
-                "the types of failure that count, with commas",
+                "failure types that count, separated by commas",
             ),
         ),
     ),
     Group(
-        "Questions to people",
+        "Escalations",
         (
             Setting(
                 "ESCALATIONS_SECONDS",
                 "15",
-                "how often expired escalations and due reminders are looked for",
+                "interval of the check for expired escalations and due reminders",
             ),
             Setting(
                 "ESCALATION_REMIND_SECONDS",
                 "3600",
-                "how long one waits before people are first reminded of it, then "
-                "twice as long each time, a day at most; 0: never",
+                "delay before the first reminder of an open escalation; it doubles each time, "
+                "up to a day; 0 turns reminders off",
             ),
             Setting(
                 "UNDO_SECONDS",
                 "5",
-                "how long a retry or a fix of a task, given on the page, can be "
-                "taken back; 0: not at all (0 to 60)",
+                "how long a retry or fix sent from the dashboard can be undone; 0 turns undo "
+                "off (0 to 60)",
             ),
         ),
     ),
     Group(
-        "Limits",
+        "API limits",
         (
-            Setting("BODY_BYTES", "262144", "the largest JSON body"),
-            Setting("TOKEN_DAYS", "90", "how long a new token is valid"),
+            Setting("BODY_BYTES", "262144", "maximum size of a JSON body"),
+            Setting("TOKEN_DAYS", "90", "default lifetime of a new token"),
             Setting(
                 "AUTH_FAILURES_PER_MINUTE",
                 "10",
-                "failed authentications per address before they get 429; a right "
-                "token is never limited",
+                "failed authentications per address before it gets 429; valid tokens are not "
+                "rate-limited",
             ),
         ),
     ),

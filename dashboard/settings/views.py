@@ -1,4 +1,4 @@
-"""The settings, to be read: people change them in the environment."""
+"""The Settings page, which is read-only: settings come from the environment."""
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -14,7 +14,7 @@ from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """The limits, what counts how, and every setting with its value here."""
+    """Render the limits and every setting with its value."""
     context = {
         "now": timezone.now(),
         "title": "Settings",

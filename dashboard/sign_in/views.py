@@ -20,8 +20,8 @@ class SignInForm(AuthenticationForm):
     """Name and password; those who are no staff learn no more than those who mistyped."""
 
     error_messages = {
-        "invalid_login": "This name and password do not go together.",
-        "inactive": "This name and password do not go together.",
+        "invalid_login": "Incorrect username or password.",
+        "inactive": "Incorrect username or password.",
     }
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:

@@ -65,13 +65,13 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_acknowledged(
     visitor = visit()
     page = visitor.sign_in(URL)
     page.evaluate("window.untouched = true")
-    expect(page.locator("#none")).to_contain_text("Nothing needs you")
+    expect(page.locator("#none")).to_contain_text("Nothing needs your attention")
     with Client(visitor.url, make_token("agent", agent=coder)) as agent:
         send(coder, "Check the lock", now=now - MINUTE, max_retries=0, on_failed="escalate")
         assert [one.text for one in agent.instructions.pull()] == ["Check the lock"]
         tick(now + MINUTE)  # it never answered
 
-        expect(page).to_have_title("1 needs you · Escalations · Tenfour")
+        expect(page).to_have_title("1 needs an answer · Escalations · Tenfour")
         expect(page.locator("#escalation-title")).to_have_text("Check the lock")
         expect(page.locator("#side a[data-go=e] .nav__count--alert")).to_contain_text("1")
         page.keyboard.press("f")
@@ -81,14 +81,14 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_acknowledged(
         expect(page.locator("#fix")).to_be_focused()
         page.keyboard.press("Control+Enter")
 
-        expect(page.locator(".answer")).to_contain_text("Your words are first in the queue.")
-        expect(page.locator(".answer")).to_contain_text("Nothing else needs you.")
+        expect(page.locator(".answer")).to_contain_text("Your message is first in the queue.")
+        expect(page.locator(".answer")).to_contain_text("Nothing else needs your attention.")
         expect(page).to_have_title("Escalations · Tenfour")
         (told,) = agent.instructions.pull()
         assert told.text == "Run `ls .lock`, then say what you see"
-        expect(page.locator("#recent")).to_contain_text("Delivered, not answered yet")
+        expect(page.locator("#recent")).to_contain_text("Delivered, no answer yet")
         agent.instructions.ack(told.id)
-    expect(page.locator("#recent")).to_contain_text("mara sent other words. Acknowledged")
+    expect(page.locator("#recent")).to_contain_text("mara sent a new message. Acknowledged")
     assert page.evaluate("window.untouched")
     page.click("text=a new instruction")
     expect(page).to_have_url(re.compile(f"/instructions/{told.id}/"))
@@ -127,7 +127,7 @@ def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
     page = visit().sign_in(URL)
     page.keyboard.press("s")
     expect(page.locator("#skip-dialog")).to_be_visible()
-    expect(page.locator("#skip-dialog button", has_text="Keep waiting")).to_be_focused()
+    expect(page.locator("#skip-dialog button", has_text="Go back")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#skip-dialog")).to_be_hidden()
     page.keyboard.press("s")
@@ -136,7 +136,7 @@ def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
     assert Escalation.objects.open().count() == 2
     page.keyboard.press("s")
     page.click("#skip-dialog >> text='Leave it'")
-    expect(page.locator(panel(first))).to_contain_text("Left as it is. Nothing was sent.")
+    expect(page.locator(panel(first))).to_contain_text("Left as is. Nothing was sent.")
     following = page.locator(".answer__next a")
     expect(following).to_be_focused()
     page.keyboard.press("Enter")
@@ -144,7 +144,7 @@ def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
     page.keyboard.press("a")
     expect(page.locator("#abort-dialog")).to_contain_text("Cancels the 1 instruction")
     page.click("#abort-dialog >> text='Withdraw all that waits'")
-    expect(page.locator(panel(second))).to_contain_text("1 instruction was withdrawn.")
+    expect(page.locator(panel(second))).to_contain_text("1 instruction was cancelled.")
 
 
 def test_r_sends_again_and_gives_typed_words_back(
@@ -152,7 +152,7 @@ def test_r_sends_again_and_gives_typed_words_back(
 ) -> None:
     escalation = ignored(coder, "Check", now=now - MINUTE)
     page = visit().sign_in(URL)
-    page.click("text=Edit its words")
+    page.click("text=Edit the original")
     expect(page.locator("#fix")).to_have_value("Check")
     page.keyboard.press("Escape")
     page.keyboard.press("r")
@@ -178,7 +178,7 @@ def test_of_two_browsers_one_wins_and_the_other_keeps_its_words(
     mara.click("#send-fix")
     told = mara.locator(panel(escalation))
     expect(told).to_contain_text("jonas answered")
-    expect(told).to_contain_text("Your words were not sent.")
+    expect(told).to_contain_text("Your message was not sent.")
     mara.wait_for_timeout(2500)
     expect(mara.locator("#unsent")).to_have_value("my own words")
     expect(mara.locator("#live")).to_contain_text("Live")
@@ -251,7 +251,7 @@ def test_typed_words_survive_news_a_reload_and_other_pages(
     page.keyboard.type("half a sent")
     second = ignored(make_agent("codex"), "two", now=now)
     expect(page.locator(f"#esc-{second.pk}")).to_be_visible()
-    expect(page).to_have_title("2 need you · Escalations · Tenfour")
+    expect(page).to_have_title("2 need an answer · Escalations · Tenfour")
     page.keyboard.type("ence")
     expect(page.locator("#fix")).to_have_value("half a sentence")
     page.keyboard.press("Escape")
@@ -283,7 +283,7 @@ def test_what_never_arrived_can_be_sent_again(visit: Visit, coder: Agent, now: d
     assert "Traceback" not in page.content()
     page.unroute("**/answer/**")
     page.click("#send-fix")
-    expect(page.locator(panel(escalation))).to_contain_text("Your words are first in the queue.")
+    expect(page.locator(panel(escalation))).to_contain_text("Your message is first in the queue.")
 
 
 def test_a_session_that_ended_keeps_the_words(visit: Visit, coder: Agent, now: datetime) -> None:
@@ -351,11 +351,11 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     assert "A fix needs text" in page.inner_text("#fix-hint")
     page.fill("#fix", "Other words")
     page.click("#send-fix")
-    assert "Your words are first in the queue." in page.inner_text("#toasts")
+    assert "Your message is first in the queue." in page.inner_text("#toasts")
     page.click(".answer__next a")
     page.click("button:has-text('Leave it')")
-    assert "This cannot be taken back." in page.inner_text(".answer")
-    page.click("text=Keep waiting")
+    assert "This cannot be undone." in page.inner_text(".answer")
+    page.click("text=Go back")
     page.click("button:has-text('Leave it')")
     page.click(".answer button:has-text('Leave it')")
     assert "Nothing was sent." in page.inner_text("#toasts")
@@ -391,6 +391,6 @@ def test_an_instruction_leads_to_its_escalation(visit: Visit, now: datetime, wid
     page.wait_for_url(f"**{address(question)}")
     jonas_answers(question, Answer.SKIP, now)
     page.go_back()
-    expect(page.locator("#its-escalation")).to_contain_text("jonas left it.")
+    expect(page.locator("#its-escalation")).to_contain_text("jonas left it as is.")
     assert overflow(page) == 0 and axe_findings(page) == []
     assert visitor.complaints == []

@@ -59,12 +59,12 @@ def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: d
     text = words(page)
     assert "3 dead letters · Tenfour" in text and "Open 3" in text
     assert "No module named ‹text› 2 Replay all 2…" in text
-    assert "2 tasks died of the same cause" in text and "coder , gemini" in text
+    assert "2 tasks failed with the same error" in text and "coder , gemini" in text
     by_time = browser.get(URL, {"group": "time"})
     assert rows(by_time) == [str(letter.pk) for letter in (bs4, full, lxml)]
-    assert "died of" not in words(by_time)
+    assert "with the same error" not in words(by_time)
     other = re.search(r"cause=([0-9a-f]{8})\"[^>]*> <code><bdi>OSError", html(page))
-    assert other and "One task died of this" in words(browser.get(URL, {"cause": other[1]}))
+    assert other and "1 task failed with this error" in words(browser.get(URL, {"cause": other[1]}))
 
 
 def test_a_line_is_drawn_from_what_was_read_at_once(
@@ -153,7 +153,7 @@ def test_one_tells_what_went_wrong(browser: Client, agent: Agent, now: datetime)
     enqueued(agent, "Needs it", now=now, needs=[letter.task_id])
     page = browser.get(address(letter))
     text = words(page)
-    assert "coder was given up on after 1 attempt: no attempt is left." in text
+    assert "coder failed after 1 attempt: no attempt is left." in text
     assert "1 task waits for it." in text and "Suggested fix Add the wheel" in text
     assert NO_MODULE in text and '"n" : 1' in text
     assert f'href="/tasks/{letter.task_id}/"' in html(page)
@@ -170,7 +170,7 @@ def test_replaying_asks_first_and_makes_a_new_task(
     path = f"{address(letter)}replay/"
     asked = browser.post(path)
     assert asked["Location"] == f"{address(letter)}?ask=replay"
-    assert "Replay it?" in words(browser.get(asked["Location"]))
+    assert "Replay this dead letter?" in words(browser.get(asked["Location"]))
     assert Task.objects.count() == 2
     assert said(browser, path, {"confirmed": "yes"}) == "1 dead letter replayed as a new task."
     letter.refresh_from_db()
@@ -184,7 +184,7 @@ def test_replaying_asks_first_and_makes_a_new_task(
     assert "Replaced by Stem" in words(browser.get(f"/tasks/{letter.task_id}/"))
     assert "Replay of Stem" in words(browser.get(f"/tasks/{new.pk}/"))
     assert f"/tasks/{new.pk}/" in html(browser.get(f"/tasks/{waiting}/"))
-    assert "Replayed" in words(browser.get(URL)) and "Decided last" in words(browser.get(URL))
+    assert "Replayed" in words(browser.get(URL)) and "Recently closed" in words(browser.get(URL))
 
 
 @pytest.mark.parametrize(("dependents", "state"), [("continue", "queued"), ("block", "blocked")])
@@ -220,7 +220,7 @@ def test_many_say_how_many_before_and_after(browser: Client, agent: Agent, now: 
         == "2 dead letters replayed as new tasks. 1 could not: it was in another state by then."
     )
     assert DeadLetter.objects.filter(closed_as="replayed").count() == 2
-    assert "Choose some dead letters" in said(browser, f"{URL}replay/all/", {})
+    assert "Select at least one dead letter" in said(browser, f"{URL}replay/all/", {})
 
 
 def test_everything_that_matches(
@@ -254,7 +254,7 @@ def test_those_of_an_aborted_plan_are_not_replayed(
     assert f"{address(letter)}dismiss/" in page and f"{address(letter)}replay/" not in page
     form = {"id": [str(letter.pk), str(other.pk)], "next": URL, "confirmed": "yes"}
     told = said(browser, f"{URL}replay/all/", form)
-    assert "1 dead letter of aborted plans can’t be replayed: restart the plan." in told
+    assert "1 dead letter of aborted plans can’t be replayed. Restart the plan instead." in told
     assert list(DeadLetter.objects.open()) == [letter]
 
 

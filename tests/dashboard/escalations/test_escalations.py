@@ -107,12 +107,18 @@ def test_the_one_that_waits_longest_is_shown(browser: Client, agent: Agent, now:
     page = browser.get(URL)
     assert lines(page) == [str(first.pk), str(second.pk)]
     told = words(page)
-    assert "2 need you · Escalations · Tenfour" in told and "Open 2" in told
-    assert "No answer to 4 deliveries , the last one as URGENT" in told
+    assert "2 need an answer · Escalations · Tenfour" in told and "Open 2" in told
+    assert "No answer to 4 deliveries , the last one marked URGENT" in told
     assert "coder received, the last time **URGENT:** Mend the build" in told
-    for loud in ("a plain reminder", "IMPORTANT", "URGENT", "Tenfour gave up", "Waiting for you"):
+    for loud in (
+        "a plain reminder",
+        "IMPORTANT",
+        "URGENT",
+        "Tenfour gave up",
+        "Waiting for your answer",
+    ):
         assert loud in told
-    assert "waits 1 h" in told and "waits 5 m" in told
+    assert "waiting 1 h" in told and "waiting 5 m" in told
     assert f'hx-get="{address(first)}"' in html(page)  # pinned: nothing slides in instead
 
 
@@ -133,16 +139,16 @@ def test_a_pasted_id_lands_on_it(browser: Client, agent: Agent, now: datetime) -
 
 def test_nothing_needs_you(browser: Client, agent: Agent, now: datetime) -> None:
     page = words(browser.get(URL))
-    assert "Nothing needs you" in page and "Escalations · Tenfour" in page
-    assert "need you" not in page.replace("Nothing needs you", "")
+    assert "Nothing needs your attention" in page and "Escalations · Tenfour" in page
+    assert "need you" not in page.replace("Nothing needs your attention", "")
     jonas_answers(ignored(agent, now=now - 7 * MINUTE), "skip", now)
-    assert "The last one was answered at" in words(browser.get(URL))
+    assert "The last escalation was answered at" in words(browser.get(URL))
     assert "after 7 m" in words(browser.get(URL))
 
 
 def test_the_agent_beside_it(browser: Client, agent: Agent, now: datetime) -> None:
     escalation = ignored(agent, now=now)
-    assert "Last seen never Waiting nothing" in words(browser.get(URL))
+    assert "Last seen never Waiting none" in words(browser.get(URL))
     send(agent, now=now - 10 * MINUTE)
     send(agent, now=now)
     Agent.objects.update(last_seen_at=now - 9 * MINUTE, paused=True)
@@ -154,8 +160,8 @@ def test_the_agent_beside_it(browser: Client, agent: Agent, now: datetime) -> No
 def test_a_late_answer_of_the_agent_is_told(browser: Client, agent: Agent, now: datetime) -> None:
     escalation = ignored(agent, now=now - MINUTE)
     instructions.acknowledge_instruction(escalation.instruction_id or "", now=now)
-    assert "coder answered at" in words(browser.get(URL))
-    assert "after Tenfour had given up" in words(browser.get(URL))
+    assert "coder acknowledged it at" in words(browser.get(URL))
+    assert "after Tenfour gave up" in words(browser.get(URL))
 
 
 def test_former_answers_are_told(browser: Client, agent: Agent, now: datetime) -> None:
@@ -165,20 +171,20 @@ def test_former_answers_are_told(browser: Client, agent: Agent, now: datetime) -
     done = jonas_answers(second, "fix", now - 40 * MINUTE, "Check twice")
     third = chased(agent, done.resent_as_id, since=now - 39 * MINUTE)
     told = words(browser.get(URL))
-    assert "2 earlier rounds" in told
+    assert "Earlier answers 2" in told
     assert "jonas sent it again Ignored again" in told
-    assert "jonas sent other words Ignored again" in told and "Check twice" in told
+    assert "jonas sent a new message Ignored again" in told and "Check twice" in told
     answered = html(browser.get(address(second)))
-    assert f'href="{address(third)}"' in answered and "ignored again, asked again" in answered
+    assert f'href="{address(third)}"' in answered and "ignored again, escalated again" in answered
 
 
 def test_what_an_answer_led_to_is_told(browser: Client, agent: Agent, now: datetime) -> None:
     done = jonas_answers(ignored(agent, now=now - MINUTE), "fix", now, "Check twice")
     told = words(browser.get(address(done)))
-    assert "jonas sent other words , 1 m after coder was given up on" in told
-    assert "over the API" in told and "It waits to be delivered" in told
+    assert "jonas sent a new message , 1 m after Tenfour gave up" in told
+    assert "Channel API" in told and "Queued" in told
     pull(agent)
-    assert "Delivered, not answered yet" in words(browser.get(address(done)))
+    assert "Delivered, no answer yet" in words(browser.get(address(done)))
     instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
     assert "Acknowledged" in words(browser.get(address(done)))
     assert f"/instructions/{done.resent_as_id}/" in html(browser.get(address(done)))
@@ -194,7 +200,7 @@ def test_answered_ones_have_their_list(browser: Client, agent: Agent, now: datet
     assert lines(browser.get(URL)) == [str(open_one.pk), *newest_first[: escalation_queries.RECENT]]
     page = browser.get(URL, {"state": "answered"})
     assert lines(page) == newest_first
-    assert "jonas left it." in words(page) and "Answered 6" in words(page)
+    assert "jonas left it as is." in words(page) and "Answered 6" in words(page)
     assert browser.get(URL, {"state": "nonsense"}).status_code == 200
 
 
@@ -256,7 +262,7 @@ def test_a_project_has_its_own_inbox(browser: Client, agent: Agent, now: datetim
     there = ignored(make_agent("codex", project=make_project("other")), now=now)
     assert lines(browser.get(URL)) == [str(here.pk), str(there.pk)]
     page = browser.get(URL, {"project": "other"})
-    assert lines(page) == [str(there.pk)] and "1 needs you" in words(page)
+    assert lines(page) == [str(there.pk)] and "1 needs an answer" in words(page)
     assert f"{address(there)}?project=other" in html(page)
     assert browser.get(URL, {"project": "nowhere"}).status_code == 404
 
@@ -298,7 +304,7 @@ def test_a_new_one_an_answer_and_an_ack_are_news(
     since = key(browser.get(URL))
     second = ignored(make_agent("codex"), now=now)
     live = part(URL, since=since)
-    assert lines(live) == [str(first.pk), str(second.pk)] and "2 need you" in words(live)
+    assert lines(live) == [str(first.pk), str(second.pk)] and "2 need an answer" in words(live)
     done = jonas_answers(first, "retry", now)
     live = part(address(first), since=key(live))
     assert live.status_code == 200 and "jonas sent it again" in words(live)
@@ -384,7 +390,7 @@ def test_a_fix_is_first_in_the_queue(browser: Client, agent: Agent, now: datetim
     response = post(browser, escalation, "fix", fix="Run it:\r\n\tmake test ")
     assert response["Location"] == address(escalation)
     told = words(browser.get(response["Location"]))
-    assert "Your words are first in the queue." in told and "mara sent other words" in told
+    assert "Your message is first in the queue." in told and "mara sent a new message" in told
     assert pull(agent)[0] == "Run it:\n\tmake test"
     done = Escalation.objects.get()
     assert (done.answered_by_name, done.channel, done.action) == ("mara", "page", "fix")
@@ -403,7 +409,7 @@ def test_words_typed_before_another_answer_are_given_back(
 ) -> None:
     escalation = ignored(agent, "Check", now=now - MINUTE)
     told = words(post(browser, escalation, "retry", fix="typed in vain", headers=PART))
-    assert "Your words, not sent" in told and "typed in vain" in told
+    assert "Your message (not sent)" in told and "typed in vain" in told
     assert pull(agent) == ["Check"]
 
 
@@ -419,16 +425,16 @@ def test_words_that_wait_already_are_not_sent_twice(
 
 def test_skip_sends_nothing(browser: Client, agent: Agent, now: datetime) -> None:
     response = post(browser, ignored(agent, now=now), "skip")
-    assert "Left as it is. Nothing was sent." in words(browser.get(response["Location"]))
+    assert "Left as is. Nothing was sent." in words(browser.get(response["Location"]))
     assert pull(agent) == []
 
 
 @pytest.mark.parametrize(
     ("waiting", "says"),
     [
-        (0, "Nothing waited, so nothing was withdrawn."),
-        (1, "1 instruction was withdrawn."),
-        (2, "2 instructions were withdrawn."),
+        (0, "Nothing was pending, so nothing was cancelled."),
+        (1, "1 instruction was cancelled."),
+        (2, "2 instructions were cancelled."),
     ],
 )
 def test_abort_withdraws_what_waits(
@@ -450,7 +456,7 @@ def test_what_ends_it_is_asked_first(
     before = facts()
     response = post(browser, escalation, action, confirmed=None, fix="typed", headers=headers)
     asked = html(response)
-    assert "Keep waiting" in asked and "This cannot be taken back." in asked
+    assert "Go back" in asked and "This cannot be undone." in asked
     assert 'name="confirmed" value="yes"' in asked and f'value="{action}"' in asked
     assert "typed</textarea>" in asked
     assert ("<html" in asked) is not bool(headers)
@@ -464,9 +470,11 @@ def test_a_script_gets_the_panel_alone_and_the_next_one(
     response = post(browser, first, "retry", headers=PART)
     panel = html(response)
     assert panel.strip().startswith(f'<div id="answer-{first.pk}"')
-    assert "Next that needs you" in panel and f'href="{address(second)}"' in panel
+    assert "Next escalation" in panel and f'href="{address(second)}"' in panel
     assert response["HX-Trigger"] == "ledger-changed"
-    assert "Nothing else needs you." in words(post(browser, second, "skip", headers=PART))
+    assert "Nothing else needs your attention." in words(
+        post(browser, second, "skip", headers=PART)
+    )
 
 
 # ---- conflicts
@@ -481,7 +489,7 @@ def test_a_second_answer_is_told_of_the_first(
     before = facts()
     told = words(post(browser, escalation, "fix", fix="my <b>own</b> words", headers=headers), 409)
     assert "jonas answered" in told and "before you" in told and "jonas sent it again" in told
-    assert "Your words, not sent" in told and "my own words" in told
+    assert "Your message (not sent)" in told and "my own words" in told
     assert facts() == before
 
 
@@ -493,7 +501,9 @@ def test_a_double_click_counts_once(
     assert post(browser, escalation, "retry", headers=headers).status_code in (200, 302)
     before = facts()
     told = words(post(browser, escalation, "retry", headers=headers), 409)
-    assert "You have answered this already" in told and "It counts once: you sent it again" in told
+    assert (
+        "You already answered this" in told and "Your answer counts once: you sent it again" in told
+    )
     assert facts() == before
 
 
@@ -506,7 +516,7 @@ def test_a_stale_form_is_told_so_and_keeps_its_words(
     before = facts()
     response = post(browser, escalation, "fix", fix="my words", version=version, headers=headers)
     told = html(response, 412)
-    assert "It has changed since you opened it. Nothing was done." in told
+    assert "The escalation changed while you were answering." in told
     assert "my words</textarea>" in told and 'name="version" value="1"' in told
     assert facts() == before
 
@@ -515,12 +525,12 @@ def test_what_vanished_is_told_in_words(browser: Client, agent: Agent, now: date
     other = ignored(agent, now=now)
     gone = Escalation(pk=uuid4(), version=1)
     page = browser.get(address(gone))
-    assert "There is no such escalation" in words(page, 404) and lines(page) == [str(other.pk)]
+    assert "Escalation not found" in words(page, 404) and lines(page) == [str(other.pk)]
     # a poll is answered: 404 would look like a lost connection
-    assert "There is no such escalation" in words(browser.get(address(gone), headers=PART))
+    assert "Escalation not found" in words(browser.get(address(gone), headers=PART))
     for headers in ({}, PART):
         told = words(post(browser, gone, "fix", fix="my words", headers=headers), 404)
-        assert "There is no such escalation" in told and "my words" in told
+        assert "Escalation not found" in told and "my words" in told
     assert browser.get(f"{URL}not-an-id/").status_code == 404
 
 
@@ -530,7 +540,7 @@ def test_an_unknown_answer_is_none(
 ) -> None:
     escalation = ignored(agent, now=now)
     before = facts()
-    assert "Choose one of the answers." in words(post(browser, escalation, action), 422)
+    assert "Choose an answer." in words(post(browser, escalation, action), 422)
     assert facts() == before
 
 

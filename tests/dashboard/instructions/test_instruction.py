@@ -141,9 +141,7 @@ def test_it_leads_to_its_escalation(
         channel="api",
         now=now,
     )
-    assert re.search(
-        r"jonas sent other words. It waits to be delivered. [0-9:]+ Open the esc", show(id)
-    )
+    assert re.search(r"jonas sent a new message. Queued. [0-9:]+ Open the esc", show(id))
     page = browser.get(f"/instructions/{id}/").content.decode()
     assert f'href="/escalations/{question.pk}/"' in page
     make_project("other")
@@ -167,7 +165,7 @@ def test_an_answer_is_news_to_its_page(
     choice = Choice(Answer.SKIP)
     answering.answer(every[0].pk, choice, among=every, actor=mara, channel="page", now=now)
     live = browser.get(url, {"since": found[1]}, headers=PART)
-    assert live.status_code == 200 and "left it." in words(live)
+    assert live.status_code == 200 and "left it as is." in words(live)
 
 
 def test_a_plain_one_is_never_chased(show: Callable[[UUID], str], agent: Agent) -> None:

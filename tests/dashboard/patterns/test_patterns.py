@@ -75,7 +75,7 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Part) -> None:
     page, live = html(browser.get(URL)), html(part(URL))
-    assert page.startswith("<!doctype html>") and "No failure yet" in page
+    assert page.startswith("<!doctype html>") and "No failures yet" in page
     assert "<html" not in live and '<div id="patterns"' in live
 
 
@@ -108,9 +108,9 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     assert len(rows(browser.get(URL, {"state": "nonsense"}))) == 2
     theirs = FailurePattern.objects.get(project__name="other")
     assert rows(browser.get(URL, {"project": "other"})) == [str(theirs.pk)]
-    assert "No pattern matches" in words(browser.get(URL, {"q": "gone"}))
+    assert "No matching patterns" in words(browser.get(URL, {"q": "gone"}))
     empty = browser.get(URL, {"state": "ignored", "project": "other"})
-    assert "No pattern is ignored" in words(empty)
+    assert "No ignored patterns" in words(empty)
 
 
 def test_one_whose_failures_are_gone_still_stands_there(
@@ -122,7 +122,7 @@ def test_one_whose_failures_are_gone_still_stands_there(
     page = browser.get(URL, {"sort": "often"})
     assert rows(page) == [str(of("Module").pk), str(of("disk").pk)]
     assert "disk full 0 failures" in words(page)
-    assert "0 failures of 0 agents" in words(browser.get(address(of("disk"))))
+    assert "0 failures by 0 agents" in words(browser.get(address(of("disk"))))
 
 
 def test_one_that_came_back_is_open_and_says_so(
@@ -131,7 +131,7 @@ def test_one_that_came_back_is_open_and_says_so(
     buried(agent=agent, now=now - HOUR, error="disk full")
     patterns.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
     assert rows(browser.get(URL)) == []
-    assert "Every pattern of failures is resolved or ignored" in words(browser.get(URL))
+    assert "Every failure pattern is resolved or ignored" in words(browser.get(URL))
     buried(agent=agent, now=now, error="disk full")
     assert "Came back" in words(browser.get(URL))
 
@@ -191,15 +191,12 @@ def test_one_says_why_it_is_one_and_what_may_help(
     )
     page = browser.get(address(of("Module")))
     text = words(page)
-    assert "2 failures of 2 agents" in text
-    assert (
-        "2 tasks stand still or wait because of it : 1 dead letter, 0 waiting retries, 1 open"
-        in text
-    )
+    assert "2 failures by 2 agents" in text
+    assert "2 tasks are stuck : 1 dead letter, 0 pending retries, 1 open question." in text
     assert '<span class="mk">‹text›</span>' in html(page)
     assert "No module named 'bs4'" in text and NO_MODULE in text
-    assert "Likely cause, says the agent the wheel is old" in text
-    assert "Suggested fix, by what is known of such errors Add it to the project" in text
+    assert "Likely cause (reported by the agent) the wheel is old" in text
+    assert "Suggested fix (known error) Add it to the project" in text
     assert f'href="/tasks/{first.task_id}/"' in html(page)
     assert browser.get("/search/", {"q": str(of("Module").pk)})["Location"] == address(of("Module"))
     assert browser.get(f"{URL}{uuid4()}/").status_code == 404
@@ -213,7 +210,7 @@ def test_trying_all_again_asks_first_and_says_what_it_did(
     path = f"{address(of('disk'))}retry/"
     asked = browser.post(path)
     assert asked["Location"] == f"{address(of('disk'))}?ask=retry"
-    assert "Try all of it again?" in words(browser.get(asked["Location"]))
+    assert "Retry all stuck tasks?" in words(browser.get(asked["Location"]))
     told = said(browser, path, {"confirmed": "yes"})
     assert told == "1 dead letter replayed, 1 question answered with a retry."
     assert Task.objects.filter(replay_of=letter.task_id).exists()
@@ -245,8 +242,8 @@ def test_ignoring_for_a_while_resolving_and_opening_again(
     until = of("disk").ignored_until
     assert until and timedelta(minutes=59) < until - now < timedelta(minutes=62)
     assert "until" in words(browser.get(page))
-    assert said(browser, f"{page}reopen/", {}) == "1 pattern opened again."
-    assert said(browser, f"{page}ignore/", {"for": "x"}) == "1 pattern ignored for good."
+    assert said(browser, f"{page}reopen/", {}) == "1 pattern reopened."
+    assert said(browser, f"{page}ignore/", {"for": "x"}) == "1 pattern ignored indefinitely."
     assert said(browser, f"{page}resolve/", {}) == "1 pattern resolved."
     assert "Nothing was changed" in said(browser, f"{page}resolve/", {})
     assert "mara resolved the failures" in words(browser.get("/"))
@@ -260,10 +257,10 @@ def test_many_at_once(browser: Client, agent: Agent, now: datetime) -> None:
     assert said(browser, f"{URL}resolve/all/", {"id": ids}) == "2 patterns resolved."
     assert FailurePattern.objects.filter(state="open").get() == of("three")
     asked = browser.post(f"{URL}retry/all/", {"id": ids, "next": f"{URL}?state=resolved"})
-    assert "Try all again 2 patterns?" in words(browser.get(asked["Location"]))
+    assert "Retry all 2 patterns?" in words(browser.get(asked["Location"]))
     form = {"id": ids, "confirmed": "yes"}
     assert said(browser, f"{URL}retry/all/", form) == "2 dead letters replayed."
-    assert "Choose some patterns" in said(browser, f"{URL}ignore/all/", {})
+    assert "Select at least one pattern" in said(browser, f"{URL}ignore/all/", {})
 
 
 @pytest.mark.parametrize("verb", ["ignore", "resolve", "reopen", "retry", "explode"])

@@ -1,4 +1,4 @@
-"""The settings page, and that it says what the docs say."""
+"""The Settings page and its agreement with docs/settings.md."""
 
 import re
 from pathlib import Path
@@ -21,40 +21,40 @@ def text(client: Client) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.content.decode()).split())
 
 
-def test_the_limits_stand_there_under_their_names(browser: Client, settings: Settings) -> None:
-    """S1.2, with the values that hold here."""
+def test_limits_are_shown_under_their_names(browser: Client, settings: Settings) -> None:
+    """S1.2, with the current values."""
     settings.TENFOUR = django_settings.TENFOUR | {
         "TASK_MAX_ATTEMPTS": 5,
         "INSTRUCTION_MAX_RETRIES": 0,
     }
-    told = text(browser)
-    assert "MAX_RETRIES 5 attempts of a plan&#x27;s task TENFOUR_TASK_MAX_ATTEMPTS" in told
-    assert "RETRY_DELAY 0 seconds before a plan&#x27;s task is tried again" in told
-    assert "ESCALATION_THRESHOLD 5 failures after which a person is asked" in told
-    assert "instruction max_retries 3 0 1 delivery failed" in told
-    assert "task max_attempts 3 5 5 attempts escalated, or failed with a dead letter" in told
+    shown = text(browser)
+    assert "MAX_RETRIES 5 maximum attempts for a task in a plan TENFOUR_TASK_MAX_ATTEMPTS" in shown
+    assert "RETRY_DELAY 0 seconds before a task in a plan is retried" in shown
+    assert "ESCALATION_THRESHOLD 5 failures before Tenfour escalates to a person" in shown
+    assert "instruction max_retries 3 0 1 delivery failed" in shown
+    assert "task max_attempts 3 5 5 attempts escalated, or failed with a dead letter" in shown
 
 
-def test_it_shows_every_setting_and_no_secret(browser: Client) -> None:
-    told = text(browser)
+def test_every_setting_is_shown_and_no_secret(browser: Client) -> None:
+    shown = text(browser)
     names = [each.name for group in GROUPS for each in group.settings]
     assert sorted(names) == sorted(django_settings.TENFOUR)
     for name in names:
-        assert f"TENFOUR_{name} " in told
-    assert django_settings.SECRET_KEY not in told
-    assert django_settings.DATABASES["default"]["PASSWORD"] not in told.split()
+        assert f"TENFOUR_{name} " in shown
+    assert django_settings.SECRET_KEY not in shown
+    assert django_settings.DATABASES["default"]["PASSWORD"] not in shown.split()
     assert Client().get("/settings/").status_code == 302
 
 
-def test_the_docs_say_the_same() -> None:
+def test_docs_have_the_same_descriptions() -> None:
     for group in GROUPS:
         section = DOCS.partition(f"\n## {group.title}\n")[2].partition("\n## ")[0]
         for each in group.settings:
-            assert f"| `TENFOUR_{each.name}` | {each.default} | {each.says} |" in section
+            assert f"| `TENFOUR_{each.name}` | {each.default} | {each.description} |" in section
     for limit in LIMITS:
         setting = f"`TENFOUR_{limit.setting}`" if limit.setting else "in the plan"
-        assert f"| `{limit.name}` | {setting} | {limit.default} | {limit.says} |" in DOCS
+        assert f"| `{limit.name}` | {setting} | {limit.default} | {limit.description} |" in DOCS
     for each in MECHANISMS:
         setting = f"`TENFOUR_{each.setting}`" if each.setting else ""
-        cells = (each.name, f"`{each.word}`", setting, each.default, each.told(each.default))
-        assert f"| {' | '.join(map(str, cells))} | {each.then} |" in DOCS
+        cells = (each.name, f"`{each.limit}`", setting, each.default, each.count_runs(each.default))
+        assert f"| {' | '.join(map(str, cells))} | {each.outcome} |" in DOCS

@@ -32,7 +32,7 @@ def test_nobody_is_sent_elsewhere(client: Client, mara: User, next: str) -> None
 def test_a_wrong_password_is_told_and_the_name_kept(client: Client, mara: User) -> None:
     response = sign_in(client, "wrong")
     assert response.status_code == 422
-    assert "This name and password do not go together." in text(response)
+    assert "Incorrect username or password." in text(response)
     assert 'value="mara"' in text(response)
     assert client.get("/instructions/").status_code == 302
 
@@ -42,11 +42,11 @@ def test_others_learn_no_more_than_who_mistyped(
     client: Client, mara: User, flags: dict[str, bool]
 ) -> None:
     User.objects.update(**flags)
-    assert "do not go together" in text(sign_in(client))
+    assert "Incorrect username or password" in text(sign_in(client))
 
 
 def test_empty_fields_are_told(client: Client, mara: User) -> None:
-    assert "Fill in both fields." in text(sign_in(client, ""))
+    assert "Enter your username and password." in text(sign_in(client, ""))
 
 
 def test_the_eleventh_try_in_a_minute_waits(client: Client, mara: User) -> None:
@@ -55,7 +55,7 @@ def test_the_eleventh_try_in_a_minute_waits(client: Client, mara: User) -> None:
         assert sign_in(client, "wrong").status_code == 422
     response = sign_in(client)
     assert (response.status_code, response["Retry-After"]) == (429, "60")
-    assert "Too many tries with this name. Wait a minute" in text(response)
+    assert "Too many sign-in attempts. Wait a minute" in text(response)
     assert sign_in(client, username="jonas").status_code == 302
     assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
 

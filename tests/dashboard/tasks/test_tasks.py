@@ -468,17 +468,17 @@ def test_a_question_about_a_task_is_answered_in_the_inbox(
     question = Escalation.objects.get()
     page = browser.get("/escalations/")
     text = words(page)
-    assert "Mend the build" in text and "Failed 1 of 1." in text
+    assert "Mend the build" in text and "Failed 1 of 1 attempts." in text
     assert "it broke" in text and "Fix with an instruction" in text and "Try again" in text
     assert f'href="{address(task)}"' in html(page)
     form = {"action": "retry", "version": str(question.version)}
     answered = browser.post(f"/escalations/{question.pk}/answer/", form, follow=True)
-    assert "It gets another round of attempts." in words(answered)
-    assert "mara granted another round" in words(answered)
+    assert "The task gets another round of attempts." in words(answered)
+    assert "mara granted a retry" in words(answered)
     task.refresh_from_db()
     assert (task.state, task.attempt_limit) == (TaskState.RETRY, 2)
     assert "mara answered: try again" in words(browser.get(address(task)))
-    assert "mara granted another round" in words(browser.get("/escalations/"))
+    assert "mara granted a retry" in words(browser.get("/escalations/"))
 
 
 @pytest.mark.parametrize("action", ["skip", "abort"])
@@ -489,7 +489,7 @@ def test_it_asks_before_it_skips_or_aborts_a_task(
     question = Escalation.objects.get()
     path = f"/escalations/{question.pk}/answer/"
     form = {"action": action, "version": str(question.version)}
-    assert "This cannot be taken back" in words(browser.post(path, form))
+    assert "This cannot be undone" in words(browser.post(path, form))
     assert Task.objects.get(pk=task.pk).state == TaskState.ESCALATED
     browser.post(path, form | {"confirmed": "yes"})
     assert Task.objects.get(pk=task.pk).state == {"skip": "skipped", "abort": "aborted"}[action]
