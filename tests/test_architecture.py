@@ -11,27 +11,17 @@ from django.conf import settings
 
 from config.celery import app
 from retries import sweeps
-
-ROOT = Path(settings.BASE_DIR)
-PACKAGES = ("config", "dashboard", "retries", "ledger")
-
-
-def sources() -> list[Path]:
-    return [
-        path
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
-        if "migrations" not in path.parts
-    ]
-
-
-def names(pattern: str, *, flags: int = re.I) -> set[str]:
-    """The files in which a pattern stands."""
-    return {
-        str(path.relative_to(ROOT))
-        for path in sources()
-        if re.search(pattern, path.read_text(), flags)
-    }
+from tests.source_tree import (
+    ROOT,
+    calls,
+    dotted,
+    modules_that_assign,
+    modules_that_create,
+    modules_that_write,
+    modules_with_sql,
+    nodes,
+    texts,
+)
 
 
 def test_imports_point_one_way() -> None:
@@ -41,43 +31,36 @@ def test_imports_point_one_way() -> None:
 
 
 def test_one_module_writes_events() -> None:
-    assert names(r"insert into ledger_event") == {"ledger/journal.py"}
-    assert not names(r"\bEvent\.objects\.(create|bulk_create|get_or_create)", flags=0)
-    assert not names(r"\bEvent\((?!models\.Model)[a-z_]+=", flags=0)
+    assert modules_that_write("Event", "ledger_event") == {"ledger/journal.py"}
 
 
 def test_one_module_writes_states() -> None:
-    assert names(r"set state =") == {"ledger/moves.py", "retries/failures/grouping.py"}
-    assert names(r"(update|insert into) retries_(failurepattern|grouped)") == {
-        "retries/failures/grouping.py"
-    }
+    assert modules_with_sql(r"set state =") == {"ledger/moves.py", "retries/failures/grouping.py"}
+    for model, table in (
+        ("FailurePattern", "retries_failurepattern"),
+        ("Grouped", "retries_grouped"),
+    ):
+        assert modules_that_write(model, table) == {"retries/failures/grouping.py"}
     # small machines whose one writer is the module of their verbs
-    writers = {"retries/escalations/lifecycle.py"}
-    assigned = set()
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text())):
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            if any(isinstance(each, ast.Attribute) and each.attr == "state" for each in targets):
-                assigned.add(path)
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("update", "create", "get_or_create", "update_or_create")
-                and any(keyword.arg == "state" for keyword in node.keywords)
-            ):
-                assigned.add(path)
-    assert {str(path.relative_to(ROOT)) for path in assigned} == writers
+    assert modules_that_assign("state") == {"retries/escalations/lifecycle.py"}
 
 
 def test_one_module_writes_breakers() -> None:
-    assert not names(r"(update|insert into) ledger_breaker") - {"retries/breaker.py"}
-    assert not names(r"\bBreaker\.objects\.(create|bulk_create|get_or_create)", flags=0) - {
-        "retries/breaker.py"
-    }
+    written = modules_with_sql(r"\b(insert into|update) ledger_breaker\b")
+    assert written | modules_that_create("Breaker") == {"retries/breaker.py"}
 
 
 def test_one_function_runs_sql() -> None:
-    assert names(r"psycopg\.(Raw)?Cursor\b", flags=0) == {"ledger/sql.py"}
+    cursors = {"psycopg.Cursor", "psycopg.RawCursor"}
+    named = {path for path, node in nodes(ast.Attribute) if dotted(node) in cursors}
+    imported = {
+        path
+        for path, node in nodes(ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "psycopg"
+        and {f"psycopg.{alias.name}" for alias in node.names} & cursors
+    }
+    assert named | imported == {"ledger/sql.py"}
 
 
 def test_every_clock_entry_has_a_sweep_and_a_job() -> None:
@@ -90,19 +73,36 @@ def test_every_clock_entry_has_a_sweep_and_a_job() -> None:
 def test_settings_and_their_page_are_equal() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
     documented = set(re.findall(r"`((?:TENFOUR_|DATABASE_|REDIS_)[A-Z_]+)`", text))
-    code = "\n".join(path.read_text() for path in sources())
-    reading = r"(?:environ(?:\.get)?[(\[]|flag\(|secret\(|env\.list\()\s*\"([A-Z_]+)\""
-    read = {
-        name for name in re.findall(reading, code) if name.startswith(("TENFOUR", "DATAB", "REDIS"))
-    }
-    numbers = set(re.findall(r'number\(\s*"([A-Z_]+)"', code))
-    known = {name.removesuffix("_FILE") for name in read} | {f"TENFOUR_{name}" for name in numbers}
+    known = variables_read()
     # what `make up` tells its own children
     internal = {"TENFOUR_LOCAL_URL", "TENFOUR_GATE", "TENFOUR_BIND"}
     assert {name.removesuffix("_FILE") for name in documented} == known - internal
     for name, value in re.findall(r"`TENFOUR_([A-Z_]+)` \| ([0-9]+) \|", text):
         if name in settings.TENFOUR:
             assert settings.TENFOUR[name] == int(value), name
+
+
+def variables_read() -> set[str]:
+    """Return the variables of the environment that the product reads, by their full names."""
+    readers = {"os.environ.get", "environ.get", "flag", "secret", "env.list"}
+    read = {
+        name.removesuffix("_FILE")
+        for _, call, called in calls()
+        if called in readers
+        for name in texts(call.args[:1])
+    } | {
+        name
+        for _, node in nodes(ast.Subscript)
+        if isinstance(node, ast.Subscript) and dotted(node.value) in ("os.environ", "environ")
+        for name in texts([node.slice])
+    }
+    numbers = {
+        f"TENFOUR_{name}"
+        for _, call, called in calls()
+        if called == "number"
+        for name in texts(call.args[:1])
+    }
+    return {name for name in read if name.startswith(("TENFOUR", "DATAB", "REDIS"))} | numbers
 
 
 @pytest.mark.parametrize("pattern", [r"localhost:\d{4}/simple", r"pypi\.", r"registry\.npm"])
