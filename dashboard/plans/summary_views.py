@@ -14,8 +14,8 @@ from dashboard.navigation import read_scope
 from dashboard.plans import queries
 from dashboard.rendering import HtmxRequest
 from ledger.models import Task
-from retries.renderings import log_queries, plan_summary
-from retries.renderings.plan_summary import Line, Summary
+from retries.renderings import plan_summary, state_queries
+from retries.renderings.plan_summary import Summary, TaskSummary
 
 CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
 
@@ -40,7 +40,7 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
     key = live_updates.read_live_key(now=now, project=row.project, of=Task)
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    summary = log_queries.summary(row)
+    summary = state_queries.build_summary(row)
     context = {
         "live_key": key,
         "now": now,
@@ -50,8 +50,8 @@ def detail(request: HtmxRequest, plan: str) -> HttpResponse:
         "plan": row,
         "summary": summary,
         "metrics": metrics(summary),
-        "lines": [(line, badge(line)) for line in summary.lines],
-        "markdown": plan_summary.markdown(summary),
+        "lines": [(task, badge(task)) for task in summary.tasks],
+        "markdown": plan_summary.render_markdown(summary),
     }
     return rendering.respond_with(
         request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="plans"
@@ -70,7 +70,7 @@ def metrics(summary: Summary) -> list[Metric]:
     ]
 
 
-def badge(line: Line) -> Badge:
+def badge(line: TaskSummary) -> Badge:
     """The state's look with the result's words."""
     look = task_badge(line.state)
     return Badge(line.result, look.icon, look.css)

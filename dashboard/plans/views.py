@@ -25,8 +25,8 @@ from ledger.models import Plan
 from ledger.models.plan import STANDS
 from ledger.states import TaskState
 from retries.models import Escalation
-from retries.renderings import log_queries
-from retries.renderings.log_queries import About
+from retries.renderings import state_queries
+from retries.renderings.scope import RenderingScope
 from retries.states import EscalationState
 
 CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
@@ -162,7 +162,11 @@ def line_of(row: Any) -> Line:
 def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
     """How far it got, its tasks in their order, what went wrong, what happened, its runs before."""
     marks, links = queries.marks(plan), queries.links(plan.pk)
-    carried = log_queries.carried(About(plan.project_id, plan)) if plan.run > 1 else {}
+    carried = (
+        state_queries.find_continued_rows(RenderingScope(plan.project_id, plan))
+        if plan.run > 1
+        else {}
+    )
     failures = queries.failures(plan.pk, carried)
     questions = queries.questions(plan.pk, carried)
     tally = progress.Tally(Counter(m.state for m in marks), Counter(m.agent for m in marks))

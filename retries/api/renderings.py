@@ -12,8 +12,8 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.responses import answer
 from ledger.errors import NotFound
 from ledger.models import Plan
-from retries.renderings import documents, log_queries, plan_summary, schemas
-from retries.renderings.log_queries import About
+from retries.renderings import documents, plan_summary, schemas, state_queries
+from retries.renderings.scope import RenderingScope
 
 router = Router(tags=["renderings"])
 
@@ -42,8 +42,8 @@ def streamed(pieces: Iterable[str], media: str) -> StreamingHttpResponse:
     return StreamingHttpResponse(pieces, content_type=kind)
 
 
-def project(request: PrincipalRequest) -> About:
-    return About(request.auth.project_id)
+def project(request: PrincipalRequest) -> RenderingScope:
+    return RenderingScope(request.auth.project_id)
 
 
 def found(request: PrincipalRequest, id: str) -> Plan:
@@ -58,8 +58,8 @@ def found(request: PrincipalRequest, id: str) -> Plan:
     return plan
 
 
-def about(request: PrincipalRequest, id: str) -> About:
-    return About(request.auth.project_id, found(request, id))
+def about(request: PrincipalRequest, id: str) -> RenderingScope:
+    return RenderingScope(request.auth.project_id, found(request, id))
 
 
 # ---- of the project
@@ -71,7 +71,7 @@ def renderings_retry_state(request: PrincipalRequest) -> StreamingHttpResponse:
 
     An entry begins when its task starts and leaves when it succeeds.
     """
-    return streamed(documents.state(project(request)), JSON)
+    return streamed(documents.render_state(project(request)), JSON)
 
 
 @router.get("/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
@@ -79,7 +79,7 @@ def renderings_retry_log(
     request: PrincipalRequest, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 7 days of attempts, feedback, questions and answers as lines of text."""
-    lines = documents.log(project(request), now=timezone.now(), tail=asked.tail)
+    lines = documents.render_log(project(request), now=timezone.now(), tail=asked.tail)
     return streamed(lines, TEXT)
 
 
@@ -88,14 +88,14 @@ def renderings_retry_jsonl(
     request: PrincipalRequest, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 30 days of the same, one JSON object a line."""
-    lines = documents.jsonl(project(request), now=timezone.now(), tail=asked.tail)
+    lines = documents.render_jsonl(project(request), now=timezone.now(), tail=asked.tail)
     return streamed(lines, LINES)
 
 
 @router.get("/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
 def renderings_state(request: PrincipalRequest) -> StreamingHttpResponse:
     """Read which tasks were skipped, why, and what depends on them."""
-    return streamed(documents.skips(project(request)), MARKDOWN)
+    return streamed(documents.render_skips(project(request)), MARKDOWN)
 
 
 # ---- of one plan
@@ -106,7 +106,7 @@ def renderings_state(request: PrincipalRequest) -> StreamingHttpResponse:
 )
 def plans_retry_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     """Read what is being tried of one plan, by its id or ref, as retry-state.json."""
-    return streamed(documents.state(about(request, id)), JSON)
+    return streamed(documents.render_state(about(request, id)), JSON)
 
 
 @router.get("/plans/{id}/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
@@ -114,7 +114,7 @@ def plans_retry_log(
     request: PrincipalRequest, id: str, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 7 days of one plan, by its id or ref, as lines of text."""
-    lines = documents.log(about(request, id), now=timezone.now(), tail=asked.tail)
+    lines = documents.render_log(about(request, id), now=timezone.now(), tail=asked.tail)
     return streamed(lines, TEXT)
 
 
@@ -123,14 +123,14 @@ def plans_retry_jsonl(
     request: PrincipalRequest, id: str, asked: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Read the last 30 days of one plan, by its id or ref, one JSON object a line."""
-    lines = documents.jsonl(about(request, id), now=timezone.now(), tail=asked.tail)
+    lines = documents.render_jsonl(about(request, id), now=timezone.now(), tail=asked.tail)
     return streamed(lines, LINES)
 
 
 @router.get("/plans/{id}/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
 def plans_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     """Read which tasks of one plan, by its id or ref, were skipped, and why."""
-    return streamed(documents.skips(about(request, id)), MARKDOWN)
+    return streamed(documents.render_skips(about(request, id)), MARKDOWN)
 
 
 @router.get(
@@ -144,12 +144,12 @@ def plans_summary(request: PrincipalRequest, id: str) -> HttpResponse:
 
     By its id or ref; JSON, or Markdown for `Accept: text/markdown`.
     """
-    summary = log_queries.summary(found(request, id))
+    summary = state_queries.build_summary(found(request, id))
     if prefers_markdown(request):
         return HttpResponse(
-            plan_summary.markdown(summary), content_type=f"{MARKDOWN}; charset=utf-8"
+            plan_summary.render_markdown(summary), content_type=f"{MARKDOWN}; charset=utf-8"
         )
-    return answer(plan_summary.as_json(summary))
+    return answer(plan_summary.serialize_summary(summary))
 
 
 def prefers_markdown(request: PrincipalRequest) -> bool:

@@ -10,7 +10,7 @@ from ledger.tasks.lineage import fetch_lineage
 from retries import dependents
 from retries.escalations.message import File, Row, Story, message
 from retries.models import Escalation
-from retries.renderings.labels import Named
+from retries.renderings.labels import TaskName
 
 ATTEMPTS_TOLD = 100  # the last ones
 
@@ -88,7 +88,7 @@ def story(escalation: Escalation, found: Record) -> Story:
 
 def name_of(task: Task) -> str:
     """As the renderings call it: Task 3: Create the class."""
-    return Named(task.pk, task.ref, task.title, task.type).name
+    return TaskName(task.pk, task.ref, task.title, task.type).name
 
 
 def failure_of(attempt: Attempt) -> Failure | None:

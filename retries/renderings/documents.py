@@ -1,4 +1,4 @@
-"""The renderings as documents: which there are, and the text of each, in pieces."""
+"""Render each document in pieces."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,65 +11,72 @@ from retries.renderings import (
     retry_log,
     retry_state,
     state_md,
+    state_queries,
 )
-from retries.renderings.log_entries import Happening
-from retries.renderings.log_queries import About
+from retries.renderings.log_entries import LogEntry
+from retries.renderings.scope import RenderingScope
 
 
-def log(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
-    """`retry.log`: whole, or its last `tail` lines."""
+def render_log(scope: RenderingScope, *, now: datetime, tail: int | None = None) -> Iterator[str]:
+    """Render `retry.log`, or its last `tail` lines."""
     window = retry_log.WINDOW
     if tail is not None:
-        last = log_queries.happened_last(
-            about, window=window, now=now, with_answers=True, most=tail
+        last = log_queries.read_last_entries(
+            scope, window=window, now=now, with_answers=True, most=tail
         )
-        return iter(cut(last, retry_log.lines, tail))
-    found = log_queries.happened(about, since=now - window, with_answers=True)
-    return rendered(found, retry_log.lines)
+        return iter(render_last_entries(last, retry_log.render_lines, tail))
+    entries = log_queries.read_entries(scope, since=now - window, with_answers=True)
+    return render_entries(entries, retry_log.render_lines)
 
 
-def jsonl(about: About, *, now: datetime, tail: int | None = None) -> Iterator[str]:
-    """`retry.jsonl`: whole, or its last `tail` lines."""
+def render_jsonl(scope: RenderingScope, *, now: datetime, tail: int | None = None) -> Iterator[str]:
+    """Render `retry.jsonl`, or its last `tail` lines."""
     window = retry_jsonl.WINDOW
     if tail is not None:
-        last = log_queries.happened_last(
-            about, window=window, now=now, with_answers=False, most=tail
+        last = log_queries.read_last_entries(
+            scope, window=window, now=now, with_answers=False, most=tail
         )
-        return iter(cut(last, retry_jsonl.lines, tail))
-    found = log_queries.happened(about, since=now - window, with_answers=False)
-    return rendered(found, retry_jsonl.lines)
+        return iter(render_last_entries(last, retry_jsonl.render_lines, tail))
+    entries = log_queries.read_entries(scope, since=now - window, with_answers=False)
+    return render_entries(entries, retry_jsonl.render_lines)
 
 
-def rendered(found: Iterator[Happening], lines: Callable[[Happening], list[str]]) -> Iterator[str]:
-    for happening in found:
-        yield from lines(happening)
+def render_entries(
+    entries: Iterator[LogEntry], render_lines: Callable[[LogEntry], list[str]]
+) -> Iterator[str]:
+    """Render each entry with `render_lines`."""
+    for entry in entries:
+        yield from render_lines(entry)
 
 
-def cut(
-    found: Iterator[Happening], lines: Callable[[Happening], list[str]], most: int
+def render_last_entries(
+    entries: Iterator[LogEntry], render_lines: Callable[[LogEntry], list[str]], most: int
 ) -> deque[str]:
-    """The last lines: an event has at least one, so as many events are enough."""
-    return deque(rendered(found, lines), maxlen=most)
+    """Render the last `most` lines; every event has a line, so that many events suffice."""
+    return deque(render_entries(entries, render_lines), maxlen=most)
 
 
-def state(about: About) -> Iterator[str]:
-    """`retry-state.json`."""
-    return retry_state.document(log_queries.entries(about), log_queries.stats(about))
+def render_state(scope: RenderingScope) -> Iterator[str]:
+    """Render `retry-state.json`."""
+    return retry_state.render_document(
+        state_queries.read_active_tasks(scope), state_queries.compute_stats(scope)
+    )
 
 
-def skips(about: About) -> Iterator[str]:
-    """`state.md`."""
-    return state_md.document(log_queries.skipped(about))
+def render_skips(scope: RenderingScope) -> Iterator[str]:
+    """Render `state.md`."""
+    return state_md.render_document(state_queries.list_skipped_tasks(scope))
 
 
-def files(about: About, *, now: datetime) -> dict[str, Iterator[str]]:
-    """Every file of an export, by its name."""
-    found = {
-        "retry-state.json": state(about),
-        "retry.log": log(about, now=now),
-        "retry.jsonl": jsonl(about, now=now),
-        "state.md": skips(about),
+def render_files(scope: RenderingScope, *, now: datetime) -> dict[str, Iterator[str]]:
+    """Render every file of an export, by name."""
+    files = {
+        "retry-state.json": render_state(scope),
+        "retry.log": render_log(scope, now=now),
+        "retry.jsonl": render_jsonl(scope, now=now),
+        "state.md": render_skips(scope),
     }
-    if about.plan:
-        found["summary.md"] = iter([plan_summary.markdown(log_queries.summary(about.plan))])
-    return found
+    if scope.plan:
+        summary = state_queries.build_summary(scope.plan)
+        files["summary.md"] = iter([plan_summary.render_markdown(summary)])
+    return files

@@ -1,4 +1,4 @@
-"""How tasks, moments and texts stand in every rendering (pure)."""
+"""Format the names of tasks, timestamps and texts for every rendering (pure)."""
 
 import re
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ NUMBERED = re.compile(r"task-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A task by all that it can be called."""
+class TaskName:
+    """The names of a task."""
 
     id: UUID
     ref: str | None
@@ -19,14 +19,14 @@ class Named:
 
     @property
     def task_id(self) -> str:
-        """`03-01:task-3`; of a task on its own its id: a title is neither unique nor one word."""
+        """Its ref, such as `03-01:task-3`, or else its id, because a title is not unique."""
         return self.ref or str(self.id)
 
     @property
     def label(self) -> str:
-        """What it is called within its plan.
+        """Its name within its plan.
 
-        >>> Named(UUID(int=0), "03-01:task-3", "Mend", "code").label
+        >>> TaskName(UUID(int=0), "03-01:task-3", "Fix", "code").label
         'Task 3'
         """
         if self.ref is None:
@@ -37,9 +37,9 @@ class Named:
 
     @property
     def name(self) -> str:
-        """With its title, which may begin with the label already.
+        """Its label and title; the title may already begin with the label.
 
-        >>> Named(UUID(int=0), "03-01:task-3", "Create the class", "code").name
+        >>> TaskName(UUID(int=0), "03-01:task-3", "Create the class", "code").name
         'Task 3: Create the class'
         """
         title = one_line(self.title)
@@ -48,11 +48,11 @@ class Named:
         return title if title.startswith(f"{self.label}:") else f"{self.label}: {title}"
 
 
-def moment(at: datetime) -> str:
-    """To the second, in UTC: 2026-01-26T14:30:00Z."""
+def format_timestamp(at: datetime) -> str:
+    """Format a time in UTC to the second: 2026-01-26T14:30:00Z."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Program output is hostile text: it must not begin a line of its own."""
+    """Return the text on one line, because program output must not start a line of its own."""
     return " ".join(text.split())[:most]

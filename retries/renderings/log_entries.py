@@ -1,23 +1,20 @@
-"""What the two logs tell: both render the same happenings, so that they agree in order and counts.
-
-Times are moments of UTC, durations whole milliseconds.
-"""
+"""The entries of the logs; both logs render the same ones, so their order and counts agree."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
-    """Something that happened to a task."""
+class LogEntry:
+    """An event of a task."""
 
     at: datetime
     task_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted(Happening):
-    """An attempt has ended: success, failed, released, blocked, escalated or aborted."""
+class AttemptEntry(LogEntry):
+    """The end of an attempt: success, failed, released, blocked, escalated or aborted."""
 
     attempt: int
     status: str
@@ -28,31 +25,31 @@ class Attempted(Happening):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Injected(Happening):
-    """A further attempt has begun, and was told what went wrong before."""
+class FeedbackEntry(LogEntry):
+    """The start of a further attempt, with feedback on the failures before it."""
 
     attempt: int
     feedback_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Escalated(Happening):
-    """A person is asked."""
+class EscalationEntry(LogEntry):
+    """The escalation of a task to a person."""
 
     attempts: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Happening):
-    """A person has answered: retry, fix, skip or abort."""
+class AnswerEntry(LogEntry):
+    """A person's answer: retry, fix, skip or abort."""
 
     response: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved(Happening):
-    """The task is over: done, skipped, failed or aborted."""
+class ResolutionEntry(LogEntry):
+    """The end of a task: done, skipped, failed or aborted."""
 
     status: str
     total_attempts: int = 0

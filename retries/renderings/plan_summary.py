@@ -1,4 +1,4 @@
-"""The retry summary of a plan (pure), as Markdown and as JSON."""
+"""Render the retry summary of a plan (pure) as Markdown and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ NO_PATTERNS = "No attempt has failed.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A task of the plan. `attempts` leaves out those that were given back."""
+class TaskSummary:
+    """A task of the plan; `attempts` excludes the released ones."""
 
     id: UUID
     task_id: str
@@ -38,7 +38,7 @@ class Line:
 
     @property
     def result(self) -> str:
-        """How it ended, or where it stands."""
+        """Its result, or its status if it is not final."""
         if self.state == TaskState.DONE:
             return "success (retry worked)" if self.is_retried else "success"
         if self.state == TaskState.SKIPPED and self.escalations:
@@ -48,56 +48,57 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What became of a plan's tasks so far; `patterns` says what failed, and how often."""
+    """The results of a plan's tasks so far; `patterns` counts the failures by name."""
 
     ref: str
     state: str
-    lines: Sequence[Line]
+    tasks: Sequence[TaskSummary]
     patterns: Mapping[str, int]
 
     @property
     def total(self) -> int:
-        return len(self.lines)
+        return len(self.tasks)
 
     @property
     def first(self) -> int:
-        return sum(line.is_first_success for line in self.lines)
+        return sum(task.is_first_success for task in self.tasks)
 
     @property
     def retried(self) -> int:
-        return sum(line.is_retried for line in self.lines)
+        return sum(task.is_retried for task in self.tasks)
 
     @property
     def retry_success(self) -> int:
-        return sum(line.is_retried and line.state == TaskState.DONE for line in self.lines)
+        return sum(task.is_retried and task.state == TaskState.DONE for task in self.tasks)
 
     @property
     def escalations(self) -> int:
-        return sum(line.escalations for line in self.lines)
+        return sum(task.escalations for task in self.tasks)
 
     @property
     def skipped(self) -> int:
-        return sum(line.state == TaskState.SKIPPED for line in self.lines)
+        return sum(task.state == TaskState.SKIPPED for task in self.tasks)
 
     def percent(self, number: int) -> int:
-        """Of all tasks, in whole percent.
+        """Return a number's share of all tasks in whole percent.
 
-        >>> Summary(ref="03-01", state="active", lines=(), patterns={}).percent(0)
+        >>> Summary(ref="03-01", state="active", tasks=(), patterns={}).percent(0)
         0
         """
         return round(100 * number / self.total) if self.total else 0
 
     @property
     def frequent(self) -> list[tuple[str, int]]:
-        """The patterns, most frequent first."""
+        """The patterns, the most frequent first."""
         return sorted(self.patterns.items(), key=lambda each: (-each[1], each[0]))
 
 
-def markdown(summary: Summary) -> str:
-    """Tasks that always need retries, common failures and the first-attempt rate, at a glance."""
+def render_markdown(summary: Summary) -> str:
+    """Render the metrics, the attempts of each task, and the most frequent failures."""
     first, retried = summary.first, summary.retried
     details = "".join(
-        f"| {cell(line.label)} | {line.attempts} | {line.result} |\n" for line in summary.lines
+        f"| {escape_cell(task.label)} | {task.attempts} | {task.result} |\n"
+        for task in summary.tasks
     )
     patterns = "".join(
         f"- {one_line(name)}: {count} occurrence{'' if count == 1 else 's'}\n"
@@ -124,12 +125,13 @@ def markdown(summary: Summary) -> str:
 {patterns or NO_PATTERNS}"""
 
 
-def cell(text: str) -> str:
-    """In its cell, whatever it is."""
+def escape_cell(text: str) -> str:
+    """Return the text so that it cannot end its table cell."""
     return one_line(text).replace("\\", "\\\\").replace("|", "\\|")
 
 
-def as_json(summary: Summary) -> dict[str, Any]:
+def serialize_summary(summary: Summary) -> dict[str, Any]:
+    """Return the summary as the API answers it."""
     first, retried = summary.first, summary.retried
     return {
         "ref": summary.ref,
@@ -146,14 +148,14 @@ def as_json(summary: Summary) -> dict[str, Any]:
         },
         "tasks": [
             {
-                "id": str(line.id),
-                "task_id": line.task_id,
-                "label": line.label,
-                "title": line.title,
-                "attempts": line.attempts,
-                "result": line.result,
+                "id": str(task.id),
+                "task_id": task.task_id,
+                "label": task.label,
+                "title": task.title,
+                "attempts": task.attempts,
+                "result": task.result,
             }
-            for line in summary.lines
+            for task in summary.tasks
         ],
         "patterns": [{"name": name, "count": count} for name, count in summary.frequent],
     }

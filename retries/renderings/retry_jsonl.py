@@ -1,56 +1,61 @@
-"""`retry.jsonl` (pure): the last 30 days, one object a line, for programs."""
+"""Render `retry.jsonl` (pure): the last 30 days for programs, one object per line."""
 
 import json
 from datetime import timedelta
 from typing import Any
 
-from retries.renderings.labels import moment
+from retries.renderings.labels import format_timestamp
 from retries.renderings.log_entries import (
-    Answered,
-    Attempted,
-    Escalated,
-    Happening,
-    Injected,
-    Resolved,
+    AnswerEntry,
+    AttemptEntry,
+    EscalationEntry,
+    FeedbackEntry,
+    LogEntry,
+    ResolutionEntry,
 )
 
 WINDOW = timedelta(days=30)
 
 encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-# JSON allows them in a string, but many a reader ends a line there
+# JSON allows these characters in a string, but some readers end a line at them.
 LINE_ENDS = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
 
 
-def lines(happening: Happening) -> list[str]:
-    """The line of one happening; an answer has none, its resolution tells of it."""
-    if isinstance(happening, Answered):
+def render_lines(entry: LogEntry) -> list[str]:
+    """Render the line of an entry; an answer has none, because its resolution follows."""
+    if isinstance(entry, AnswerEntry):
         return []
-    event, told = fields(happening)
-    head = {"timestamp": moment(happening.at), "event": event, "task_id": happening.task_id}
-    return [encode(head | told).translate(LINE_ENDS) + "\n"]
+    event, fields = describe_entry(entry)
+    head = {
+        "timestamp": format_timestamp(entry.at),
+        "event": event,
+        "task_id": entry.task_id,
+    }
+    return [encode(head | fields).translate(LINE_ENDS) + "\n"]
 
 
-def fields(happening: Happening) -> tuple[str, dict[str, Any]]:
-    match happening:
-        case Attempted():
+def describe_entry(entry: LogEntry) -> tuple[str, dict[str, Any]]:
+    """Return the name of the event and its fields."""
+    match entry:
+        case AttemptEntry():
             return "attempt", {
-                "attempt": happening.attempt,
-                "status": happening.status,
-                "failure_type": happening.failure_type,
-                "error": happening.error or None,
-                "duration_ms": happening.duration_ms,
+                "attempt": entry.attempt,
+                "status": entry.status,
+                "failure_type": entry.failure_type,
+                "error": entry.error or None,
+                "duration_ms": entry.duration_ms,
             }
-        case Injected():
+        case FeedbackEntry():
             return "feedback_injected", {
-                "attempt": happening.attempt,
-                "feedback_lines": happening.feedback_lines,
+                "attempt": entry.attempt,
+                "feedback_lines": entry.feedback_lines,
             }
-        case Escalated():
-            return "escalated", {"attempts": happening.attempts, "reason": happening.reason}
-        case Resolved():
+        case EscalationEntry():
+            return "escalated", {"attempts": entry.attempts, "reason": entry.reason}
+        case ResolutionEntry():
             return "resolved", {
-                "resolution": happening.status,
-                "total_attempts": happening.total_attempts,
-                "total_duration_ms": happening.total_duration_ms,
+                "resolution": entry.status,
+                "total_attempts": entry.total_attempts,
+                "total_duration_ms": entry.total_duration_ms,
             }
-    raise TypeError(f"the log has no event for {happening!r}")
+    raise TypeError(f"the log has no event for {entry!r}")

@@ -1,53 +1,54 @@
-"""`retry.log` (pure): the last 7 days, for people and grep."""
+"""Render `retry.log` (pure): the last 7 days, for people and grep."""
 
 from datetime import timedelta
 
-from retries.renderings.labels import moment, one_line
+from retries.renderings.labels import format_timestamp, one_line
 from retries.renderings.log_entries import (
-    Answered,
-    Attempted,
-    Escalated,
-    Happening,
-    Injected,
-    Resolved,
+    AnswerEntry,
+    AttemptEntry,
+    EscalationEntry,
+    FeedbackEntry,
+    LogEntry,
+    ResolutionEntry,
 )
 
 WINDOW = timedelta(days=7)
 ERROR_LENGTH = 200
 
 
-def lines(happening: Happening) -> list[str]:
-    """The entries of one happening, each ending its line."""
-    head = f"[{moment(happening.at)}] [RETRY] [{happening.task_id}]"
-    return [f"{head} {body}\n" for body in bodies(happening)]
+def render_lines(entry: LogEntry) -> list[str]:
+    """Render the lines of an entry."""
+    head = f"[{format_timestamp(entry.at)}] [RETRY] [{entry.task_id}]"
+    return [f"{head} {text}\n" for text in describe_entry(entry)]
 
 
-def bodies(happening: Happening) -> list[str]:
-    match happening:
-        case Attempted():
-            kind = happening.failure_type or "none"
-            said = [f"attempt={happening.attempt} status={happening.status} type={kind}"]
-            if happening.error:
-                said.append(f"error={quoted(happening.error, ERROR_LENGTH)}")
-            if happening.suggested_fix:
-                said.append(f"suggested_fix={quoted(happening.suggested_fix)}")
-            return said
-        case Injected():
-            return [f"injecting_feedback attempt={happening.attempt}"]
-        case Escalated():
-            return [f"escalating reason={quoted(happening.reason)}"]
-        case Answered():
-            return [f"user_response={quoted(happening.response)}"]
-        case Resolved():
-            return [f"resolved status={happening.status}"]
-    raise TypeError(f"the log has no entry for {happening!r}")
+def describe_entry(entry: LogEntry) -> list[str]:
+    """Return the text of each line of an entry."""
+    match entry:
+        case AttemptEntry():
+            kind = entry.failure_type or "none"
+            texts = [f"attempt={entry.attempt} status={entry.status} type={kind}"]
+            if entry.error:
+                texts.append(f"error={quote(entry.error, ERROR_LENGTH)}")
+            if entry.suggested_fix:
+                texts.append(f"suggested_fix={quote(entry.suggested_fix)}")
+            return texts
+        case FeedbackEntry():
+            return [f"injecting_feedback attempt={entry.attempt}"]
+        case EscalationEntry():
+            return [f"escalating reason={quote(entry.reason)}"]
+        case AnswerEntry():
+            return [f"user_response={quote(entry.response)}"]
+        case ResolutionEntry():
+            return [f"resolved status={entry.status}"]
+    raise TypeError(f"the log has no entry for {entry!r}")
 
 
-def quoted(text: str, most: int | None = None) -> str:
-    r"""On one line, in quotes that nothing in it can close.
+def quote(text: str, most: int | None = None) -> str:
+    r"""Return the text on one line in quotes, with the quotes in it escaped.
 
-    >>> print(quoted('no "id"\nat all'))
+    >>> print(quote('no "id"\nat all'))
     "no \"id\" at all"
     """
-    said = one_line(text, most).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{said}"'
+    escaped = one_line(text, most).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""`retry-state.json` (pure): what is being tried at the moment."""
+"""Render `retry-state.json` (pure): the active tasks and their failures."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +8,10 @@ from textwrap import indent
 from typing import Any
 
 from ledger.states import BlockedReason, TaskState
-from retries.renderings.labels import moment, one_line
+from retries.renderings.labels import format_timestamp, one_line
 
 SUMMARY_LENGTH = 500
-# what the document calls the states that have but one name; the rest waits for an attempt
+# the statuses in the document; in every other state the task waits for an attempt
 STATUSES = {
     TaskState.RUNNING: "executing",
     TaskState.RETRY: "retrying",
@@ -22,8 +22,8 @@ STATUSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """What went wrong in one attempt."""
+class AttemptFailure:
+    """The failure of one attempt."""
 
     attempt: int
     at: datetime
@@ -33,23 +33,23 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A task that was started and is not over."""
+class ActiveTask:
+    """A task that has started and is not final."""
 
     task_id: str
     task_name: str
     retry_count: int
     max_retries: int
     status: str
-    failures: Sequence[Failed]
+    failures: Sequence[AttemptFailure]
     current_attempt: int
     started_at: datetime
     last_attempt_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """`total_retries` are attempts beyond the first of their task."""
+class GlobalStats:
+    """The numbers of a document; `total_retries` are the attempts after each task's first."""
 
     total_retries: int
     successful_retries: int
@@ -57,9 +57,9 @@ class Stats:
 
 
 def status_of(state: str, *, blocked_reason: str | None, retry_count: int) -> str:
-    """Where a task stands, in the document's words.
+    """Return the status of a task.
 
-    One that waits for an attempt is `retrying` where the round has failures, else `pending`.
+    A task that waits for an attempt is `retrying` if it failed in this round, else `pending`.
 
     >>> status_of("queued", blocked_reason=None, retry_count=0)
     'pending'
@@ -69,37 +69,38 @@ def status_of(state: str, *, blocked_reason: str | None, retry_count: int) -> st
     return STATUSES.get(TaskState(state)) or ("retrying" if retry_count else "pending")
 
 
-def document(entries: Iterable[Entry], stats: Stats) -> Iterator[str]:
-    """The document in pieces, so that it need not be held as a whole."""
+def render_document(tasks: Iterable[ActiveTask], stats: GlobalStats) -> Iterator[str]:
+    """Yield the document in pieces, so that memory never holds all of it."""
     yield '{\n  "task_retries": {'
     between, end = "\n", "},\n"
-    for entry in entries:
-        shown = json.dumps({entry.task_id: written(entry)}, indent=2, ensure_ascii=False)
-        # without the braces of the object that is only there for the key
-        yield between + indent(shown[2:-2], "  ")
+    for task in tasks:
+        text = json.dumps({task.task_id: serialize_task(task)}, indent=2, ensure_ascii=False)
+        # The outer braces belong to the object that only holds the key.
+        yield between + indent(text[2:-2], "  ")
         between, end = ",\n", "\n  },\n"
-    stated = json.dumps(asdict(stats), indent=2)
-    yield f'{end}  "global_stats": {indent(stated, "  ").lstrip()}\n}}\n'
+    numbers = json.dumps(asdict(stats), indent=2)
+    yield f'{end}  "global_stats": {indent(numbers, "  ").lstrip()}\n}}\n'
 
 
-def written(entry: Entry) -> dict[str, Any]:
+def serialize_task(task: ActiveTask) -> dict[str, Any]:
+    """Return a task as the document shows it."""
     return {
-        "task_id": entry.task_id,
-        "task_name": entry.task_name,
-        "retry_count": entry.retry_count,
-        "max_retries": entry.max_retries,
-        "status": entry.status,
+        "task_id": task.task_id,
+        "task_name": task.task_name,
+        "retry_count": task.retry_count,
+        "max_retries": task.max_retries,
+        "status": task.status,
         "failures": [
             {
                 "attempt": failed.attempt,
-                "timestamp": moment(failed.at),
+                "timestamp": format_timestamp(failed.at),
                 "failure_type": failed.failure_type,
                 "error_summary": one_line(failed.error, SUMMARY_LENGTH),
                 "suggested_fix": one_line(failed.suggested_fix),
             }
-            for failed in entry.failures
+            for failed in task.failures
         ],
-        "current_attempt": entry.current_attempt,
-        "started_at": moment(entry.started_at),
-        "last_attempt_at": moment(entry.last_attempt_at),
+        "current_attempt": task.current_attempt,
+        "started_at": format_timestamp(task.started_at),
+        "last_attempt_at": format_timestamp(task.last_attempt_at),
     }

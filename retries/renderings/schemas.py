@@ -1,4 +1,4 @@
-"""The shapes of the renderings that are JSON, and of what can be asked of a log."""
+"""The schemas of the JSON renderings and of a log's query."""
 
 from typing import Any, Literal
 from uuid import UUID
@@ -13,7 +13,7 @@ from ledger.states import FailureType
 TASK_ID = "03-01:task-3"
 NAME = "Create InvalidPlannerIdError class"
 AT = "2026-01-26T14:30:00Z"
-# what the answers that are no JSON look like
+# examples of the renderings that are not JSON
 LOG = f"[{AT}] [RETRY] [{TASK_ID}] attempt=1 status=failed type=verification_failed\n"
 JSONL = (
     f'{{"timestamp":"{AT}","event":"escalated","task_id":"{TASK_ID}","attempts":3,'
@@ -24,7 +24,9 @@ SUMMARY = "## Retry Summary for Plan 03-01\n\n| Metric | Value |\n|--------|----
 
 
 class TailQuery(Schema):
-    tail: int | None = Field(None, ge=1, le=10_000, description="only so many lines, the last ones")
+    tail: int | None = Field(
+        None, ge=1, le=10_000, description="return only the last lines, up to this number"
+    )
 
 
 FAILED: dict[str, Any] = {
@@ -45,13 +47,13 @@ class StateFailure(Schema):
 
 
 class StateEntry(Schema):
-    task_id: str = Field(description="its ref, or its id where it has none")
+    task_id: str = Field(description="its ref, or its id if it has none")
     task_name: str
     retry_count: int
     max_retries: int
     status: Literal["pending", "executing", "retrying", "escalated", "done", "skipped"]
     failures: list[StateFailure]
-    current_attempt: int = Field(description="the next one while it waits for it")
+    current_attempt: int = Field(description="the next attempt while the task waits for it")
     started_at: str
     last_attempt_at: str
 
@@ -104,7 +106,7 @@ class SummaryTask(Schema):
     task_id: str
     label: str
     title: str
-    attempts: int = Field(description="but for those that were given back")
+    attempts: int = Field(description="excludes released attempts")
     result: str
 
 

@@ -1,74 +1,78 @@
-"""`state.md` (pure): which tasks people went on without, and what that may cost."""
+"""Render `state.md` (pure): the skipped tasks, and the dependents that this may affect."""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retries.renderings.labels import moment
+from retries.renderings.labels import format_timestamp
 
 EXHAUSTED = "max_retries_exceeded"
-# what stands for the reason where the clock answered: its asker had said so
-NOBODY = "nobody_answered_in_time"
+# the reason if the escalation expired and its `on_expiry` skipped the task
+NO_ANSWER = "no_answer_in_time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """A skipped task; `asked` is the reason for which a person was asked about it, if one was."""
+class SkippedTask:
+    """A skipped task, with the reason of its escalation if it had one."""
 
     task_id: str
     name: str
     at: datetime
-    asked: str | None = None
-    failed: int = 0
+    escalation_reason: str | None = None
+    failures: int = 0
     dependents: Sequence[str] = ()
 
     @property
     def reason(self) -> str:
-        if self.asked is None:
+        if self.escalation_reason is None:
             return "User request"
-        why = "automated recovery failed" if self.asked == EXHAUSTED else self.asked
+        exhausted = self.escalation_reason == EXHAUSTED
+        why = "automated recovery failed" if exhausted else self.escalation_reason
         return f"User escalation - {why.replace('_', ' ')}"
 
 
-def document(skipped: Sequence[Skipped]) -> Iterator[str]:
-    yield f"# State\n\n```yaml\n{record(skipped)}```\n"
+def render_document(skipped: Sequence[SkippedTask]) -> Iterator[str]:
+    """Yield the record, then each task with a warning about its dependents."""
+    yield f"# State\n\n```yaml\n{render_record(skipped)}```\n"
     for each in skipped:
-        yield f"\n```\n{entry(each)}```\n"
+        yield f"\n```\n{render_entry(each)}```\n"
         if each.dependents:
-            many = "depends" if len(each.dependents) == 1 else "depend"
+            verb = "depends" if len(each.dependents) == 1 else "depend"
             yield (
-                f"\n**Warning:** {', '.join(each.dependents)} {many} on {each.task_id} "
+                f"\n**Warning:** {', '.join(each.dependents)} {verb} on {each.task_id} "
                 "and may fail without it.\n"
             )
 
 
-def record(skipped: Sequence[Skipped]) -> str:
+def render_record(skipped: Sequence[SkippedTask]) -> str:
+    """Render the skipped tasks as YAML."""
     if not skipped:
         return "skipped_tasks: []\n"
     return "skipped_tasks:\n" + "".join(
-        f"  - task: {quoted(each.task_id)}\n"
-        f"    reason: {quoted(each.reason)}\n"
-        f"    timestamp: {quoted(moment(each.at))}\n"
+        f"  - task: {quote(each.task_id)}\n"
+        f"    reason: {quote(each.reason)}\n"
+        f"    timestamp: {quote(format_timestamp(each.at))}\n"
         for each in skipped
     )
 
 
-def quoted(text: str) -> str:
-    """In double quotes, as YAML and JSON both read it."""
+def quote(text: str) -> str:
+    """Return the text in double quotes, which YAML and JSON both read."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def entry(skipped: Skipped) -> str:
-    """What the summary's log says of one."""
-    lines = [f"[SKIPPED] {skipped.name}", f"  Reason: {after(skipped)}"]
+def render_entry(skipped: SkippedTask) -> str:
+    """Render the log entry of a skipped task."""
+    lines = [f"[SKIPPED] {skipped.name}", f"  Reason: {describe_reason(skipped)}"]
     if skipped.dependents:
         lines.append("  Impact: Dependent tasks may fail")
     return "\n".join(lines) + "\n"
 
 
-def after(skipped: Skipped) -> str:
-    asked = "User request" if skipped.asked is None else "User escalation"
-    if not skipped.failed:
-        return asked
-    return f"{asked} after {skipped.failed} failed attempt{'' if skipped.failed == 1 else 's'}"
+def describe_reason(skipped: SkippedTask) -> str:
+    """Return who skipped the task, and after how many failed attempts."""
+    cause = "User request" if skipped.escalation_reason is None else "User escalation"
+    if not skipped.failures:
+        return cause
+    return f"{cause} after {skipped.failures} failed attempt{'' if skipped.failures == 1 else 's'}"

@@ -12,7 +12,7 @@ from django.utils import timezone
 from ledger.models import Plan, Project
 from ledger.models.project import DEFAULT
 from retries.renderings import documents, retry_jsonl
-from retries.renderings.log_queries import About
+from retries.renderings.scope import RenderingScope
 
 
 class Command(BaseCommand):
@@ -32,16 +32,16 @@ class Command(BaseCommand):
             one = plans.filter(ref=plan).first()
             if one is None:
                 raise CommandError(f"There is no plan {plan} in the project '{project}'.")
-            self.write(Path(folder), About(home.pk, one))
+            self.write(Path(folder), RenderingScope(home.pk, one))
             return
-        self.write(Path(folder), About(home.pk))
+        self.write(Path(folder), RenderingScope(home.pk))
         recent = timezone.now() - retry_jsonl.WINDOW
         for each in plans.filter(task__updated_at__gte=recent).order_by("ref").distinct():
-            self.write(Path(folder) / "plans" / each.ref, About(home.pk, each))
+            self.write(Path(folder) / "plans" / each.ref, RenderingScope(home.pk, each))
 
-    def write(self, folder: Path, about: About) -> None:
+    def write(self, folder: Path, about: RenderingScope) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, pieces in documents.files(about, now=timezone.now()).items():
+        for name, pieces in documents.render_files(about, now=timezone.now()).items():
             replace(folder / name, pieces)
             self.stdout.write(str(folder / name))
 

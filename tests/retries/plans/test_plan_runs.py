@@ -30,7 +30,8 @@ from retries.escalations.record import Record
 from retries.failures import suggestions
 from retries.models import Escalation, FailurePattern
 from retries.plans import restarting
-from retries.renderings import log_queries as facts_of
+from retries.renderings import log_queries, state_queries
+from retries.renderings.scope import RenderingScope
 from retries.retry_context import history
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
@@ -174,8 +175,13 @@ def everywhere(id: UUID, old: UUID) -> None:
     for message in ("late", "later still"):
         assert message in escalation_record.told(asked, record)
     assert [row.number for row in escalation_record.story(asked, record).rows] == [1, 2, 3, 4]
-    assert [each.attempt for each in facts_of.failures(fetch_lineages([id]))[id]] == [1, 2, 3, 4]
-    tried = facts_of.attempts([old, id])
+    assert [each.attempt for each in state_queries.load_failures(fetch_lineages([id]))[id]] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    tried = log_queries.load_attempts([old, id])
     assert [list(tried[each]) for each in (old, id)] == [[1, 2, 3], [1, 2, 3, 4]]
     assert [each.number for each in detail_queries.list_attempts(Task.objects.get(pk=id))] == [
         1,
@@ -247,29 +253,29 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
     """S1.24, S1.27, S1.35, S1.52, S1.66-68: attempts, failures and questions of the run before."""
     failed_once(agent)
     two = carried_over(agent, now=NOW + MINUTE)
-    about = facts_of.About(plan().project_id, plan())
-    (entry,) = facts_of.entries(about)
+    about = RenderingScope(plan().project_id, plan())
+    (entry,) = state_queries.read_active_tasks(about)
     assert (entry.last_attempt_at, len(entry.failures)) == (NOW, 1)
-    assert facts_of.stats(about).escalations == 1
-    summary = facts_of.summary(plan())
-    one, _ = summary.lines
+    assert state_queries.compute_stats(about).escalations == 1
+    summary = state_queries.build_summary(plan())
+    one, _ = summary.tasks
     assert (one.attempts, one.escalations) == (1, 1)
     assert summary.patterns == {"execution_error": 1}
     found = claim(agent, task=two.pk, now=NOW + 2 * MINUTE)
     fail(agent, attempt_of(found), now=NOW + 3 * MINUTE, message="later")
-    (entry,) = facts_of.entries(about)
+    (entry,) = state_queries.read_active_tasks(about)
     assert (entry.last_attempt_at, len(entry.failures)) == (NOW + 3 * MINUTE, 2)
     answer(Answer.SKIP, now=NOW + 4 * MINUTE)
-    (skipped,) = facts_of.skipped(about)
-    assert skipped.failed == 2
-    one, _ = facts_of.summary(plan()).lines
+    (skipped,) = state_queries.list_skipped_tasks(about)
+    assert skipped.failures == 2
+    one, _ = state_queries.build_summary(plan()).tasks
     assert (one.attempts, one.escalations) == (2, 2)
-    shown = facts_of.carried(about)
+    shown = state_queries.find_continued_rows(about)
     assert [each.task for each in plan_queries.failures(plan().pk, shown)] == [two.pk, two.pk]
     assert len(plan_queries.questions(plan().pk, shown)) == 2
     (row,) = plan_queries.tasks(plan(), [two.pk])
     assert row.outcomes == ["failure", "failure"] == detail_queries.find_task(two.pk).outcomes
-    assert facts_of.stats(about).escalations == 2
+    assert state_queries.compute_stats(about).escalations == 2
 
 
 def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from ledger.models import Agent
 from retries.renderings import documents
-from retries.renderings.log_queries import About
+from retries.renderings.scope import RenderingScope
 from tests.retries.renderings.stories import sample
 
 pytestmark = pytest.mark.django_db
@@ -21,11 +21,11 @@ def test_it_writes_what_the_api_says(agent: Agent, tmp_path: Path) -> None:
     plan, _ = sample(agent, now=now - timedelta(hours=1))
     call_command("export", str(tmp_path), stdout=StringIO())
     folders = {
-        tmp_path: About(agent.project_id),
-        tmp_path / "plans/03-01": About(plan.project_id, plan),
+        tmp_path: RenderingScope(agent.project_id),
+        tmp_path / "plans/03-01": RenderingScope(plan.project_id, plan),
     }
     for folder, about in folders.items():
-        told = documents.files(about, now=now)
+        told = documents.render_files(about, now=now)
         assert {path.name for path in folder.iterdir() if path.is_file()} == set(told)
         for name, pieces in told.items():
             assert (folder / name).read_text() == "".join(pieces)

@@ -11,16 +11,16 @@ import yaml
 from ledger.states import TaskState
 from retries.renderings import plan_summary, retry_jsonl, retry_log, retry_state, state_md
 from retries.renderings.log_entries import (
-    Answered,
-    Attempted,
-    Escalated,
-    Happening,
-    Injected,
-    Resolved,
+    AnswerEntry,
+    AttemptEntry,
+    EscalationEntry,
+    FeedbackEntry,
+    LogEntry,
+    ResolutionEntry,
 )
-from retries.renderings.plan_summary import Line, Summary
-from retries.renderings.retry_state import Entry, Failed, Stats, status_of
-from retries.renderings.state_md import Skipped
+from retries.renderings.plan_summary import Summary, TaskSummary
+from retries.renderings.retry_state import ActiveTask, AttemptFailure, GlobalStats, status_of
+from retries.renderings.state_md import SkippedTask
 
 TASK = "03-01:task-3"
 NAME = "Task 3: Create InvalidPlannerIdError class"
@@ -31,8 +31,8 @@ def at(minute: int, second: int = 0) -> datetime:
     return datetime(2026, 1, 26, 14, minute, second, tzinfo=UTC)
 
 
-def failed(number: int, minute: int, error: str, fix: str = "", ms: int = 0) -> Attempted:
-    return Attempted(
+def failed(number: int, minute: int, error: str, fix: str = "", ms: int = 0) -> AttemptEntry:
+    return AttemptEntry(
         at=at(minute),
         task_id=TASK,
         attempt=number,
@@ -59,26 +59,26 @@ LOG = """\
 [2026-01-26T14:40:00Z] [RETRY] [03-01:task-3] resolved status=skipped
 """
 
-STORY: list[Happening] = [
+STORY: list[LogEntry] = [
     failed(1, 30, "2 tests failed: null check, empty string", "Add validation for null and empty"),
-    Injected(at=at(30, 1), task_id=TASK, attempt=2),
+    FeedbackEntry(at=at(30, 1), task_id=TASK, attempt=2),
     failed(2, 32, "1 test failed: empty string"),
     failed(3, 35, ""),
-    Escalated(at=at(35, 1), task_id=TASK, attempts=3, reason="max_retries_exceeded"),
-    Answered(at=at(40), task_id=TASK, response="skip"),
-    Resolved(at=at(40), task_id=TASK, status="skipped"),
+    EscalationEntry(at=at(35, 1), task_id=TASK, attempts=3, reason="max_retries_exceeded"),
+    AnswerEntry(at=at(40), task_id=TASK, response="skip"),
+    ResolutionEntry(at=at(40), task_id=TASK, status="skipped"),
 ]
 
 
 def test_the_log_is_the_sample() -> None:
     """S1.53, S1.54, S1.56–S1.59"""
-    assert "".join(line for each in STORY for line in retry_log.lines(each)) == LOG
+    assert "".join(line for each in STORY for line in retry_log.render_lines(each)) == LOG
 
 
 def test_an_error_is_cut_to_200_characters_and_keeps_to_its_line() -> None:
     """S1.55"""
     said = 'x"\n[2026-01-26T14:30:00Z] [RETRY] [03-01:task-9] resolved status=done\n' + "y" * 300
-    lines = retry_log.lines(failed(1, 30, said))
+    lines = retry_log.render_lines(failed(1, 30, said))
     assert len(lines) == 2 and all(line.count("\n") == 1 for line in lines)
     shown = lines[1].removeprefix(f"[2026-01-26T14:30:00Z] [RETRY] [{TASK}] error=")
     assert json.loads(shown) == said.replace("\n", " ")[:200]
@@ -97,11 +97,11 @@ def test_the_json_lines_are_the_sample() -> None:
     """S1.60, S1.61; S1.62: every line parses alone"""
     story = [
         failed(1, 30, "2 tests failed", ms=45_000),
-        Injected(at=at(30, 1), task_id=TASK, attempt=2, feedback_lines=15),
+        FeedbackEntry(at=at(30, 1), task_id=TASK, attempt=2, feedback_lines=15),
         failed(2, 32, "1 test failed", ms=42_000),
-        Escalated(at=at(35, 1), task_id=TASK, attempts=3, reason="max_retries_exceeded"),
-        Answered(at=at(40), task_id=TASK, response="skip"),
-        Resolved(
+        EscalationEntry(at=at(35, 1), task_id=TASK, attempts=3, reason="max_retries_exceeded"),
+        AnswerEntry(at=at(40), task_id=TASK, response="skip"),
+        ResolutionEntry(
             at=at(40),
             task_id=TASK,
             status="skipped",
@@ -109,8 +109,8 @@ def test_the_json_lines_are_the_sample() -> None:
             total_duration_ms=600_000,
         ),
     ]
-    assert "".join(line for each in story for line in retry_jsonl.lines(each)) == JSONL
-    (line,) = retry_jsonl.lines(failed(1, 30, 'a\n"b"\u2028c'))
+    assert "".join(line for each in story for line in retry_jsonl.render_lines(each)) == JSONL
+    (line,) = retry_jsonl.render_lines(failed(1, 30, 'a\n"b"\u2028c'))
     assert len(line.splitlines()) == 1 and json.loads(line)["error"] == 'a\n"b"\u2028c'
 
 
@@ -155,16 +155,16 @@ STATE = """\
 """
 
 
-def entry(task_id: str = TASK) -> Entry:
-    return Entry(
+def entry(task_id: str = TASK) -> ActiveTask:
+    return ActiveTask(
         task_id=task_id,
         task_name=NAME,
         retry_count=2,
         max_retries=3,
         status="retrying",
         failures=[
-            Failed(1, at(30), VERIFICATION, "2 tests failed", "Add null check"),
-            Failed(2, at(32), VERIFICATION, "1 test failed", "Handle empty string case"),
+            AttemptFailure(1, at(30), VERIFICATION, "2 tests failed", "Add null check"),
+            AttemptFailure(2, at(32), VERIFICATION, "1 test failed", "Handle empty string case"),
         ],
         current_attempt=3,
         started_at=at(28),
@@ -174,13 +174,13 @@ def entry(task_id: str = TASK) -> Entry:
 
 def test_the_state_is_the_sample() -> None:
     """S1.24, S1.25, S1.27"""
-    assert "".join(retry_state.document([entry()], Stats(5, 3, 1))) == STATE
+    assert "".join(retry_state.render_document([entry()], GlobalStats(5, 3, 1))) == STATE
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_the_state_is_one_object_however_many_it_tells_of(count: int) -> None:
     entries = [entry(f"03-01:task-{n}") for n in range(count)]
-    whole = json.loads("".join(retry_state.document(entries, Stats(5, 3, 1))))
+    whole = json.loads("".join(retry_state.render_document(entries, GlobalStats(5, 3, 1))))
     assert list(whole["task_retries"]) == [each.task_id for each in entries]
     assert whole["global_stats"] == {
         "total_retries": 5,
@@ -224,33 +224,41 @@ SKIPPED = """\
 """
 
 
-def skip(**more: object) -> Skipped:
-    values = {"asked": "max_retries_exceeded", "failed": 3, "dependents": ["03-01:task-4"]} | more
-    return Skipped(task_id=TASK, name=NAME, at=at(40), **values)  # type: ignore[arg-type]
+def skip(**more: object) -> SkippedTask:
+    values = {
+        "escalation_reason": "max_retries_exceeded",
+        "failures": 3,
+        "dependents": ["03-01:task-4"],
+    } | more
+    return SkippedTask(task_id=TASK, name=NAME, at=at(40), **values)  # type: ignore[arg-type]
 
 
 def test_a_skip_is_recorded_as_in_the_samples() -> None:
     """S1.50, S1.52"""
-    assert state_md.record([skip()]) == SKIPPED_TASKS
-    assert state_md.entry(skip()) == SKIPPED
-    document = "".join(state_md.document([skip()]))
+    assert state_md.render_record([skip()]) == SKIPPED_TASKS
+    assert state_md.render_entry(skip()) == SKIPPED
+    document = "".join(state_md.render_document([skip()]))
     assert f"```yaml\n{SKIPPED_TASKS}```" in document and SKIPPED in document
-    assert yaml.safe_load(state_md.record([])) == {"skipped_tasks": []}
+    assert yaml.safe_load(state_md.render_record([])) == {"skipped_tasks": []}
 
 
 def test_a_skip_warns_of_its_dependents_if_it_has_some() -> None:
     """S1.51"""
-    warned = "".join(state_md.document([skip(dependents=["03-01:task-4", "03-01:task-5"])]))
+    warned = "".join(state_md.render_document([skip(dependents=["03-01:task-4", "03-01:task-5"])]))
     assert "**Warning:** 03-01:task-4, 03-01:task-5 depend on 03-01:task-3" in warned
-    alone = "".join(state_md.document([skip(dependents=[])]))
+    alone = "".join(state_md.render_document([skip(dependents=[])]))
     assert "Warning" not in alone and "Impact" not in alone
 
 
 def test_a_skip_for_another_reason_says_so() -> None:
-    assert skip(asked="permission_denied").reason == "User escalation - permission denied"
-    assert skip(asked=None).reason == "User request"
-    assert "Reason: User request\n" in state_md.entry(skip(asked=None, failed=0))
-    assert "after 1 failed attempt\n" in state_md.entry(skip(failed=1))
+    assert (
+        skip(escalation_reason="permission_denied").reason == "User escalation - permission denied"
+    )
+    assert skip(escalation_reason=None).reason == "User request"
+    assert "Reason: User request\n" in state_md.render_entry(
+        skip(escalation_reason=None, failures=0)
+    )
+    assert "after 1 failed attempt\n" in state_md.render_entry(skip(failures=1))
 
 
 # ---- the plan's summary
@@ -285,8 +293,8 @@ SUMMARY = """\
 """
 
 
-def line(number: int, attempts: int, state: str = "done", escalations: int = 0) -> Line:
-    return Line(
+def line(number: int, attempts: int, state: str = "done", escalations: int = 0) -> TaskSummary:
+    return TaskSummary(
         id=UUID(int=number),
         task_id=f"03-01:task-{number}",
         label=f"Task {number}",
@@ -300,19 +308,19 @@ def line(number: int, attempts: int, state: str = "done", escalations: int = 0) 
 SAMPLE = Summary(
     ref="03-01",
     state="completed",
-    lines=[line(1, 1), line(2, 2), line(3, 3, "skipped", 1), line(4, 1), line(5, 1)],
+    tasks=[line(1, 1), line(2, 2), line(3, 3, "skipped", 1), line(4, 1), line(5, 1)],
     patterns={"Import errors": 1, VERIFICATION: 4, "Missing edge case handling": 3},
 )
 
 
 def test_the_summary_is_the_sample() -> None:
     """S1.65–S1.68"""
-    assert plan_summary.markdown(SAMPLE) == SUMMARY
+    assert plan_summary.render_markdown(SAMPLE) == SUMMARY
 
 
 def test_the_summary_as_json_has_the_same_figures() -> None:
     """S1.66–S1.69"""
-    told = plan_summary.as_json(SAMPLE)
+    told = plan_summary.serialize_summary(SAMPLE)
     assert told["metrics"] == {
         "total_tasks": 5,
         "first_attempt_success": 3,
@@ -342,8 +350,8 @@ def test_what_a_task_is_called_can_not_leave_its_cell() -> None:
     odd = Summary(
         ref="03-01",
         state="active",
-        lines=[replace(line(1, 0, "queued"), label="a | b\n| c")],
+        tasks=[replace(line(1, 0, "queued"), label="a | b\n| c")],
         patterns={"no\n- such": 1},
     )
-    text = plan_summary.markdown(odd)
+    text = plan_summary.render_markdown(odd)
     assert "| a \\| b \\| c | 0 | pending |\n" in text and "- no - such: 1 occurrence\n" in text

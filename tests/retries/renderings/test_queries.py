@@ -17,8 +17,8 @@ from retries import task_actions as people
 from retries.attempts import questions, releases
 from retries.escalations import expiry
 from retries.escalations.lifecycle import Question
-from retries.renderings import documents, log_queries, plan_summary
-from retries.renderings.log_queries import About
+from retries.renderings import documents, plan_summary, scope, state_queries
+from retries.renderings.scope import RenderingScope
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.renderings.stories import (
     MARA,
@@ -39,16 +39,20 @@ DAY = 24 * HOUR
 
 
 def text(plan: Plan, *, now: datetime = NOW + HOUR, **more: Any) -> list[str]:
-    return "".join(documents.log(About(plan.project_id, plan), now=now, **more)).splitlines()
+    return "".join(
+        documents.render_log(RenderingScope(plan.project_id, plan), now=now, **more)
+    ).splitlines()
 
 
 def objects(plan: Plan, *, now: datetime = NOW + HOUR, **more: Any) -> list[dict[str, Any]]:
-    found = documents.jsonl(About(plan.project_id, plan), now=now, **more)
+    found = documents.render_jsonl(RenderingScope(plan.project_id, plan), now=now, **more)
     return [json.loads(line) for line in "".join(found).splitlines()]
 
 
 def state(plan: Plan) -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads("".join(documents.state(About(plan.project_id, plan))))
+    whole: dict[str, Any] = json.loads(
+        "".join(documents.render_state(RenderingScope(plan.project_id, plan)))
+    )
     return whole
 
 
@@ -207,8 +211,8 @@ def test_a_task_on_its_own_goes_by_its_id(agent: Agent) -> None:
 
     id = make_task(agent, title="Mend the parser", max_attempts=1)
     attempt(agent, id, now=NOW, error="it broke")
-    about = About(agent.project_id)
-    lines = "".join(documents.log(about, now=NOW + HOUR)).splitlines()
+    about = RenderingScope(agent.project_id)
+    lines = "".join(documents.render_log(about, now=NOW + HOUR)).splitlines()
     assert lines == [
         f"[2026-11-21T12:00:45Z] [RETRY] [{id}] attempt=1 status=failed type=verification_failed",
         f'[2026-11-21T12:00:45Z] [RETRY] [{id}] error="it broke"',
@@ -216,7 +220,7 @@ def test_a_task_on_its_own_goes_by_its_id(agent: Agent) -> None:
     ]
     stranger = make_agent(project=make_project("other"))
     attempt(stranger, make_task(stranger), now=NOW, error="not ours")
-    assert "".join(documents.log(about, now=NOW + HOUR)).splitlines() == lines
+    assert "".join(documents.render_log(about, now=NOW + HOUR)).splitlines() == lines
 
 
 def test_a_plan_has_a_log_of_its_own_and_the_project_has_all(agent: Agent) -> None:
@@ -224,7 +228,9 @@ def test_a_plan_has_a_log_of_its_own_and_the_project_has_all(agent: Agent) -> No
     two = make_plan(agent, "03-02")
     attempt(agent, add(two, agent, 1), now=NOW + HOUR)
     assert [line.split(" ")[2] for line in text(two, now=NOW + DAY)] == ["[03-02:task-1]"] * 2
-    whole = "".join(documents.log(About(agent.project_id), now=NOW + DAY)).splitlines()
+    whole = "".join(
+        documents.render_log(RenderingScope(agent.project_id), now=NOW + DAY)
+    ).splitlines()
     assert whole == text(one, now=NOW + DAY) + text(two, now=NOW + DAY)
 
 
@@ -232,7 +238,7 @@ def test_a_long_log_takes_few_statements(agent: Agent, monkeypatch: pytest.Monke
     plan, _ = sample(agent)
     with CaptureQueriesContext(connection) as small:
         whole = text(plan)
-    monkeypatch.setattr(log_queries, "CHUNK", 4)
+    monkeypatch.setattr(scope, "CHUNK_SIZE", 4)
     assert text(plan) == whole
     monkeypatch.undo()
     for number in range(6, 26):
@@ -331,8 +337,8 @@ def test_what_the_clock_skipped_was_nobody_s_request(agent: Agent) -> None:
     caller = TrustedCaller(SYSTEM, agent=agent)
     questions.ask(row["attempt_id"], question, caller=caller, now=NOW)
     expiry.due(now=NOW + MINUTE)
-    told = "".join(documents.skips(About(plan.project_id, plan)))
-    assert 'reason: "User escalation - nobody answered in time"\n' in told
+    told = "".join(documents.render_skips(RenderingScope(plan.project_id, plan)))
+    assert 'reason: "User escalation - no answer in time"\n' in told
 
 
 def test_skips_and_whom_they_concern(agent: Agent) -> None:
@@ -345,7 +351,7 @@ def test_skips_and_whom_they_concern(agent: Agent) -> None:
     answer(task, "skip", now=NOW + MINUTE * 40)
     people.skip([add(plan, agent, 5)], actor=MARA, now=NOW + MINUTE * 41)
     assert Need.objects.count() == 1
-    told = "".join(documents.skips(About(plan.project_id, plan)))
+    told = "".join(documents.render_skips(RenderingScope(plan.project_id, plan)))
     assert (
         told
         == """# State
@@ -383,7 +389,7 @@ WITH_CODE = SUMMARY.replace("- Import", "- assertion: 3 occurrences\n- Import")
 def test_the_summary_of_the_sample_s_plan(agent: Agent) -> None:
     """S1.65–S1.69"""
     plan, _ = sample(agent)
-    assert plan_summary.markdown(log_queries.summary(plan)) == WITH_CODE
+    assert plan_summary.render_markdown(state_queries.build_summary(plan)) == WITH_CODE
 
 
 def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> None:
@@ -394,14 +400,14 @@ def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> No
     releases.release(given, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     attempt(agent, tasks[0], now=NOW)
     begin(agent, tasks[1], now=NOW)
-    summary = log_queries.summary(plan)
-    assert [(line.attempts, line.result) for line in summary.lines] == [
+    summary = state_queries.build_summary(plan)
+    assert [(task.attempts, task.result) for task in summary.tasks] == [
         (1, "success"),
         (1, "executing"),
         (0, "pending"),
     ]
     assert (summary.first, summary.retried, summary.percent(summary.first)) == (1, 0, 33)
-    assert "No attempt has failed." in plan_summary.markdown(summary)
+    assert "No attempt has failed." in plan_summary.render_markdown(summary)
 
 
 def test_what_a_restart_has_replaced_is_history_alone(agent: Agent) -> None:
@@ -416,5 +422,5 @@ def test_what_a_restart_has_replaced_is_history_alone(agent: Agent) -> None:
     begin(agent, new, now=NOW + HOUR)
     entry = the_entry(plan)
     assert (entry["retry_count"], entry["failures"], entry["current_attempt"]) == (0, [], 1)
-    assert log_queries.summary(plan).total == 1
+    assert state_queries.build_summary(plan).total == 1
     assert "resolved status=aborted" in text(plan)[-1]
