@@ -20,7 +20,7 @@ from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.sql import Row
 from ledger.states import INSTRUCTION_MOVES, InstructionState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 
 CONTENT_BYTES = 8192
 MAX_RETRIES = 20
@@ -207,20 +207,11 @@ ACKNOWLEDGE: Statements = {
 }
 
 
-def answered(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
-    """The rows of a statement that begins at the caller; raises why there was none."""
-    if not rows:
-        raise caller.refuse(now)
-    if rows[0]["unseen"]:
-        caller.see(now)
-    return [row for row in rows if row["id"]]
-
-
 def pull(caller: Caller, *, limit: int = 10, now: datetime | None = None) -> list[Row]:
     """Take up to `limit` instructions from the head of the caller's queue: they are delivered."""
     now = now or timezone.now()
     rows = sql.run(PULL[type(caller)], limit=limit, now=now, **caller.params)
-    return answered(rows, caller, now)
+    return require_caller(rows, caller, now)
 
 
 def acknowledge(
@@ -247,7 +238,7 @@ def acknowledge(
         now=now,
         **caller.params,
     )
-    found = {row["id"]: row for row in answered(rows, caller, now)}
+    found = {row["id"]: row for row in require_caller(rows, caller, now)}
     missing = [each for each in ids if each not in found]
     if missing:
         found |= {row["id"]: row for row in settled_before(missing, caller=caller, now=now)}

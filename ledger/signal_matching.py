@@ -8,11 +8,11 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
-from ledger.instructions import answered, journalled
+from ledger.instructions import journalled
 from ledger.journal import Kind
 from ledger.moves import instruction_to
 from ledger.states import InstructionState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 
 
 def signal_statement(caller: type[Caller]) -> str:
@@ -63,4 +63,4 @@ def signal(
     """
     now = now or timezone.now()
     rows = sql.run(SIGNAL[caller.__class__], type=type, data=Jsonb(data), now=now, **caller.params)
-    return [row["id"] for row in answered(rows, caller, now)]
+    return [row["id"] for row in require_caller(rows, caller, now)]

@@ -20,6 +20,7 @@ from ledger.journal import Actor, Kind
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.principal import Principal
+from ledger.sql import Row
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SHORT = {
@@ -285,6 +286,18 @@ class TrustedCaller:
 
     def refuse(self, now: datetime) -> Exception:
         return TypeError("this statement needs an agent to act for")
+
+
+def require_caller(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
+    """Return the rows of a statement that starts at the CTE `caller`, without empty ones.
+
+    Raises the reason why there is no such caller, and notes when it last called.
+    """
+    if not rows:
+        raise caller.refuse(now)
+    if rows[0]["unseen"]:
+        caller.see(now)
+    return [row for row in rows if row["id"]]
 
 
 def principal(caller: Bearer, *, now: datetime) -> Principal:

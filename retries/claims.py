@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from ledger import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
-from ledger.instructions import answered
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, Attempt
 from ledger.sql import Row
@@ -21,7 +20,7 @@ from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import LEASE_S
-from ledger.tokens import Caller, TrustedCaller
+from ledger.tokens import Caller, TrustedCaller, require_caller
 from retries import breaker
 from retries.breaker import CircuitBreakerOpen
 from retries.claim_statements import BEST, BLOCK, CLAIM, NAMED, OFFERED, PENDING, UNBLOCK, WHY
@@ -97,7 +96,7 @@ def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[
     rows = sql.run(statement, probe=probe, **request, **caller.params)
     if not rows:
         rows = sql.run(WHY[type(caller)], **request, **caller.params)
-    answered(rows, caller, request["now"])
+    require_caller(rows, caller, request["now"])
     return sorted(rows, key=urgency) if len(rows) > 1 else rows
 
 

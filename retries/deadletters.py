@@ -12,7 +12,6 @@ from ledger.models import DeadLetter, Need, Task
 from ledger.models.task import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
-from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks import enqueue_many
 from ledger.tasks.spec import spec_of_task
@@ -106,19 +105,25 @@ def dismiss(
     return found
 
 
-def bury(task: Row, reason: str, *, error: str, now: datetime) -> DeadLetter:
+def insert_for_tasks(source: str, *, reason: str, error: str) -> str:
+    """Return the SQL that inserts a dead letter for each task of the CTE `source`.
+
+    For tasks that have just failed. `reason` and `error` are SQL too.
+    """
+    return f"""insert into ledger_deadletter (project_id, agent_id, task_id, type, payload, error,
+        reason, retry_count, failed_at)
+    select m.project_id, m.agent_id, m.id, m.type, m.payload, {error}, {reason}, m.retry_count,
+        %(now)s
+    from {source} m"""
+
+
+BURY = f"""with failed as (select * from ledger_task where id = %(task)s)
+{insert_for_tasks("failed", reason="%(reason)s", error="%(error)s")}"""
+
+
+def bury(task_id: UUID, reason: str, *, error: str, now: datetime) -> None:
     """Insert the dead letter of a task that has just failed."""
-    return DeadLetter.objects.create(
-        project_id=task["project_id"],
-        agent_id=task["agent_id"],
-        task_id=task["id"],
-        type=task["type"],
-        payload=task["payload"],
-        error=error or "No error message was reported.",
-        reason=reason,
-        retry_count=task["retry_count"],
-        failed_at=now,
-    )
+    sql.run(BURY, task=task_id, reason=reason, error=error, now=now)
 
 
 def shut(letter: DeadLetter, how: str, *, actor: Actor, now: datetime, **more: object) -> None:

@@ -1,7 +1,6 @@
-"""What follows the end of an attempt: its failure, the breaker, a dead letter, an escalation."""
+"""Consequences of an ended attempt: its failure, the agent's breaker, and dependents."""
 
 from datetime import datetime
-from typing import Any
 
 from ledger import needs
 from ledger.journal import Actor
@@ -9,27 +8,22 @@ from ledger.models import Failure
 from ledger.sql import Row
 from ledger.states import FailureType, TaskState
 from ledger.tokens import TrustedCaller
-from retries import breaker, checkpoints, deadletters
+from retries import breaker, checkpoints
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report
 from retries.decisions import Decision
-from retries.escalations import lifecycle
 from retries.failures import grouping
 
 
 def follow(
     row: Row,
-    moved: Row,
     decision: Decision,
     report: Report,
     *,
     error: str,
     caller: TrustedCaller,
     now: datetime,
-) -> dict[str, Any]:
-    """Write what belongs to the move of a task; return what the agent is told about it.
-
-    `row` is the attempt with its task before the move, `moved` the task after it.
-    """
+) -> None:
+    """Write what the end of an attempt means for others: `row` is the attempt with its task."""
     actor, request_id = caller.actor, caller.request_id
     if decision.failure_type:
         record_failure(
@@ -51,18 +45,9 @@ def follow(
             now=now,
             request_id=request_id,
         )
-    match decision.to:
-        case TaskState.DONE:
-            needs.meet([row["id"]], caller=caller, now=now)
-            checkpoints.ask_after([row["id"]], actor=actor, now=now, request_id=request_id)
-        case TaskState.FAILED:
-            deadletters.bury(moved, decision.reason, error=error, now=now)
-        case TaskState.ESCALATED | TaskState.BLOCKED:
-            opened = lifecycle.open_for_task(
-                moved, decision.reason, actor=actor, now=now, request_id=request_id
-            )
-            return {"escalation": {"id": str(opened.id)}}
-    return {}
+    if decision.to == TaskState.DONE:
+        needs.meet([row["id"]], caller=caller, now=now)
+        checkpoints.ask_after([row["id"]], actor=actor, now=now, request_id=request_id)
 
 
 def record_failure(

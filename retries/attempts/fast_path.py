@@ -8,13 +8,12 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
-from ledger.instructions import answered
 from ledger.journal import Kind
 from ledger.moves import EVENT_COLUMNS, task_to
 from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
 
@@ -44,7 +43,7 @@ def done_statement(caller: type[Caller]) -> str:
         where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
     ), moved as ({done}), closed as (
         update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
-            report_digest = %(mark)s, decision = '{json.dumps(DECISION)}'
+            report_digest = %(report_digest)s, decision = '{json.dumps(DECISION)}'
         where a.id = (select former_attempt from moved)
     ), journaled as ({
         journal.insert(
@@ -76,9 +75,9 @@ def finish_done(
         attempt=attempt_id,
         exit=exit_code,
         result=Jsonb(redacted(result)),
-        mark=digest,
+        report_digest=digest,
         now=now,
         **caller.params,
     )
-    moved = answered(rows, caller, now)
+    moved = require_caller(rows, caller, now)
     return moved[0] if moved else None

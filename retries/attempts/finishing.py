@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import sql
 from ledger.errors import Refusal
+from ledger.journal import Actor
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tasks.spec import Backoff
@@ -18,11 +19,9 @@ from ledger.tokens import Caller, TrustedCaller
 from retries.attempts import fast_path
 from retries.attempts.consequences import follow
 from retries.attempts.live_attempt import (
-    MOVE,
+    END,
     TRIES,
     LeaseLost,
-    actor_of,
-    close,
     lease_lost,
     read_attempt,
 )
@@ -125,27 +124,33 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
     """Decide, and write everything that follows; None where the task has changed since `row`."""
     decision = decide(case_of(row, report))
     error = error_of(report, decision)
-    moved = move(row, decision, report, error=error, caller=caller, now=now)
+    fields = decision_fields(decision, now=now)
+    moved = end_attempt(
+        row,
+        decision,
+        report,
+        outcome=outcome_of(decision),
+        error=error,
+        fields=fields,
+        caller=caller,
+        now=now,
+    )
     if moved is None:
         return None
-    stored = decision_fields(decision, now=now) | follow(
+    if moved["escalation_id"]:
+        fields["escalation"] = {"id": str(moved["escalation_id"])}
+    # the caller by name, as the statements above have looked it up
+    actor = Actor(row["actor_type"], row["actor_id"], row["actor_name"])
+    follow(
         row,
-        moved,
         decision,
         report,
         error=error or "",
-        caller=TrustedCaller(actor_of(row), request_id=caller.params["request_id"]),
-        now=now,
-    )
-    close(
-        row["attempt_id"],
-        outcome_of(decision),
-        digest=report.digest,
-        decision=stored,
+        caller=TrustedCaller(actor, request_id=caller.params["request_id"]),
         now=now,
     )
     return Reply(
-        with_task(stored, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]
+        with_task(fields, row["id"], moved["state"], moved["version"]), worker_id=row["worker_id"]
     )
 
 
@@ -217,16 +222,21 @@ def outcome_of(decision: Decision) -> Outcome:
     return Outcome.FAILURE if decision.failure_type else Outcome.ESCALATED
 
 
-def move(
+def end_attempt(
     row: Row,
     decision: Decision,
     report: Report,
     *,
+    outcome: Outcome,
     error: str | None,
+    fields: dict[str, Any] | None,
     caller: Caller,
     now: datetime,
 ) -> Row | None:
-    """Move the task, guarded by the version that was read; None where it has changed since."""
+    """Move the task and close its attempt; None where the task has changed since `row`.
+
+    `fields` is the decision to store, for a report that the agent may repeat.
+    """
     data: dict[str, Any] = {"attempt": row["number"], "reason": decision.reason}
     if decision.failure_type:
         data["failure_type"] = str(decision.failure_type)
@@ -237,15 +247,19 @@ def move(
     if error:
         data["error"] = error[:EVENT_ERROR_LENGTH]
     rows = sql.run(
-        MOVE[type(caller), decision.to],
+        END[type(caller), decision.to],
         id=row["id"],
         version=row["version"],
         attempt=row["attempt_id"],
         result=Jsonb(report.result),
         retry_count=row["retry_count"] + decision.counts,
         error=error,
+        reason=decision.reason,
         due_at=now + timedelta(seconds=decision.delay_s),
         data=Jsonb(data),
+        outcome=outcome,
+        report_digest=report.digest,
+        decision=Jsonb(fields) if fields is not None else None,
         now=now,
         **caller.params,
     )

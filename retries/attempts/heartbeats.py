@@ -10,10 +10,9 @@ from psycopg.types.json import Jsonb
 
 from ledger import sql
 from ledger.errors import Invalid
-from ledger.instructions import answered
 from ledger.redaction import redacted
 from ledger.sql import Row
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
 from retries.claim_statements import pending_instructions
 
@@ -59,7 +58,7 @@ def renew_lease(
         now=now,
         **caller.params,
     )
-    found = answered(rows, caller, now)
+    found = require_caller(rows, caller, now)
     if not found:
         raise lease_lost(read_attempt(attempt_id, caller=caller, now=now))
     return found[0]

@@ -1,19 +1,17 @@
-"""The attempt that holds a task: how it is read, and the one statement that ends it."""
+"""A live attempt: how it is read with its task, and the statement that ends it."""
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
-
-from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
 from ledger.errors import NotFound, Refusal
-from ledger.instructions import answered
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind
 from ledger.moves import task_to
 from ledger.sql import Row
 from ledger.states import BlockedReason, Outcome, TaskState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from retries import deadletters
+from retries.escalations import lifecycle
 
 # how often a verb reads, decides and writes again after the task changed in between
 TRIES = 10
@@ -49,7 +47,7 @@ READ: Statements = {caller: read_statement(caller) for caller in (Bearer, Truste
 def read_attempt(attempt_id: UUID, *, caller: Caller, now: datetime) -> Row:
     """Return the attempt with its task; raises NotFound where the caller has no such attempt."""
     rows = sql.run(READ[type(caller)], attempt=attempt_id, now=now, **caller.params)
-    found = answered(rows, caller, now)
+    found = require_caller(rows, caller, now)
     if not found:
         raise NotFound(f"There is no attempt {attempt_id} of this agent.")
     return found[0]
@@ -66,11 +64,6 @@ def lease_lost(row: Row) -> LeaseLost:
         current=row["state"],
         attempt=str(holder) if holder else None,
     )
-
-
-def actor_of(row: Row) -> Actor:
-    """Return the caller of the statement that read the row, as the journal names it."""
-    return Actor(row["actor_type"], row["actor_id"], row["actor_name"])
 
 
 # ---- the end
@@ -95,38 +88,42 @@ SETS = {
 }
 # No row means that the task has changed since it was read.
 UNCHANGED = "t.id = %(id)s and t.version = %(version)s and t.current_attempt = %(attempt)s"
+# The decision that is stored names the escalation that it opens.
+DECISION = "%(decision)s::jsonb"
+WITH_ESCALATION = f"""{DECISION} || (select jsonb_build_object('escalation',
+            jsonb_build_object('id', o.id)) from opened o)"""
 
 
-def move_statement(caller: type[Caller], to: TaskState) -> str:
-    """Return the statement that moves the task of an attempt that ends."""
+def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) -> str:
+    """Return the statement that ends an attempt and moves its task, with all that belongs to it.
+
+    A failed task gets its dead letter. For a task that a person is asked about, the statement
+    opens the escalation, unless `opens` is false: then the caller opens it with a question.
+    """
     reason = f"'{BlockedReason.REPORTED}'" if to == TaskState.BLOCKED else "null"
     moved = task_to(to, where=UNCHANGED, sets=SETS[to], reason=reason)
-    event = journal.insert("moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s")
-    return f"with {caller.cte}, moved as ({moved}), journaled as ({event}) select * from moved"
-
-
-MOVE: dict[tuple[type[Caller], TaskState], str] = {
-    (caller, to): move_statement(caller, to) for caller in (Bearer, TrustedCaller) for to in KINDS
-}
-
-CLOSE = """update ledger_attempt set outcome = %(outcome)s, ended_at = %(now)s,
-    report_digest = %(digest)s, decision = %(decision)s where id = %(id)s"""
-
-
-def close(
-    attempt_id: UUID,
-    outcome: Outcome,
-    *,
-    digest: bytes | None,
-    decision: dict[str, Any] | None,
-    now: datetime,
-) -> None:
-    """End an attempt, in the transaction that moves its task."""
-    sql.run(
-        CLOSE,
-        id=attempt_id,
-        outcome=outcome,
-        digest=digest,
-        decision=Jsonb(decision) if decision is not None else None,
-        now=now,
+    asks = opens and to in (TaskState.ESCALATED, TaskState.BLOCKED)
+    ctes = {"moved": moved}
+    if to == TaskState.FAILED:
+        ctes["buried"] = deadletters.insert_for_tasks(
+            "moved", reason="%(reason)s", error="%(error)s"
+        )
+    if asks:
+        ctes["opened"] = lifecycle.insert_for_tasks("moved", reason="%(reason)s")
+        # Named before the task's event: PostgreSQL runs the last of these inserts first.
+        ctes["journaled_opening"] = lifecycle.insert_opened_events("opened")
+    ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s, ended_at = %(now)s,
+            report_digest = %(report_digest)s, decision = {WITH_ESCALATION if asks else DECISION}
+        where a.id = (select former_attempt from moved)"""
+    ctes["journaled"] = journal.insert(
+        "moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s"
     )
+    named = ",\n    ".join(f"{name} as ({text})" for name, text in ctes.items())
+    escalation = "(select o.id from opened o)" if asks else "null::uuid"
+    return f"""with {caller.cte}, {named}
+    select m.*, {escalation} as escalation_id from moved m"""
+
+
+END: dict[tuple[type[Caller], TaskState], str] = {
+    (caller, to): end_statement(caller, to) for caller in (Bearer, TrustedCaller) for to in KINDS
+}

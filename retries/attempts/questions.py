@@ -8,19 +8,17 @@ from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import sql
 from ledger.errors import Invalid, InvalidTransition
-from ledger.journal import Actor, Kind
-from ledger.moves import task_to
+from ledger.journal import Actor
 from ledger.redaction import clean, redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts.live_attempt import (
     TRIES,
-    UNCHANGED,
     LeaseLost,
-    close,
+    end_statement,
     lease_lost,
     read_attempt,
 )
@@ -34,10 +32,7 @@ QUESTION_LENGTH = 4000
 CLIENT_STATE_BYTES = 8192
 SCHEMA_BYTES = 8192
 
-ASK = f"""with {TrustedCaller.cte}, moved as ({task_to(TaskState.ESCALATED, where=UNCHANGED)}),
-journaled as ({
-    journal.insert("moved", kind=f"'{Kind.TASK_ESCALATED}'", subject="task", data="%(data)s")
-}) select * from moved"""
+ASK = end_statement(TrustedCaller, TaskState.ESCALATED, opens=False)
 
 
 def ask(
@@ -74,13 +69,17 @@ def escalate(
         id=row["id"],
         version=row["version"],
         attempt=row["attempt_id"],
+        retry_count=row["retry_count"],
+        error=row["error"],
         data=Jsonb({"attempt": row["number"], "reason": Reason.AGENT_QUESTION}),
+        outcome=Outcome.ESCALATED,
+        report_digest=None,
+        decision=None,
         now=now,
         **caller.params,
     )
     if not moved:
         return None
-    close(row["attempt_id"], Outcome.ESCALATED, digest=None, decision=None, now=now)
     return lifecycle.open_for_task(
         moved[0],
         Reason.AGENT_QUESTION,

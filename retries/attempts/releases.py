@@ -3,25 +3,21 @@
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
 from django.utils import timezone
 
 from ledger.redaction import clean, redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Caller
-from retries.attempts.finishing import error_of, move
+from retries.attempts.finishing import end_attempt, error_of
 from retries.attempts.live_attempt import (
     TRIES,
     LeaseLost,
-    actor_of,
-    close,
     lease_lost,
     read_attempt,
 )
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report
 from retries.decisions import Decision
-from retries.escalations import lifecycle
 
 MAX_RELEASES = 10
 
@@ -47,21 +43,18 @@ def release(
         if row["outcome"] is not None:
             raise lease_lost(row)
         decision = decide_release(row, reason)
-        error = error_of(report, decision)
-        with transaction.atomic():
-            moved = move(row, decision, report, error=error, caller=caller, now=now)
-            if moved is None:
-                continue
-            close(attempt_id, Outcome.RELEASED, digest=None, decision=None, now=now)
-            if decision.to == TaskState.ESCALATED:
-                lifecycle.open_for_task(
-                    moved,
-                    decision.reason,
-                    actor=actor_of(row),
-                    now=now,
-                    request_id=caller.params["request_id"],
-                )
-        return moved | {"agent_name": row["agent_name"]}
+        moved = end_attempt(
+            row,
+            decision,
+            report,
+            outcome=Outcome.RELEASED,
+            error=error_of(report, decision),
+            fields=None,
+            caller=caller,
+            now=now,
+        )
+        if moved:
+            return moved | {"agent_name": row["agent_name"]}
     raise LeaseLost("The task kept changing while it was released.")
 
 

@@ -102,7 +102,7 @@ def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
         case OnExpiry.FAIL:
             row = task_effects.fail(escalation, actor=ENTRY, now=now)
             asked = f"Nobody answered in time: {escalation.question}"
-            deadletters.bury(row, "expired", error=asked[:MESSAGE_LENGTH], now=now)
+            deadletters.bury(row["id"], "expired", error=asked[:MESSAGE_LENGTH], now=now)
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
             task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)

@@ -78,14 +78,38 @@ def insert_for_instructions(source: str) -> str:
 
     It covers only those sent with on_failed 'escalate'; the caller is the CTE `caller`.
     """
+    return insert_open(
+        {"instruction_id": "m.id", "reason": f"'{Reason.INSTRUCTION_IGNORED}'"},
+        source=f"{source} m, caller c where m.on_failed = 'escalate'",
+    )
+
+
+def insert_for_tasks(source: str, *, reason: str) -> str:
+    """Return the SQL that opens an escalation for each task of the CTE `source`.
+
+    For tasks that were just escalated or reported blocked. `reason` is SQL too.
+    """
+    stand = {name: f"m.{name}" for name in ("attempts", "attempt_limit", "retry_count")}
+    return insert_open(
+        {"task_id": "m.id", "reason": reason, **stand}, source=f"{source} m, caller c"
+    )
+
+
+def insert_open(columns: dict[str, str], *, source: str) -> str:
     wait = settings.TENFOUR["ESCALATION_REMIND_SECONDS"]
-    notify = f"%(now)s + interval '{wait} seconds'" if wait else "null"
-    return f"""insert into retries_escalation (project_id, agent_id, instruction_id, state, reason,
-        raised_by_type, raised_by_name, opened_at, updated_at, notify_again_at)
-    select m.project_id, m.agent_id, m.id, '{EscalationState.OPEN}', '{Reason.INSTRUCTION_IGNORED}',
-        c.actor_type, c.actor_name, %(now)s, %(now)s, {notify}
-    from {source} m, caller c where m.on_failed = 'escalate'
-    returning id, project_id, agent_id, instruction_id, reason, state"""
+    columns = columns | {
+        "project_id": "m.project_id",
+        "agent_id": "m.agent_id",
+        "state": f"'{EscalationState.OPEN}'",
+        "raised_by_type": "c.actor_type",
+        "raised_by_name": "c.actor_name",
+        "opened_at": "%(now)s",
+        "updated_at": "%(now)s",
+        "notify_again_at": f"%(now)s + interval '{wait} seconds'" if wait else "null",
+    }
+    return f"""insert into retries_escalation ({", ".join(columns)})
+    select {", ".join(columns.values())} from {source}
+    returning id, project_id, agent_id, instruction_id, task_id, reason, state"""
 
 
 def insert_opened_events(source: str) -> str:
@@ -95,7 +119,8 @@ def insert_opened_events(source: str) -> str:
         kind=f"'{Kind.ESCALATION_OPENED}'",
         subject="escalation",
         from_state="null",
-        data="jsonb_build_object('reason', m.reason, 'instruction', m.instruction_id)",
+        data="jsonb_strip_nulls(jsonb_build_object("
+        "'reason', m.reason, 'instruction', m.instruction_id, 'task', m.task_id))",
     )
 
 

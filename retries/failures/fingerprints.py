@@ -110,6 +110,13 @@ HEX_ID = re.compile(r"(?=\w*\d)[0-9a-f]{7,}|(?=\w*\d)[0-9A-F]{7,}")
 MARKS = re.compile(r"‹[^›]*›(?:[\s,;:/.|#_+-]*‹[^›]*›)*")
 
 
+def identify(message: str, *output: str) -> tuple[str, str, str]:
+    """Return the headline of a failure, its template and the template's fingerprint."""
+    headline = find_headline(message, *output)
+    template = make_template(headline)
+    return headline, template, compute_fingerprint(template)
+
+
 def find_headline(message: str, *output: str) -> str:
     """Return the line that best describes the error, from the message or else from the output.
 

@@ -69,8 +69,12 @@ on conflict (project_id, fingerprint) do nothing"""
 
 def headline_of(failure: Failure) -> str:
     """Return the line of the failure that decides its pattern."""
+    return fingerprints.find_headline(*texts_of(failure))
+
+
+def texts_of(failure: Failure) -> tuple[str, str, str]:
     output = (failure.verification or {}).get("output") or ""
-    return fingerprints.find_headline(failure.message, failure.details, str(output))
+    return failure.message, failure.details, str(output)
 
 
 def join(
@@ -86,9 +90,7 @@ def join(
 
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     """
-    line = headline_of(failure)
-    template = fingerprints.make_template(line)
-    fingerprint = fingerprints.compute_fingerprint(template)
+    headline, template, fingerprint = fingerprints.identify(*texts_of(failure))
     known = TrustedCaller(actor, request_id=request_id)
     for _ in range(2):
         rows = sql.run(
@@ -108,7 +110,7 @@ def join(
             of=project_id,
             fingerprint=fingerprint,
             template=template,
-            example=line[:EXAMPLE_LENGTH],
+            example=headline[:EXAMPLE_LENGTH],
             now=now,
         )
     id: UUID = rows[0]["id"]

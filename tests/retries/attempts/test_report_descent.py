@@ -1,0 +1,90 @@
+"""A failing report reads as one descent: each file on its way is entered once."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tests.retries.api.test_work import claim, enqueue
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(settings.BASE_DIR)
+VIEW = "retries/api/attempts.py"
+# What every verb of the product uses and what does not know what a report is. The way of a report
+# is read without opening these.
+PLUMBING = (
+    "ledger/api/auth.py",  # reads the bearer token before the view
+    "ledger/api/responses.py",  # encodes what the view answers, as JSON
+    "retries/api/retry_context.py",  # … or as text
+    "ledger/tokens.py",  # the caller of a statement
+    "ledger/sql.py",  # runs a statement
+    "ledger/journal.py",  # inserts an event
+    "ledger/models/",  # rows
+    "ledger/redaction.py",  # a text without secrets
+    "ledger/timestamps.py",  # a timestamp as JSON
+)
+
+
+def file_of(frame: FrameType) -> str | None:
+    """The product file of a frame, unless it is plumbing."""
+    path = Path(frame.f_code.co_filename)
+    if not path.is_relative_to(ROOT):
+        return None
+    name = str(path.relative_to(ROOT))
+    is_product = name.startswith(("ledger/", "retries/"))
+    return name if is_product and not name.startswith(PLUMBING) else None
+
+
+def files_entered(act: Callable[[], Any]) -> list[str]:
+    """The files that calls enter from another file, in order. A return to the caller is no entry."""
+    entered = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = file_of(frame) if event == "call" else None
+        if name is None:
+            return
+        caller = frame.f_back
+        while caller is not None and file_of(caller) is None:
+            caller = caller.f_back
+        if caller is None or file_of(caller) != name:
+            entered.append(name)
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+@pytest.mark.parametrize(
+    ("task", "decision"),
+    [
+        ({}, "wait"),
+        ({"max_attempts": 1}, "failed"),
+        ({"max_attempts": 1, "on_exhausted": "escalate"}, "escalated"),
+    ],
+)
+def test_a_failing_report_enters_each_file_once(
+    coder: Any, operator: Any, task: dict[str, Any], decision: str
+) -> None:
+    """At most 8 files below the view, and none that was left is entered again."""
+    said = {"status": "failure", "failure": {"message": "1 failed", "details": "line 3"}}
+
+    def report(attempt: str) -> None:
+        assert coder("POST", f"/attempts/{attempt}/result", said).body["decision"] == decision
+
+    for _ in range(2):
+        enqueue(operator, **task)
+        attempt = claim(coder)["data"][0]["attempt"]["id"]
+        entered = files_entered(lambda attempt=attempt: report(attempt))
+    # the second report: the first may have filled caches
+    view, *below = entered
+    assert view == VIEW
+    assert len(below) == len(set(below)) and len(set(below)) <= 8, "\n".join(entered)
+    assert view not in below
