@@ -197,7 +197,7 @@ def allowed(request: HttpRequest) -> bool:
     if kind.lower() == "bearer":
         try:
             bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
-            return bool(tokens.principal(bearer, now=timezone.now()))
+            return bool(tokens.fetch_principal(bearer, now=timezone.now()))
         except Refusal:
             return False
     here = ipaddress.ip_address(request.META["REMOTE_ADDR"])

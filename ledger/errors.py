@@ -1,14 +1,14 @@
-"""What Tenfour says no to (pure): the parent of every anticipated error.
+"""Define the base class of expected errors, and the errors that several modules raise (pure).
 
-A refusal is defined beside the function that raises it. Its docstring is the title that people
-read, `code` the name that programs match; `config/api.py` adds the HTTP status.
+Other errors are defined beside the functions that raise them. An error's docstring is the title
+that people read and `code` is the name that programs match; `config/problems.py` adds the status.
 """
 
 from typing import Any
 
 
 class Refusal(Exception):
-    """Tenfour refused this"""
+    """Request refused"""
 
     code = "refused"
     retryable = False
@@ -26,59 +26,61 @@ class Refusal(Exception):
 
 
 class Invalid(Refusal):
-    """A value does not fit"""
+    """Validation error"""
 
     code = "validation_error"
-    hint = "Mend the values that 'errors' points to and send the request again."
+    hint = "Fix the values listed in 'errors' and send the request again."
 
     def __init__(self, pointer: str, detail: str, **more: Any) -> None:
         super().__init__(detail, errors=[{"pointer": pointer, "detail": detail}], **more)
 
 
 class BadRequest(Refusal):
-    """The request can't be read"""
+    """Malformed request"""
 
     code = "bad_request"
-    hint = "Mend what 'detail' names and send the request again."
+    hint = "Fix the problem described in 'detail' and send the request again."
 
 
 class UnsupportedMediaType(Refusal):
-    """The body is of another kind"""
+    """Unsupported media type"""
 
     code = "unsupported_media_type"
     hint = "Send the header 'Content-Type: application/json'."
 
 
 class NotFound(Refusal):
-    """There is no such thing"""
+    """Not found"""
 
     code = "not_found"
-    hint = "Check the id; a token sees only what belongs to its project, an agent's only its own."
+    hint = (
+        "Check the id. A token sees only its own project; an agent's token sees only its own agent."
+    )
 
 
 class InvalidTransition(Refusal):
-    """It cannot move there from where it is"""
+    """Invalid state transition"""
 
     code = "invalid_transition"
-    hint = "Read its current state; nothing was changed."
+    hint = "Nothing was changed. Read the current state and decide again."
 
 
 class PayloadTooLarge(Refusal):
-    """The body is too large"""
+    """Payload too large"""
 
     code = "payload_too_large"
-    hint = "Send less at once; large things belong into a store of yours, with a reference here."
+    hint = "Send less at a time. Keep large data in your own storage and send a reference."
 
 
 class VersionMismatch(Refusal):
-    """It has changed since you read it"""
+    """Version mismatch"""
 
     code = "version_mismatch"
-    hint = "Read it again, then say what you want of it as it is now."
+    hint = "Read the current version and apply your change to it."
 
 
 class IfMatchRequired(Refusal):
-    """Say which version you have read"""
+    """If-Match header required"""
 
     code = "if_match_required"
-    hint = "Send the header If-Match with the ETag of what you have read."
+    hint = "Send an If-Match header with the ETag of the version that you read."

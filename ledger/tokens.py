@@ -1,4 +1,4 @@
-"""Bearer tokens: made, recognised, and the `caller` of every hand-written statement."""
+"""Issue, revoke and recognize bearer tokens; provide the `caller` CTE of hand-written SQL."""
 
 import hashlib
 import re
@@ -56,7 +56,7 @@ OPERATOR = (
     ORCHESTRATOR
     | {"deadletters:write", "escalations:resolve", "webhooks:write", "agents:write"}
 )  # fmt: skip
-# what a new token of a kind may do; an agent's or orchestrator's can hold nothing beyond it
+# the scopes of a new token by kind; tokens of agents and orchestrators never get others
 PRESETS = {
     TokenKind.AGENT: AGENT,
     TokenKind.ORCHESTRATOR: ORCHESTRATOR,
@@ -67,42 +67,42 @@ SCOPES = frozenset(OPERATOR | {"tokens:write"})
 
 
 class TokenMissing(Refusal):
-    """A token is needed"""
+    """Authentication required"""
 
     code = "token_missing"
-    hint = "Send the header 'Authorization: Bearer tenfour_…'."
+    hint = "Send an 'Authorization: Bearer tenfour_…' header."
 
 
 class TokenInvalid(Refusal):
-    """This token is not known"""
+    """Invalid token"""
 
     code = "token_invalid"
-    hint = "Check that the whole token was copied, or make a new one with 'manage.py token'."
+    hint = "Check that you copied the whole token, or create a new one with 'manage.py token'."
 
 
 class TokenExpired(Refusal):
-    """This token has expired"""
+    """Expired token"""
 
     code = "token_expired"
-    hint = "Make a new one with 'manage.py token'."
+    hint = "Create a new token with 'manage.py token'."
 
 
 class TokenRevoked(Refusal):
-    """This token was revoked"""
+    """Revoked token"""
 
     code = "token_revoked"
-    hint = "Make a new one with 'manage.py token'."
+    hint = "Create a new token with 'manage.py token'."
 
 
 class ScopeMissing(Refusal):
-    """This token may not do that"""
+    """Insufficient scope"""
 
     code = "scope_missing"
-    hint = "Use a token of a kind that has this scope; 'GET /v1/me' lists the scopes of yours."
+    hint = "Use a token that has this scope. 'GET /v1/me' lists the scopes of your token."
 
 
 def checksum(text: str) -> str:
-    """Six base62 digits of the CRC-32 of `text`."""
+    """Return the CRC-32 of `text` as six base62 digits."""
     number, digits = zlib.crc32(text.encode()), ""
     while len(digits) < 6:
         number, rest = divmod(number, 62)
@@ -111,16 +111,16 @@ def checksum(text: str) -> str:
 
 
 def new_secret(kind: TokenKind) -> str:
-    """tenfour_<kind>_<30 random base62 digits>_<checksum>."""
+    """Return a secret: tenfour_<kind>_<30 random base62 digits>_<checksum>."""
     stem = f"tenfour_{SHORT[kind]}_" + "".join(secrets.choice(BASE62) for _ in range(30))
     return f"{stem}_{checksum(stem)}"
 
 
 def digest_of(secret: str) -> bytes:
-    """The SHA-256 of a well-formed secret; raises TokenInvalid without asking the database."""
+    """Return the SHA-256 of a well-formed secret; raises TokenInvalid without a query."""
     match = FORM.fullmatch(secret)
     if match is None or checksum(secret[:-7]) != match[3]:
-        raise TokenInvalid("This is not a token of Tenfour: its form or its checksum is wrong.")
+        raise TokenInvalid("This is not a Tenfour token: its form or its checksum is wrong.")
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -134,7 +134,7 @@ def issue(
     actor: Actor,
     now: datetime | None = None,
 ) -> tuple[Token, str]:
-    """Make a token and return it with its secret, which is kept nowhere."""
+    """Create a token and return it with its secret, which is not stored."""
     now, kind = now or timezone.now(), TokenKind(kind)
     secret = new_secret(kind)
     token = Token.objects.create(
@@ -163,7 +163,7 @@ def issue(
 
 @transaction.atomic
 def revoke(token: Token, *, actor: Actor, now: datetime | None = None) -> bool:
-    """End a token; False when it was revoked already."""
+    """Revoke a token; return False if it was already revoked."""
     now = now or timezone.now()
     if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
         return False
@@ -180,33 +180,33 @@ def revoke(token: Token, *, actor: Actor, now: datetime | None = None) -> bool:
     return True
 
 
-# ---- who calls
+# ---- callers
 
 
 class Caller(Protocol):
-    """Whoever a hand-written statement acts for: a CTE named `caller` of one row, or of none."""
+    """The party that a statement acts for, as a CTE named `caller` with one row or none."""
 
     cte: str
 
     @property
     def params(self) -> dict[str, Any]: ...
 
-    def see(self, now: datetime) -> None: ...
+    def mark_seen(self, now: datetime) -> None: ...
 
     def refuse(self, now: datetime) -> Exception: ...
 
 
-SEEN = """with used as (
+MARK_SEEN = """with used as (
     update ledger_token set last_used_at = %(now)s where digest = %(digest)s returning agent_id
 ) update ledger_agent a set last_seen_at = %(now)s from used where a.id = used.agent_id"""
 
-# A statement in one form for each kind of caller.
+# a statement in one form for each kind of caller
 Statements = dict[type[Caller], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A token that the statement itself recognises, so that a hot call is one round trip."""
+    """A token that the statement itself looks up, so that a hot call is one round trip."""
 
     digest: bytes
     scope: str
@@ -227,19 +227,19 @@ class Bearer:
     def params(self) -> dict[str, Any]:
         return {"digest": self.digest, "scope": self.scope, "request_id": self.request_id}
 
-    def see(self, now: datetime) -> None:
-        """Note that the token was used and its agent heard of.
+    def mark_seen(self, now: datetime) -> None:
+        """Record when the token was used and its agent last called.
 
-        A statement of its own, after one whose caller is `unseen`, which is one in many: within
-        every hot statement it would cost more than the rest of the caller.
+        Only after a statement whose caller is `unseen`, which is rare: as a part of every hot
+        statement this would cost more than the rest of the caller.
         """
-        sql.run(SEEN, digest=self.digest, now=now)
+        sql.run(MARK_SEEN, digest=self.digest, now=now)
 
     def refuse(self, now: datetime) -> Exception:
-        """Why the statement found no caller."""
+        """Return the error that explains why the statement found no caller."""
         token = Token.objects.filter(digest=self.digest).first()
         if token is None:
-            return TokenInvalid("No token like this was ever made here, or it was deleted.")
+            return TokenInvalid("This Tenfour has no such token; it may have been deleted.")
         if token.revoked_at:
             return TokenRevoked(
                 f"The token {token.prefix}… was revoked at {token.revoked_at:%F %T}Z."
@@ -247,9 +247,11 @@ class Bearer:
         if token.expires_at and token.expires_at <= now:
             return TokenExpired(f"The token {token.prefix}… expired at {token.expires_at:%F %T}Z.")
         if self.scope in ("", *token.scopes):
-            return ScopeMissing("This call is for an agent's token: it acts on its own queue.")
+            return ScopeMissing(
+                "This call acts on an agent's own queue and needs an agent's token."
+            )
         return ScopeMissing(
-            f"The token {token.prefix}… is of kind '{token.kind}' and lacks '{self.scope}'.",
+            f"The token {token.prefix}… of kind '{token.kind}' lacks the scope '{self.scope}'.",
             scope=self.scope,
         )
 
@@ -262,7 +264,7 @@ class TrustedCaller:
     project_id: UUID | None = None
     agent: Agent | None = None
     request_id: str = ""
-    # not materialized: its values are then as if they stood where they are used
+    # not materialized, so that PostgreSQL plans with the values themselves
     cte = """caller as not materialized (
         select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
             %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
@@ -281,11 +283,11 @@ class TrustedCaller:
             "request_id": self.request_id,
         }
 
-    def see(self, now: datetime) -> None:
-        """Nobody keeps when it last called."""
+    def mark_seen(self, now: datetime) -> None:
+        """Do nothing: no token was used."""
 
     def refuse(self, now: datetime) -> Exception:
-        return TypeError("this statement needs an agent to act for")
+        return TypeError("this statement needs a caller with an agent")
 
 
 def require_caller(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
@@ -296,12 +298,12 @@ def require_caller(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
     if not rows:
         raise caller.refuse(now)
     if rows[0]["unseen"]:
-        caller.see(now)
+        caller.mark_seen(now)
     return [row for row in rows if row["id"]]
 
 
-def principal(caller: Bearer, *, now: datetime) -> Principal:
-    """Who bears this token; raises what speaks against it."""
+def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
+    """Return the principal of a bearer token; raises the error that explains a refusal."""
     rows = sql.run(
         f"""with {caller.cte}
         select c.*, t.kind, t.scopes, p.name as project_name
@@ -314,7 +316,7 @@ def principal(caller: Bearer, *, now: datetime) -> Principal:
         raise caller.refuse(now)
     row = rows[0]
     if row["unseen"]:
-        caller.see(now)
+        caller.mark_seen(now)
     return Principal(
         token_id=row["token_id"],
         kind=row["kind"],

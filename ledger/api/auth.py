@@ -67,7 +67,7 @@ class PrincipalAuth(TenfourToken):
     def authenticate(self, request: HttpRequest, token: str) -> Principal:
         bearer: Bearer = super().authenticate(request, token)
         try:
-            return tokens.principal(bearer, now=timezone.now())
+            return tokens.fetch_principal(bearer, now=timezone.now())
         except ScopeMissing as refusal:
             if self.missing is ScopeMissing:
                 raise

@@ -13,7 +13,7 @@ from django.utils import timezone
 from ledger import idempotency
 from ledger.api.auth import PrincipalRequest
 from ledger.api.cursors import Page
-from ledger.idempotency import Answer
+from ledger.idempotency import StoredResponse
 from ledger.timestamps import written
 
 JSON = "application/json"
@@ -58,14 +58,14 @@ def idempotent(request: PrincipalRequest, work: Callable[[], tuple[int, Any]]) -
         status, value = work()
         return answer(value, status)
 
-    def done() -> Answer:
+    def done() -> StoredResponse:
         status, value = work()
-        return Answer(status, encode(value))
+        return StoredResponse(status, encode(value))
 
-    given = idempotency.once(
+    given = idempotency.run_once(
         key,
         token_id=request.auth.token_id,
-        mark=idempotency.fingerprint(
+        fingerprint=idempotency.fingerprint_request(
             request.method or "", request.get_full_path(), canonical(request)
         ),
         now=timezone.now(),

@@ -192,7 +192,7 @@ class ProblemOut(Schema):
         json_schema_extra={
             "example": {
                 "type": "https://tenfour.example.org/problems/unknown_agent",
-                "title": "No agent has this name",
+                "title": "Unknown agent",
                 "status": 422,
                 "detail": "No agent is called 'codr' in project 'default'. Nearest: coder.",
                 "instance": "/v1/instructions",

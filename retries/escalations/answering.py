@@ -28,7 +28,7 @@ class HumanRequired(Refusal):
 
 
 class UndoTooLate(InvalidTransition):
-    """It cannot move there from where it is"""
+    """Invalid state transition"""
 
     hint = "Only a retry or a fix sent from the page can be undone, for a few seconds."
 
