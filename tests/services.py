@@ -165,9 +165,9 @@ def copied_servers(outer: Place, place: Place) -> Servers:
     source = template(outer)
     # cp keeps the owner, and copies faster than Python.
     subprocess.run(["cp", "-a", str(source / "pg"), str(place.home / "pg")], check=True)
-    postgres = embedded.remembered({"password": (source / "password").read_text()})
+    postgres = embedded.stored_server({"password": (source / "password").read_text()})
     return Servers(
-        place, embedded.binaries(outer), postgres, embedded.remembered({}), throwaway=True
+        place, embedded.binaries(outer), postgres, embedded.stored_server({}), throwaway=True
     )
 
 

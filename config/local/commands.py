@@ -1,4 +1,4 @@
-"""Programs that never outlive who started them: what to run, as whom, and what ends it."""
+"""Commands that never outlive their parent: what to run, as which user, and how to stop it."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int, sent: signal.Signals) -> None:
-    """Has the kernel send `sent` to this process as soon as the process `parent` is gone."""
+    """Ask the kernel to signal this process as soon as the process `parent` is gone."""
     LIBC.prctl(PR_SET_PDEATHSIG, int(sent), 0, 0, 0)
     if os.getppid() != parent:  # it died before the kernel was asked
         os.kill(os.getpid(), sent)
@@ -25,7 +25,7 @@ def die_with(parent: int, sent: signal.Signals) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A program to run, as whom, what it says that nobody needs, and the signals that end it."""
+    """A program to run: its user, which of its output to hide, and the signals that stop it."""
 
     argv: list[str]
     cwd: Path = PROJECT
@@ -37,7 +37,7 @@ class Command:
     fds: tuple[int, ...] = ()
 
     def options(self) -> dict[str, Any]:
-        """What `subprocess` is told: a session of its own, so Ctrl-C reaches the parent alone."""
+        """Return arguments for `subprocess`: in its own session, Ctrl-C reaches only the parent."""
         return {
             "cwd": self.cwd,
             "env": self.env,
@@ -52,13 +52,13 @@ class Command:
         return {"user": self.user.uid, "group": self.user.gid, "extra_groups": [], "umask": 0o077}
 
     def before_exec(self) -> Callable[[], None]:
-        """Runs in the child after the switch of user, which would undo it."""
+        """Return what the child runs after switching the user, which would undo it."""
         parent, sent = os.getpid(), self.orphaned
         return lambda: die_with(parent, sent)
 
 
 def run_once(command: Command, text: str = "") -> None:
-    """Runs a short program to its end; raises Refused with what it said if it failed."""
+    """Run a short program to its end; raises Refused with its output if it failed."""
     done = subprocess.run(
         command.argv,
         input=text,
@@ -67,6 +67,6 @@ def run_once(command: Command, text: str = "") -> None:
         text=True,
         **command.options(),
     )
-    # Single-user Postgres answers 0 whatever its statements came to.
+    # Single-user Postgres exits with 0 even if its statements failed.
     if done.returncode or "ERROR:" in done.stdout:
         raise Refused(f"{Path(command.argv[0]).name} failed:\n{done.stdout.strip()}")

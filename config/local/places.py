@@ -1,4 +1,4 @@
-"""Where an instance keeps its files, and as whom its servers run: the data folder and its lock."""
+"""The data folder of an instance, its lock, and the user that its servers run as."""
 
 import fcntl
 import hashlib
@@ -15,10 +15,10 @@ CLOSED_HOMES = Path("/var/lib/tenfour")
 
 
 class Refused(Exception):
-    """Tenfour can't start here; the text is a sentence for whoever started it."""
+    """Tenfour can't start here; the text says why and what to do."""
 
 
-# ---- whom the servers run as, and where
+# ---- the user and the folders of the servers
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,27 @@ class User:
 
 @dataclass(frozen=True)
 class Place:
-    """Where one instance keeps its files, and whom its servers run as (None: whoever starts it)."""
+    """The folders of one instance, and the user of its servers (None: the user who starts it)."""
 
     data: Path
     home: Path
     user: User | None
 
     def own(self, path: Path) -> Path:
-        """Hands a file or folder to the user that the servers run as."""
+        """Give a file or folder to the user of the servers."""
         if self.user:
             os.chown(path, self.user.uid, self.user.gid)
         return path
 
     def folder(self, name: str) -> Path:
-        """A folder of the servers below `home`, closed to everybody else."""
+        """Create a folder of the servers below `home`, closed to other users."""
         path = self.home / name
         path.mkdir(mode=0o700, exist_ok=True)
         return self.own(path)
 
 
 def unprivileged() -> User | None:
-    """Whom the servers run as: Postgres refuses root, and Redis needs none of its rights."""
+    """Return the user of the servers: Postgres refuses root, and Redis needs no such rights."""
     if os.geteuid() != 0:
         return None
     nobody = pwd.getpwnam("nobody")
@@ -57,7 +57,7 @@ def unprivileged() -> User | None:
 
 
 def enterable(path: Path, user: User) -> bool:
-    """Whether `user` gets into the folder `path`."""
+    """Return whether `user` can enter the folder `path`."""
     for folder in (path, *path.parents):
         known = folder.stat()
         mine = 6 if known.st_uid == user.uid else 3 if known.st_gid == user.gid else 0
@@ -67,27 +67,27 @@ def enterable(path: Path, user: User) -> bool:
 
 
 def closed_home(data: Path) -> Path:
-    """Where the servers live when they can't enter the folder of `data`."""
+    """Return the servers' folder for the case that they can't enter the folder of `data`."""
     return CLOSED_HOMES / hashlib.sha256(str(data).encode()).hexdigest()[:16]
 
 
 def place_of(data: Path) -> Place:
-    """Makes the data folder; raises Refused where that can't be done."""
+    """Create the data folder; raises Refused if that is impossible."""
     user = unprivileged()
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"The data folder {data} can't be made: {error.strerror}.") from None
+        raise Refused(f"The data folder {data} can't be created: {error.strerror}.") from None
     if data.stat().st_uid != os.geteuid():
         raise Refused(
-            f"{data} belongs to another user. Start Tenfour as the user who did before, "
-            "or give it another data folder: TENFOUR_DATA=FOLDER make up"
+            f"{data} belongs to another user. Start Tenfour as the user who started it first, "
+            "or use another data folder: TENFOUR_DATA=FOLDER make up"
         )
     return Place(data, home_of(data, user), user)
 
 
 def home_of(data: Path, user: User | None) -> Path:
-    """Where the servers keep their data: `data`, or where they can't enter that, CLOSED_HOMES."""
+    """Return the servers' folder: `data`, or one in CLOSED_HOMES if they can't enter that."""
     if user is None or enterable(data.parent, user):
         return open_folder(data, user)
     data.chmod(0o700)
@@ -100,7 +100,7 @@ def home_of(data: Path, user: User | None) -> Path:
 
 
 def open_folder(path: Path, user: User | None) -> Path:
-    """A folder of ours, through which the user of the servers gets to its own and sees nothing."""
+    """Create a folder that the user of the servers can pass through and not list."""
     path.mkdir(mode=0o700, exist_ok=True)
     if user:
         os.chown(path, os.geteuid(), user.gid)
@@ -109,19 +109,19 @@ def open_folder(path: Path, user: User | None) -> Path:
 
 
 def note_home(data: Path, home: Path) -> None:
-    """Names `home` in the data folder; raises Refused if that names another that still exists."""
+    """Write `home` to the data folder; raises Refused if another one there still exists."""
     note = data / "where"
     before = Path(note.read_text().strip()) if note.exists() else home
     if before != home and before.exists():
         raise Refused(
-            f"The servers' data of this folder is in {before}, made when the folder had another "
-            f"name. Move it to {home} or remove {note}, which starts anew."
+            f"The servers' data of this folder is in {before}, created when the folder had another "
+            f"name. Move it to {home}, or remove {note} to start with empty data."
         )
     write_private(note, f"{home}\n")
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replaces `path` in one step with a file that only its owner can read."""
+    """Replace `path` atomically with a file that only its owner can read."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
@@ -132,9 +132,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def lock(data: Path) -> IO[str] | None:
-    """The lock of a data folder, held while the file is open; None if another holds it.
+    """Take the lock of a data folder, held while the file is open; None if it is taken.
 
-    Children inherit it, so it is free only when the last of them is gone too.
+    Child processes inherit it, so it is free only when the last of them has ended.
     """
     file = os.fdopen(os.open(data / "lock", os.O_RDWR | os.O_CREAT, 0o600), "w")
     try:
@@ -146,11 +146,13 @@ def lock(data: Path) -> IO[str] | None:
 
 
 def remove(data: Path) -> None:
-    """Removes the data of an instance for good; raises Refused while it runs."""
+    """Delete the data of an instance; raises Refused while it runs."""
     if data.is_dir():
         held = lock(data)
         if held is None:
-            raise Refused("Tenfour is running here: stop it first (Ctrl-C where 'make up' runs).")
+            raise Refused(
+                "Tenfour is running here. Stop it first: Ctrl-C in the terminal of 'make up'."
+            )
         held.close()
     shutil.rmtree(data, ignore_errors=True)
     shutil.rmtree(closed_home(data), ignore_errors=True)

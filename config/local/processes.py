@@ -12,25 +12,25 @@ from contextlib import suppress
 from config.local.commands import Command
 
 BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
-STEADY = 30  # seconds that a process must have lived for its next wait to be the shortest again
-GRACE = 15  # seconds to stop in before it is killed
-COLOURS = {"tenfour": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}
-WORDS = {signal.SIGKILL: "was killed", signal.SIGSEGV: "crashed"}
+STEADY = 30  # seconds of life after which the next delay is the shortest again
+GRACE = 15  # seconds between the request to stop and the kill
+COLORS = {"tenfour": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}
+SIGNAL_PHRASES = {signal.SIGKILL: "was killed", signal.SIGSEGV: "crashed"}
 
 
 class Terminal:
-    """Prints lines without ever holding up who says them: a stuck reader loses lines instead."""
+    """Prints lines without blocking the caller: if the reader is stuck, lines are lost."""
 
     def __init__(self) -> None:
-        self.coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self.colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self.lines: queue.Queue[str | None] = queue.Queue(maxsize=2000)
         self.writer = threading.Thread(target=self.write, daemon=True)
         self.writer.start()
 
     def say(self, name: str, text: str) -> None:
         label = f"{name:>8} |"
-        if self.coloured:
-            label = f"\x1b[{COLOURS.get(name, 36)}m{label}\x1b[0m"
+        if self.colored:
+            label = f"\x1b[{COLORS.get(name, 36)}m{label}\x1b[0m"
         for line in text.splitlines():
             with suppress(queue.Full):
                 self.lines.put_nowait(f"{label} {line}\n")
@@ -47,7 +47,7 @@ class Terminal:
 
 
 class Process:
-    """One program, run once or kept running, whose output goes to the terminal under its name."""
+    """One program, run once or restarted, whose output goes to the terminal under its name."""
 
     def __init__(self, name: str, command: Command, terminal: Terminal) -> None:
         self.name, self.command, self.terminal = name, command, terminal
@@ -55,7 +55,7 @@ class Process:
         self.stopping = False
 
     async def run(self) -> int:
-        """Runs it to its end and returns the exit code, negative for a signal."""
+        """Run it to its end and return the exit code, negative for a signal."""
         self.running = await asyncio.create_subprocess_exec(
             *self.command.argv,
             stdin=asyncio.subprocess.DEVNULL,
@@ -84,7 +84,7 @@ class Process:
                 self.terminal.say(self.name, text)
 
     async def keep_running(self) -> None:
-        """Starts it again whenever it ends, after a longer wait each time."""
+        """Restart it whenever it ends, after a longer delay each time."""
         waits = iter(BACK_OFF)
         while not self.stopping:
             started = time.monotonic()
@@ -94,14 +94,16 @@ class Process:
             if time.monotonic() - started > STEADY:
                 waits = iter(BACK_OFF)
             wait = next(waits, BACK_OFF[-1])
-            self.terminal.say("tenfour", f"{self.name} {how_it_ended(code)}; again in {wait:g} s")
+            self.terminal.say(
+                "tenfour", f"{self.name} {how_it_ended(code)}; restarting in {wait:g} s"
+            )
             await asyncio.sleep(wait)
 
     def is_alive(self) -> bool:
         return self.running is not None and self.running.returncode is None
 
     async def stop(self) -> None:
-        """Asks it to stop, and kills what is left of it when its time is over."""
+        """Ask it to stop, and kill what is left of it after the grace period."""
         self.stopping = True
         if self.running and self.is_alive():
             with suppress(ProcessLookupError):
@@ -111,7 +113,7 @@ class Process:
             self.kill()
 
     def kill(self) -> None:
-        """Kills it with what is left of its children, which share its process group."""
+        """Kill it and what is left of its children, which share its process group."""
         if self.running:
             with suppress(ProcessLookupError):
                 os.killpg(self.running.pid, signal.SIGKILL)
@@ -120,4 +122,4 @@ class Process:
 def how_it_ended(code: int) -> str:
     if code >= 0:
         return f"ended with {code}"
-    return WORDS.get(signal.Signals(-code), f"was ended by {signal.Signals(-code).name}")
+    return SIGNAL_PHRASES.get(signal.Signals(-code), f"was ended by {signal.Signals(-code).name}")

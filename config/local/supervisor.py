@@ -1,4 +1,4 @@
-"""What Tenfour consists of, started in order, kept running and stopped in order."""
+"""The processes of an instance: started in order, restarted, stopped in order."""
 
 import asyncio
 import os
@@ -25,14 +25,14 @@ STARTED = time.monotonic()
 
 
 class Supervisor:
-    """The processes of one Tenfour, from the first to the last of them."""
+    """All processes of one instance."""
 
     def __init__(self, place: Place, door: socket.socket, lock: IO[str]) -> None:
         self.place, self.door, self.lock = place, door, lock
         self.terminal = Terminal()
         self.processes: dict[str, Process] = {}
         self.tasks: list[asyncio.Task[None]] = []
-        self.wanted_down = asyncio.Event()
+        self.stop_requested = asyncio.Event()
         self.gate, self.open_gate = os.pipe()
         self.url = url_of(door)
         self.env = dict(os.environ)
@@ -41,19 +41,19 @@ class Supervisor:
     # -- start
 
     async def start(self) -> None:
-        """Brings everything up, each as soon as what it needs is there."""
-        if not given_servers():
+        """Start everything, each process as soon as what it needs is ready."""
+        if not has_external_servers():
             self.servers = await asyncio.to_thread(embedded.servers_of, self.place)
         self.write_env()
         first = not (self.place.data / "credentials").exists()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.start_pages())
             group.create_task(self.start_facts(first))
-        await self.first_answer()
+        await self.first_response()
         self.announce(first)
 
     async def start_facts(self, first: bool) -> None:
-        """Servers, tables, the first login; then those who need them."""
+        """Start the servers, migrate, create the first login; then worker and clock."""
         await self.start_servers()
         await self.once("migrate", python("manage.py", "migrate", "--skip-checks", "-v0"))
         if first:
@@ -76,7 +76,7 @@ class Supervisor:
             await asyncio.sleep(0.02)
 
     async def start_pages(self) -> None:
-        """The web server reads the list of static files when it starts."""
+        """Collect static files, then start the web server, which reads their list at the start."""
         collect = python("manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0")
         await self.once("static", collect)
         self.keep("web", self.web())
@@ -88,42 +88,42 @@ class Supervisor:
         )
         return replace(command, env=self.env | bind, fds=(self.door.fileno(), self.gate))
 
-    async def first_answer(self) -> None:
-        while not await asks_well(self.url):
+    async def first_response(self) -> None:
+        while not await responds(self.url):
             await asyncio.sleep(0.05)
 
     async def once(self, name: str, command: Command) -> None:
-        """Runs a short program; raises Refused when it fails."""
+        """Run a short program; raises Refused if it fails."""
         code = await self.add(name, command).run()
-        if code and not self.wanted_down.is_set():
-            raise Refused(f"{name} {how_it_ended(code)}: its own words are above.")
+        if code and not self.stop_requested.is_set():
+            raise Refused(f"{name} {how_it_ended(code)}. Its output is above.")
 
     def keep(self, name: str, command: Command) -> None:
         process = self.add(name, command)
         self.tasks.append(asyncio.create_task(process.keep_running()))
 
     def add(self, name: str, command: Command) -> Process:
-        # Whoever holds the lock file counts as this Tenfour: so do its children.
+        # Children hold the lock file too, so that the instance counts as running until they end.
         fds = (*command.fds, self.lock.fileno())
         command = replace(command, env=command.env or self.env, fds=fds)
         self.processes[name] = Process(name, command, self.terminal)
         return self.processes[name]
 
     def write_env(self) -> None:
-        """What the children and every later `manage.py` need to know, in one file."""
+        """Write the settings that the children and every later `manage.py` need to one file."""
         values = {
             **(self.servers.urls if self.servers else {}),
             "TENFOUR_PORT": str(self.door.getsockname()[1]),
             "TENFOUR_LOCAL_URL": self.url,
         }
-        if not given("TENFOUR_SECRET_KEY"):
+        if not is_set("TENFOUR_SECRET_KEY"):
             values["TENFOUR_SECRET_KEY"] = secret_key(self.place.data / "secret_key")
         lines = "".join(f"{name}={value}\n" for name, value in values.items())
         write_private(self.place.data / "env", lines)
         ours = {"TENFOUR_DATA": str(self.place.data), "DJANGO_SETTINGS_MODULE": "config.settings"}
         self.env |= values | ours | {"PYTHONUNBUFFERED": "1"}
 
-    # -- what it says
+    # -- messages
 
     def announce(self, first: bool) -> None:
         seconds = time.monotonic() - STARTED
@@ -131,7 +131,7 @@ class Supervisor:
         credentials = self.place.data / "credentials"
         if not credentials.exists():
             hint = ".venv/bin/python manage.py token --kind agent --agent coder"
-            self.terminal.say("tenfour", f"no credentials are kept here; make a token with: {hint}")
+            self.terminal.say("tenfour", f"there is no credentials file; make a token with: {hint}")
         elif first:
             self.terminal.say("tenfour", welcome(credentials, self.url))
         else:
@@ -140,15 +140,15 @@ class Supervisor:
     # -- stop
 
     async def run(self) -> int:
-        """Runs until somebody wants it down or the start fails; returns the exit code."""
+        """Run until a signal arrives or the start fails; return the exit code."""
         loop = asyncio.get_running_loop()
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if sent != signal.SIGHUP or signal.getsignal(sent) != signal.SIG_IGN:  # nohup
-                loop.add_signal_handler(sent, self.want_down)
+                loop.add_signal_handler(sent, self.request_stop)
         starting = asyncio.create_task(self.start())
         try:
             await asyncio.wait(
-                {starting, asyncio.create_task(self.wanted_down.wait())},
+                {starting, asyncio.create_task(self.stop_requested.wait())},
                 return_when=asyncio.FIRST_COMPLETED,
             )
             return await self.lasting(starting)
@@ -156,27 +156,27 @@ class Supervisor:
             await self.stop()
 
     async def lasting(self, starting: asyncio.Task[None]) -> int:
-        """Waits for the end, once everything has started; a failed start is the end."""
+        """Wait for a signal once everything has started; a failed start ends it at once."""
         if starting.done() and (error := starting.exception()):
             self.terminal.say("tenfour", reason(error))
             return 1
-        await self.wanted_down.wait()
+        await self.stop_requested.wait()
         starting.cancel()
         return 0
 
-    def want_down(self) -> None:
+    def request_stop(self) -> None:
         """The first Ctrl-C stops in order, the second kills."""
-        if self.wanted_down.is_set():
+        if self.stop_requested.is_set():
             for process in self.processes.values():
                 if process.is_alive():
                     process.kill()
         else:
-            self.wanted_down.set()
+            self.stop_requested.set()
 
     async def stop(self) -> None:
-        """Who brings in work first, then who does it, then what it is kept in."""
+        """Stop web and clock first, then the worker, then the servers."""
         self.terminal.say("tenfour", "stopping")
-        self.wanted_down.set()
+        self.stop_requested.set()
         last = ["redis", "postgres"]
         first = [name for name in self.processes if name not in ["worker", *last]]
         for names in (first, ["worker"], last):
@@ -194,7 +194,7 @@ def python(*argv: str) -> Command:
 
 
 def celery(*argv: str) -> Command:
-    """Celery needs no goodbye from an orphan: what it did not finish is found again by a sweep."""
+    """Return a Celery command; an orphan is killed at once, because sweeps redo its work."""
     quiet = "ignore:You're running the worker with superuser privileges"
     command = python("-W", quiet, "-m", "celery", "--quiet", "--skip-checks", "-A", "config", *argv)
     return replace(command, orphaned=signal.SIGKILL)
@@ -206,29 +206,29 @@ def celery_worker() -> Command:
 
 
 def celery_beat() -> Command:
-    # The clock keeps its own record of last runs in the database; a file beside it would only age.
+    # Last runs are rows of the database, so the clock needs no schedule file.
     return celery("beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "")
 
 
-# ---- small questions
+# ---- environment and addresses
 
 
-def given(name: str) -> bool:
-    """Whether the environment names this setting, or a file that holds it."""
+def is_set(name: str) -> bool:
+    """Return whether the environment has this setting, or a file that contains it."""
     return bool(os.environ.get(name) or os.environ.get(f"{name}_FILE"))
 
 
-def given_servers() -> bool:
-    """Whether there are servers of one's own; raises Refused for one without the other."""
+def has_external_servers() -> bool:
+    """Return whether external servers are configured; raises Refused for one without the other."""
     names = ("DATABASE_URL", "REDIS_URL")
-    found = [name for name in names if given(name)]
+    found = [name for name in names if is_set(name)]
     if len(found) == 1:
         raise Refused(f"Only {found[0]} is set. Set both of {' and '.join(names)}, or neither.")
     return bool(found)
 
 
 def secret_key(path: Path) -> str:
-    """The key that signs cookies, made once."""
+    """Return the key that signs cookies, generated once."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(48) + "\n")
     return path.read_text().strip()
@@ -240,8 +240,8 @@ def url_of(door: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def asks_well(url: str) -> bool:
-    """Whether /healthz answers, with 200."""
+async def responds(url: str) -> bool:
+    """Return whether /healthz responds with 200."""
     where = urlsplit(url)
     request = f"GET /healthz HTTP/1.0\r\nHost: {where.netloc}\r\n\r\n"
     with suppress(OSError, TimeoutError, ValueError, IndexError):
@@ -280,7 +280,7 @@ def shown(path: Path) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """The sentence of a refusal, or the name of what nobody foresaw."""
+    """Return the text of a refusal, or the type and text of an unexpected error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"

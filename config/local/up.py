@@ -1,4 +1,4 @@
-"""Everything in one terminal: what must hold before anything is started, and then the supervisor.
+"""`make up`: checks what must hold before anything is started, then runs the supervisor.
 
 `python -m config.local.up` needs only the standard library and the wheels of the two servers.
 """
@@ -19,11 +19,11 @@ from config.local import embedded, places
 from config.local.commands import die_with
 from config.local.places import PROJECT, Place, Refused, write_private
 from config.local.processes import GRACE
-from config.local.supervisor import Supervisor, given_servers, url_of
+from config.local.supervisor import Supervisor, has_external_servers, url_of
 
 
 def open_door() -> socket.socket:
-    """Takes the port that the web server answers on; raises Refused if it is not to be had."""
+    """Bind the port of the web server; raises Refused if that is impossible."""
     host, port = os.environ.get("TENFOUR_HOST") or "127.0.0.1", chosen_port()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -43,24 +43,24 @@ def chosen_port() -> int:
     return int(raw)
 
 
-def running(data: Path) -> str | None:
-    """Where the instance of this data folder answers, if its supervisor lives."""
+def running_address(data: Path) -> str | None:
+    """Return the address of the instance of this data folder, if its supervisor is alive."""
     with suppress(OSError, ValueError, KeyError):
-        told = json.loads((data / "running.json").read_text())
-        os.kill(told["pid"], 0)
-        return f"{told['url']}/ (process {told['pid']})"
+        running = json.loads((data / "running.json").read_text())
+        os.kill(running["pid"], 0)
+        return f"{running['url']}/ (process {running['pid']})"
     return None
 
 
 def take(data: Path) -> IO[str] | None:
-    """The lock of the data folder; None if another Tenfour runs here, which is said."""
+    """Take the lock of the data folder; None, with a message, if Tenfour already runs here."""
     for _ in range(10 * GRACE):
         if (held := places.lock(data)) is not None:
             return held
-        if (where := running(data)) is not None:
+        if (where := running_address(data)) is not None:
             print(f"Tenfour already runs here: {where}")
             return None
-        time.sleep(0.1)  # its supervisor is gone, and the rest about to follow
+        time.sleep(0.1)  # its supervisor is gone, and its other processes are about to end
     raise Refused(f"Processes of an earlier Tenfour still hold {data / 'lock'}.")
 
 
@@ -69,20 +69,20 @@ async def supervise(place: Place, door: socket.socket, lock: IO[str]) -> int:
 
 
 def up(data: Path) -> int:
-    given_servers()
+    has_external_servers()
     place = places.place_of(data)
     held = take(data)
     if held is None:
         return 0
     with held, open_door() as door:
-        told = {"pid": os.getpid(), "url": url_of(door)}
-        write_private(data / "running.json", json.dumps(told) + "\n")
+        state = {"pid": os.getpid(), "url": url_of(door)}
+        write_private(data / "running.json", json.dumps(state) + "\n")
         return asyncio.run(supervise(place, door, held))
 
 
 def main(argv: list[str]) -> int:
     data = Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour").resolve()
-    if "--with-parent" in argv:  # whoever kills make means us
+    if "--with-parent" in argv:  # killing make stops this process too
         die_with(os.getppid(), signal.SIGTERM)
     try:
         if "--remove" in argv:

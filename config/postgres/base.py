@@ -6,7 +6,7 @@ from django.db.backends.postgresql import base, features
 
 
 class DatabaseFeatures(features.DatabaseFeatures):
-    # uuidv7() and RETURNING old.*; an older server is refused with this number in the sentence
+    # uuidv7() and RETURNING old.*; an older server is refused with this number in the message
     minimum_database_version = (18,)
 
 
@@ -14,10 +14,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
     features_class = DatabaseFeatures
 
     def is_usable(self) -> bool:
-        """Whether the idle connection still stands.
+        """Return whether the idle connection is still open.
 
         A server that went away has closed its end, so the socket is readable: only then is a query
-        worth sending. Django would send `select 1` at every request instead.
+        sent. Django would send `select 1` with every request.
         """
         if self.connection is None or self.connection.closed:
             return False

@@ -1,4 +1,4 @@
-"""Makes what a newcomer needs to get in: an operator's login, and a token of each kind."""
+"""Creates the first login and tokens."""
 
 import secrets
 from pathlib import Path
@@ -20,19 +20,19 @@ AGENT = "coder"
 
 
 class Command(BaseCommand):
-    help = "Makes the first login and tokens, once, and keeps them in the file 'credentials'."
+    help = "Create the first login and tokens, once, and write them to the file 'credentials'."
 
     def handle(self, *_: Any, **__: Any) -> None:
-        kept: Path = settings.DATA_DIR / "credentials"
-        if kept.exists() or get_user_model().objects.exists():
+        file: Path = settings.DATA_DIR / "credentials"
+        if file.exists() or get_user_model().objects.exists():
             return
         with transaction.atomic():
-            # Written before the commit: without the file nobody could ever use what is made here.
-            write_private(kept, credentials())
+            # Written before the commit: without the file, what is created here could never be used.
+            write_private(file, credentials())
 
 
 def credentials() -> str:
-    """The login and the tokens, as lines that a shell could read."""
+    """Create the login and the tokens; return them as lines that a shell can read."""
     project = Project.objects.get(name=DEFAULT)
     agent = agents.register(AGENT, project=project, actor=SYSTEM)
     password = secrets.token_urlsafe(15)
@@ -46,7 +46,7 @@ def credentials() -> str:
         "TENFOUR_AGENT_TOKEN": secret("agent", project, agent=agent),
     }
     lines = "".join(f"{name}={value}\n" for name, value in values.items())
-    return "# Made at the first start of Tenfour, and kept nowhere else.\n" + lines
+    return "# Created at the first start of Tenfour, and stored nowhere else.\n" + lines
 
 
 def secret(kind: str, project: Project, **of: Any) -> str:

