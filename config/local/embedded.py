@@ -167,9 +167,10 @@ class Servers:
 
     def initdb(self, folder: Path, password: Path) -> Command:
         program = self.programs.postgres.with_name("initdb")
-        options = f"-U postgres --auth=scram-sha-256 --pwfile={password} --encoding=UTF8"
-        more = "--locale=C.UTF-8 --no-sync --no-instructions"
+        options = "-U postgres --auth=scram-sha-256 --encoding=UTF8 --locale=C.UTF-8"
+        more = "--no-sync --no-instructions"
         argv = [str(program), "-D", str(folder), *options.split(), *more.split()]
+        argv.append(f"--pwfile={password}")  # apart: its path may hold spaces
         return Command(argv, cwd=self.place.home, env=BARE, user=self.place.user)
 
     def roles(self) -> str:

@@ -224,7 +224,7 @@ def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
-    instance = Instance(data_folder("killed")).start()
+    instance = Instance(data_folder("killed, with spaces")).start()
     kept = (instance.data / "credentials").read_text()
     instance.end(signal.SIGKILL)
     instance.start()
