@@ -8,6 +8,7 @@ from dashboard.agents import action_views as agent_action_views
 from dashboard.agents import views as agent_views
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as deadletter_views
+from dashboard.escalations import action_views as escalation_action_views
 from dashboard.escalations import views as escalation_views
 from dashboard.instructions import action_views as instruction_action_views
 from dashboard.instructions import views as instruction_views
@@ -70,19 +71,27 @@ urlpatterns = [
     path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),
     path(
         "escalations/<uuid:escalation_id>/answer/",
-        escalation_views.answer,
+        escalation_action_views.answer,
         name="escalation_answer",
     ),
-    path("escalations/<uuid:escalation_id>/undo/", escalation_views.undo, name="escalation_undo"),
+    path(
+        "escalations/<uuid:escalation_id>/undo/",
+        escalation_action_views.undo,
+        name="escalation_undo",
+    ),
     path(
         "escalations/<uuid:escalation_id>/remark/",
-        escalation_views.remark,
-        name="escalation_remark",
+        escalation_action_views.comment,
+        name="escalation_comment",
     ),
-    path("escalations/<uuid:escalation_id>/care/", escalation_views.care, name="escalation_care"),
+    path(
+        "escalations/<uuid:escalation_id>/care/",
+        escalation_action_views.assign,
+        name="escalation_assign",
+    ),
     path(
         "escalations/<uuid:escalation_id>/preview/",
-        escalation_views.preview,
+        escalation_action_views.preview,
         name="escalation_preview",
     ),
     # behind every page of a plan, whatever that is called

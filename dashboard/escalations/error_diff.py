@@ -1,18 +1,18 @@
-"""What changed from one error to the next (pure): a diff of lines, long same stretches left out."""
+"""Compare the errors of two attempts line by line, without long unchanged stretches (pure)."""
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 MOST_LINES = 400
 LINE_LENGTH = 300
-AROUND = 3  # same lines that are shown beside a change
+CONTEXT_LINES = 3  # unchanged lines to show beside a change
 
-SAME, GONE, NEW, CUT = " ", "−", "+", "…"
-CLASSES = {SAME: "", GONE: "del", NEW: "add", CUT: "cut"}
+SAME, REMOVED, ADDED, OMITTED = " ", "−", "+", "…"
+CLASSES = {SAME: "", REMOVED: "del", ADDED: "add", OMITTED: "cut"}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     sign: str
     text: str
 
@@ -23,57 +23,53 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The lines, and how many of those before are gone and how many are new."""
+    """The lines of a comparison and the numbers of removed and added ones."""
 
-    lines: list[Line]
-    gone: int
-    new: int
+    lines: list[DiffLine]
+    removed: int
+    added: int
 
     @property
-    def said(self) -> str:
-        """The finding in words.
+    def summary(self) -> str:
+        """A short description of the difference.
 
-        >>> diff("a\\nb", "a\\nc").said
+        >>> diff("a\\nb", "a\\nc").summary
         '1 line removed, 1 added'
         """
-        if not self.gone and not self.new:
+        if not self.removed and not self.added:
             return "the same error"
-        gone = (
-            f"{self.gone} line{'' if self.gone == 1 else 's'} removed"
-            if self.gone
-            else "none removed"
-        )
-        return f"{gone}, {self.new or 'none'} added"
+        lines = f"{self.removed} line{'' if self.removed == 1 else 's'}" if self.removed else "none"
+        return f"{lines} removed, {self.added or 'none'} added"
 
 
 def diff(before: str, after: str) -> Diff:
-    """What is gone of `before` and new in `after`, line by line."""
-    old, new = lines_of(before), lines_of(after)
-    found: list[Line] = []
-    for what, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if what == "equal":
-            found += shortened(old[a:b], first=a == 0, last=b == len(old) and d == len(new))
+    """Compare two texts line by line."""
+    old, new = last_lines(before), last_lines(after)
+    lines: list[DiffLine] = []
+    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            lines += shorten_same(old[a:b], first=a == 0, last=b == len(old) and d == len(new))
         else:
-            found += [Line(GONE, text) for text in old[a:b]]
-            found += [Line(NEW, text) for text in new[c:d]]
-    signs = [line.sign for line in found]
-    return Diff(found, signs.count(GONE), signs.count(NEW))
+            lines += [DiffLine(REMOVED, text) for text in old[a:b]]
+            lines += [DiffLine(ADDED, text) for text in new[c:d]]
+    signs = [line.sign for line in lines]
+    return Diff(lines, signs.count(REMOVED), signs.count(ADDED))
 
 
-def lines_of(text: str) -> list[str]:
-    """The last lines, each of a bearable length: what went wrong is told at the end."""
+def last_lines(text: str) -> list[str]:
+    """Return the last lines of a text, where errors explain themselves, each cut to size."""
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     return [line[:LINE_LENGTH] for line in lines[-MOST_LINES:]]
 
 
-def shortened(texts: list[str], *, first: bool, last: bool) -> list[Line]:
-    """A same stretch, without its middle; the ends of the text need no surroundings."""
-    before, after = (0 if first else AROUND), (0 if last else AROUND)
-    hidden = len(texts) - before - after
+def shorten_same(texts: list[str], *, first: bool, last: bool) -> list[DiffLine]:
+    """Return unchanged lines without the middle; at an end of the text, without that end."""
+    before, after = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
+    omitted = len(texts) - before - after
     if first and last:
-        before, hidden = AROUND, len(texts) - AROUND
-    if hidden < 2:
-        return [Line(SAME, text) for text in texts]
-    cut = Line(CUT, f"{hidden} unchanged lines")
-    head = [Line(SAME, text) for text in texts[:before]]
-    return [*head, cut, *(Line(SAME, text) for text in texts[before + hidden :])]
+        before, omitted = CONTEXT_LINES, len(texts) - CONTEXT_LINES
+    if omitted < 2:
+        return [DiffLine(SAME, text) for text in texts]
+    gap = DiffLine(OMITTED, f"{omitted} unchanged lines")
+    head = [DiffLine(SAME, text) for text in texts[:before]]
+    return [*head, gap, *(DiffLine(SAME, text) for text in texts[before + omitted :])]

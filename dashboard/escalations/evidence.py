@@ -1,14 +1,27 @@
-"""What a person reads before answering for a task: its attempts, what changed, the likely cause."""
+"""The evidence beside an escalation: what happened to its task or instruction until then."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+from dashboard.escalations import queries
+from dashboard.escalations.context_preview import PreviewLine, highlight
 from dashboard.escalations.error_diff import Diff, diff
+from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
+from dashboard.sentences.instructions import (
+    Received,
+    Step,
+    describe_received,
+    describe_steps,
+    urgency_word,
+)
+from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
-from ledger.models import Attempt, Failure, Task
+from ledger.models import Attempt, Event, Failure, Instruction, Task
+from retries.escalations import record as escalation_record
+from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record
 from retries.failures import suggestions
 from retries.failures.suggestions import FixOffer, Suggestion
@@ -17,14 +30,58 @@ from retries.retry_context import history
 from retries.retry_context.block import History
 from retries.states import Reason
 
-COMPARED = 4  # the last pairs of failures
-MOST_PIPS = 12
+COMPARED = 4  # pairs of failures, the newest
+MOST_DOTS = 12
 FILES_SHOWN = 50
-SUGGESTED = 3
+FAILURES_WITH_FIXES = 3
+SHORTEST_WAIT = timedelta(seconds=1)
+
+# labels of attempts that did not fail
+OUTCOME_LABELS = {
+    "released": "released",
+    "blocked": "reported blocked",
+    "escalated": "escalated",
+    "aborted": "aborted",
+    "success": "done",
+}
+
+
+# ---- an instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class EarlierAnswer:
+    """The answer to an instruction that this one repeats."""
+
+    escalation: Escalation
+    outcome: AnswerOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionEvidence:
+    """An ignored instruction: its text as received, its deliveries and earlier answers."""
+
+    received: Received
+    steps: list[Step]
+    urgency: str
+    earlier: list[EarlierAnswer]
+
+
+def collect_instruction(row: Instruction, *, agent: str) -> InstructionEvidence:
+    earlier = queries.list_earlier_answers(row)
+    return InstructionEvidence(
+        received=describe_received(row),
+        steps=describe_steps(list_history(row.pk), agent=agent),
+        urgency=urgency_word(row.retry_count),
+        earlier=[EarlierAnswer(each, describe_outcome(each)) for each in earlier],
+    )
+
+
+# ---- a task
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStep:
     """An attempt, its failure, and how long nothing ran before it."""
 
     attempt: Attempt
@@ -32,24 +89,13 @@ class Rung:
     waited: timedelta | None
 
     @property
-    def ended(self) -> str:
-        """How it ended where it did not fail."""
-        return ENDED.get(self.attempt.outcome or "", "")
-
-
-ENDED = {
-    "released": "released",
-    "blocked": "reported blocked",
-    "escalated": "escalated",
-    "aborted": "aborted",
-    "success": "done",
-}
-LEAST_WAIT = timedelta(seconds=1)
+    def outcome_label(self) -> str:
+        return OUTCOME_LABELS.get(self.attempt.outcome or "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What changed from the error of one attempt to that of another."""
+class ErrorChange:
+    """The difference between the errors of two attempts."""
 
     before: int
     after: int
@@ -57,42 +103,43 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
-    """Why a failure came about and what would help, by its agent or by what is known."""
+class LikelyCause:
+    """The likely cause of a failure and a suggested fix, from its agent or a known error."""
 
     failure: Failure
-    said: Suggestion
+    suggestion: Suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """The story of a task up to the question about it; failures are newest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvidence:
+    """The history of a task until it was escalated; failures are newest first."""
 
-    rungs: list[Rung]
-    changes: list[Change]
+    steps: list[AttemptStep]
+    changes: list[ErrorChange]
     failures: list[Failure]
     dependents: list[Task]
+    comments: list[Event]
+    message: str
 
     @property
-    def last(self) -> Failure | None:
+    def last_failure(self) -> Failure | None:
         return self.failures[0] if self.failures else None
 
     @property
-    def printed(self) -> str:
-        return printed(self.last) if self.last else ""
+    def last_output(self) -> str:
+        return output_of(self.last_failure) if self.last_failure else ""
 
     @property
-    def guess(self) -> Guess | None:
-        """By the newest failure whose agent says why, or what would help; else what is known of
-        the last one's error."""
-        told = (each for each in self.failures if each.root_cause_guess or each.suggested_fix)
-        failure = next(told, self.last)
-        guessed = suggestions.suggest(failure) if failure else None
-        return Guess(failure, guessed) if failure and guessed else None
+    def likely_cause(self) -> LikelyCause | None:
+        """From the newest failure that its agent explained, else from the last failure."""
+        explained = (each for each in self.failures if each.root_cause_guess or each.suggested_fix)
+        failure = next(explained, self.last_failure)
+        suggestion = suggestions.suggest(failure) if failure else None
+        return LikelyCause(failure, suggestion) if failure and suggestion else None
 
     @property
     def files(self) -> list[dict[str, Any]]:
-        """Every file that was touched, as the last attempt left it."""
+        """The modified files, each as the last attempt left it."""
         found: dict[str, dict[str, Any]] = {}
         for failure in reversed(self.failures):
             for each in failure.files_modified:
@@ -101,31 +148,74 @@ class Case:
         return list(found.values())[::-1][:FILES_SHOWN]
 
     @property
-    def worked(self) -> timedelta:
-        spans = (rung.attempt for rung in self.rungs)
-        return sum(((a.ended_at or a.started_at) - a.started_at for a in spans), timedelta())
+    def duration(self) -> timedelta:
+        """The time in attempts, without the waits between them."""
+        attempts = (step.attempt for step in self.steps)
+        return sum(((a.ended_at or a.started_at) - a.started_at for a in attempts), timedelta())
 
     @property
-    def pips(self) -> list[str]:
-        outcomes: list[Any] = [rung.attempt.outcome for rung in self.rungs]
-        return [MARKS.get(outcome, PUT_BACK) for outcome in outcomes[-MOST_PIPS:]]
+    def dots(self) -> list[str]:
+        outcomes: list[Any] = [step.attempt.outcome for step in self.steps]
+        return [MARKS.get(outcome, PUT_BACK) for outcome in outcomes[-MOST_DOTS:]]
 
 
-def case(escalation: Escalation, record: Record) -> Case:
-    """What happened until it was asked; what came of the answer is no part of it."""
+def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
+    """Return a task's history until its escalation, without the results of the answer."""
     attempts = record.until(escalation)[-detail_queries.ATTEMPTS_SHOWN :]
     failures = detail_queries.failures_of(attempts)
-    return Case(
-        rungs=rungs(attempts),
-        changes=changes(failures[::-1]),
+    return TaskEvidence(
+        steps=list_steps(attempts),
+        changes=compare_failures(failures[::-1]),
         failures=failures,
         dependents=record.dependents[: detail_queries.NEIGHBORS_SHOWN],
+        comments=queries.list_comments(escalation.pk),
+        message=escalation_record.told(escalation, record),
     )
 
 
-def offers(record: Record) -> list[FixOffer]:
-    """What may mend its last failure, then what its agent said before that; each once."""
-    failures = record.failures[:SUGGESTED]
+def list_steps(attempts: list[Attempt]) -> list[AttemptStep]:
+    steps = []
+    before: Attempt | None = None
+    for each in attempts:
+        waited = each.started_at - before.ended_at if before and before.ended_at else None
+        waited = waited if waited and waited >= SHORTEST_WAIT else None
+        steps.append(AttemptStep(each, getattr(each, "failure", None), waited))
+        before = each
+    return steps
+
+
+def compare_failures(failures: list[Failure]) -> list[ErrorChange]:
+    """Compare each of the last failures with the one before it, oldest first."""
+    return [
+        ErrorChange(a.attempt.number, b.attempt.number, diff(error_text(a), error_text(b)))
+        for a, b in list(pairwise(failures))[-COMPARED:]
+    ]
+
+
+def error_text(failure: Failure) -> str:
+    """Return a failure's output, after its message if the output does not repeat it."""
+    output = output_of(failure)
+    return output if failure.message in output else f"{failure.message}\n{output}"
+
+
+def output_of(failure: Failure) -> str:
+    """Return a failure's details, or its verification's output, or its message."""
+    output = (failure.verification or {}).get("output")
+    return failure.details or output or failure.message
+
+
+def collect_evidence(
+    escalation: Escalation, record: Record | None
+) -> TaskEvidence | InstructionEvidence | None:
+    if record:
+        return collect_task(escalation, record)
+    row = escalation.instruction
+    return collect_instruction(row, agent=escalation.agent.name) if row else None
+
+
+def suggest_fixes(record: Record) -> list[FixOffer]:
+    """Return fixes for the last failure, then the agent's fixes for earlier ones, each once."""
+    failures = record.failures[:FAILURES_WITH_FIXES]
     found = suggestions.list_offers(failures[0]) if failures else []
     earlier = (each.suggested_fix for each in failures[1:] if each.suggested_fix)
     found += [FixOffer(text, suggestions.BY_AGENT) for text in earlier]
@@ -133,55 +223,38 @@ def offers(record: Record) -> list[FixOffer]:
     return list(once.values())[::-1]
 
 
-def rungs(attempts: list[Attempt]) -> list[Rung]:
-    made = []
-    before: Attempt | None = None
-    for each in attempts:
-        waited = each.started_at - before.ended_at if before and before.ended_at else None
-        waited = waited if waited and waited >= LEAST_WAIT else None
-        made.append(Rung(each, getattr(each, "failure", None), waited))
-        before = each
-    return made
+# ---- the context of the next attempt
 
 
-def changes(failures: list[Failure]) -> list[Change]:
-    """Of neighbours, oldest first."""
-    return [
-        Change(a.attempt.number, b.attempt.number, diff(said(a), said(b)))
-        for a, b in list(pairwise(failures))[-COMPARED:]
-    ]
+@dataclass(frozen=True, slots=True)
+class ContextPreview:
+    """The retry context that the next attempt receives, line by line."""
+
+    lines: list[PreviewLine]
+    size: int
+    has_message: bool
 
 
-def said(failure: Failure) -> str:
-    """All that it said: its message, where that is more than what it printed."""
-    output = printed(failure)
-    return output if failure.message in output else f"{failure.message}\n{output}"
+def preview_context(escalation: Escalation, record: Record, message: str) -> ContextPreview:
+    """Return the next attempt's context with a message from the user, or after a retry."""
+    context = render_context(escalation, record, message[:FIX_LENGTH].strip())
+    return ContextPreview(highlight(context), len(context), bool(message.strip()))
 
 
-def printed(failure: Failure) -> str:
-    """What it printed: its details, else the output of its verification, else its message."""
-    output = (failure.verification or {}).get("output")
-    return failure.details or output or failure.message
-
-
-# ---- what the next attempt is told
-
-
-def preview(escalation: Escalation, record: Record, words: str) -> str:
-    """The block that the next attempt would get with these words, by the renderer that makes it;
-    without words what it gets after a retry."""
-    task, words = escalation.task, words.strip()
+def render_context(escalation: Escalation, record: Record, message: str) -> str:
+    task = escalation.task
     assert task is not None
     past = history.load_history(record.line, record.attempts)
-    if words and escalation.reason == Reason.AGENT_QUESTION:
-        past = replace(past, fix=words, question=escalation.question, earlier=past.guidance)
-        return block(task, past, limit=task.attempt_limit + (1 if task.attempts else 0))
-    if words:
-        return block(task, past, limit=task.attempt_limit, fix=words)
+    if message and escalation.reason == Reason.AGENT_QUESTION:
+        past = replace(past, fix=message, question=escalation.question, earlier=past.guidance)
+        limit = task.attempt_limit + (1 if task.attempts else 0)
+        return render_for_limit(task, past, limit=limit)
+    if message:
+        return render_for_limit(task, past, limit=task.attempt_limit, fix=message)
     past = History(failures=past.failures, progress=past.progress)
-    return block(task, past, limit=task.attempts + task.max_attempts)
+    return render_for_limit(task, past, limit=task.attempts + task.max_attempts)
 
 
-def block(task: Task, past: History, *, limit: int, fix: str | None = None) -> str:
+def render_for_limit(task: Task, past: History, *, limit: int, fix: str | None = None) -> str:
     row = {"type": task.type, "attempts": task.attempts, "attempt_limit": limit}
     return history.render_next_context(row, history=past, fix=fix)

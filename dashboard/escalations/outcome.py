@@ -1,4 +1,4 @@
-"""What a person answered and what came of it, in words (pure)."""
+"""Describe answers and their results in words (pure)."""
 
 from dataclasses import dataclass
 
@@ -12,34 +12,42 @@ from retries.states import Answer, EscalationState, OnExpiry
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How an answer is told: `who` `did`, and `came` of it (nothing where nothing was sent)."""
+class AnswerOutcome:
+    """A sentence about an answer, `who` `did`, and its `result`, if anything was sent."""
 
     who: str
     did: str
     icon: str
-    came: str = ""
+    result: str = ""
     tone: str = ""
 
 
-CAME = {
+NO_ANSWER = "No answer"
+# the results of an answer about an instruction, by the state of what was sent
+INSTRUCTION_RESULTS = {
     InstructionState.QUEUED: "Queued",
     InstructionState.DELIVERED: "Delivered, no answer yet",
     InstructionState.ACKNOWLEDGED: "Acknowledged",
     InstructionState.FAILED: "Ignored again",
     InstructionState.CANCELLED: "Cancelled since",
 }
-TONES = {InstructionState.ACKNOWLEDGED: "green", InstructionState.FAILED: "red"}
-ABORTED_PLAN = "aborted its plan"
-DID_TO_TASK = {
+INSTRUCTION_TONES = {InstructionState.ACKNOWLEDGED: "green", InstructionState.FAILED: "red"}
+TASK_TONES = {TaskState.DONE: "green", TaskState.FAILED: "red"}
+TASK_ANSWERS = {
     Answer.ANSWER: "answered",
     Answer.FIX: "sent a fix",
     Answer.RETRY: "granted a retry",
     Answer.SKIP: "skipped it",
     Answer.ABORT: "aborted it",
 }
-TONES_OF_TASK = {TaskState.DONE: "green", TaskState.FAILED: "red"}
-DONE_TO_TASK = {
+ABORTED_PLAN = "aborted its plan"
+EXPIRED = {
+    OnExpiry.RETRY: ", so the task resumed",
+    OnExpiry.SKIP: ", so the task was skipped",
+    OnExpiry.ABORT: ", so the task was aborted",
+    OnExpiry.FAIL: ", so the task failed",
+}
+TASK_CONFIRMATIONS = {
     Answer.FIX: "The task gets one more attempt with your message.",
     Answer.RETRY: "The task gets another round of attempts.",
     Answer.SKIP: "Skipped.",
@@ -49,57 +57,54 @@ DONE_TO_TASK = {
 PLAN_ABORTED = "The whole plan is aborted. Running tasks are told to stop."
 
 
-def verdict(escalation: Escalation, since: Aftermath | None = None) -> Verdict:
-    """The answer to a closed one; `since` is what came of it where another row has taken its
-    task's place."""
+def describe_outcome(escalation: Escalation, aftermath: Aftermath | None = None) -> AnswerOutcome:
+    """Describe the answer to a closed escalation.
+
+    Pass the aftermath if another row has taken the task's place.
+    """
     if escalation.action is None:
-        return unanswered(escalation)
+        return describe_unanswered(escalation)
     action, sent = Answer(escalation.action), escalation.resent_as
     who = escalation.answered_by_name or escalation.answered_by_type
-    if escalation.task:
-        since = since or here(escalation.task, asked_again=getattr(escalation, "asked_again", None))
-        said, tone = came_of_task(action, since)
-        is_of_plan = action == Answer.ABORT and escalation.task.plan_id
-        did_so = ABORTED_PLAN if is_of_plan else DID_TO_TASK[action]
-        return Verdict(who, did_so, ANSWER_ICONS[action], said, tone)
-    return Verdict(
+    if task := escalation.task:
+        asked_again = getattr(escalation, "asked_again", None)
+        result, tone = describe_task_result(
+            action, aftermath or here(task, asked_again=asked_again)
+        )
+        ends_plan = action == Answer.ABORT and task.plan_id
+        did = ABORTED_PLAN if ends_plan else TASK_ANSWERS[action]
+        return AnswerOutcome(who, did, ANSWER_ICONS[action], result, tone)
+    return AnswerOutcome(
         who=who,
-        did=did(action, escalation.cancelled),
+        did=describe_instruction_answer(action, escalation.cancelled),
         icon=ANSWER_ICONS[action],
-        came=came(sent) if sent else "",
-        tone=TONES.get(InstructionState(sent.state), "") if sent else "",
+        result=describe_resent(sent) if sent else "",
+        tone=INSTRUCTION_TONES.get(InstructionState(sent.state), "") if sent else "",
     )
 
 
-def unanswered(escalation: Escalation) -> Verdict:
-    """One that was closed without an answer."""
+def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
+    """Describe how an escalation was closed without an answer."""
     match escalation.state:
         case EscalationState.EXPIRED:
             then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
-            return Verdict("No answer", f"came in time{then}", "clock", tone="red")
+            return AnswerOutcome(NO_ANSWER, f"came in time{then}", "clock", tone="red")
         case EscalationState.WITHDRAWN if escalation.question and not escalation.is_of_checkpoint:
-            return Verdict(escalation.agent.name, "no longer needs an answer", "s-aborted")
-    return Verdict("No answer", "was needed: the task ended first", "s-aborted")
+            return AnswerOutcome(escalation.agent.name, "no longer needs an answer", "s-aborted")
+    return AnswerOutcome(NO_ANSWER, "was needed: the task ended first", "s-aborted")
 
 
-EXPIRED = {
-    OnExpiry.RETRY: ", so the task resumed",
-    OnExpiry.SKIP: ", so the task was skipped",
-    OnExpiry.ABORT: ", so the task was aborted",
-    OnExpiry.FAIL: ", so the task failed",
-}
-
-
-def came_of_task(action: Answer, since: Aftermath) -> tuple[str, str]:
-    """What the attempts after the answer did, and its tone; nothing where none was to come."""
-    came = since.told(action)
-    if not came:
+def describe_task_result(action: Answer, aftermath: Aftermath) -> tuple[str, str]:
+    """Return what the attempts after an answer did, and its tone."""
+    result = aftermath.told(action)
+    if not result:
         return "", ""
-    bad = since.asked_again is not None
-    return came, "red" if bad else TONES_OF_TASK.get(TaskState(since.state), "")
+    if aftermath.asked_again is not None:
+        return result, "red"
+    return result, TASK_TONES.get(TaskState(aftermath.state), "")
 
 
-def did(action: Answer, cancelled: int | None) -> str:
+def describe_instruction_answer(action: Answer, cancelled: int | None) -> str:
     match action:
         case Answer.FIX:
             return "sent a new message"
@@ -113,21 +118,21 @@ def did(action: Answer, cancelled: int | None) -> str:
             return "answered"
 
 
-def came(sent: Instruction) -> str:
-    """What became of what was sent again."""
+def describe_resent(sent: Instruction) -> str:
+    """Describe the state of an instruction that was sent for an answer."""
     if sent.state == InstructionState.ACKNOWLEDGED and sent.outcome == "declined":
         return "Declined"
-    return CAME[InstructionState(sent.state)]
+    return INSTRUCTION_RESULTS[InstructionState(sent.state)]
 
 
-def done(escalation: Escalation) -> str:
-    """The sentence for whoever has just answered."""
+def confirm_answer(escalation: Escalation) -> str:
+    """Return the sentence for the person who has just answered."""
     if escalation.task and escalation.task.plan_id and escalation.action == Answer.ABORT:
         return PLAN_ABORTED
     if escalation.task_id and escalation.action:
-        return DONE_TO_TASK[Answer(escalation.action)]
+        return TASK_CONFIRMATIONS[Answer(escalation.action)]
     match escalation.action:
-        case Answer.FIX | Answer.RETRY if not is_of_this(escalation):
+        case Answer.FIX | Answer.RETRY if not was_sent_for(escalation):
             return "The same message was already queued, so nothing was sent twice."
         case Answer.FIX:
             return "Your message is first in the queue."
@@ -141,7 +146,7 @@ def done(escalation: Escalation) -> str:
     return f"{counted(escalation.cancelled, 'instruction')} {were} cancelled."
 
 
-def is_of_this(escalation: Escalation) -> bool:
-    """Whether the instruction was sent for this answer: one of the same words answers for it."""
+def was_sent_for(escalation: Escalation) -> bool:
+    """Return whether the instruction was sent for this answer, not found in the queue."""
     sent = escalation.resent_as
     return sent is not None and sent.resend_of_id == escalation.instruction_id

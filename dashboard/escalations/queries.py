@@ -1,7 +1,6 @@
-"""What the inbox asks the database: open questions, settled ones, and one with its story."""
+"""Queries of the inbox: open and closed escalations, and one with its comments."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,7 +10,8 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
 from dashboard.formatting import COUNT_CAP
-from dashboard.shared_queries import CountOf, of_project, open_escalations, title_of
+from dashboard.pagination import Page
+from dashboard.shared_queries import CountOf, of_project, title_of
 from ledger.agents import find_silent
 from ledger.journal import Kind
 from ledger.models import Event, Instruction, Project
@@ -23,9 +23,9 @@ from retries.states import EscalationState
 PAGE = 30
 RECENT = 4
 SNIPPET = 120
-FORMER = 20  # nobody reads further back than that
+EARLIER = 20  # answers and comments to show
 
-# what a list leaves in the table
+# columns that a list does not load
 HEAVY_OF_INSTRUCTION = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
 HEAVY = (
     "fix",
@@ -46,68 +46,61 @@ HEAVY = (
 # ---- the list
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A stretch of the list, and whether there is more on either side."""
-
-    lines: list[Escalation]  # with `start`
-    newer: UUID | None
-    older: UUID | None
+def count_closed(project: Project | None) -> int:
+    """Count the closed escalations, up to COUNT_CAP."""
+    return of_project(closed(), project).order_by()[:COUNT_CAP].count()
 
 
-def open_count(project: Project | None) -> int:
-    return open_escalations(project).count()
-
-
-def answered_count(project: Project | None) -> int:
-    """How many there are, up to COUNTED."""
-    return of_project(answered(), project).order_by()[:COUNT_CAP].count()
-
-
-def answered() -> QuerySet[Escalation]:
+def closed() -> QuerySet[Escalation]:
     return Escalation.objects.exclude(state=EscalationState.OPEN)
 
 
-def lines(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
-    """The rows with what a line of the list shows."""
+def with_extras(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
+    """Return a project's rows with what the list shows beside their own columns."""
     rows = of_project(rows, project)
     return (
         rows.select_related("agent", "project", "instruction", "resent_as", "task")
         .defer(*HEAVY)
-        .annotate(start=start(), asks=Left("question", SNIPPET), asked_again=asked_again())
+        .annotate(start=first_words(), asks=Left("question", SNIPPET), asked_again=asked_again())
     )
 
 
 def asked_again() -> Subquery:
-    """After which attempt the same task needed a person again."""
+    """Return the expression for the attempt after which the task was escalated again."""
     later = Escalation.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk"))
     return Subquery(later.order_by("id").values("attempts")[:1])
 
 
-def since(rows: Iterable[Escalation]) -> dict[UUID, Aftermath]:
-    """What came of the answers whose tasks were restarted or replayed: most were not, and cost no
-    query."""
+def read_aftermaths(rows: Iterable[Escalation]) -> dict[UUID, Aftermath]:
+    """Return the results of the answers whose tasks were restarted or replayed.
+
+    Without such a task there is no query.
+    """
     return answer_outcome.of(row for row in rows if row.task and row.task.replaced_by_id)
 
 
-def start() -> Coalesce:
-    """How it begins, what it is about: an instruction's words or a task's title."""
+def first_words() -> Coalesce:
+    """Return the expression for the start of an instruction's text, or for a task's title."""
     return Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
 
 
-def open_page(project: Project | None, *, before: UUID | None, after: UUID | None) -> Page:
-    """Open ones, the longest waiting first."""
-    rows = lines(Escalation.objects.open(), project)
-    found = cut(rows, ("id",), before=before, after=after, newest_first=False)
-    if not found.lines and (before or after):  # all of them were answered meanwhile
-        return open_page(project, before=None, after=None)
+def list_open(
+    project: Project | None, *, before: UUID | None, after: UUID | None
+) -> Page[Escalation]:
+    """Return a page of the open escalations, oldest first."""
+    rows = with_extras(Escalation.objects.open(), project)
+    found = read_page(rows, ("id",), before=before, after=after, newest_first=False)
+    if not found.rows and (before or after):  # all of them have been answered since
+        return list_open(project, before=None, after=None)
     return found
 
 
-def answered_page(project: Project | None, *, before: UUID | None, after: UUID | None) -> Page:
-    """Answered ones, the last answer first."""
-    return cut(
-        lines(answered(), project),
+def list_closed(
+    project: Project | None, *, before: UUID | None, after: UUID | None
+) -> Page[Escalation]:
+    """Return a page of the closed escalations, the last closed first."""
+    return read_page(
+        with_extras(closed(), project),
         ("closed_at", "id"),
         before=before,
         after=after,
@@ -115,19 +108,19 @@ def answered_page(project: Project | None, *, before: UUID | None, after: UUID |
     )
 
 
-def last_answered(project: Project | None) -> list[Escalation]:
-    return list(lines(answered(), project).order_by("-closed_at", "-id")[:RECENT])
+def list_recently_closed(project: Project | None) -> list[Escalation]:
+    return list(with_extras(closed(), project).order_by("-closed_at", "-id")[:RECENT])
 
 
-def cut(
+def read_page(
     rows: QuerySet[Any],
     keys: tuple[str, ...],
     *,
     before: UUID | None,
     after: UUID | None,
     newest_first: bool,
-) -> Page:
-    """The rows next to a place, by keyset: no page is slower than the first."""
+) -> Page[Any]:
+    """Return the page before or after a row, by keyset pagination."""
     place = before or after
     downwards = bool(before) if place else newest_first  # towards older ones
     if place:
@@ -136,7 +129,7 @@ def cut(
     found = list(rows.order_by(*order)[: PAGE + 1])
     more, found = len(found) > PAGE, found[:PAGE]
     if not found:
-        return Page([], None, None)
+        return Page([], newer=None, older=None)
     oldest, newest = (found[-1], found[0]) if downwards else (found[0], found[-1])
     return Page(
         found if downwards == newest_first else found[::-1],
@@ -146,33 +139,33 @@ def cut(
 
 
 def beyond(place: UUID, keys: tuple[str, ...], side: str) -> Q:
-    """Rows whose keys come after those of the row at `place`, seen to one side."""
+    """Return the condition that a row's keys are less or greater than those of `place`."""
     if keys == ("id",):
         return Q(**{f"id__{side}": place})
     at = Escalation.objects.filter(pk=place).values(keys[0])[:1]
     nearer = Q(**{keys[0]: at, f"id__{side}": place})
-    # the first condition lets the index find the place; the second is exact
+    # the index serves the first condition only; the second one is exact
     return Q(**{f"{keys[0]}__{side}e": at}) & (Q(**{f"{keys[0]}__{side}": at}) | nearer)
 
 
-def next_open(project: Project | None, *, but: UUID) -> Escalation | None:
-    """The longest waiting one beside `but`."""
-    rows = lines(Escalation.objects.open().oldest_first(), project)
+def find_oldest_open(project: Project | None, *, but: UUID) -> Escalation | None:
+    """Return the oldest open escalation other than `but`."""
+    rows = with_extras(Escalation.objects.open().oldest_first(), project)
     return rows.exclude(pk=but).first()
 
 
-# ---- one
+# ---- one escalation
 
 
 def exists(escalation_id: UUID) -> bool:
     return Escalation.objects.filter(id=escalation_id).exists()
 
 
-def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
-    """One with all its columns.
+def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
+    """Return an escalation with all its columns, or None.
 
-    Beside it how many are `waiting` for its agent, whether that is `silent`, and the question that
-    came `following` what was sent for the answer.
+    Annotated with the number of instructions `waiting` for its agent, whether the agent is
+    `silent`, and the escalation `following` what was sent for its answer.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
     silent = find_silent(now).filter(pk=OuterRef("agent"))
@@ -192,17 +185,17 @@ def one(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     )
 
 
-REMARKS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)
+COMMENT_KINDS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)
 
 
-def remarks(escalation_id: UUID) -> list[Event]:
-    """What people said beside an answer, and whom they gave it to, oldest first."""
-    rows = Event.objects.filter(subject_id=escalation_id, kind__in=REMARKS)
-    return list(rows.order_by("id")[:FORMER])
+def list_comments(escalation_id: UUID) -> list[Event]:
+    """Return the comments and assignments of an escalation, oldest first."""
+    rows = Event.objects.filter(subject_id=escalation_id, kind__in=COMMENT_KINDS)
+    return list(rows.order_by("id")[:EARLIER])
 
 
-def about(instruction_id: UUID) -> Escalation | None:
-    """The question that an instruction ended in, if it did: the last one, answered or not."""
+def find_by_instruction(instruction_id: UUID) -> Escalation | None:
+    """Return the last escalation of an instruction, open or closed."""
     rows = Escalation.objects.filter(instruction=instruction_id).select_related("resent_as")
     return rows.order_by("-id").first()
 
@@ -215,10 +208,10 @@ CHAIN = """with recursive chain (id, before, depth) as (
 ) select id from chain where depth > 0"""
 
 
-def former(instruction: Instruction) -> list[Escalation]:
-    """What people answered to the instructions that this one repeats, oldest first."""
+def list_earlier_answers(instruction: Instruction) -> list[Escalation]:
+    """Return the closed escalations of the instructions that this one repeats, oldest first."""
     if instruction.resend_of_id is None:
         return []
-    chain = RawSQL(CHAIN, (instruction.pk, FORMER))  # noqa: S611
-    rows = answered().filter(instruction_id__in=chain)
+    chain = RawSQL(CHAIN, (instruction.pk, EARLIER))  # noqa: S611
+    rows = closed().filter(instruction_id__in=chain)
     return list(rows.select_related("resent_as").order_by("id"))

@@ -1,39 +1,39 @@
-"""The left side of the inbox: its lines, the keys that lead from one to the next, its links."""
+"""The list of the inbox: its rows, the keys to the neighbors of the shown one, and its links."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.http import HttpRequest
-
-from dashboard import query_box
-from dashboard.escalations import outcome, queries
-from dashboard.escalations.outcome import Verdict
-from dashboard.navigation import Shell
+from dashboard.escalations import queries
+from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
+from dashboard.navigation import Scope
+from dashboard.pagination import Page
+from dashboard.query_box import as_id
+from dashboard.rendering import Visit
 from retries.models import Escalation
 
 ANSWERED = "answered"
-LONG = timedelta(hours=1)
+LONG_WAIT = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Open ones with the last answers below them, or all answered ones."""
+    """The open escalations with the last closed ones, or all closed ones."""
 
-    shell: Shell
+    scope: Scope
     answered: bool
     answered_count: int
-    page: queries.Page
+    page: Page[Escalation]
     recent: list[Escalation]
-    query: str  # what a link to a line carries
+    query: str  # of a link to a row
 
     @property
     def open_query(self) -> str:
-        return self.shell.scope.query
+        return self.scope.query
 
     @property
     def answered_query(self) -> str:
-        return self.with_query(state=ANSWERED)
+        return self.build_query(state=ANSWERED)
 
     @property
     def other_query(self) -> str:
@@ -42,73 +42,72 @@ class Listing:
 
     @property
     def newer_query(self) -> str:
-        return self.next_to("after", self.page.newer)
+        return self.neighbor_query("after", self.page.newer)
 
     @property
     def older_query(self) -> str:
-        return self.next_to("before", self.page.older)
+        return self.neighbor_query("before", self.page.older)
 
-    def next_open(self, *, but: Escalation) -> Escalation | None:
-        """The longest waiting one beside `but`."""
-        first = None if self.answered or self.page.older else next(iter(self.page.lines), None)
+    def find_next_open(self, *, but: Escalation) -> Escalation | None:
+        """Return the oldest open escalation other than `but`."""
+        first = None if self.answered or self.page.older else next(iter(self.page.rows), None)
         if first and first.pk != but.pk:
             return first
-        return queries.next_open(self.shell.scope.project, but=but.pk)
+        return queries.find_oldest_open(self.scope.project, but=but.pk)
 
-    def next_to(self, side: str, place: UUID | None) -> str:
+    def neighbor_query(self, side: str, place: UUID | None) -> str:
+        """Return the query of the page before or after, or an empty string without one."""
         state = {"state": ANSWERED} if self.answered else {}
-        return self.with_query(**state, **{side: str(place)}) if place else ""
+        return self.build_query(**state, **{side: str(place)}) if place else ""
 
-    def with_query(self, **more: str) -> str:
-        params = self.shell.scope.params
+    def build_query(self, **more: str) -> str:
+        params = self.scope.params
         params.update(more)
         return f"?{params.urlencode()}"
 
 
-def listed(request: HttpRequest, shell: Shell) -> Listing:
-    """The list that the address asks for."""
-    is_answered = request.GET.get("state") == ANSWERED
-    found = queries.answered_page if is_answered else queries.open_page
-    before, after = (query_box.as_id(request.GET.get(side, "")) for side in ("before", "after"))
-    project, here = shell.scope.project, shell.here.urlencode()
+def read_listing(visit: Visit) -> Listing:
+    """Return the list that the address asks for."""
+    params, project, here = visit.request.GET, visit.scope.project, visit.shell.here.urlencode()
+    answered = params.get("state") == ANSWERED
+    before, after = (as_id(params.get(side, "")) for side in ("before", "after"))
+    read_rows = queries.list_closed if answered else queries.list_open
     return Listing(
-        shell=shell,
-        answered=is_answered,
-        answered_count=queries.answered_count(project),
-        page=found(project, before=before, after=after),
-        recent=[] if is_answered else queries.last_answered(project),
+        scope=visit.scope,
+        answered=answered,
+        answered_count=queries.count_closed(project),
+        page=read_rows(project, before=before, after=after),
+        recent=[] if answered else queries.list_recently_closed(project),
         query=f"?{here}" if here else "",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """An escalation in the list."""
-
+class EscalationRow:
     row: Escalation
     current: bool
-    key: str  # that opens it: J for the one after the current one, K for the one before
-    verdict: Verdict | None  # once it is closed
+    key: str  # J opens the row after the current one, K the row before
+    outcome: AnswerOutcome | None  # of a closed one
     waits_long: bool
 
 
-def lined_up(
+def build_rows(
     listing: Listing, current: Escalation | None, *, now: datetime
-) -> tuple[list[Line], list[Line]]:
-    """The lines of the page and of the last answers; neighbours of the current one have keys."""
-    rows = [*listing.page.lines, *listing.recent]
-    ids = [row.pk for row in rows]
+) -> tuple[list[EscalationRow], list[EscalationRow]]:
+    """Return the rows of the page, and those of the last closed escalations."""
+    escalations = [*listing.page.rows, *listing.recent]
+    ids = [each.pk for each in escalations]
     at = ids.index(current.pk) if current and current.pk in ids else None
     keys = {} if at is None else {at - 1: "k", at + 1: "j"}
-    since = queries.since(rows)
-    lines = [
-        Line(
-            row,
+    aftermaths = queries.read_aftermaths(escalations)
+    rows = [
+        EscalationRow(
+            each,
             current=place == at,
             key=keys.get(place, ""),
-            verdict=None if row.is_open else outcome.verdict(row, since.get(row.pk)),
-            waits_long=now - row.opened_at > LONG,
+            outcome=None if each.is_open else describe_outcome(each, aftermaths.get(each.pk)),
+            waits_long=now - each.opened_at > LONG_WAIT,
         )
-        for place, row in enumerate(rows)
+        for place, each in enumerate(escalations)
     ]
-    return lines[: len(listing.page.lines)], lines[len(listing.page.lines) :]
+    return rows[: len(listing.page.rows)], rows[len(listing.page.rows) :]

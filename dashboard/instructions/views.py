@@ -13,9 +13,8 @@ from dashboard import rendering
 from dashboard.actions import Action
 from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
-from dashboard.escalations import outcome as escalation_outcome
 from dashboard.escalations import queries as escalation_queries
-from dashboard.escalations.outcome import Verdict
+from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
 from dashboard.formatting import duration
 from dashboard.instructions import action_views, filters, latency_chart, queries
 from dashboard.instructions.action_views import CRUMB, SendFields
@@ -69,7 +68,7 @@ class InstructionPage(PageContext):
     details: InstructionDetails
     asked: Action | None
     escalation: Escalation | None
-    verdict: Verdict | None
+    outcome: AnswerOutcome | None
 
 
 @live_page(
@@ -84,7 +83,7 @@ def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
     if listed is None:
         raise Http404(f"There is no instruction {instruction_id}.")
     row = listed.row
-    escalation = escalation_queries.about(row.id)
+    escalation = escalation_queries.find_by_instruction(row.id)
     is_closed = escalation is not None and not escalation.is_open
     return InstructionPage(
         title=f"{row.content[:60]} · Instruction",
@@ -94,7 +93,7 @@ def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
         details=describe_details(listed, queries.read_clock(), now=visit.now),
         asked=find_question(visit.request, row),
         escalation=escalation,
-        verdict=escalation_outcome.verdict(escalation) if escalation and is_closed else None,
+        outcome=describe_outcome(escalation) if escalation and is_closed else None,
     )
 
 

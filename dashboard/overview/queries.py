@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count, F, QuerySet, Window
 
 from dashboard.agents.queries import id_of
-from dashboard.escalations.queries import start
+from dashboard.escalations.queries import first_words
 from dashboard.shared_queries import WINDOW, of_project
 from ledger import sql
 from ledger.ids import SLACK, first_id
@@ -33,7 +33,7 @@ def oldest_open(project: Project | None) -> list[Any]:
         rows.select_related("agent", "project")
         .defer("fix", "note", "question", "choices", "response_schema", "client_state")
         .annotate(
-            start=start(),
+            start=first_words(),
             ref=F("task__ref"),
             deliveries=F("instruction__deliveries"),
             sender=F("instruction__sent_by_name"),

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.escalations.context_preview import painted
+from dashboard.escalations.context_preview import highlight
 from dashboard.escalations.error_diff import diff
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Task
@@ -220,8 +220,8 @@ def test_what_changed_is_a_diff_of_lines() -> None:
         ("+", "3 of 9318 invoices differ"),
         (" ", "INV-2"),
     ]
-    assert (found.gone, found.new, found.said) == (2, 1, "2 lines removed, 1 added")
-    assert diff("a\nb", "a\nb").said == "the same error"
+    assert (found.removed, found.added, found.summary) == (2, 1, "2 lines removed, 1 added")
+    assert diff("a\nb", "a\nb").summary == "the same error"
     long = "\n".join(str(n) for n in range(100))
     shown = diff(long + "\nx", long + "\ny").lines
     assert [line.text for line in shown] == ["97 unchanged lines", "97", "98", "99", "x", "y"]
@@ -368,7 +368,7 @@ def test_the_preview_of_what_is_over_is_left_alone(
 
 def test_colours_change_nothing() -> None:
     text = '<a b="1">\n  <user_intervention>\n  x &lt; y\n  </user_intervention>\n<omitted n="2"/>'
-    lines = painted(text)
+    lines = highlight(text)
     assert "\n".join("".join(part.text for part in line.parts) for line in lines) == text
     assert [line.is_fix for line in lines] == [False, True, True, True, False]
 

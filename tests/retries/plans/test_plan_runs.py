@@ -190,7 +190,7 @@ def everywhere(id: UUID, old: UUID) -> None:
         4,
     ]
     assert len(detail_queries.list_attempts(Task.objects.get(pk=old))) == 3
-    shown = escalation_evidence.case(asked, record)
+    shown = escalation_evidence.collect_task(asked, record)
     assert [each.attempt.number for each in shown.failures] == [4, 3, 2, 1]
     assert suggestions.find_last_failures([id])[id].message == "later still"
 

@@ -1,0 +1,134 @@
+"""Answer an escalation, undo an answer, preview one, comment, assign."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard import rendering
+from dashboard.access import operators_only
+from dashboard.escalations import queries
+from dashboard.escalations.answer_form import (
+    Reply,
+    compose_message,
+    read_message,
+    submit_answer,
+    undo_answer,
+)
+from dashboard.escalations.evidence import preview_context
+from dashboard.escalations.outcome import confirm_answer
+from dashboard.escalations.panel import build_form, describe_answer
+from dashboard.escalations.rows import read_listing
+from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
+from dashboard.navigation import read_scope
+from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from ledger.errors import Refusal
+from ledger.journal import person
+from retries.escalations import assignment
+from retries.escalations.record import Record, record_of
+from retries.models import Escalation
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
+    """Answer an escalation."""
+    return change(request, escalation_id, submit_answer)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
+    """Undo an answer while its task has not continued."""
+    return change(request, escalation_id, undo_answer)
+
+
+@require_POST
+@operators_only
+def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Return the next attempt's context with the message as typed so far."""
+    escalation = queries.find_escalation(escalation_id, now=timezone.now())
+    if escalation is None or escalation.task is None or not escalation.is_open:
+        return HttpResponse(status=204)
+    record, message = Record(escalation.task), compose_message(request, escalation)
+    context = {"preview": preview_context(escalation, record, message)}
+    return render(request, "escalations/_preview.html", context)
+
+
+@require_POST
+@operators_only
+def comment(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    text = request.POST.get("text", "").replace("\0", "")
+    return annotate(request, escalation_id, partial(assignment.comment, escalation_id, text))
+
+
+@require_POST
+@operators_only
+def assign(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Assign an escalation to the signed-in person."""
+    name = request.user.get_username()
+    return annotate(request, escalation_id, partial(assignment.assign, escalation_id, name))
+
+
+def annotate(
+    request: HtmxRequest, escalation_id: UUID, record: Callable[..., object]
+) -> HttpResponse:
+    """Record a comment or an assignment and return to the page."""
+    try:
+        record(among=Escalation.objects.all(), actor=person(request.user), now=timezone.now())
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    return redirect(escalation_url(escalation_id, read_scope(request).query))
+
+
+def change(
+    request: HtmxRequest, escalation_id: UUID, submit: Callable[..., Reply]
+) -> HttpResponseBase:
+    """Submit the form; answer a script with the panel, a form with a redirect or the page."""
+    visit = begin_visit(request, current="escalations")
+    if request.method != "POST":  # the way back from signing in
+        return redirect(escalation_url(escalation_id, visit.scope.query))
+    before = queries.find_escalation(escalation_id, now=visit.now)
+    reply = submit(request, before, now=visit.now) if before else Reply(404, read_message(request))
+    escalation = queries.find_escalation(escalation_id, now=visit.now)
+    if rendering.wants_part(request):
+        return render_panel(visit, escalation, reply)
+    if reply.is_done and escalation:
+        messages.success(request, confirm_answer(escalation))
+        return redirect(escalation_url(escalation_id, visit.scope.query))
+    visit = replace(visit, live_key=read_key(visit.now))
+    page = build_page(
+        visit,
+        read_listing(visit),
+        escalation,
+        requested=escalation_id,
+        reply=reply,
+        status_code=reply.status,
+    )
+    return rendering.respond(visit, TEMPLATE, PART, page)
+
+
+def render_panel(visit: Visit, escalation: Escalation | None, reply: Reply) -> HttpResponse:
+    """Return the panel alone; its header tells the rest of the page to poll."""
+    context = {"scope": visit.scope, "now": visit.now, "reply": reply, "escalation": escalation}
+    template = "escalations/_vanished.html"
+    if escalation:
+        template = "escalations/_panel.html"
+        record = record_of(escalation)
+        context |= {"row": escalation.instruction, "task": escalation.task}
+        if escalation.is_open:
+            context["answer_form"] = build_form(escalation, record, reply)
+        else:
+            context["answer"] = describe_answer(escalation, reply, now=visit.now)
+        context["next_open"] = queries.find_oldest_open(visit.scope.project, but=escalation.pk)
+    response = render(visit.request, template, context, status=reply.status)
+    patch_vary_headers(response, ["HX-Request"])
+    response["HX-Trigger"] = "ledger-changed"
+    return response

@@ -1,0 +1,91 @@
+"""The answer panel: the form of an open escalation, or the answer to a closed one."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard.badges import ANSWER_ICONS
+from dashboard.escalations.answer_form import Reply
+from dashboard.escalations.evidence import suggest_fixes
+from dashboard.escalations.outcome import AnswerOutcome, confirm_answer, describe_outcome
+from dashboard.escalations.queries import read_aftermaths
+from retries.escalations import answer_outcome
+from retries.escalations.choices import FIX_LENGTH
+from retries.escalations.options import Option, options
+from retries.escalations.record import Record
+from retries.escalations.response_schema import Field, fields
+from retries.failures.suggestions import FixOffer
+from retries.models import Escalation
+from retries.states import Answer
+
+# the key that chooses each answer
+KEYS = {
+    Answer.FIX: "f",
+    Answer.RETRY: "r",
+    Answer.SKIP: "s",
+    Answer.ABORT: "a",
+    Answer.ANSWER: "f",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerButton:
+    """An option with its key and icon."""
+
+    option: Option
+    key: str
+    icon: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerForm:
+    """The answers to an open escalation: those that send the message, and the others."""
+
+    send: AnswerButton
+    other_sends: list[AnswerButton]
+    others: list[AnswerButton]
+    suggestions: list[FixOffer]
+    fields: list[Field]
+    max_length: int = FIX_LENGTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer:
+    """The answer to a closed escalation and the current state of its task."""
+
+    outcome: AnswerOutcome
+    side_effects: str
+    task_id: object
+    task_state: str
+    confirmation: str
+    undo_seconds: float | None
+
+
+def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> AnswerForm:
+    buttons = [
+        AnswerButton(option, KEYS[option.name], ANSWER_ICONS[option.name])
+        for option in options(escalation, record)
+    ]
+    send, *other_sends = [button for button in buttons if button.option.requires_text]
+    return AnswerForm(
+        send=send,
+        other_sends=other_sends,
+        others=[button for button in buttons if not button.option.requires_text],
+        suggestions=suggest_fixes(record) if record else [],
+        fields=fields(escalation.response_schema or {}, reply.values),
+    )
+
+
+def describe_answer(escalation: Escalation, reply: Reply, *, now: datetime) -> GivenAnswer:
+    """Return the answer to a closed escalation with its results so far."""
+    until = escalation.undo_until
+    left = (until - now).total_seconds() if until else 0
+    aftermath = read_aftermaths([escalation]).get(escalation.pk)
+    state = escalation.task.state if escalation.task else ""
+    return GivenAnswer(
+        outcome=describe_outcome(escalation, aftermath),
+        side_effects=answer_outcome.consequence(escalation),
+        task_id=aftermath.task_id if aftermath else escalation.task_id,
+        task_state=aftermath.state if aftermath else state,
+        confirmation=confirm_answer(escalation) if reply.is_done else "",
+        undo_seconds=round(left, 1) if left > 0 else None,
+    )
