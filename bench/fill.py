@@ -249,7 +249,7 @@ def plans(count: int, tasks: int) -> None:
     """Plans of so many tasks each, every third of which begins a chain of three."""
     from ledger.models import Plan, Project
     from ledger.planfile import canonical
-    from retries.plans.restarting import import_plan
+    from retries.plans.importing import import_plan
 
     project = Project.objects.get(name="default")
     first = Plan.objects.count() + 1

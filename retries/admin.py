@@ -23,7 +23,7 @@ from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import told
 from retries.failures import patterns
 from retries.models import Escalation, FailurePattern
-from retries.plans import restarting
+from retries.plans import aborting, restarting
 from retries.states import Answer, Dependents
 
 ABOUT_LENGTH = 80
@@ -223,10 +223,10 @@ class PlanAdmin(Aborts):
             of_them = Task.objects.filter(plan__in=under_way.values("pk"))
             return self.asked(request, chosen, task_actions.stops(of_them))
         now = timezone.now()
-        done = restarting.abort(
+        done = aborting.abort(
             chosen.values_list("pk", flat=True), actor=person(request.user), now=now
         )
-        of_tasks = counts(*restarting.stopped(done, at=now))
+        of_tasks = counts(*aborting.count_stopped(done, at=now))
         self.told(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
         return None
 

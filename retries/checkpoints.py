@@ -1,4 +1,4 @@
-"""Checkpoints of plans: tasks that ask a person as soon as what they need is there."""
+"""Checkpoints of plans: tasks that ask a person once their needs are met."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,7 +14,7 @@ from retries.escalations import lifecycle
 from retries.escalations.lifecycle import Question
 from retries.states import Reason
 
-ASKED = ("question", "action", "resume_signal")
+QUESTION_FIELDS = ("question", "action", "resume_signal")
 
 READY = f"""with {TrustedCaller.cte}, ready as (
     select {task_columns("t")} from ledger_task t
@@ -23,7 +23,7 @@ READY = f"""with {TrustedCaller.cte}, ready as (
         and not exists (select from retries_escalation e
             where e.task_id = t.id and e.state = 'open')
     order by t.id
-), told as ({
+), journaled as ({
     journal.insert(
         "ready",
         kind=f"'{Kind.TASK_ESCALATED}'",
@@ -33,12 +33,17 @@ READY = f"""with {TrustedCaller.cte}, ready as (
 }) select * from ready"""
 
 
+def waits_for_answer(row: Row) -> bool:
+    """Whether a task that was just written is a checkpoint whose needs are met."""
+    return bool(row["state"] == TaskState.ESCALATED)
+
+
 def ask_after(
     ids: Iterable[UUID], *, actor: Actor, now: datetime, request_id: str = ""
 ) -> list[UUID]:
-    """Open the questions of checkpoints whose last need was one of these tasks.
+    """Open the questions of checkpoints whose last need was one of these tasks; return their ids.
 
-    In the transaction in which the tasks ended; the ids of the checkpoints.
+    Call it in the transaction in which the tasks end.
     """
     known = TrustedCaller(actor, request_id=request_id)
     ready = sql.run(READY, ids=list(ids), now=now, **known.params)
@@ -46,7 +51,7 @@ def ask_after(
 
 
 def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "") -> list[UUID]:
-    """Open the questions of these tasks, which have just been escalated."""
+    """Open the questions of these tasks, which were just escalated; return their ids."""
     asked = []
     for row in rows:
         lifecycle.open_for_task(
@@ -62,9 +67,8 @@ def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "
 
 
 def question_of(task: Row) -> Question:
-    """What a checkpoint asks: its question, what to do for it and what to answer then, as its plan
-    has them; and the answers that it offers."""
+    """Return the question of a checkpoint, from the texts and options of its plan."""
     payload = task["payload"] if isinstance(task["payload"], dict) else {}
-    parts = [str(payload.get(name) or "").strip() for name in ASKED]
+    parts = [str(payload.get(name) or "").strip() for name in QUESTION_FIELDS]
     text = "\n\n".join(dict.fromkeys(filter(None, parts))) or task["title"]
     return Question(text=text, choices=payload.get("options", []))

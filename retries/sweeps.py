@@ -14,7 +14,7 @@ from ledger.models import ClockRun, Project
 from retries import reminders
 from retries.attempts import leases
 from retries.escalations import expiry
-from retries.plans import restarting
+from retries.plans import completing
 
 
 class UnknownEntry(Refusal):
@@ -32,7 +32,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "backoff": leases.note_due_retries,
     "expire_leases": leases.expire_leases,
     "breakers": leases.half_open_breakers,
-    "plans": restarting.complete,
+    "plans": completing.complete_plans,
     "escalations": expiry.due,
 }
 

@@ -20,7 +20,7 @@ from ledger.errors import Invalid, Refusal
 from ledger.journal import person
 from ledger.models import Plan
 from ledger.plans import editing as plan_editing
-from retries.plans import restarting as decided
+from retries.plans import aborting, restarting
 
 
 @require_POST
@@ -74,7 +74,7 @@ def resume(request: HtmxRequest, plan: Plan) -> str:
 
 def abort(request: HtmxRequest, plan: Plan) -> str:
     reason = request.POST.get("reason", "").replace("\0", "")
-    changed(decided.abort([plan.pk], reason=reason, actor=person(request.user)))
+    changed(aborting.abort([plan.pk], reason=reason, actor=person(request.user)))
     return "Plan aborted. Running tasks were told to stop."
 
 
@@ -85,7 +85,7 @@ def changed(rows: list[Plan]) -> None:
 
 def restart(request: HtmxRequest, plan: Plan) -> str:
     since = begun_since(request.POST) if request.POST.get("counters") == "carry" else None
-    new = decided.restart(plan.pk, carry_over=since, actor=person(request.user))
+    new = restarting.restart(plan.pk, carry_over=since, actor=person(request.user))
     return f"Plan restarted as run {new.run}."
 
 

@@ -26,7 +26,7 @@ from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES
 from ledger.plans import editing as ledger_plans
 from ledger.plans.import_diff import CREATE, MERGE, REPLACE, ImportOptions, ImportResult
-from retries.plans import restarting
+from retries.plans import importing
 
 MODES = (
     (CREATE, "Stop and show an error"),
@@ -156,7 +156,7 @@ def imported(
     request: HtmxRequest, form: ImportForm, parsed: planfile.ParsedPlan, *, dry_run: bool
 ) -> ImportResult:
     values = form.cleaned_data
-    return restarting.import_plan(
+    return importing.import_plan(
         values["project"],
         parsed.plan,
         options=ImportOptions(

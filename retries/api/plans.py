@@ -22,7 +22,7 @@ from ledger.schemas import plans as schemas
 from ledger.schemas.plans import plan_out, plan_task_out
 from ledger.states import TaskState
 from retries.api.escalations import Person
-from retries.plans import restarting as decided
+from retries.plans import aborting, importing, restarting
 from retries.schemas.escalations import RestartIn
 
 router = Router(tags=["plans"])
@@ -87,7 +87,7 @@ def plans_import(request: PrincipalRequest, asked: Query[schemas.ImportQuery]) -
     read = planfile.parse(request.body, media=request.content_type or "", agent=asked.agent)
 
     def work() -> tuple[int, Any]:
-        done = decided.import_plan(
+        done = importing.import_plan(
             Project.objects.get(pk=request.auth.project_id),
             read.plan,
             options=ImportOptions(
@@ -218,7 +218,7 @@ def plans_abort(
     request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
 ) -> HttpResponse:
     """Stop a plan: what runs is told so, the rest is aborted, and what is done stays done."""
-    return turned(request, id, decided.abort, PlanState.ABORTED, body)
+    return turned(request, id, aborting.abort, PlanState.ABORTED, body)
 
 
 def turned(
@@ -265,7 +265,7 @@ def plans_restart(
 ) -> HttpResponse:
     """Run an aborted or completed plan once more: what is not done begins anew."""
     visible(request, id)
-    plan = decided.restart(
+    plan = restarting.restart(
         id,
         carry_over=body.carry_over if body else None,
         actor=actor(request.auth),

@@ -16,7 +16,7 @@ from ledger.tokens import TrustedCaller
 from retries.escalations import choices, lifecycle, task_effects
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
-from retries.plans import restarting
+from retries.plans import aborting
 from retries.states import Answer, EscalationState, Reason
 
 
@@ -110,7 +110,7 @@ def act(
     if escalation.task:
         due_at = now + undo_for if undo_for and choice.action in task_effects.UNDOABLE else None
         act_on_task(escalation, choice, due_at=due_at, actor=actor, now=now, request_id=request_id)
-        restarting.answered(
+        aborting.follow_answer(
             escalation.task, choice.action, actor=actor, now=now, request_id=request_id
         )
         return {"undo_until": due_at} if due_at else {}

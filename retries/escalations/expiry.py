@@ -17,7 +17,7 @@ from retries import deadletters
 from retries.attempts.report_fields import MESSAGE_LENGTH
 from retries.escalations import lifecycle, task_effects
 from retries.models import Escalation
-from retries.plans import restarting
+from retries.plans import aborting
 from retries.states import Answer, Dependents, EscalationState, OnExpiry
 
 logger = logging.getLogger(__name__)
@@ -108,4 +108,4 @@ def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
             task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)
             # an agent ends its own task so, and no plan: that takes a person
             if answer == Answer.SKIP and escalation.task:
-                restarting.answered(escalation.task, answer, actor=ENTRY, now=now)
+                aborting.follow_answer(escalation.task, answer, actor=ENTRY, now=now)

@@ -16,7 +16,7 @@ from ledger.states import TaskState
 from retries import deadletters, task_actions
 from retries.attempts import finishing
 from retries.escalations import answering
-from retries.plans import restarting
+from retries.plans import aborting, importing, restarting
 from tests.elsewhere import blocked
 from tests.ledger.plans.test_import_writer import imported, states, task
 from tests.retries.test_tasks_flow import make_task
@@ -95,8 +95,8 @@ def test_the_verbs_that_may_cross_are_run_again() -> None:
     verbs = [
         finishing.settle,
         answering.answer,
-        restarting.import_plan,
-        restarting.abort,
+        importing.import_plan,
+        aborting.abort,
         restarting.restart,
     ]
     verbs += [deadletters.replay, deadletters.dismiss, task_actions.skip, task_actions.abort]

@@ -18,7 +18,7 @@ from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved
 from retries.models import Escalation
-from retries.plans import restarting
+from retries.plans import aborting, completing, restarting
 from retries.states import Answer
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_project
@@ -61,7 +61,7 @@ def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) ->
     plan = imported({}).plan
     with transaction.atomic():
         found = claim(agent)
-        future = elsewhere(lambda: restarting.abort([plan.pk], now=NOW))
+        future = elsewhere(lambda: aborting.abort([plan.pk], now=NOW))
         with blocked(future):
             pass
     future.result(10)
@@ -76,7 +76,7 @@ def test_aborts_and_claims_at_once(agent: Agent) -> None:
         plan = imported({}, {}, {}, ref=f"04-0{n}").plan
 
         def work(who: int, plan: Plan = plan) -> object:
-            return restarting.abort([plan.pk], now=NOW) if who == 0 else claim(agent)
+            return aborting.abort([plan.pk], now=NOW) if who == 0 else claim(agent)
 
         found = at_once(3, work)
         assert [each for each in found if isinstance(each, Exception)] == []
@@ -125,13 +125,13 @@ def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewher
 
 def test_two_restarts_and_two_clocks(agent: Agent) -> None:
     plan = imported({}, {"needs": "task-1"}).plan
-    restarting.abort([plan.pk], now=NOW)
+    aborting.abort([plan.pk], now=NOW)
     found = at_once(2, lambda _: restarting.restart(plan.pk, now=NOW))
     assert sorted(type(each).__name__ for each in found) == ["InvalidTransition", "Plan"]
     assert Task.objects.current().count() == 2 and Plan.objects.get().run == 2
-    restarting.abort([plan.pk], now=NOW)
+    aborting.abort([plan.pk], now=NOW)
     Plan.objects.update(aborted_at=None)
-    did = at_once(3, lambda _: restarting.complete(now=NOW))
+    did = at_once(3, lambda _: completing.complete_plans(now=NOW))
     assert sum(each["completed"] for each in did) == 1
     assert Event.objects.filter(kind="plan.completed").count() == 1
 

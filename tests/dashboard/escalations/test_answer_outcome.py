@@ -12,7 +12,7 @@ from retries import deadletters, in_process
 from retries.attempts import finishing, report_fields
 from retries.escalations import answer_outcome
 from retries.models import Escalation
-from retries.plans import restarting
+from retries.plans import aborting, restarting
 from tests.conftest import Api
 from tests.dashboard.escalations.test_escalations import address, jonas_answers, words
 from tests.factories import MINUTE, NOW
@@ -34,7 +34,7 @@ def restarted(agent: Agent, *, carry: bool) -> None:
     """The plan is stopped with all that runs, and started anew."""
     plan = task("03-01:task-1").plan
     assert plan
-    restarting.abort([plan.pk], now=NOW + MINUTE)
+    aborting.abort([plan.pk], now=NOW + MINUTE)
     for ref in ("03-01:task-1", "03-01:task-4"):
         if live := task(ref).current_attempt:
             caller = TrustedCaller(SYSTEM, agent=agent)

@@ -27,7 +27,7 @@ from retries.escalations import answering, assignment, expiry
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation
-from retries.plans import restarting
+from retries.plans import aborting, restarting
 from retries.retry_context import history
 from retries.retry_context.block import render_retry_context
 from retries.states import Answer
@@ -280,7 +280,7 @@ def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent
     jonas_answers(about(id), "fix", NOW, "Trim first")
     plan_id = task("03-01:task-1").plan_id
     assert plan_id
-    restarting.abort([plan_id], now=NOW)
+    aborting.abort([plan_id], now=NOW)
     restarting.restart(plan_id, carry_over=NOW, now=NOW + MINUTE)
     id = task("03-01:task-1").pk
     live, caller = claimed(agent, id, now=NOW + MINUTE), TrustedCaller(SYSTEM, agent=agent)

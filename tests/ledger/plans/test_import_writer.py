@@ -14,7 +14,7 @@ from ledger.plans.import_writer import PlanChanged
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing, report_fields
-from retries.plans import restarting as decided
+from retries.plans import importing
 from tests.factories import NOW
 from tests.retries.test_tasks_flow import attempt_of, claim, kinds
 
@@ -31,7 +31,7 @@ def imported(*tasks: dict[str, Any], now: Any = NOW, **more: Any) -> ImportResul
     names = ("mode", "dry_run", "register", "allow_missing_needs")
     options = ImportOptions(**{name: more.pop(name) for name in names if name in more})
     project = Project.objects.get(name="default")
-    return decided.import_plan(project, plan_file(*tasks, **more), options=options, now=now)
+    return importing.import_plan(project, plan_file(*tasks, **more), options=options, now=now)
 
 
 def task(ref: str) -> Task:

@@ -29,7 +29,7 @@ from retries.escalations.lifecycle import Question
 from retries.escalations.record import Record
 from retries.failures import suggestions
 from retries.models import Escalation, FailurePattern
-from retries.plans import restarting
+from retries.plans import aborting, completing, restarting
 from retries.renderings import log_queries, state_queries
 from retries.renderings.scope import RenderingScope
 from retries.retry_context import history
@@ -72,7 +72,7 @@ def test_abort(agent: Agent) -> None:
     running = attempt_of(claim(agent, task=task("03-01:task-2").pk))
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-4").pk)), now=NOW)
     assert Escalation.objects.open().count() == 2
-    changed = restarting.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
+    changed = aborting.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
     assert [each.state for each in changed] == ["aborted"]
     assert states() == {
         "task-1": S.DONE,
@@ -90,7 +90,7 @@ def test_abort(agent: Agent) -> None:
     )
     assert told.decision["decision"] == "aborted"
     assert claim(agent).rows == []
-    assert restarting.abort([plan().pk], now=NOW) == []
+    assert aborting.abort([plan().pk], now=NOW) == []
     assert list(audit()) == []
 
 
@@ -122,7 +122,7 @@ def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
     imported({"needs": "03-01"}, ref="03-02")
     do(agent, "03-01:task-1")
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-2").pk)), now=NOW)
-    restarting.abort([plan().pk], now=NOW)
+    aborting.abort([plan().pk], now=NOW)
     old = {row.ref: row for row in Task.objects.filter(plan=plan())}
     again = restarting.restart(plan().pk, now=NOW + MINUTE)
     assert (again.run, again.state) == (2, "active") and again == plan()
@@ -148,7 +148,7 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     for _ in range(3):
         found = claim(agent, task=task("03-01:task-2").pk, now=later)
         fail(agent, attempt_of(found), now=later, message="late")
-    restarting.abort([plan().pk], now=later)
+    aborting.abort([plan().pk], now=later)
     old = task("03-01:task-2")
     restarting.restart(plan().pk, carry_over=later, now=later)
     one, two, three = (task(f"03-01:task-{n}") for n in (1, 2, 3))
@@ -197,7 +197,7 @@ def everywhere(id: UUID, old: UUID) -> None:
 
 def carried_over(agent: Agent, *, now: datetime) -> Task:
     """The first task after its plan was stopped and restarted: it goes on with what it was."""
-    restarting.abort([plan().pk], now=now)
+    aborting.abort([plan().pk], now=now)
     restarting.restart(plan().pk, carry_over=NOW, now=now)
     found = task("03-01:task-1")
     assert found.carries
@@ -216,7 +216,7 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     pattern = failed_once(agent)
     answer(Answer.FIX, "Trim first", now=NOW + MINUTE)
     claim(agent, task=task("03-01:task-1").pk, now=NOW + MINUTE)
-    restarting.abort([plan().pk], now=NOW + MINUTE)
+    aborting.abort([plan().pk], now=NOW + MINUTE)
     live = task("03-01:task-1").current_attempt
     assert live
     progress = {"message": "wrote tests"}
@@ -283,14 +283,14 @@ def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
     with pytest.raises(InvalidTransition, match="Abort it first"):
         restarting.restart(plan().pk, now=NOW)
     live = attempt_of(claim(agent))
-    restarting.abort([plan().pk], now=NOW)
+    aborting.abort([plan().pk], now=NOW)
     with pytest.raises(InvalidTransition, match="task-1 is still running"):
         restarting.restart(plan().pk, now=NOW)
     finishing.finish_attempt(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     restarting.restart(plan().pk, now=NOW)
     do(agent, "03-01:task-1")
     do(agent, "03-01:task-2")
-    restarting.complete(now=NOW)
+    completing.complete_plans(now=NOW)
     with pytest.raises(InvalidTransition, match="nothing to run again"):
         restarting.restart(plan().pk, now=NOW)
 
@@ -298,7 +298,7 @@ def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
 def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
     imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {"needs": "task-1"})
     fail(agent, attempt_of(claim(agent)), now=NOW)
-    restarting.abort([plan().pk], now=NOW)
+    aborting.abort([plan().pk], now=NOW)
     restarting.restart(plan().pk, now=NOW)
     letter = DeadLetter.objects.get()
     assert (letter.closed_as, letter.replayed_as) == ("replayed", task("03-01:task-1"))
@@ -313,20 +313,20 @@ def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
 def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent) -> None:
     imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {})
     fail(agent, attempt_of(claim(agent)), now=NOW)
-    assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 0}
+    assert completing.complete_plans(now=NOW) == {"completed": 0, "reopened": 0}
     do(agent, "03-01:task-2")
-    assert restarting.complete(now=NOW) == {"completed": 1, "reopened": 0}
-    assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 0}
+    assert completing.complete_plans(now=NOW) == {"completed": 1, "reopened": 0}
+    assert completing.complete_plans(now=NOW) == {"completed": 0, "reopened": 0}
     assert plan().state == "completed"
     letter = DeadLetter.objects.get()
     deadletters.replay([letter.pk], among=DeadLetter.objects.all(), actor=MARA, now=NOW)
     one = task("03-01:task-1")
     assert (one.run, one.replay_of, one.state) == (1, letter.task, S.QUEUED)
     assert facts.count_tasks(plan())["failed"] == 0
-    assert restarting.complete(now=NOW) == {"completed": 0, "reopened": 1}
+    assert completing.complete_plans(now=NOW) == {"completed": 0, "reopened": 1}
     assert plan().state == "active"
     do(agent, "03-01:task-1")
-    restarting.complete(now=NOW)
+    completing.complete_plans(now=NOW)
     assert kinds(plan().pk) == [
         "plan.imported",
         "plan.completed",
@@ -418,7 +418,7 @@ def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs:
     answer(Answer.RETRY)
     ask(agent, attempt_of(claim(agent)))
     assert Escalation.objects.open().get().is_of_agent
-    restarting.abort([plan().pk], actor=MARA, now=NOW)
+    aborting.abort([plan().pk], actor=MARA, now=NOW)
     restarting.restart(plan().pk, carry_over=NOW, now=NOW)
     asked = Escalation.objects.open().get()
     assert asked.is_of_checkpoint and not asked.is_of_agent
@@ -441,7 +441,7 @@ def test_what_an_aborted_plan_gave_up_is_not_replayed(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent)), now=NOW)
     other = make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent, task=other)), now=NOW)
-    restarting.abort([plan().pk], actor=MARA, now=NOW)
+    aborting.abort([plan().pk], actor=MARA, now=NOW)
     letters = DeadLetter.objects.all()
     ids = list(letters.values_list("pk", flat=True))
     done = deadletters.replay(ids, among=letters, actor=MARA, now=NOW)
