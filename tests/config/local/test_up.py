@@ -180,9 +180,12 @@ def test_the_first_start_says_once_how_to_connect(tenfour: Instance) -> None:
         for line in (tenfour.data / "credentials").read_text().splitlines()
         if not line.startswith("#")
     )
-    assert f"export TENFOUR_URL=http://127.0.0.1:{tenfour.port}" in tenfour.said()
-    for name in ("TENFOUR_PASSWORD", "TENFOUR_AGENT_TOKEN", "TENFOUR_PRODUCER_TOKEN"):
-        assert tenfour.said().count(kept[name]) == 1
+    text = tenfour.said()
+    assert f"TENFOUR_URL=http://127.0.0.1:{tenfour.port}" in text
+    assert ". .tenfour/" in text and "/credentials\n" in text
+    assert text.count(kept["TENFOUR_PASSWORD"]) == 1
+    for name in ("TENFOUR_AGENT_TOKEN", "TENFOUR_PRODUCER_TOKEN"):
+        assert f"${name}" in text and kept[name] not in text
 
 
 def test_a_token_of_the_first_start_opens_the_api(tenfour: Instance) -> None:
