@@ -8,12 +8,13 @@ from django.utils import timezone
 
 from ledger import journal, sql
 from ledger.journal import Actor, Kind
-from ledger.models import DeadLetter, Need, Task
+from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
 from ledger.states import TaskState
 from ledger.tasks import enqueue_many
+from ledger.tasks.replacing import release_ref, take_places
 from ledger.tasks.spec import spec_of_task
 from retries import checkpoints
 from retries.dependents import settle
@@ -48,12 +49,11 @@ def replay(
     """
     now, ids = now or timezone.now(), list(ids)
     hold_plans(ids, among)
-    begun = []
+    begun, replaced = [], {}
     found = locked(ids, among.replayable())
     for letter in found:
         old = letter.task
-        # its ref is the new one's: it stands for itself until that has an id
-        Task.objects.filter(pk=old.pk, ref__isnull=False).update(replaced_by=old)
+        release_ref(old)
         row = enqueue_many(
             [(letter.agent, spec_of_task(old))],
             actor=actor,
@@ -61,12 +61,11 @@ def replay(
             request_id=request_id,
             replay_of=old.pk,
         )[0]
-        waiting = Need.objects.filter(need=old).update(need_id=row["id"])
-        Task.objects.filter(pk=row["id"]).update(needed_by=waiting)
-        Task.objects.filter(pk=old.pk).update(replaced_by_id=row["id"], needed_by=0, updated_at=now)
+        replaced[old.pk] = row["id"]
         shut(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
         tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
         begun += [row] if row["state"] == TaskState.ESCALATED else []
+    take_places(replaced, now=now)
     checkpoints.ask(begun, actor=actor, now=now, request_id=request_id)
     return found
 

@@ -6,15 +6,15 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from ledger import needs, sql
+from ledger import sql
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor, Kind
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
-from ledger.moves import FINAL_STATES
 from ledger.plans.editing import lock_plans, record_event, update_columns
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
+from ledger.tasks.replacing import take_places
 from ledger.tasks.spec import spec_of_task
 from retries import checkpoints, deadletters
 
@@ -124,27 +124,11 @@ def enqueue_again(
     return new
 
 
-TAKE_PLACE = f"""with pairs as (select * from unnest(%(old)s::uuid[], %(new)s::uuid[]) p(old, new)),
-gone as (
-    update ledger_task t set replaced_by_id = p.new, updated_at = %(now)s, version = t.version + 1
-    from pairs p where t.id = p.old returning t.id
-)
-update ledger_need d set need_id = p.new
-from pairs p, ledger_task n, ledger_task w
-where d.need_id = p.old and n.id = p.old and w.id = d.task_id
-    -- a skipped or dismissed need is met, and a task that is over needs nothing
-    and n.state in ('{TaskState.FAILED}', '{TaskState.ABORTED}') and w.state not in ({FINAL_STATES})
-    and not exists (select from ledger_deadletter l
-        where l.task_id = p.old and l.closed_as = 'dismissed')"""
-
-
 def replace_tasks(
     old: Sequence[Task], new: Mapping[UUID, Row], *, actor: Actor, now: datetime, request_id: str
 ) -> None:
     """Put the new tasks into the old ones' places, and close the old ones' dead letters."""
-    pairs = [(task.pk, new[task.pk]["id"]) for task in old]
-    sql.run(TAKE_PLACE, old=[pair[0] for pair in pairs], new=[pair[1] for pair in pairs], now=now)
-    needs.count_dependents(id for pair in pairs for id in pair)
+    take_places({task.pk: new[task.pk]["id"] for task in old}, now=now)
     for letter in DeadLetter.objects.open().filter(task__in=old).order_by("pk"):
         id = new[letter.task_id]["id"]
         deadletters.shut(letter, "replayed", actor=actor, now=now, replayed_as_id=id)

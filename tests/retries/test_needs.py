@@ -144,3 +144,18 @@ def test_a_person_who_ends_a_task_waits_for_an_answer_without_its_task(
             Task.objects.select_for_update(nowait=True).get(pk=id)
     assert id in ended.result(10)
     assert Escalation.objects.get().state == "withdrawn"
+
+
+def test_a_replay_leaves_the_needs_of_finished_dependents(agent: Agent) -> None:
+    """They are history: only tasks that still wait for the old task wait for the new one."""
+    need = make_task(agent, max_attempts=1)
+    over, waits = make_task(agent, needs=[need]), make_task(agent, needs=[need])
+    bury(agent, need)
+    task_actions.skip([over], actor=SYSTEM, now=NOW)
+    version = Task.objects.get(pk=need).version
+    replayed = settle(deadletters.replay)[0].replayed_as_id
+    assert (needs_of(over), needs_of(waits)) == ([need], [replayed])
+    old, new = Task.objects.get(pk=need), Task.objects.get(pk=replayed)
+    assert (old.replaced_by_id, old.version, old.needed_by) == (replayed, version + 1, 1)
+    assert (new.replay_of_id, new.needed_by) == (need, 1)
+    assert list(audit()) == []
