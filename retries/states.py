@@ -2,6 +2,8 @@
 
 from django.db.models import TextChoices
 
+from ledger.states import Who
+
 
 class EscalationState(TextChoices):
     """Where a question to a person stands."""
@@ -44,27 +46,49 @@ class Answer(TextChoices):
 
 
 class PatternState(TextChoices):
-    """Where a pattern of failures stands."""
+    """The state of a failure pattern; `PATTERN_MOVES` says who moves it on."""
 
-    # nobody has dealt with it; a person moves it on
+    # no person has dealt with it
     OPEN = "open"
-    # a person knows and does not mind; a person, or a failure once its time is over, moves it on
+    # a person knows it and wants to hear no more of it, for good or for some time
     IGNORED = "ignored"
-    # a person says it is mended; a person, or the next failure, moves it on
+    # a person has fixed its cause
     RESOLVED = "resolved"
-    # it was resolved, and came again; a person moves it on
+    # it was resolved and has failed again
     REGRESSED = "regressed"
 
 
-# nobody has dealt with it, or it came back
+# the states of patterns that need a person's attention
 TROUBLING = (PatternState.OPEN, PatternState.REGRESSED)
-# what a person can do; what a failure does is in `retries.failures.grouping`
-PATTERN_MOVES: dict[PatternState, set[PatternState]] = {
-    PatternState.OPEN: {PatternState.IGNORED, PatternState.RESOLVED},
-    PatternState.IGNORED: {PatternState.OPEN, PatternState.IGNORED, PatternState.RESOLVED},
-    PatternState.RESOLVED: {PatternState.OPEN},
-    PatternState.REGRESSED: {PatternState.IGNORED, PatternState.RESOLVED},
+
+P = PatternState
+
+# which state a pattern may leave for which, and who may make it do so: a person by choice, or an
+# agent by a new failure (an ignored pattern opens only after its time is over)
+PATTERN_MOVES: dict[PatternState, dict[PatternState, tuple[Who, ...]]] = {
+    P.OPEN: {P.IGNORED: (Who.PERSON,), P.RESOLVED: (Who.PERSON,)},
+    P.IGNORED: {
+        P.OPEN: (Who.PERSON, Who.AGENT),
+        P.IGNORED: (Who.PERSON,),
+        P.RESOLVED: (Who.PERSON,),
+    },
+    P.RESOLVED: {P.OPEN: (Who.PERSON,), P.REGRESSED: (Who.AGENT,)},
+    P.REGRESSED: {P.IGNORED: (Who.PERSON,), P.RESOLVED: (Who.PERSON,)},
 }
+
+
+def allowed_pattern_moves(state: str, who: Who) -> list[PatternState]:
+    """Return the states that `who` may move a pattern in `state` to.
+
+    >>> [str(to) for to in allowed_pattern_moves("resolved", Who.AGENT)]
+    ['regressed']
+    """
+    return [to for to, movers in PATTERN_MOVES[PatternState(state)].items() if who in movers]
+
+
+def pattern_sources(to: PatternState, who: Who) -> list[PatternState]:
+    """Return the states from which `who` may move a pattern to a state."""
+    return [state for state in PATTERN_MOVES if to in allowed_pattern_moves(state, who)]
 
 
 class Dependents(TextChoices):

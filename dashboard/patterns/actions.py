@@ -1,7 +1,8 @@
 """Which buttons a failure pattern gets: only those whose move is allowed (pure)."""
 
 from dashboard.actions import Action
-from retries.states import PATTERN_MOVES, PatternState
+from ledger.states import Who
+from retries.states import PatternState, allowed_pattern_moves
 
 RETRY_ALL = Action(
     "retry",
@@ -20,7 +21,7 @@ ACTIONS = {action.verb: action for action in (RETRY_ALL, RESOLVE, IGNORE, REOPEN
 
 def allowed_actions(state: str, *, stuck: int) -> list[Action]:
     """Return the buttons for a pattern with that many stuck tasks."""
-    may = PATTERN_MOVES[PatternState(state)]
+    may = allowed_pattern_moves(state, Who.PERSON)
     moves = (
         (PatternState.RESOLVED, RESOLVE),
         (PatternState.IGNORED, IGNORE),

@@ -12,14 +12,32 @@ from django.utils import timezone
 from ledger import journal, sql
 from ledger.journal import Actor, Kind
 from ledger.models import Failure
+from ledger.states import Who
 from ledger.tokens import TrustedCaller
 from retries.failures import fingerprints
-from retries.states import PATTERN_MOVES, PatternState
+from retries.states import (
+    PATTERN_MOVES,
+    PatternState,
+    allowed_pattern_moves,
+    pattern_sources,
+)
 
 NOTE_LENGTH = 2000
 EXAMPLE_LENGTH = 400
 
 # ---- a new failure
+
+# the one state that a new failure moves a pattern to, by the state it leaves
+RETURNS = {state: to for state in PATTERN_MOVES for to in allowed_pattern_moves(state, Who.AGENT)}
+RETURN_KINDS = {
+    PatternState.REGRESSED: Kind.PATTERN_REGRESSED,
+    PatternState.OPEN: Kind.PATTERN_REOPENED,
+}
+RETURNED_STATE = " ".join(f"when '{state}' then '{to}'" for state, to in RETURNS.items())
+RETURN_KIND = " ".join(f"when '{to}' then '{kind}'" for to, kind in RETURN_KINDS.items())
+# only a pattern that is ignored for some time has a time; null never comes
+DOES_RETURN = f"""(p.state in ({", ".join(f"'{state}'" for state in RETURNS)})
+            and (p.state <> '{PatternState.IGNORED}' or p.ignored_until <= %(now)s))"""
 
 # Most patterns exist already, and then the row is only read: if every failure wrote to it, all
 # agents that fail at once would wait for each other. So `last_seen` moves at most once a minute.
@@ -31,26 +49,16 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
     select %(failure)s, id, %(whose)s, %(now)s from found
 ), seen as (
     update retries_failurepattern p
-    set state = case p.state when '{PatternState.RESOLVED}' then '{PatternState.REGRESSED}'
-            when '{PatternState.IGNORED}' then case when p.ignored_until <= %(now)s then '{
-    PatternState.OPEN
-}'
-                else p.state end
-            else p.state end,
-        state_at = case when p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s
-            then %(now)s else p.state_at end,
-        state_by_name = case when p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s
-            then '' else p.state_by_name end,
+    set state = case when {DOES_RETURN} then case p.state {RETURNED_STATE} end else p.state end,
+        state_at = case when {DOES_RETURN} then %(now)s else p.state_at end,
+        state_by_name = case when {DOES_RETURN} then '' else p.state_by_name end,
         ignored_until = case when p.ignored_until > %(now)s then p.ignored_until end,
         last_seen = greatest(p.last_seen, %(now)s), updated_at = %(now)s
     from found f
-    where p.id = f.id and (p.last_seen <= %(now)s - interval '1 minute'
-        or p.state = '{PatternState.RESOLVED}' or p.ignored_until <= %(now)s)
+    where p.id = f.id and (p.last_seen <= %(now)s - interval '1 minute' or {DOES_RETURN})
     returning p.id, p.project_id, p.state, old.state as from_state
 ), moved as (
-    select s.*, case s.state when '{PatternState.REGRESSED}' then '{Kind.PATTERN_REGRESSED}'
-        else '{Kind.PATTERN_REOPENED}' end as kind
-    from seen s where s.state <> s.from_state
+    select s.*, case s.state {RETURN_KIND} end as kind from seen s where s.state <> s.from_state
 ), events as ({
     journal.insert(
         "moved",
@@ -122,7 +130,7 @@ def join(
 
 def move_statement(to: PatternState, kind: Kind) -> str:
     """Return the SQL that moves the patterns `ids` to a state, wherever the move is legal."""
-    sources = ", ".join(f"'{state}'" for state, targets in PATTERN_MOVES.items() if to in targets)
+    sources = ", ".join(f"'{state}'" for state in pattern_sources(to, Who.PERSON))
     return f"""with {TrustedCaller.cte}, moved as (
         update retries_failurepattern p
         set state = '{to}', ignored_until = %(until)s, note = %(note)s, state_at = %(now)s,

@@ -8,7 +8,7 @@ from django.db import transaction
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM
 from ledger.models import Agent, DeadLetter, Task
-from ledger.states import TaskState
+from ledger.states import TaskState, Who
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
 from retries import deadletters
@@ -16,7 +16,7 @@ from retries.attempts import questions
 from retries.escalations.lifecycle import Question
 from retries.failures import patterns
 from retries.models import Escalation, FailurePattern
-from retries.states import PATTERN_MOVES, Answer, PatternState
+from retries.states import PATTERN_MOVES, Answer, PatternState, allowed_pattern_moves
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.failures.test_grouping import MARA, S, broken, kinds, only
@@ -40,9 +40,22 @@ def test_only_legal_moves_succeed(agent: Agent, state: PatternState) -> None:
         FailurePattern.objects.update(**{"state": state})
         before = len(kinds())
         changed = verb([only().pk], actor=MARA, now=NOW)
-        legal = to in PATTERN_MOVES[state]
+        legal = to in allowed_pattern_moves(state, Who.PERSON)
         assert bool(changed) == legal and len(kinds()) - before == legal
         assert only().state == (to if legal else state)
+
+
+@pytest.mark.parametrize("state", S)
+def test_a_failure_makes_the_move_of_an_agent(agent: Agent, state: PatternState) -> None:
+    """The table of the moves says what a new failure does, and who else moves a pattern there."""
+    broken(agent)
+    until = NOW if state == S.IGNORED else None
+    FailurePattern.objects.update(**{"state": state, "ignored_until": until})
+    broken(agent)
+    moved = allowed_pattern_moves(state, Who.AGENT)
+    assert only().state == (moved[0] if moved else state) and len(moved) <= 1
+    assert len(kinds()) == len(moved)
+    assert set(PATTERN_MOVES) == set(S)
 
 
 def test_retry_covers_all_stuck_tasks_of_a_pattern(agent: Agent) -> None:
