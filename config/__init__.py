@@ -1,3 +1,3 @@
-"""What ties the packages together: settings, URLs, the clock, the servers."""
+"""The project: settings, URLs, scheduled jobs, and servers."""
 
 __version__ = "0.1.0"

@@ -1,11 +1,10 @@
-"""The API: its routers, how bodies are read, and which problem every error becomes."""
+"""The API: its routers, how request bodies are read, and which problem each error becomes."""
 
 import json
 import logging
 import math
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -13,63 +12,60 @@ from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
+from ninja.operation import Operation
 from ninja.parser import Parser
 
 from config import __version__
-from config.openapi import Documented
-from config.problems import CODES, problem, refused
+from config.openapi import complete_schema, scopes_of
+from config.problems import STATUS, problem_response, refusal_response
 from ledger import optional_cache
-from ledger.api import agents, instructions, platform, tasks
+from ledger.api import agents, events, instructions, me, stats
 from ledger.errors import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from ledger.redaction import DEEPEST
-from retries.api import attempts as attempts
-from retries.api import breakers as breakers
-from retries.api import deadletters, escalations, plans, renderings
-from retries.api import questions as questions
-from retries.api import retry_context as retry_context
+from retries.api import (
+    attempts,
+    breakers,
+    claims,
+    deadletters,
+    escalations,
+    plans,
+    questions,
+    renderings,
+    retry_context,
+    tasks,
+)
 
 logger = logging.getLogger(__name__)
 
-# NUL and half characters: the latter also as bytes, which UTF-8 does not allow
+# NUL and lone surrogates; the latter also as bytes, which UTF-8 does not allow.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|\xed[\xa0-\xbf]")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-# what programs printed is hostile text, and cleaned: a report is not lost for it
-PRINTED = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
-# what agents ask all the time is found without trying the others
-ASKED_MOST = {
-    "claims",
-    "attempts/<id>/result",
-    "attempts/<id>/heartbeat",
-    "instructions/pull",
-    "instructions/<id>/ack",
-}
+# These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
+CLEANED_PATHS = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
 
 
 class StrictParser(Parser):
-    """Reads JSON that PostgreSQL can keep: no NaN, no NUL, no half characters."""
+    """Read JSON that PostgreSQL can store: no NaN, no NUL, no lone surrogates."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         if request.content_type != "application/json":
-            raise UnsupportedMediaType(f"The body came as '{request.content_type}'.")
-        too_deep = f"The body is nested more than {DEEPEST} deep."
+            raise UnsupportedMediaType(
+                f"The body's content type is '{request.content_type}', not application/json."
+            )
+        too_deep = f"The body is nested more than {DEEPEST} levels deep."
         try:
             text = request.body.decode(json.detect_encoding(request.body), "surrogatepass")
             body = read_json(text)
         except RecursionError as error:
             raise BadRequest(too_deep) from error
         except ValueError as error:
-            raise BadRequest(f"The body is not JSON: {error}") from error
+            raise BadRequest(f"The body is not valid JSON: {error}") from error
         if request.body.count(b"[") + request.body.count(b"{") > DEEPEST and is_deep(body):
             raise BadRequest(too_deep)
         if SUSPECT.search(request.body):
-            if PRINTED.fullmatch(request.path_info):
-                return storable(body)
-            for pointer, text in strings(body):
-                if found := UNSTORABLE.search(text):
-                    raise Invalid(
-                        pointer,
-                        f"The character U+{ord(found[0]):04X} at {found.start()} can't be stored.",
-                    )
+            if CLEANED_PATHS.fullmatch(request.path_info):
+                return remove_unstorable(body)
+            refuse_unstorable(body)
         return body
 
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
@@ -79,8 +75,21 @@ class StrictParser(Parser):
         return super().parse_querydict(data, list_fields, request)
 
 
+def parse_finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"the number {digits} is too large")
+    return number
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+read_json = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite).decode
+
+
 def is_deep(value: Any) -> bool:
-    """Whether a JSON value is nested deeper than what is kept of it."""
+    """Whether a JSON value is nested deeper than can be stored."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -92,52 +101,70 @@ def is_deep(value: Any) -> bool:
     return any(isinstance(each, (dict, list)) for each in level)
 
 
-def finite(digits: str) -> float:
-    if not math.isfinite(number := float(digits)):
-        raise ValueError(f"{digits} is larger than any number that can be kept")
-    return number
+def refuse_unstorable(body: Any) -> None:
+    for pointer, text in list_strings(body):
+        if match := UNSTORABLE.search(text):
+            raise Invalid(
+                pointer,
+                f"The character U+{ord(match[0]):04X} at {match.start()} can't be stored.",
+            )
 
 
-def refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-read_json = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite).decode
-
-
-def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Every string in a JSON value, keys included, with where it stands."""
+def list_strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every string in a JSON value, including keys, with its JSON pointer."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield pointer, key
-            yield from strings(inner, f"{pointer}/{key}")
+            yield from list_strings(inner, f"{pointer}/{key}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from strings(inner, f"{pointer}/{index}")
+            yield from list_strings(inner, f"{pointer}/{index}")
 
 
-def storable(value: Any) -> Any:
-    """A JSON value without the characters that can't be kept."""
+def remove_unstorable(value: Any) -> Any:
+    """Return a JSON value without the characters that can't be stored."""
     if isinstance(value, str):
         return UNSTORABLE.sub("", value)
     if isinstance(value, dict):
-        return {storable(name): storable(inner) for name, inner in value.items()}
-    return [storable(inner) for inner in value] if isinstance(value, list) else value
+        return {remove_unstorable(key): remove_unstorable(each) for key, each in value.items()}
+    return [remove_unstorable(each) for each in value] if isinstance(value, list) else value
 
 
-class TenfourAPI(Documented, NinjaAPI):
-    """NinjaAPI with Tenfour's description of itself."""
+# ---- the routers
 
-    def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
-        """Every request comes to its view this way, and brings how a refusal is told."""
-        request.problem_of = partial(self.on_exception, request)  # type: ignore[attr-defined]
-        return super().create_temporal_response(request)
+# An address belongs to one router: `retries.api.tasks` adds to the one of `ledger.api.tasks`.
+ROUTERS = tuple(
+    module.router
+    for module in (
+        me,
+        agents,
+        breakers,
+        instructions,
+        tasks,
+        claims,
+        attempts,
+        questions,
+        retry_context,
+        plans,
+        escalations,
+        deadletters,
+        renderings,
+        events,
+        stats,
+    )
+)
 
-    def _get_urls(self) -> list[Any]:
-        """The addresses in the order in which they are tried."""
-        return sorted(super()._get_urls(), key=lambda url: str(url.pattern) not in ASKED_MOST)
+
+class TenfourAPI(NinjaAPI):
+    """The API with its completed OpenAPI description."""
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return operation.view_func.__name__
+
+    def get_openapi_schema(self, **kwargs: Any) -> Any:
+        return complete_schema(super().get_openapi_schema(**kwargs), scopes=scopes_of(ROUTERS))
 
 
 api = TenfourAPI(
@@ -149,92 +176,84 @@ api = TenfourAPI(
     docs_url="/docs" if settings.TENFOUR["OPEN_DOCS"] else None,
     openapi_url="/openapi.json" if settings.TENFOUR["OPEN_DOCS"] else None,
 )
-api.add_router("", instructions.router)
-api.add_router("", tasks.router)  # with what `work` and `questions` add to it
-api.add_router("", plans.router)
-api.add_router("", platform.router)
-api.add_router("", agents.router)  # with what `retries.api.breakers` adds to it
-api.add_router("", escalations.router)
-api.add_router("", deadletters.router)
-api.add_router("", renderings.router)
+for router in ROUTERS:
+    api.add_router("", router)
+
+
+# ---- problems
 
 
 @api.exception_handler(Refusal)
 def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    if CODES[refusal.code][0] == 401 and (wait := too_many_failures(request)):
-        return problem(
+    if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request)):
+        return problem_response(
             request,
             "rate_limited",
-            "Too many requests with a wrong token came from this address.",
-            hint="Mend the token, then go on; a right token is never limited.",
+            "Too many requests with an invalid token came from this address.",
             retry_after_s=wait,
         )
-    return refused(request, refusal)
+    return refusal_response(request, refusal)
 
 
-def too_many_failures(request: HttpRequest) -> int:
-    """Count a failed authentication; how many seconds to wait when there were too many."""
+def count_auth_failure(request: HttpRequest) -> int:
+    """Count a failed authentication; return the seconds to wait if there were too many."""
     count = optional_cache.count(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
     return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0
 
 
-# what would be told in words of Python
-MENDED = {"model_type": "Input should be an object"}
+# pydantic's own message names a Python class.
+MESSAGES = {"model_type": "Input should be an object"}
 
 
 @api.exception_handler(ValidationError)
 def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     errors = [
-        {"pointer": pointer_of(each["loc"]), "detail": MENDED.get(each["type"], each["msg"])}
+        {"pointer": json_pointer(each["loc"]), "detail": MESSAGES.get(each["type"], each["msg"])}
         for each in error.errors
     ]
-    first = f"{errors[0]['pointer']}: {errors[0]['detail']}" if errors else "A value does not fit."
-    return problem(request, "validation_error", first, hint=Invalid.hint, errors=errors)
+    first = f"{errors[0]['pointer']}: {errors[0]['detail']}" if errors else "A value is invalid."
+    return problem_response(request, "validation_error", first, errors=errors)
 
 
-def pointer_of(loc: tuple[Any, ...]) -> str:
-    """The JSON pointer of a place that ninja names ('body', parameter, field, …)."""
+def json_pointer(loc: tuple[Any, ...]) -> str:
+    """Return the JSON pointer for a location from ninja ('body', parameter, field, …)."""
     inner = loc[2:] if loc[0] == "body" else loc[1:]
     return "/" + "/".join(str(part) for part in inner)
 
 
 @api.exception_handler(HttpError)
 def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
-    if isinstance(error.__cause__, Refusal):  # what the parser said, in ninja's wrapping
+    if isinstance(error.__cause__, Refusal):  # ninja wraps the errors of the parser
         return on_refusal(request, error.__cause__)
-    return problem(request, "bad_request", str(error))
+    return problem_response(request, "bad_request", str(error))
 
 
 @api.exception_handler(Http404)
 def on_404(request: HttpRequest, error: Http404) -> HttpResponse:
-    return problem(request, "not_found", str(error) or "There is no such thing.")
+    return problem_response(request, "not_found", str(error) or "The resource does not exist.")
 
 
 @api.exception_handler(DataError)
 def on_data_error(request: HttpRequest, error: DataError) -> HttpResponse:
-    detail = f"PostgreSQL can't keep a value: {str(error).splitlines()[0]}"
-    return problem(request, "validation_error", detail, errors=[])
+    detail = f"PostgreSQL can't store a value: {str(error).splitlines()[0]}"
+    return problem_response(request, "validation_error", detail, errors=[])
 
 
 @api.exception_handler(OperationalError)
 @api.exception_handler(InterfaceError)
-def on_database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.warning("the database did not answer: %s", error)
-    return problem(
+    return problem_response(
         request,
         "temporarily_unavailable",
-        "The database did not answer. What this request asked for may or may not have happened.",
-        hint="Send it again; with the same Idempotency-Key it is done once.",
+        "The database did not answer. The request may or may not have taken effect.",
         retry_after_s=1,
     )
 
 
 @api.exception_handler(Exception)
-def on_mistake(request: HttpRequest, error: Exception) -> HttpResponse:
+def on_unexpected_error(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.exception("unexpected error")
-    return problem(
-        request,
-        "internal_error",
-        "Something unexpected went wrong; the log has it under this request_id.",
-        hint="Report it with the request_id.",
+    return problem_response(
+        request, "internal_error", "An unexpected error occurred. The log has it by request_id."
     )

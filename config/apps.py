@@ -1,4 +1,4 @@
-"""Registers the management commands that tie the packages together, and a check of settings."""
+"""Register this package's management commands, and a system check of the environment."""
 
 import os
 from typing import Any

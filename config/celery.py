@@ -1,4 +1,4 @@
-"""The Celery application and the clock: everything that happens unasked, on one screen."""
+"""The Celery application and its schedule: everything that happens without a request."""
 
 import os
 from typing import Any
@@ -13,7 +13,7 @@ app = Celery("tenfour")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
 
-# entry of the clock -> seconds between two runs; each runs the sweep of that name
+# Name of a sweep -> seconds between two runs.
 CLOCK: dict[str, float] = {
     "idle_check": settings.TENFOUR["IDLE_CHECK_SECONDS"],
     "backoff": settings.TENFOUR["BACKOFF_SECONDS"],
@@ -28,7 +28,7 @@ app.conf.beat_schedule = {
         "task": "retries.jobs.run_entry",
         "schedule": seconds,
         "kwargs": {"name": name, "every": seconds},
-        # A tick that waited longer than this is stale: the next one does its work.
+        # A run that waited longer than this is stale; the next one does its work.
         "options": {"expires": max(5, seconds)},
     }
     for name, seconds in CLOCK.items()
@@ -37,11 +37,11 @@ app.conf.beat_schedule = {
 
 @beat_init.connect
 def catch_up(**_: Any) -> None:
-    """Run every entry once at the start: what fell due while Tenfour was away is due now."""
+    """Run every sweep once at the start, for work that came due while Tenfour was down."""
     for entry in app.conf.beat_schedule.values():
         app.send_task(entry["task"], kwargs=entry["kwargs"], expires=entry["options"]["expires"])
 
 
 @setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
-    """Celery leaves logging alone when this signal has a receiver; Django has configured it."""
+    """Keep Django's logging: Celery configures its own unless this signal has a receiver."""

@@ -1,7 +1,6 @@
-"""Is it alive, is it ready, and what do its problems mean."""
+"""Health checks, and a page for each error code."""
 
 from datetime import timedelta
-from typing import Any
 
 import redis
 from django.conf import settings
@@ -10,27 +9,29 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from config.problems import CODES
-from ledger.errors import Refusal
+from config.problems import problem_kinds
 from ledger.models import ClockRun
 
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers."""
+    """Report that the process is running."""
     return JsonResponse({"status": "ok", "version": settings.TENFOUR_VERSION})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """503 only without PostgreSQL; without Redis or with a stale beat it works, degraded."""
-    checks = {"postgres": postgres()}
+    """Report whether requests can be served.
+
+    Only a missing PostgreSQL is a 503. Without Redis or with a stale beat, the server is degraded.
+    """
+    checks = {"postgres": check_postgres()}
     if checks["postgres"] == "ok":
-        checks["beat"] = beat()
-    checks["redis"] = bell()
+        checks["beat"] = check_beat()
+    checks["redis"] = check_redis()
     down = checks["postgres"] != "ok"
-    good = all(found == "ok" for found in checks.values())
-    status = "unavailable" if down else "ok" if good else "degraded"
+    ok = all(result == "ok" for result in checks.values())
+    status = "unavailable" if down else "ok" if ok else "degraded"
     body = {"status": status, "checks": checks, "version": settings.TENFOUR_VERSION}
     response = JsonResponse(body, status=503 if down else 200)
     if down:
@@ -38,7 +39,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def postgres() -> str:
+def check_postgres() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("select 1")
@@ -47,8 +48,8 @@ def postgres() -> str:
     return "ok"
 
 
-def beat() -> str:
-    """Whether every entry of the clock ran about when it should have."""
+def check_beat() -> str:
+    """Return "ok" if every scheduled job ran about when it should have."""
     from config.celery import CLOCK
 
     runs = dict(ClockRun.objects.values_list("name", "last_run_at"))
@@ -57,11 +58,11 @@ def beat() -> str:
         if name not in runs:
             return f"stale: {name} has never run"
         if now - runs[name] > timedelta(seconds=2 * seconds + 30):
-            return f"stale: {name} ran last at {runs[name]:%F %T}Z"
+            return f"stale: {name} last ran at {runs[name]:%F %T}Z"
     return "ok"
 
 
-def bell() -> str:
+def check_redis() -> str:
     client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
     try:
         client.ping()
@@ -74,20 +75,10 @@ def bell() -> str:
 
 @require_safe
 def problem_page(request: HttpRequest, code: str) -> HttpResponse:
-    """What an error code means, for whoever follows the link in a problem."""
-    if code not in CODES:
+    """Explain an error code; the `type` of a problem links here."""
+    kind = problem_kinds().get(code)
+    if kind is None:
         raise Http404(f"No problem has the code {code}.")
-    status, title, retryable = CODES[code]
-    again = "The same request may succeed later." if retryable else "Mend the request first."
-    hint = hints().get(code, "")
-    text = f"{code}\n\n{title} (HTTP {status}). {again}\n{hint}\n"
+    retry = "The same request may succeed later." if kind.retryable else "Change the request first."
+    text = f"{code}\n\n{kind.title} (HTTP {kind.status}). {retry}\n{kind.hint}\n"
     return HttpResponse(text, content_type="text/plain; charset=utf-8")
-
-
-def hints() -> dict[str, str]:
-    def walk(kind: type[Refusal]) -> Any:
-        yield kind
-        for child in kind.__subclasses__():
-            yield from walk(child)
-
-    return {kind.code: kind.hint for kind in walk(Refusal)}

@@ -1,4 +1,4 @@
-"""How a log line looks: plain text on a terminal, one JSON object a line for machines."""
+"""Format log lines: plain text for terminals, or one JSON object per line for machines."""
 
 import logging
 
@@ -14,14 +14,14 @@ SHARED: list[Processor] = [
 
 
 def formatter(as_json: bool) -> logging.Formatter:
-    """Formats every line of the standard library's loggers, with the request's id where known."""
-    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    """Return the formatter for all loggers; it adds the request id if there is one."""
+    processors: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if as_json:
-        last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        last += [
+        processors += [
             structlog.dev.ConsoleRenderer(
                 colors=False, exception_formatter=structlog.dev.plain_traceback
             )
         ]
-    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=SHARED, processors=last)
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=SHARED, processors=processors)

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes, counted from the ledger so that all processes agree."""
+"""Prometheus metrics, counted in the database so that all processes agree."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ DELIVERY_BUCKETS = (1, 2, 3, 4, 6, 11, 21)
 TOP_AGENTS = 50
 
 
-def cumulated(name: str, value: str, edges: tuple[int, ...]) -> str:
-    """The SQL that counts, for each edge, the rows whose value is not above it."""
+def count_buckets(name: str, value: str, edges: tuple[int, ...]) -> str:
+    """Return the SQL that counts, for each edge, the rows whose value does not exceed it."""
     counts = (f"count(*) filter (where {value} <= {edge}) as {name}_{edge}" for edge in edges)
     return ", ".join(counts)
 
 
-# one scan for everything about instructions; the agents with the most of them keep their names
+# One scan for all instruction metrics. Only the agents with the most instructions are named.
 INSTRUCTIONS = f"""with top as (
     select agent_id from ledger_instruction group by agent_id order by count(*) desc
     limit {TOP_AGENTS}
@@ -42,14 +42,14 @@ INSTRUCTIONS = f"""with top as (
     case when {WAITING} then 'waiting' else i.state end as outcome, {HEARD_LEVEL} as level,
     count(*) as n, sum(i.deliveries) as deliveries, sum(i.retry_count) as retries,
     sum({ACK_SECONDS}) as seconds,
-    {cumulated("ack", ACK_SECONDS, ACK_BUCKETS)},
-    {cumulated("del", "i.deliveries", DELIVERY_BUCKETS)}
+    {count_buckets("ack", ACK_SECONDS, ACK_BUCKETS)},
+    {count_buckets("del", "i.deliveries", DELIVERY_BUCKETS)}
 from ledger_instruction i join ledger_project p on p.id = i.project_id
     join ledger_agent a on a.id = i.agent_id left join top on top.agent_id = i.agent_id
 where i.tracked group by 1, 2, 3, 4"""
 
 
-# name, what it is, its labels, and the rows that hold them with their number `n`
+# Name, help text, labels, and the statement that returns the labels and their number `n`.
 GAUGES: list[tuple[str, str, list[str], str]] = [
     (
         "tenfour_tasks",
@@ -66,7 +66,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
     ),
     (
         "tenfour_dead_letters",
-        "Dead letters that nobody has replayed or dismissed.",
+        "Dead letters that are neither replayed nor dismissed.",
         ["project"],
         """select p.name as project, count(l.id) as n
         from ledger_project p left join ledger_deadletter l
@@ -85,14 +85,14 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
     ),
     (
         "tenfour_escalations_open",
-        "Questions that wait for a person.",
+        "Open escalations.",
         ["reason"],
         "select reason, count(*) as n from retries_escalation where state = 'open' group by 1",
     ),
 ]
 
 
-class Ledger:
+class LedgerCollector:
     """A Prometheus collector that reads the database."""
 
     def collect(self) -> Iterator[Metric]:
@@ -103,12 +103,14 @@ class Ledger:
                 gauge.add_metric([row[label] for label in labels], row["n"])
             yield gauge
         beats = GaugeMetricFamily(
-            "tenfour_beat_last_run_timestamp_seconds", "When the clock's entry ran.", labels=["job"]
+            "tenfour_beat_last_run_timestamp_seconds",
+            "When the scheduled job last ran.",
+            labels=["job"],
         )
         for name, at in ClockRun.objects.values_list("name", "last_run_at"):
             beats.add_metric([name], at.timestamp())
         yield beats
-        build = InfoMetricFamily("tenfour_build", "The version that runs.")
+        build = InfoMetricFamily("tenfour_build", "The running version.")
         build.add_metric([], {"version": settings.TENFOUR_VERSION})
         yield build
 
@@ -116,26 +118,26 @@ class Ledger:
 def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
     labels = ["project", "agent", "outcome", "urgency"]
     totals = CounterMetricFamily(
-        "tenfour_instructions", "Tracked instructions by how they ended.", labels=labels
+        "tenfour_instructions", "Settled tracked instructions by outcome.", labels=labels
     )
     waiting = GaugeMetricFamily(
         "tenfour_instructions_waiting",
-        "Tracked instructions not settled.",
+        "Unsettled tracked instructions.",
         labels=["project", "agent"],
     )
     retries = CounterMetricFamily(
         "tenfour_instruction_retries",
-        "Times an instruction was put back into the queue.",
+        "Times that an instruction was requeued.",
         labels=["project", "agent"],
     )
     seconds = HistogramMetricFamily(
         "tenfour_instruction_ack_seconds",
-        "From the sending to the acknowledgement.",
+        "Seconds from sending to acknowledgment.",
         labels=["project", "agent", "urgency"],
     )
     deliveries = HistogramMetricFamily(
         "tenfour_instruction_deliveries",
-        "Deliveries until an instruction was settled.",
+        "Deliveries before an instruction was settled.",
         labels=["project", "agent", "outcome"],
     )
     for row in rows:
@@ -144,7 +146,7 @@ def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
             totals.add_metric([*who, row["outcome"], urgency], row["n"])
         if row["outcome"] == InstructionState.ACKNOWLEDGED:
             seconds.add_metric([*who, urgency], *histogram(row, "ack", ACK_BUCKETS, row["seconds"]))
-    for (project, agent, outcome), group in grouped(rows, "project", "agent", "outcome"):
+    for (project, agent, outcome), group in sum_by(rows, "project", "agent", "outcome"):
         if outcome != "waiting":
             deliveries.add_metric(
                 [project, agent, outcome],
@@ -152,13 +154,13 @@ def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
             )
         else:
             waiting.add_metric([project, agent], group["n"])
-    for (project, agent), group in grouped(rows, "project", "agent"):
+    for (project, agent), group in sum_by(rows, "project", "agent"):
         retries.add_metric([project, agent], group["retries"])
     yield from (totals, waiting, retries, seconds, deliveries)
 
 
-def grouped(rows: list[sql.Row], *by: str) -> Iterator[tuple[tuple[str, ...], sql.Row]]:
-    """The rows added up by these labels."""
+def sum_by(rows: list[sql.Row], *by: str) -> Iterator[tuple[tuple[str, ...], sql.Row]]:
+    """Yield the rows added up by these labels."""
     groups: dict[tuple[str, ...], sql.Row] = {}
     for row in rows:
         key = tuple(row[label] for label in by)
@@ -177,22 +179,23 @@ def histogram(
 
 
 registry = CollectorRegistry(auto_describe=False)
-registry.register(Ledger())
+registry.register(LedgerCollector())
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For TENFOUR_METRICS_ALLOW or a token with metrics:read; counted every 10 s at most."""
-    if not allowed(request):
-        return HttpResponseForbidden("A token with the scope metrics:read is needed.\n")
+    """Return the metrics to hosts in TENFOUR_METRICS_ALLOW and tokens with metrics:read."""
+    if not may_read(request):
+        return HttpResponseForbidden("This address needs a token with the scope metrics:read.\n")
     return HttpResponse(scrape(), content_type=CONTENT_TYPE)
 
 
 def scrape() -> bytes:
+    """Return the metrics, counted at most every 10 seconds."""
     return remembered("metrics", lambda: generate_latest(registry), seconds=10)
 
 
-def allowed(request: HttpRequest) -> bool:
+def may_read(request: HttpRequest) -> bool:
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() == "bearer":
         try:
@@ -200,5 +203,5 @@ def allowed(request: HttpRequest) -> bool:
             return bool(tokens.fetch_principal(bearer, now=timezone.now()))
         except Refusal:
             return False
-    here = ipaddress.ip_address(request.META["REMOTE_ADDR"])
-    return any(here in ipaddress.ip_network(each) for each in settings.TENFOUR["METRICS_ALLOW"])
+    address = ipaddress.ip_address(request.META["REMOTE_ADDR"])
+    return any(address in ipaddress.ip_network(each) for each in settings.TENFOUR["METRICS_ALLOW"])

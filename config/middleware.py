@@ -1,16 +1,17 @@
-"""What every request passes: its id, and what a page may load."""
+"""Middleware: request ids, the content security policy, and problems for the API's own errors."""
 
 import re
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from config.problems import PROBLEM, problem
+from config.problems import PROBLEM, problem_response, refusal_response
 
-SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -18,19 +19,19 @@ POLICY = (
     "frame-ancestors 'none'"
 )
 
-type_of_next = Callable[[HttpRequest], HttpResponseBase]
+GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
 class RequestId:
-    """Takes a sane X-Request-Id or makes one; it is in every answer, problem and log line."""
+    """Accept a well-formed X-Request-Id or create one, for responses, problems, and log lines."""
 
-    def __init__(self, get_response: type_of_next) -> None:
+    def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        # Not request.headers: that would copy every header, at every request.
-        asked = request.META.get("HTTP_X_REQUEST_ID", "")
-        request.id = asked if SANE_ID.fullmatch(asked) else uuid.uuid4().hex  # type: ignore[attr-defined]
+        # Not request.headers, which would copy all headers of every request.
+        header = request.META.get("HTTP_X_REQUEST_ID", "")
+        request.id = header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex  # type: ignore[attr-defined]
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         response["X-Request-Id"] = request.id  # type: ignore[attr-defined]
@@ -38,9 +39,9 @@ class RequestId:
 
 
 class ContentSecurityPolicy:
-    """No inline script, no inline style, nothing from elsewhere."""
+    """Allow no inline scripts, no inline styles, and nothing from other hosts."""
 
-    def __init__(self, get_response: type_of_next) -> None:
+    def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
@@ -50,21 +51,26 @@ class ContentSecurityPolicy:
 
 
 class ApiProblems:
-    """Under /v1 the framework's own 404, 405 and 400 are problems too."""
+    """Turn the framework's own 404, 405, and 400 under /v1 into problems.
+
+    It also gives views `request.refusal_response`, because `ledger` can't import this package.
+    """
 
     CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
 
-    def __init__(self, get_response: type_of_next) -> None:
+    def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        request.refusal_response = partial(refusal_response, request)  # type: ignore[attr-defined]
         response = self.get_response(request)
         code = self.CODES.get(response.status_code)
         if not code or not request.path.startswith("/v1/") or response["Content-Type"] == PROBLEM:
             return response
         allowed = response.get("Allow")
-        detail = f"{request.method} {request.path} is not something Tenfour offers."
-        answer = problem(request, code, detail, hint="GET /v1/docs lists every call.")
+        detail = f"The API has no operation {request.method} {request.path}."
+        hint = "GET /v1/docs lists all operations."
+        problem = problem_response(request, code, detail, hint=hint)
         if allowed:
-            answer["Allow"] = allowed
-        return answer
+            problem["Allow"] = allowed
+        return problem

@@ -1,4 +1,4 @@
-"""How static files are kept: with the hash of their content in the name, and gzipped."""
+"""Store static files compressed, with a hash of their content in the name."""
 
 import gzip
 from typing import Any
@@ -8,7 +8,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class QuickCompressor(Compressor):  # type: ignore[misc]
-    """Every start compresses: Brotli would take longer than all the rest of it together."""
+    """Compress with gzip only: each start compresses, and Brotli would take most of its time."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options | {"use_brotli": False})

@@ -11,19 +11,73 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import agents
-from ledger.agents import find_silent
-from ledger.api import cursors
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
-from ledger.api.responses import answer, listed
-from ledger.errors import NotFound
-from ledger.models import Agent, Attempt, Breaker, Task
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.responses import json_response, page_body
+from ledger.models import Agent, Attempt, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
-from ledger.schemas import agents as schemas
+from ledger.schemas.agents import AgentList, AgentOut, AgentPatch, ResetOut, agent_out
 from ledger.schemas.shared import PageQuery
-from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
+from ledger.states import BlockedReason, InstructionState, TaskState
 
 router = Router(tags=["agents"])
+
+
+@router.get("/agents", auth=PrincipalAuth("agents:read"), response=AgentList)
+def agents_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
+    """List the project's agents, newest first."""
+    rows = with_counts(request.auth)
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
+    silent = silent_ids(page.rows, timezone.now())
+    return json_response(page_body(page, [agent_out(agent, silent) for agent in page.rows]))
+
+
+@router.get("/agents/{id}", auth=PrincipalAuth("agents:read"), response=AgentOut)
+def agents_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get an agent."""
+    return agent_response(request, id)
+
+
+@router.patch("/agents/{id}", auth=PrincipalAuth("agents:write"), response=AgentOut)
+def agents_update(request: PrincipalRequest, id: UUID, body: AgentPatch) -> HttpResponse:
+    """Update an agent: pause or resume it, limit its concurrent attempts, set its system text.
+
+    A paused agent gets no new tasks. Its running attempts continue, and it can still pull
+    instructions.
+    """
+    agent, caller = find_agent(request, id), actor(request.auth)
+    if body.paused is not None:
+        agents.pause([agent], paused=body.paused, actor=caller, request_id=request.id)
+    if "concurrency" in body.model_fields_set:
+        agents.limit([agent], concurrency=body.concurrency, actor=caller, request_id=request.id)
+    if "system_text" in body.model_fields_set:
+        text = body.system_text or ""
+        agents.brief([agent], system_text=text, actor=caller, request_id=request.id)
+    return agent_response(request, id)
+
+
+@router.post("/agents/{id}/reset", auth=PrincipalAuth("agents:write"), response=ResetOut)
+def agents_reset(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Cancel the agent's unsettled instructions.
+
+    Its tasks are not affected.
+    """
+    count = agents.reset(find_agent(request, id), actor=actor(request.auth))
+    return json_response({"cancelled": count})
+
+
+def agent_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    agent = find_agent(request, id)
+    return json_response(agent_out(agent, silent_ids([agent], timezone.now())))
+
+
+def find_agent(request: PrincipalRequest, id: UUID) -> Any:
+    """Return an agent that the caller may see, with its counts; raise NotFound."""
+    agent = with_counts(request.auth).filter(pk=id).first()
+    if agent is None:
+        raise not_visible("agent", id)
+    return agent
 
 
 RUNNING = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None)
@@ -32,13 +86,8 @@ HELD = Task.objects.filter(
 )
 
 
-def number_of(rows: QuerySet[Any]) -> Coalesce:
-    """How many of `rows` there are for each agent; a join would multiply the other counts."""
-    each = rows.order_by().values("agent").annotate(number=Count("pk")).values("number")
-    return Coalesce(Subquery(each), 0)
-
-
-def counted(principal: Principal) -> AgentQuerySet:
+def with_counts(principal: Principal) -> AgentQuerySet:
+    """Return the agents that the caller may see, with the counts that `agent_out` needs."""
     state = "instruction__state"
     agents = Agent.objects.visible_to(principal).select_related("breaker")
     return agents.annotate(
@@ -47,94 +96,18 @@ def counted(principal: Principal) -> AgentQuerySet:
             "instruction",
             filter=Q(**{state: InstructionState.DELIVERED}, instruction__tracked=True),
         ),
-        running=number_of(RUNNING),
-        held=number_of(HELD),
+        running=count_per_agent(RUNNING),
+        held=count_per_agent(HELD),
     )
 
 
-NEVER_FAILED = Breaker(state=BreakerState.CLOSED, failures=0, reason="")
+def count_per_agent(rows: QuerySet[Any]) -> Coalesce:
+    """Return a subquery that counts `rows` per agent; a join would multiply the other counts."""
+    counts = rows.order_by().values("agent").annotate(number=Count("pk")).values("number")
+    return Coalesce(Subquery(counts), 0)
 
 
-def breaker_out(agent: Any) -> dict[str, Any]:
-    """The breaker; an agent that never failed has none: it is closed."""
-    breaker = getattr(agent, "breaker", None) or NEVER_FAILED
-    return {
-        "state": breaker.state,
-        "failures": breaker.failures,
-        "reason": breaker.reason,
-        "opened_at": breaker.opened_at,
-        "retry_at": breaker.retry_at,
-        "held_tasks": agent.held,
-    }
-
-
-def agent_out(agent: Any, silent: set[UUID]) -> dict[str, Any]:
-    return {
-        "id": agent.id,
-        "name": agent.name,
-        "paused": agent.paused,
-        "concurrency": agent.concurrency,
-        "system_text": agent.system_text,
-        "running": agent.running,
-        "breaker": breaker_out(agent),
-        "last_seen_at": agent.last_seen_at,
-        "silent": agent.id in silent,
-        "waiting": agent.waiting,
-        "awaiting_ack": agent.awaiting_ack,
-        "created_at": agent.created_at,
-    }
-
-
-def silent_among(agents: list[Any], now: datetime) -> set[UUID]:
-    ids = [agent.id for agent in agents]
-    return set(find_silent(now).filter(pk__in=ids).values_list("id", flat=True))
-
-
-@router.get("/agents", auth=PrincipalAuth("agents:read"), response=schemas.AgentList)
-def agents_list(request: PrincipalRequest, asked: Query[PageQuery]) -> HttpResponse:
-    """List the project's agents, newest first."""
-    query = counted(request.auth)
-    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters={})
-    silent = silent_among(page.rows, timezone.now())
-    return answer(listed(page, [agent_out(agent, silent) for agent in page.rows]))
-
-
-@router.get("/agents/{id}", auth=PrincipalAuth("agents:read"), response=schemas.AgentOut)
-def agents_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Read one agent."""
-    return answer(shown(request, id))
-
-
-@router.patch("/agents/{id}", auth=PrincipalAuth("agents:write"), response=schemas.AgentOut)
-def agents_update(request: PrincipalRequest, id: UUID, body: schemas.AgentPatch) -> HttpResponse:
-    """Pause an agent, or let it go on; limit its attempts at once; set what its prompts begin with.
-
-    A paused one is handed no tasks. Pulls go on either way, and so does what runs already.
-    """
-    agent, who = found(request, id), actor(request.auth)
-    if body.paused is not None:
-        agents.pause([agent], paused=body.paused, actor=who, request_id=request.id)
-    if "concurrency" in body.model_fields_set:
-        agents.limit([agent], concurrency=body.concurrency, actor=who, request_id=request.id)
-    if "system_text" in body.model_fields_set:
-        agents.brief([agent], system_text=body.system_text or "", actor=who, request_id=request.id)
-    return answer(shown(request, id))
-
-
-@router.post("/agents/{id}/reset", auth=PrincipalAuth("agents:write"), response=schemas.ResetOut)
-def agents_reset(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Cancel the agent's unsettled instructions, and nothing else."""
-    count = agents.reset(found(request, id), actor=actor(request.auth))
-    return answer({"cancelled": count})
-
-
-def found(request: PrincipalRequest, id: UUID) -> Any:
-    agent = counted(request.auth).filter(pk=id).first()
-    if agent is None:
-        raise NotFound(f"There is no agent {id} that this token may see.")
-    return agent
-
-
-def shown(request: PrincipalRequest, id: UUID) -> dict[str, Any]:
-    agent = found(request, id)
-    return agent_out(agent, silent_among([agent], timezone.now()))
+def silent_ids(rows: list[Any], now: datetime) -> set[UUID]:
+    """Return the ids of the agents among these that don't pull although instructions wait."""
+    ids = [agent.id for agent in rows]
+    return set(agents.find_silent(now).filter(pk__in=ids).values_list("id", flat=True))

@@ -1,4 +1,4 @@
-"""Who may call: a bearer token with a scope, recognised now or by the statement itself."""
+"""Authentication: a bearer token with a scope, checked at once or by the call's own statement."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -9,37 +9,38 @@ from django.utils import timezone
 from ninja.security import HttpBearer
 
 from ledger import tokens
-from ledger.errors import PayloadTooLarge, Refusal
+from ledger.errors import NotFound, PayloadTooLarge, Refusal
 from ledger.journal import Actor
 from ledger.principal import Principal
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
-DRAIN = 4 * 1024 * 1024
+DRAIN_BYTES = 4 * 1024 * 1024
 
 
 class Request(HttpRequest):
-    """A request on its way in: `config.middleware` has given it an id."""
+    """A request that `config.middleware` has given an id and a way to answer refusals."""
 
     id: str
+    refusal_response: Callable[[Refusal], HttpResponse]
 
 
 class BearerRequest(Request):
-    """One whose token the call's own statement looks up."""
+    """A request whose token is looked up by the call's own statement."""
 
     auth: Bearer
 
 
 class PrincipalRequest(Request):
-    """One whose caller is known; `problem_of` makes the answer that a refusal gets."""
+    """A request whose caller is known."""
 
     auth: Principal
-    problem_of: Callable[[Exception], HttpResponse]
 
 
-class TenfourToken(HttpBearer):
-    """Reads the token; the call's own statement looks it up and holds it to the scope.
+class BearerAuth(HttpBearer):
+    """Read the token; the call's own statement looks it up and checks the scope.
 
-    A body has at most `body_bytes`, or what the setting says.
+    This saves the calls that agents make all the time a query. The body may have `body_bytes`,
+    or as many bytes as the setting allows.
     """
 
     def __init__(self, scope: str, *, body_bytes: int | None = None) -> None:
@@ -58,33 +59,41 @@ class TenfourToken(HttpBearer):
         return Bearer(tokens.digest_of(token), self.scope, cast(Request, request).id)
 
 
-class PrincipalAuth(TenfourToken):
-    """Looks the token up at once: `request.auth` is a Principal."""
+class PrincipalAuth(BearerAuth):
+    """Look the token up at once, so that `request.auth` is a Principal."""
 
-    # what a call that people alone may make raises instead
-    missing: type[Refusal] = ScopeMissing
+    # Raised if the token lacks the scope; calls for people only raise another refusal.
+    refusal: type[Refusal] = ScopeMissing
 
     def authenticate(self, request: HttpRequest, token: str) -> Principal:
         bearer: Bearer = super().authenticate(request, token)
         try:
             return tokens.fetch_principal(bearer, now=timezone.now())
         except ScopeMissing as refusal:
-            if self.missing is ScopeMissing:
+            if self.refusal is ScopeMissing:
                 raise
-            raise self.missing(refusal.detail, **refusal.more) from refusal
+            raise self.refusal(refusal.detail, **refusal.more) from refusal
 
 
 def refuse_large(request: HttpRequest, *, limit: int) -> None:
-    """Raise PayloadTooLarge; a moderate body is read away so that the sender gets the answer."""
+    """Raise PayloadTooLarge if the body is larger than `limit` bytes."""
     size = int(request.META.get("CONTENT_LENGTH") or 0)
     if size <= limit:
         return
-    left = min(size, DRAIN)
+    # Read a moderate body to its end: a sender that is still writing would not see the response.
+    left = min(size, DRAIN_BYTES)
     while left > 0 and (chunk := request.read(min(left, 65_536))):
         left -= len(chunk)
-    raise PayloadTooLarge(f"The body has {size} of at most {limit} bytes.", limit_bytes=limit)
+    raise PayloadTooLarge(
+        f"The body has {size} bytes; at most {limit} are allowed.", limit_bytes=limit
+    )
 
 
 def actor(principal: Principal) -> Actor:
-    """Who the journal says it was."""
+    """Return the principal as the journal names it."""
     return Actor("token", str(principal.token_id), principal.name)
+
+
+def not_visible(noun: str, id: object) -> NotFound:
+    """Return the refusal for a row that does not exist or that the token must not know of."""
+    return NotFound(f"No {noun} with id {id} is visible to this token.")

@@ -1,4 +1,4 @@
-"""Keyset pages, newest first: a cursor names the last row seen and is bound to the filters."""
+"""Keyset pagination, newest first: a cursor names the last row and is bound to the filters."""
 
 import base64
 import binascii
@@ -17,15 +17,15 @@ M = TypeVar("M", bound=Model)
 
 
 class BadCursor(Refusal):
-    """This cursor does not belong to this list"""
+    """The cursor does not belong to this list"""
 
     code = "bad_cursor"
-    hint = "Take the cursor from 'next_cursor' of the page before, with the same filters."
+    hint = "Use 'next_cursor' from the previous page, with the same filters."
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows of one page, and where the next one begins."""
+    """The rows of one page, and the cursor of the next page."""
 
     rows: list[Any]
     next_cursor: str | None
@@ -35,41 +35,43 @@ class Page:
         return self.next_cursor is not None
 
 
-def cut(
+def read_page(
     query: "QuerySet[M]", *, limit: int, cursor: str | None, filters: Mapping[str, Any]
 ) -> Page:
-    """One page of `query` by descending id; raises BadCursor."""
-    seal = sealed(filters)
+    """Return one page of `query` by descending id; raise BadCursor."""
+    seal = hash_filters(filters)
     if cursor:
-        query = query.filter(pk__lt=opened(cursor, seal))
+        query = query.filter(pk__lt=decode_cursor(cursor, seal))
+    # One extra row shows whether there is another page.
     rows = list(query.order_by("-pk")[: limit + 1])
     more = len(rows) > limit
     rows = rows[:limit]
-    return Page(rows, closed(key_of(rows[-1]), seal) if more else None)
+    return Page(rows, encode_cursor(row_id(rows[-1]), seal) if more else None)
 
 
-def key_of(row: Any) -> UUID:
-    """The id of a model or of a row of values."""
-    found: UUID = row["id"] if isinstance(row, dict) else row.pk
-    return found
+def row_id(row: Any) -> UUID:
+    """Return the id of a model instance or of a row of values."""
+    id: UUID = row["id"] if isinstance(row, dict) else row.pk
+    return id
 
 
-def sealed(filters: Mapping[str, Any]) -> str:
+def hash_filters(filters: Mapping[str, Any]) -> str:
     text = json.dumps(filters, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def closed(last: UUID, seal: str) -> str:
+def encode_cursor(last: UUID, seal: str) -> str:
     return base64.urlsafe_b64encode(f"{last.hex}.{seal}".encode()).decode().rstrip("=")
 
 
-def opened(cursor: str, seal: str) -> UUID:
+def decode_cursor(cursor: str, seal: str) -> UUID:
+    """Return the id of the last row; raise BadCursor if it was encoded with other filters."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-        last, _, bound = text.partition(".")
-        where = UUID(hex=last)
+        last, _, cursor_seal = text.partition(".")
+        id = UUID(hex=last)
     except (binascii.Error, ValueError) as error:
-        raise BadCursor("The cursor can't be read.") from error
-    if bound != seal:
-        raise BadCursor("The cursor was made for other filters.")
-    return where
+        raise BadCursor("The cursor is malformed.") from error
+    if cursor_seal != seal:
+        raise BadCursor("The cursor belongs to other filters.")
+    return id

@@ -1,4 +1,4 @@
-"""How endpoints answer: JSON straight from rows, and the same answer under the same key."""
+"""Responses: JSON straight from rows, and the same response for the same idempotency key."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -19,8 +19,8 @@ from ledger.timestamps import written
 JSON = "application/json"
 
 
-def plain(value: Any) -> str:
-    """An id, or a moment of UTC, as JSON writes it."""
+def encode_value(value: Any) -> str:
+    """Return the JSON string for an id or a UTC timestamp."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
@@ -28,57 +28,62 @@ def plain(value: Any) -> str:
     raise TypeError(f"JSON has no form for {value!r}")
 
 
-encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=plain).encode
+encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=encode_value).encode
 
 
-def answer(value: Any, status: int = 200) -> HttpResponse:
-    """A JSON answer. The declared schemas are held by tests, not built anew at every call."""
-    return HttpResponse(encode(value), status=status, content_type=JSON)
+def json_response(value: Any, status: int = 200, *, version: int | None = None) -> HttpResponse:
+    """Return a JSON response, with the version as its ETag if there is one.
+
+    Tests compare responses with the declared schemas, so calls skip that validation.
+    """
+    response = HttpResponse(encode(value), status=status, content_type=JSON)
+    if version is not None:
+        response["ETag"] = f'"v{version}"'
+    return response
 
 
-def base_of(request: HttpRequest) -> str:
-    """The address that this Tenfour is reached at, without a slash at its end."""
+def base_url(request: HttpRequest) -> str:
+    """Return the public address of this server, without a trailing slash."""
     return settings.TENFOUR_URL or f"{request.scheme}://{request.get_host()}"
 
 
-def linked(request: HttpRequest, shown: dict[str, Any]) -> dict[str, Any]:
-    """What has a page, with the whole address of it."""
-    return shown | {"url": base_of(request) + shown["url"]}
+def complete_url(request: HttpRequest, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with the path in `url` replaced by the whole address."""
+    return body | {"url": base_url(request) + body["url"]}
 
 
-def listed(page: Page, data: Iterable[Any]) -> dict[str, Any]:
-    """A page of a list."""
+def page_body(page: Page, data: Iterable[Any]) -> dict[str, Any]:
     return {"data": list(data), "next_cursor": page.next_cursor, "has_more": page.has_more}
 
 
-def idempotent(request: PrincipalRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
-    """Answer with what `work` returns, (status, value); once, where the caller sends a key."""
+def respond_once(request: PrincipalRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
+    """Return the status and body that `work` returns; a repeated Idempotency-Key replays them."""
     key = request.headers.get("Idempotency-Key")
     if not key:
         status, value = work()
-        return answer(value, status)
+        return json_response(value, status)
 
-    def done() -> StoredResponse:
+    def answer() -> StoredResponse:
         status, value = work()
         return StoredResponse(status, encode(value))
 
-    given = idempotency.run_once(
+    stored = idempotency.run_once(
         key,
         token_id=request.auth.token_id,
         fingerprint=idempotency.fingerprint_request(
-            request.method or "", request.get_full_path(), canonical(request)
+            request.method or "", request.get_full_path(), canonical_body(request)
         ),
         now=timezone.now(),
-        work=done,
+        work=answer,
     )
-    response = HttpResponse(given.body, status=given.status, content_type=JSON)
-    if given.replayed:
+    response = HttpResponse(stored.body, status=stored.status, content_type=JSON)
+    if stored.replayed:
         response["Idempotency-Replayed"] = "true"
     return response
 
 
-def canonical(request: PrincipalRequest) -> bytes:
-    """The body without the accidents of spacing and order; as it is where it is no JSON."""
+def canonical_body(request: PrincipalRequest) -> bytes:
+    """Return a JSON body independent of its spacing and key order; any other body unchanged."""
     try:
         return json.dumps(json.loads(request.body or b"null"), sort_keys=True).encode()
     except (ValueError, RecursionError):

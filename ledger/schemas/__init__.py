@@ -1,1 +1,1 @@
-"""The shapes of the API, one noun a file."""
+"""The API's schemas: one module per noun."""

@@ -1,37 +1,42 @@
-"""The shapes of agents: what comes in, what goes out."""
+"""Schemas of agents."""
 
+from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
+from ledger.models import Breaker
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.schemas.shared import AGENT_ID, AT, In, Listed
 from ledger.states import BreakerState
 
+CONCURRENCY_HELP = "how many attempts may run at once; null for no limit"
+
 
 class BreakerOut(Schema):
     state: BreakerState
-    failures: int = Field(description="in a row")
+    failures: int = Field(description="consecutive failures")
     reason: str
     opened_at: datetime | None
-    retry_at: datetime | None = Field(description="when an open one lets a probe through")
-    held_tasks: int = Field(description="tasks that wait until it is no longer open")
+    retry_at: datetime | None = Field(description="when an open breaker lets a probe through")
+    held_tasks: int = Field(description="tasks that wait for the breaker to close")
 
 
 class AgentOut(Schema):
     id: UUID
     name: str
     paused: bool
-    concurrency: int | None = Field(description="attempts that may run at once; null: any number")
-    system_text: str = Field(description="what stands before every prompt of its tasks")
-    running: int = Field(description="attempts under way")
+    concurrency: int | None = Field(description=CONCURRENCY_HELP)
+    system_text: str = Field(description="the text before every prompt of the agent's tasks")
+    running: int = Field(description="running attempts")
     breaker: BreakerOut
     last_seen_at: datetime | None
-    silent: bool = Field(description="it does not fetch although instructions wait")
-    waiting: int = Field(description="instructions in its queue")
-    awaiting_ack: int = Field(description="instructions it has got and not acknowledged")
+    silent: bool = Field(description="true if the agent does not pull although instructions wait")
+    waiting: int = Field(description="instructions in the agent's queue")
+    awaiting_ack: int = Field(description="delivered instructions that are not acknowledged")
     created_at: datetime
 
     model_config = ConfigDict(
@@ -75,12 +80,12 @@ class AgentPatch(In):
         None,
         ge=CONCURRENCY[0],
         le=CONCURRENCY[1],
-        description="attempts that may run at once; null: any number",
+        description=CONCURRENCY_HELP,
     )
     system_text: str | None = Field(
         None,
         max_length=SYSTEM_TEXT_LENGTH,
-        description="what stands before every prompt of its tasks; null or empty: nothing",
+        description="the text before every prompt of the agent's tasks; null or empty for none",
     )
 
     model_config = ConfigDict(
@@ -95,6 +100,40 @@ class AgentPatch(In):
 
 
 class ResetOut(Schema):
-    cancelled: int
+    cancelled: int = Field(description="how many instructions were canceled")
 
     model_config = ConfigDict(json_schema_extra={"example": {"cancelled": 3}})
+
+
+NEVER_FAILED = Breaker(state=BreakerState.CLOSED, failures=0, reason="")
+
+
+def agent_out(agent: Any, silent: Collection[UUID]) -> dict[str, Any]:
+    """Return the JSON object for an agent with its counts; `silent` has silent agents' ids."""
+    return {
+        "id": agent.id,
+        "name": agent.name,
+        "paused": agent.paused,
+        "concurrency": agent.concurrency,
+        "system_text": agent.system_text,
+        "running": agent.running,
+        "breaker": breaker_out(agent),
+        "last_seen_at": agent.last_seen_at,
+        "silent": agent.id in silent,
+        "waiting": agent.waiting,
+        "awaiting_ack": agent.awaiting_ack,
+        "created_at": agent.created_at,
+    }
+
+
+def breaker_out(agent: Any) -> dict[str, Any]:
+    # An agent gets a breaker at its first failure.
+    breaker = getattr(agent, "breaker", None) or NEVER_FAILED
+    return {
+        "state": breaker.state,
+        "failures": breaker.failures,
+        "reason": breaker.reason,
+        "opened_at": breaker.opened_at,
+        "retry_at": breaker.retry_at,
+        "held_tasks": agent.held,
+    }

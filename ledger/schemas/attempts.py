@@ -1,4 +1,4 @@
-"""The shapes of attempts and their failures: what goes out."""
+"""Schemas of attempts and their failures, as they are read."""
 
 from datetime import datetime
 from typing import Any
@@ -58,7 +58,7 @@ class AttemptOut(Schema):
     task: UUID
     number: int
     worker_id: str
-    outcome: Outcome | None = Field(description="null while it is live")
+    outcome: Outcome | None = Field(description="null while the attempt is running")
     started_at: datetime
     ended_at: datetime | None
     lease_expires_at: datetime
@@ -81,7 +81,7 @@ class AttemptList(Listed):
 
 
 def attempt_out(attempt: Attempt) -> dict[str, Any]:
-    """The JSON object of an attempt, with its failure loaded."""
+    """Return the JSON object for an attempt whose failure is loaded."""
     failure: Failure | None = getattr(attempt, "failure", None)
     return {
         "id": attempt.id,

@@ -1,4 +1,4 @@
-"""The shapes of instructions and signals: what comes in, what goes out."""
+"""Schemas of instructions and signals."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -14,14 +14,25 @@ from ledger.instructions import (
     MAX_RETRIES,
     NOTE_LENGTH,
 )
-from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
+from ledger.schemas.shared import (
+    AGENT_ID,
+    AGENT_NAME,
+    AT,
+    ID,
+    MOST_ROWS,
+    STATES,
+    In,
+    Listed,
+    PageQuery,
+    Registering,
+)
 from ledger.sql import Row
 from ledger.states import InstructionState, Urgency, prefixed, urgency_of
 
 
 class InstructionQuery(PageQuery):
-    state: str = Field("", description="one state or several, with commas")
-    agent: str = Field("", description="the agent's name")
+    state: str = Field("", description=STATES)
+    agent: str = Field("", description=AGENT_NAME)
 
 
 class ExpectIn(In):
@@ -30,15 +41,15 @@ class ExpectIn(In):
 
 
 class InstructionIn(Registering):
-    agent: str = Field(description="the agent's name")
+    agent: str = Field(description=AGENT_NAME)
     content: str = Field(
-        description=f"what to do, at most {CONTENT_BYTES} bytes; it may be delivered several "
-        "times, so it must be safe to follow twice"
+        description=f"what to do, at most {CONTENT_BYTES} bytes; it can be delivered more than "
+        "once, so following it twice must be safe"
     )
     max_retries: StrictInt | None = Field(None, ge=0, le=MAX_RETRIES)
-    tracked: StrictBool = Field(True, description="false: delivered once, never chased")
-    expect: ExpectIn | None = Field(None, description="the signal that acknowledges it")
-    priority: StrictBool = Field(False, description="to the front of the queue")
+    tracked: StrictBool = Field(True, description="false to deliver it once, without retries")
+    expect: ExpectIn | None = Field(None, description="a signal that acknowledges it")
+    priority: StrictBool = Field(False, description="true to put it at the front of the queue")
     on_failed: Literal["record", "escalate"] | None = None
 
     model_config = ConfigDict(
@@ -90,7 +101,7 @@ class InstructionOut(Schema):
     agent_name: str
     task: UUID | None
     content: str
-    text: str = Field(description="what the agent gets: the content behind its urgency's prefix")
+    text: str = Field(description="the text for the agent: the urgency's prefix and the content")
     urgency: Urgency
     state: InstructionState
     retry_count: int
@@ -112,13 +123,15 @@ class InstructionOut(Schema):
     cancelled_at: datetime | None
     late_ack_at: datetime | None
     updated_at: datetime
-    late: bool = Field(description="true where an ack came after it had failed or was cancelled")
+    late: bool = Field(
+        description="true if this acknowledgment came after it failed or was canceled"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": INSTRUCTION})
 
 
 def instruction_out(row: Row) -> dict[str, Any]:
-    """The JSON object of an instruction's row."""
+    """Return the JSON object for an instruction's row."""
     expects = row["expect_type"]
     return {
         "id": row["id"],
@@ -163,14 +176,16 @@ class InstructionList(Listed):
 
 
 class PullIn(In):
-    limit: StrictInt = Field(10, ge=1, le=100)
+    limit: StrictInt = Field(10, ge=1, le=MOST_ROWS)
 
     model_config = ConfigDict(json_schema_extra={"example": {"limit": 10}})
 
 
 class PullOut(Schema):
     data: list[InstructionOut]
-    retry_after_s: int = Field(description="ask again after so many seconds; 0: more is waiting")
+    retry_after_s: int = Field(
+        description="seconds to wait before the next pull; 0 if more instructions wait"
+    )
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [INSTRUCTION], "retry_after_s": 2}}
@@ -187,7 +202,7 @@ class AckIn(In):
 
 
 class AckManyIn(In):
-    ids: list[UUID] = Field(min_length=1, max_length=100)
+    ids: list[UUID] = Field(min_length=1, max_length=MOST_ROWS)
 
     model_config = ConfigDict(json_schema_extra={"example": {"ids": [ID]}})
 
@@ -228,6 +243,8 @@ class SignalIn(In):
 
 
 class SignalOut(Schema):
-    acknowledged: list[UUID] = Field(description="the instructions that expected it, oldest first")
+    acknowledged: list[UUID] = Field(
+        description="the instructions that expected the signal, oldest first"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": {"acknowledged": [ID]}})

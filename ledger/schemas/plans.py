@@ -1,4 +1,4 @@
-"""The shapes of plans: what comes in, what goes out."""
+"""Schemas of plans."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS
 from ledger.plans.editing import get_verify
-from ledger.schemas.shared import AT, ID, In, Listed, PageQuery
+from ledger.schemas.shared import AT, ID, STATES, In, Listed, PageQuery
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks.spec import TITLE_LENGTH
@@ -62,32 +62,32 @@ PLAN_TASK: dict[str, Any] = {
 
 
 class PlanQuery(PageQuery):
-    state: str = Field("", description="one state or several, with commas")
-    ref: str = Field("", description="such as 03-01")
-    q: str = Field("", max_length=200, description="a part of the title")
+    state: str = Field("", description=STATES)
+    ref: str = Field("", description="the plan's ref, such as 03-01")
+    q: str = Field("", max_length=200, description="text in the title")
 
 
 class ImportQuery(Schema):
     mode: Literal["create", "merge", "replace"] = Field(
-        "create", description="what to do with a plan of this ref that has another content"
+        "create", description="what to do if this plan already exists with different content"
     )
-    dry_run: bool = Field(False, description="say what would change, and keep nothing")
-    register_: bool = Field(
-        False, alias="register", description="make agents known that are not yet"
-    )
-    agent: str = Field("", description="for the tasks for which the file names none")
+    dry_run: bool = Field(False, description="return what would change without changing it")
+    register_: bool = Field(False, alias="register", description="register unknown agents")
+    agent: str = Field("", description="the default agent for tasks that name none")
     allow_missing_needs: bool = Field(
-        False, description="wait for plans and tasks that nobody has imported yet"
+        False, description="wait for plans and tasks that are not imported yet"
     )
 
 
 class PlanPatch(In):
     title: str | None = Field(None, max_length=TITLE_LENGTH)
 
-    model_config = ConfigDict(json_schema_extra={"example": {"title": "Planner ids, again"}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"title": "Planner ids, second version"}}
+    )
 
 
-class PlanWhyIn(In):
+class PlanReasonIn(In):
     reason: str = Field("", max_length=2000)
 
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "the branch is frozen"}})
@@ -97,7 +97,7 @@ class ConfirmIn(In):
     commands: dict[str, str] = Field(
         min_length=1,
         max_length=MOST_TASKS,
-        description="the commands to run, as they were shown, by the refs of their tasks",
+        description="task ref to command, each exactly as in the task's proposed_command",
     )
 
     model_config = ConfigDict(
@@ -105,21 +105,21 @@ class ConfirmIn(In):
     )
 
 
-class By(Schema):
+class CreatorOut(Schema):
     type: str
     name: str
 
 
 class PlanOut(Schema):
-    id: UUID | None = Field(description="null after a dry run that would make the plan")
+    id: UUID | None = Field(description="null if a dry run would create the plan")
     ref: str
     title: str
     objective: str
     state: PlanState
-    run: int = Field(description="how often it was started")
+    run: int = Field(description="1 for the first run; a restart adds 1")
     tasks: int
-    counts: dict[str, int] = Field(description="how many tasks are in each state")
-    created_by: By
+    counts: dict[str, int] = Field(description="number of tasks in each state")
+    created_by: CreatorOut
     created_at: datetime
     updated_at: datetime
     paused_at: datetime | None
@@ -131,7 +131,7 @@ class PlanOut(Schema):
 
 
 class PlanTaskOut(Schema):
-    id: UUID | None = Field(description="null after a dry run that would make the task")
+    id: UUID | None = Field(description="null if a dry run would create the task")
     ref: str
     run: int
     title: str
@@ -140,12 +140,14 @@ class PlanTaskOut(Schema):
     state: TaskState
     blocked_reason: str | None
     priority: int
-    attempts: int = Field(description="the number of the last attempt")
+    attempts: int = Field(description="number of the latest attempt")
     attempt_limit: int
     retry_count: int
-    needs: list[str] = Field(description="the refs of tasks, and of what is not imported yet")
+    needs: list[str] = Field(
+        description="refs of needed tasks and plans, including ones not imported yet"
+    )
     proposed_command: str | None = Field(
-        description="a check that was found in prose: nobody runs it until a person confirms it"
+        description="a command found in prose; agents don't run it until a person confirms it"
     )
 
     model_config = ConfigDict(json_schema_extra={"example": PLAN_TASK})
@@ -153,17 +155,17 @@ class PlanTaskOut(Schema):
 
 class PlanWithTasksOut(Schema):
     plan: PlanOut
-    tasks: list[PlanTaskOut] = Field(description="an agent sees its own")
+    tasks: list[PlanTaskOut] = Field(description="for an agent's token, only that agent's tasks")
 
     model_config = ConfigDict(json_schema_extra={"example": {"plan": PLAN, "tasks": [PLAN_TASK]}})
 
 
 class DiffOut(Schema):
     added: list[str]
-    changed: dict[str, list[str]] = Field(description="what is new of each")
+    changed: dict[str, list[str]] = Field(description="ref to changed fields")
     same: list[str]
-    untouched: list[str] = Field(description="would be changed, but have begun or are over")
-    left: list[str] = Field(description="not in the file, and kept")
+    untouched: list[str] = Field(description="differ, but have started or are over")
+    left: list[str] = Field(description="not in the file, but kept")
     aborted: list[str]
 
 
@@ -203,7 +205,7 @@ class PlanList(Listed):
 
 
 def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
-    """The JSON object of a plan, with how many of its tasks are in each state."""
+    """Return the JSON object for a plan and its number of tasks in each state."""
     return {
         "id": plan.pk,
         "ref": plan.ref,
@@ -224,7 +226,7 @@ def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
 
 
 def plan_task_out(row: Row) -> dict[str, Any]:
-    """The JSON object of a task as its plan shows it."""
+    """Return the JSON object for a task's row in its plan."""
     return {
         "id": row["id"],
         "ref": row["ref"],

@@ -1,4 +1,4 @@
-"""What the shapes of several nouns are made of."""
+"""Parts that the schemas of several nouns share."""
 
 from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
@@ -9,24 +9,31 @@ AGENT_ID = "01a1fe6d-9af5-7be0-83ca-c63e43309669"
 
 AT = "2026-11-21T14:05:58.436Z"
 
+MOST_ROWS = 100
+
+# Descriptions of fields.
+CURSOR = "'next_cursor' from the previous page"
+AGENT_NAME = "the agent's name"
+STATES = "one state, or several separated by commas"
+
 
 class In(BaseModel):
-    """A body: a field that Tenfour does not know is a mistake worth telling."""
+    """A request body; it rejects unknown fields, because most of them are typos."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Registering(In):
-    """A body that may name an agent of which nothing is known yet."""
+    """A request body that may name an unregistered agent."""
 
     register_: StrictBool = Field(
-        False, alias="register", description="make the agent known if it is not"
+        False, alias="register", description="register the agent if it is unknown"
     )
 
 
 class PageQuery(Schema):
-    limit: int = Field(50, ge=1, le=100)
-    cursor: str = Field("", description="the 'next_cursor' of the page before")
+    limit: int = Field(50, ge=1, le=MOST_ROWS)
+    cursor: str = Field("", description=CURSOR)
 
 
 class Listed(Schema):

@@ -1,4 +1,4 @@
-"""The shapes of tasks: what comes in, what goes out."""
+"""Schemas of tasks."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -7,7 +7,17 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery, Registering
+from ledger.schemas.shared import (
+    AGENT_ID,
+    AGENT_NAME,
+    AT,
+    ID,
+    STATES,
+    In,
+    Listed,
+    PageQuery,
+    Registering,
+)
 from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks.spec import (
@@ -28,21 +38,23 @@ class BackoffIn(In):
 
 
 class TaskIn(Registering):
-    agent: str = Field("", description="the agent's name; an agent's token may leave it out")
-    type: str = Field(description="such as code or review")
+    agent: str = Field("", description="the agent's name; optional for an agent's own token")
+    type: str = Field(description="a name for the kind of work, such as code or review")
     title: str = Field("", max_length=TITLE_LENGTH)
     payload: Any = None
     priority: StrictInt = 0
     needs: list[UUID] = Field(default_factory=list, max_length=MAX_NEEDS)
     max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
     max_retries: StrictInt | None = Field(
-        None, ge=1, le=MAX_ATTEMPTS, description="another name of max_attempts"
+        None, ge=1, le=MAX_ATTEMPTS, description="another name for max_attempts"
     )
     on_exhausted: Literal["escalate", "dead_letter"] | None = None
     backoff: BackoffIn | None = None
     lease_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
     timeout_s: StrictInt | None = Field(None, ge=TIMEOUT_S[0], le=TIMEOUT_S[1])
-    idempotent: StrictBool = Field(True, description="false: a timeout asks a person")
+    idempotent: StrictBool = Field(
+        True, description="false to ask a person after a timeout instead of retrying"
+    )
     non_retryable: StrictBool = False
 
     model_config = ConfigDict(
@@ -62,7 +74,7 @@ class TaskIn(Registering):
 
 class TaskPatch(In):
     priority: StrictInt | None = None
-    agent: str | None = Field(None, description="another agent's name")
+    agent: str | None = Field(None, description="the name of the agent to move the task to")
     payload: Any = None
     max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
     backoff: BackoffIn | None = None
@@ -79,17 +91,19 @@ class TasksIn(In):
 
 
 class ManyQuery(Schema):
-    atomic: bool = Field(True, description="all of them or none; false: each for itself")
+    atomic: bool = Field(True, description="true for all or none; false for each on its own")
 
 
 class TaskQuery(PageQuery):
-    state: str = Field("", description="one state or several, with commas")
-    agent: str = Field("", description="the agent's name")
+    state: str = Field("", description=STATES)
+    agent: str = Field("", description=AGENT_NAME)
     type: str = ""
-    q: str = Field("", max_length=200, description="a part of the title")
-    plan: str = Field("", description="a plan's id or its ref, such as 03-01")
-    ref: str = Field("", description="such as 03-01:task-3")
-    updated_after: AwareDatetime | None = Field(None, description="what has changed since then")
+    q: str = Field("", max_length=200, description="text in the title")
+    plan: str = Field("", description="a plan's id or ref, such as 03-01")
+    ref: str = Field("", description="a task's ref, such as 03-01:task-3")
+    updated_after: AwareDatetime | None = Field(
+        None, description="only tasks updated after this time"
+    )
 
 
 TASK: dict[str, Any] = {
@@ -150,18 +164,18 @@ class TaskOut(Schema):
     blocked_reason: str | None
     agent: str
     agent_id: UUID
-    allowed_moves: list[str] = Field(description="where whoever asks may move it")
+    allowed_moves: list[str] = Field(description="states that the caller may move it to")
     payload: Any
-    redactions: dict[str, int] = Field(description="how many secrets were masked, by kind")
+    redactions: dict[str, int] = Field(description="number of masked secrets by kind")
     result: Any
     error: str | None
     needs: list[UUID] = Field(
-        default_factory=list, description="what it waits for; left out where a task is handed out"
+        default_factory=list, description="tasks it waits for; omitted from claims"
     )
-    unmet: int = Field(description="needs that are not yet met")
+    unmet: int = Field(description="number of unmet needs")
     max_attempts: int
     attempt_limit: int
-    attempts: int = Field(description="the number of the last attempt")
+    attempts: int = Field(description="number of the latest attempt")
     retry_count: int
     on_exhausted: str
     backoff: BackoffIn
@@ -172,7 +186,7 @@ class TaskOut(Schema):
     abort_requested: bool
     due_at: datetime | None
     escalation: UUID | None = Field(
-        default=None, description="what a person is asked about it; told where one task is read"
+        default=None, description="its open escalation; only when reading one task"
     )
     replay_of: UUID | None
     replaced_by: UUID | None
@@ -200,8 +214,8 @@ class TasksOut(Schema):
 
 
 class EachOut(Schema):
-    index: int = Field(description="its place in what was sent")
-    status: int = Field(description="201, or the status of its problem")
+    index: int = Field(description="position in the request")
+    status: int = Field(description="201, or the problem's status")
     body: dict[str, Any] = Field(description="the task, or its problem")
 
 
@@ -214,7 +228,7 @@ class EachTaskOut(Schema):
 
 
 def task_out(row: Row, *, who: Who) -> dict[str, Any]:
-    """The JSON object of a task's row, as `who` sees it."""
+    """Return the JSON object for a task's row, as `who` sees it."""
     return {
         "id": row["id"],
         "ref": row["ref"],

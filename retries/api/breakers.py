@@ -1,36 +1,38 @@
-"""The breaker of an agent by hand, over HTTP: on the router of `ledger.api.agents`."""
+"""Circuit breakers over HTTP: trip and reset an agent's breaker by hand."""
 
 from uuid import UUID
 
 from django.http import HttpResponse
-from ninja import Body
+from ninja import Body, Router
 
-from ledger.api.agents import found, router, shown
+from ledger.api.agents import agent_response, find_agent
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
-from ledger.api.responses import answer
 from ledger.redaction import clean, redacted
 from ledger.schemas.agents import AgentOut
 from retries import breaker
-from retries.schemas import escalations
+from retries.schemas.operator_actions import REASON_BYTES, TripIn
+
+router = Router(tags=["agents"])
 
 
 @router.post("/agents/{id}/breaker/trip", auth=PrincipalAuth("agents:write"), response=AgentOut)
 def agents_trip_breaker(
-    request: PrincipalRequest, id: UUID, body: Body[escalations.TripIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[TripIn | None] = None
 ) -> HttpResponse:
-    """Open the agent's breaker: it gets no tasks until the time of an open one has passed."""
-    reason = clean(redacted(body.reason), limit_bytes=escalations.REASON_BYTES) if body else ""
+    """Open the agent's breaker: the agent gets no tasks until the breaker lets a probe through."""
+    reason = clean(redacted(body.reason), limit_bytes=REASON_BYTES) if body else ""
     breaker.trip(
-        [found(request, id)],
+        [find_agent(request, id)],
         reason=reason or "by hand",
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return answer(shown(request, id))
+    return agent_response(request, id)
 
 
 @router.post("/agents/{id}/breaker/reset", auth=PrincipalAuth("agents:write"), response=AgentOut)
 def agents_reset_breaker(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Close the agent's breaker and forget its failures."""
-    breaker.reset([found(request, id)], actor=actor(request.auth), request_id=request.id)
-    return answer(shown(request, id))
+    """Close the agent's breaker and clear its failure count."""
+    agent = find_agent(request, id)
+    breaker.reset([agent], actor=actor(request.auth), request_id=request.id)
+    return agent_response(request, id)

@@ -1,155 +1,158 @@
-"""Dead letters over HTTP: what failed for good, replayed or dismissed by a person."""
+"""Dead letters over HTTP: list them, replay them, dismiss them."""
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger.api import cursors
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
-from ledger.api.responses import answer, idempotent, listed
-from ledger.errors import InvalidTransition, NotFound
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.responses import json_response, page_body, respond_once
+from ledger.errors import InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
 from retries import deadletters
-from retries.schemas import escalations
-from retries.schemas.escalations import dead_letter_out
+from retries.schemas import deadletters as schemas
+from retries.schemas.deadletters import dead_letter_out
 
 router = Router(tags=["dead letters"])
 
 
-def visible(request: PrincipalRequest) -> DeadLetterQuerySet:
+@router.get("/dead-letters", auth=PrincipalAuth("tasks:read"), response=schemas.DeadLetterList)
+def dead_letters_list(
+    request: PrincipalRequest, query: Query[schemas.DeadLetterQuery]
+) -> HttpResponse:
+    """List dead letters, newest first."""
+    rows = visible_letters(request)
+    if query.state:
+        rows = rows.open() if query.state == "open" else rows.filter(closed_as=query.state)
+    if query.agent:
+        rows = rows.filter(agent__name=query.agent)
+    if query.type:
+        rows = rows.filter(type=query.type)
+    filters = query.model_dump(exclude={"limit", "cursor"})
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
+    return json_response(page_body(page, map(dead_letter_out, page.rows)))
+
+
+def visible_letters(request: PrincipalRequest) -> DeadLetterQuerySet:
     return DeadLetter.objects.visible_to(request.auth).select_related("agent")
 
 
-@router.get("/dead-letters", auth=PrincipalAuth("tasks:read"), response=escalations.DeadLetterList)
-def dead_letters_list(
-    request: PrincipalRequest, asked: Query[escalations.DeadLetterQuery]
-) -> HttpResponse:
-    """List dead letters, newest first."""
-    query = visible(request)
-    if asked.state:
-        query = query.open() if asked.state == "open" else query.filter(closed_as=asked.state)
-    if asked.agent:
-        query = query.filter(agent__name=asked.agent)
-    if asked.type:
-        query = query.filter(type=asked.type)
-    filters = asked.model_dump(exclude={"limit", "cursor"})
-    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    return answer(listed(page, map(dead_letter_out, page.rows)))
-
-
-def one(request: PrincipalRequest, id: UUID) -> DeadLetter:
-    letter = visible(request).filter(pk=id).first()
+def find_letter(request: PrincipalRequest, id: UUID) -> DeadLetter:
+    """Return a dead letter that the caller may see; raise NotFound."""
+    letter = visible_letters(request).filter(pk=id).first()
     if letter is None:
-        raise NotFound(f"There is no dead letter {id} that this token may see.")
+        raise not_visible("dead letter", id)
     return letter
 
 
 @router.post(
     "/dead-letters/{id}/replay",
     auth=PrincipalAuth("deadletters:write"),
-    response=escalations.DeadLetterOut,
+    response=schemas.DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_replay(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Enqueue what failed anew, in the old task's place."""
-    one(request, id)
+    """Replay a dead letter: enqueue a new task that takes the failed one's place."""
+    find_letter(request, id)
 
-    def work() -> tuple[int, object]:
-        done = deadletters.replay(
+    def replay() -> tuple[int, object]:
+        closed = deadletters.replay(
             [id],
             among=DeadLetter.objects.visible_to(request.auth),
             actor=actor(request.auth),
             request_id=request.id,
         )
-        return 200, dead_letter_out(closed(done, request, id))
+        return 200, closed_body(closed, request, id)
 
-    return idempotent(request, work)
+    return respond_once(request, replay)
 
 
 @router.post(
     "/dead-letters/{id}/dismiss",
     auth=PrincipalAuth("deadletters:write"),
-    response=escalations.DeadLetterOut,
+    response=schemas.DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_dismiss(
-    request: PrincipalRequest, id: UUID, body: Body[escalations.DismissIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.DismissIn | None] = None
 ) -> HttpResponse:
-    """Close it without trying again."""
-    one(request, id)
-    said = body or escalations.DismissIn.model_validate({})
+    """Dismiss a dead letter: close it without another attempt."""
+    find_letter(request, id)
+    options = body or schemas.DismissIn.model_validate({})
 
-    def work() -> tuple[int, object]:
-        done = deadletters.dismiss(
+    def dismiss() -> tuple[int, object]:
+        closed = deadletters.dismiss(
             [id],
             among=DeadLetter.objects.visible_to(request.auth),
-            dependents=said.dependents,
-            note=said.note,
+            dependents=options.dependents,
+            note=options.note,
             actor=actor(request.auth),
             request_id=request.id,
         )
-        return 200, dead_letter_out(closed(done, request, id))
+        return 200, closed_body(closed, request, id)
 
-    return idempotent(request, work)
+    return respond_once(request, dismiss)
+
+
+def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -> dict[str, Any]:
+    """Return the dead letter that was closed; raise InvalidTransition if none was."""
+    if closed:
+        return dead_letter_out(closed[0])
+    letter = find_letter(request, id)
+    if letter.closed_as is None:
+        raise InvalidTransition(
+            "The plan of this task is aborted. Restart the plan to run its unfinished tasks again.",
+            current="open",
+            allowed=["dismissed"],
+        )
+    raise InvalidTransition(
+        f"The dead letter is already {letter.closed_as}.", current=letter.closed_as, allowed=[]
+    )
 
 
 @router.post(
     "/dead-letters/bulk",
     auth=PrincipalAuth("deadletters:write"),
-    response=escalations.BulkOut,
+    response=schemas.BulkOut,
     openapi_extra={"x-idempotent": True},
 )
-def dead_letters_bulk(request: PrincipalRequest, body: escalations.BulkIn) -> HttpResponse:
-    """Replay or dismiss the named ones, or everything open that matches, all at once."""
+def dead_letters_bulk(request: PrincipalRequest, body: schemas.BulkIn) -> HttpResponse:
+    """Replay or dismiss the dead letters with these ids, or all open ones that match."""
 
-    def work() -> tuple[int, object]:
-        found = visible(request)
-        query = found.replayable() if body.action == "replay" else found.open()
+    def close() -> tuple[int, object]:
+        visible = visible_letters(request)
+        rows = visible.replayable() if body.action == "replay" else visible.open()
         if body.ids is not None:
-            query = query.filter(pk__in=body.ids)
+            rows = rows.filter(pk__in=body.ids)
         if body.agent:
-            query = query.filter(agent__name=body.agent)
+            rows = rows.filter(agent__name=body.agent)
         if body.type:
-            query = query.filter(type=body.type)
-        ids = list(query.order_by("id").values_list("pk", flat=True))
-        done = [] if body.dry_run else settled(ids, request, body)
+            rows = rows.filter(type=body.type)
+        ids = list(rows.order_by("id").values_list("pk", flat=True))
+        closed = [] if body.dry_run else close_letters(ids, request, body)
         return 200, {
             "matched": len(ids),
-            "changed": len(done),
-            "ids": [letter.pk for letter in done],
+            "changed": len(closed),
+            "ids": [letter.pk for letter in closed],
         }
 
-    return idempotent(request, work)
+    return respond_once(request, close)
 
 
-def settled(
-    ids: list[UUID], request: PrincipalRequest, body: escalations.BulkIn
+def close_letters(
+    ids: list[UUID], request: PrincipalRequest, body: schemas.BulkIn
 ) -> list[DeadLetter]:
-    among, who = DeadLetter.objects.visible_to(request.auth), actor(request.auth)
+    among, caller = DeadLetter.objects.visible_to(request.auth), actor(request.auth)
     if body.action == "replay":
-        return deadletters.replay(ids, among=among, actor=who, request_id=request.id)
+        return deadletters.replay(ids, among=among, actor=caller, request_id=request.id)
     return deadletters.dismiss(
         ids,
         among=among,
         dependents=body.dependents,
         note=body.note,
-        actor=who,
+        actor=caller,
         request_id=request.id,
-    )
-
-
-def closed(done: list[DeadLetter], request: PrincipalRequest, id: UUID) -> DeadLetter:
-    if done:
-        return done[0]
-    letter = one(request, id)
-    if letter.closed_as is None:
-        raise InvalidTransition(
-            "Its plan is aborted. Restart the plan: that runs what is not done of it anew.",
-            current="open",
-            allowed=["dismissed"],
-        )
-    raise InvalidTransition(
-        f"The dead letter was {letter.closed_as} already.", current=letter.closed_as, allowed=[]
     )

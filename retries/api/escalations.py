@@ -1,4 +1,4 @@
-"""Escalations over HTTP: everybody concerned reads, people answer."""
+"""Escalations over HTTP: everyone concerned reads, people answer."""
 
 from typing import Any
 from uuid import UUID
@@ -6,94 +6,93 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api import cursors
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
-from ledger.api.responses import answer, idempotent, linked, listed
-from ledger.api.tasks import version_asked
-from ledger.errors import Invalid, NotFound
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.parameters import parse_if_match
+from ledger.api.responses import complete_url, json_response, page_body, respond_once
+from ledger.errors import Invalid
 from ledger.principal import Principal
 from retries.attempts import questions
 from retries.escalations import answering, assignment, choices, lifecycle
 from retries.escalations.answering import HumanRequired
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
-from retries.schemas import escalations as schemas_escalations
+from retries.schemas import escalations as schemas
 from retries.schemas.escalations import escalation_out, escalations_out
 from retries.states import Answer
 
 router = Router(tags=["escalations"])
 
 
-class Person(PrincipalAuth):
-    """A token that may speak for a person; an agent's or a producer's never can."""
+class PersonAuth(PrincipalAuth):
+    """Accept only tokens that may act for a person; agents' and producers' never can."""
 
-    missing = HumanRequired
+    refusal = HumanRequired
 
 
-def visible(principal: Principal) -> EscalationQuerySet:
+@router.get("/escalations", auth=PrincipalAuth("escalations:read"), response=schemas.EscalationList)
+def escalations_list(
+    request: PrincipalRequest, query: Query[schemas.EscalationQuery]
+) -> HttpResponse:
+    """List escalations, newest first."""
+    filters = query.model_dump(exclude={"limit", "cursor"})
+    columns = {"plan": "task__plan", "assignee": "assignee__username"}
+    rows = visible_escalations(request.auth).filter(
+        **{columns.get(name, name): value for name, value in filters.items() if value}
+    )
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
+    data = (complete_url(request, body) for body in escalations_out(page.rows))
+    return json_response(page_body(page, data))
+
+
+@router.get(
+    "/escalations/{id}", auth=PrincipalAuth("escalations:read"), response=schemas.EscalationOut
+)
+def escalations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get an escalation with its possible answers."""
+    escalation = find_escalation(request, id)
+    return json_response(escalation_body(request, escalation), version=escalation.version)
+
+
+def visible_escalations(principal: Principal) -> EscalationQuerySet:
     rows = Escalation.objects.visible_to(principal)
     return rows.select_related("agent", "assignee", "instruction", "task__plan")
 
 
-@router.get(
-    "/escalations",
-    auth=PrincipalAuth("escalations:read"),
-    response=schemas_escalations.EscalationList,
-)
-def escalations_list(
-    request: PrincipalRequest, asked: Query[schemas_escalations.EscalationQuery]
-) -> HttpResponse:
-    """List escalations, newest first."""
-    query = visible(request.auth)
-    filters = asked.model_dump(exclude={"limit", "cursor"})
-    columns = {"plan": "task__plan", "assignee": "assignee__username"}
-    query = query.filter(
-        **{columns.get(name, name): value for name, value in filters.items() if value}
-    )
-    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    return answer(listed(page, (linked(request, each) for each in escalations_out(page.rows))))
-
-
-@router.get(
-    "/escalations/{id}",
-    auth=PrincipalAuth("escalations:read"),
-    response=schemas_escalations.EscalationOut,
-)
-def escalations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Read one escalation, with what can be answered."""
-    escalation = one(request, id)
-    response = answer(linked(request, escalation_out(escalation)))
-    response["ETag"] = f'"v{escalation.version}"'
-    return response
-
-
-def one(request: PrincipalRequest, id: UUID) -> Escalation:
-    escalation = visible(request.auth).filter(pk=id).first()
+def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
+    """Return an escalation that the caller may see; raise NotFound."""
+    escalation = visible_escalations(request.auth).filter(pk=id).first()
     if escalation is None:
-        raise NotFound(f"There is no escalation {id} that this token may see.")
+        raise not_visible("escalation", id)
     return escalation
+
+
+def escalation_body(request: PrincipalRequest, escalation: Escalation) -> dict[str, Any]:
+    return complete_url(request, escalation_out(escalation))
 
 
 @router.post(
     "/escalations/{id}/resolve",
-    auth=Person("escalations:resolve"),
-    response=schemas_escalations.ResolveOut,
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.ResolveOut,
     openapi_extra={"x-idempotent": True},
 )
 def escalations_resolve(
-    request: PrincipalRequest, id: UUID, body: schemas_escalations.ResolveIn
+    request: PrincipalRequest, id: UUID, body: schemas.ResolveIn
 ) -> HttpResponse:
-    """Answer an escalation, once and for good.
+    """Answer an escalation. An answer is final.
 
-    As fields, or as one line of text: `retry`, `skip`, `abort` or `fix: <instruction>`. With the
-    version that was read, here or in `If-Match`, what has changed since is not answered.
+    Send the answer as fields, or as one line of text: `retry`, `skip`, `abort`, or
+    `fix: <instruction>`. If you send the version you read, in the body or in `If-Match`, the call
+    is refused when the escalation has changed since.
     """
-    version = version_read(request, body)
+    has_etag = bool(request.headers.get("If-Match"))
+    version = parse_if_match(request) if has_etag else body.version
 
-    def work() -> tuple[int, Any]:
+    def resolve() -> tuple[int, Any]:
         escalation = answering.answer(
             id,
-            choice(body),
+            choice_of(body),
             among=Escalation.objects.visible_to(request.auth),
             actor=actor(request.auth),
             channel="api",
@@ -101,31 +100,16 @@ def escalations_resolve(
             request_id=request.id,
         )
         return 200, {
-            "escalation": linked(request, escalation_out(escalation)),
-            "task": task_of(escalation),
+            "escalation": escalation_body(request, escalation),
+            "task": reload_task(escalation),
             "decision": lifecycle.resolution(escalation),
         }
 
-    return idempotent(request, work)
+    return respond_once(request, resolve)
 
 
-def version_read(request: PrincipalRequest, body: schemas_escalations.ResolveIn) -> int | None:
-    if request.headers.get("If-Match"):
-        return version_asked(request)
-    return body.version
-
-
-def task_of(escalation: Escalation) -> dict[str, Any] | None:
-    """Where the task stands after the answer."""
-    task = escalation.task
-    if task is None:
-        return None
-    task.refresh_from_db(fields=["state", "version"])
-    return {"id": task.pk, "state": task.state, "version": task.version}
-
-
-def choice(body: schemas_escalations.ResolveIn) -> Choice:
-    """The answer in either form; the line of text has the one parser."""
+def choice_of(body: schemas.ResolveIn) -> Choice:
+    """Return the answer in either form; raise Invalid for a mixture of both."""
     if body.action and not body.text:
         return Choice(
             Answer(body.action),
@@ -135,45 +119,52 @@ def choice(body: schemas_escalations.ResolveIn) -> Choice:
             response=body.response,
         )
     if body.text and body.instruction:
-        raise Invalid("/instruction", "A line of text has its words in it: leave the instruction.")
+        raise Invalid("/instruction", "Send either 'text' or 'instruction', not both.")
     if body.text and body.response:
-        raise Invalid("/response", "A line of text has no values: say 'action' and 'response'.")
+        raise Invalid("/response", "To send a 'response', set 'action' instead of 'text'.")
     if body.text and not body.action:
-        said = choices.parse(body.text)
-        return Choice(said.action, fix=said.fix, note=body.note, dependents=body.dependents)
-    raise Invalid("/action", "Give either an action or a line of text: retry, fix, skip or abort.")
+        choice = choices.parse(body.text)
+        return Choice(choice.action, fix=choice.fix, note=body.note, dependents=body.dependents)
+    raise Invalid("/action", "Send either 'action' or 'text': retry, fix, skip, or abort.")
+
+
+def reload_task(escalation: Escalation) -> dict[str, Any] | None:
+    """Return the task's state after the answer."""
+    task = escalation.task
+    if task is None:
+        return None
+    task.refresh_from_db(fields=["state", "version"])
+    return {"id": task.pk, "state": task.state, "version": task.version}
 
 
 @router.post(
     "/escalations/{id}/withdraw",
     auth=PrincipalAuth("tasks:work"),
-    response=schemas_escalations.EscalationOut,
+    response=schemas.EscalationOut,
 )
 def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Take a question back, which its agent has answered itself: the task is queued again."""
-    who = request.auth
-    by_person = "escalations:resolve" in who.scopes
-    if not by_person and not who.is_agent:
-        raise HumanRequired("Only the agent that asked, or a person, takes a question back.")
+    """Withdraw a question that no longer needs an answer; the task is queued again."""
+    principal = request.auth
+    by_person = "escalations:resolve" in principal.scopes
+    if not by_person and not principal.is_agent:
+        raise HumanRequired("Only the agent that asked, or a person, can withdraw a question.")
     questions.withdraw(
         id,
-        among=Escalation.objects.visible_to(who),
-        actor=actor(who),
+        among=Escalation.objects.visible_to(principal),
+        actor=actor(principal),
         by_person=by_person,
         request_id=request.id,
     )
-    return answer(linked(request, escalation_out(one(request, id))))
+    return json_response(escalation_body(request, find_escalation(request, id)))
 
 
 @router.post(
     "/escalations/{id}/assign",
-    auth=Person("escalations:resolve"),
-    response=schemas_escalations.EscalationOut,
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.EscalationOut,
 )
-def escalations_assign(
-    request: PrincipalRequest, id: UUID, body: schemas_escalations.AssignIn
-) -> HttpResponse:
-    """Say who takes care of it."""
+def escalations_assign(request: PrincipalRequest, id: UUID, body: schemas.AssignIn) -> HttpResponse:
+    """Assign an escalation to a user, or to no one."""
     assignment.assign(
         id,
         body.user,
@@ -181,21 +172,21 @@ def escalations_assign(
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return answer(linked(request, escalation_out(one(request, id))))
+    return json_response(escalation_body(request, find_escalation(request, id)))
 
 
 @router.post(
     "/escalations/{id}/comment",
-    auth=Person("escalations:resolve"),
-    response=schemas_escalations.EscalationOut,
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.EscalationOut,
     openapi_extra={"x-idempotent": True},
 )
 def escalations_comment(
-    request: PrincipalRequest, id: UUID, body: schemas_escalations.CommentIn
+    request: PrincipalRequest, id: UUID, body: schemas.CommentIn
 ) -> HttpResponse:
-    """Keep a remark for whoever else looks at it."""
+    """Add a comment to an escalation."""
 
-    def work() -> tuple[int, Any]:
+    def comment() -> tuple[int, Any]:
         assignment.comment(
             id,
             body.text,
@@ -203,6 +194,6 @@ def escalations_comment(
             actor=actor(request.auth),
             request_id=request.id,
         )
-        return 200, linked(request, escalation_out(one(request, id)))
+        return 200, escalation_body(request, find_escalation(request, id))
 
-    return idempotent(request, work)
+    return respond_once(request, comment)

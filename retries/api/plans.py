@@ -1,4 +1,4 @@
-"""Plans over HTTP: imported from a file, read, paused, stopped, started anew."""
+"""Plans over HTTP: import them from a file, read, edit, pause, abort, and restart them."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -9,26 +9,26 @@ from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger import planfile
-from ledger.api import cursors
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
-from ledger.api.responses import answer, idempotent, listed
-from ledger.api.tasks import version_asked
-from ledger.errors import Invalid, InvalidTransition, NotFound
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.parameters import parse_if_match, parse_states
+from ledger.api.responses import json_response, page_body, respond_once
+from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
 from ledger.planfile.model import BYTES
-from ledger.plans import editing as plan_editing
+from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.schemas import plans as schemas
 from ledger.schemas.plans import plan_out, plan_task_out
 from ledger.states import TaskState
-from retries.api.escalations import Person
+from retries.api.escalations import PersonAuth
 from retries.plans import aborting, importing, restarting
-from retries.schemas.escalations import RestartIn
+from retries.schemas.operator_actions import RestartIn
 
 router = Router(tags=["plans"])
 
-# The body is a file in one of these types: it is read by `planfile`, not by the API's parser.
-EXAMPLE = """ref: 03-01
+# `planfile` reads the body of an import, so ninja can't describe it.
+YAML = """ref: 03-01
 title: Planner ids
 agent: coder
 tasks:
@@ -63,7 +63,7 @@ CONTENT: dict[str, Any] = {
             "tasks": [{"title": "Create the error", "action": "Add it and use it"}],
         },
     },
-    "application/yaml": {"schema": {"type": "string"}, "example": EXAMPLE},
+    "application/yaml": {"schema": {"type": "string"}, "example": YAML},
     "application/xml": {"schema": {"type": "string"}, "example": XML},
     "text/markdown": {"schema": {"type": "string"}, "example": MARKDOWN},
 }
@@ -78,197 +78,202 @@ CONTENT: dict[str, Any] = {
         "requestBody": {"required": True, "content": CONTENT},
     },
 )
-def plans_import(request: PrincipalRequest, asked: Query[schemas.ImportQuery]) -> HttpResponse:
-    """Import a plan: a file of JSON, YAML, XML or Markdown, all of it or nothing.
+def plans_import(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -> HttpResponse:
+    """Import a plan from a JSON, YAML, XML, or Markdown file, completely or not at all.
 
-    The same file again changes nothing. What it holds is run on the agents' machines: whoever may
-    import plans can do there what the agents can.
+    Importing the same file again changes nothing. Agents run the commands in a plan, so anyone who
+    can import plans can do whatever the agents can do on their machines.
     """
-    read = planfile.parse(request.body, media=request.content_type or "", agent=asked.agent)
+    parsed = planfile.parse(request.body, media=request.content_type or "", agent=query.agent)
 
-    def work() -> tuple[int, Any]:
-        done = importing.import_plan(
+    def import_file() -> tuple[int, Any]:
+        result = importing.import_plan(
             Project.objects.get(pk=request.auth.project_id),
-            read.plan,
+            parsed.plan,
             options=ImportOptions(
-                mode=asked.mode,
-                dry_run=asked.dry_run,
-                register=asked.register_,
-                allow_missing_needs=asked.allow_missing_needs,
-                warnings=read.warnings,
+                mode=query.mode,
+                dry_run=query.dry_run,
+                register=query.register_,
+                allow_missing_needs=query.allow_missing_needs,
+                warnings=parsed.warnings,
             ),
             actor=actor(request.auth),
             request_id=request.id,
         )
-        kept = not (asked.dry_run or done.unchanged)
-        return 201 if kept else 200, imported_out(done, dry_run=asked.dry_run)
+        changed = not (query.dry_run or result.unchanged)
+        return 201 if changed else 200, imported_out(result, dry_run=query.dry_run)
 
-    return idempotent(request, work)
+    return respond_once(request, import_file)
 
 
-def imported_out(done: ImportResult, *, dry_run: bool) -> dict[str, Any]:
+def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:
     counts = dict.fromkeys(map(str, TaskState), 0)
-    for row in done.tasks:
+    for row in result.tasks:
         counts[row["state"]] += 1
-    plan, tasks = plan_out(done.plan, counts), [plan_task_out(row) for row in done.tasks]
-    if dry_run:  # what would be made has no id that anybody could use
-        made = set(done.diff.added)
-        tasks = [each | ({"id": None} if each["ref"] in made else {}) for each in tasks]
-        if len(made) == len(tasks):
+    plan, tasks = plan_out(result.plan, counts), [plan_task_out(row) for row in result.tasks]
+    if dry_run:  # new rows were rolled back, so their ids mean nothing
+        added = set(result.diff.added)
+        tasks = [task | ({"id": None} if task["ref"] in added else {}) for task in tasks]
+        if len(added) == len(tasks):
             plan["id"] = None
     return {
         "plan": plan,
         "tasks": tasks,
-        "warnings": done.warnings,
-        "diff": asdict(done.diff),
-        "unchanged": done.unchanged,
+        "warnings": result.warnings,
+        "diff": asdict(result.diff),
+        "unchanged": result.unchanged,
         "dry_run": dry_run,
     }
 
 
+# ---- read
+
+
 @router.get("/plans", auth=PrincipalAuth("tasks:read"), response=schemas.PlanList)
-def plans_list(request: PrincipalRequest, asked: Query[schemas.PlanQuery]) -> HttpResponse:
-    """List plans, newest first, each with how many tasks are in each state."""
-    query = Plan.objects.visible_to(request.auth)
-    if asked.state:
-        query = query.in_state(*states(asked.state))
-    if asked.ref:
-        query = query.filter(ref=asked.ref)
-    if asked.q:
-        query = query.filter(title__icontains=asked.q)
-    filters = asked.model_dump(exclude={"limit", "cursor"})
-    page = cursors.cut(query, limit=asked.limit, cursor=asked.cursor, filters=filters)
-    counts = plan_editing.count_tasks_of(plan.pk for plan in page.rows)
-    return answer(listed(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))
-
-
-def states(text: str) -> list[str]:
-    asked = text.split(",")
-    if unknown := [state for state in asked if state not in PlanState.values]:
-        known = ", ".join(PlanState.values)
-        raise Invalid("/state", f"'{unknown[0]}' is not a state; the states are {known}.")
-    return asked
-
-
-def visible(request: PrincipalRequest, id: UUID) -> Plan:
-    plan = Plan.objects.visible_to(request.auth).filter(pk=id).first()
-    if plan is None:
-        raise NotFound(f"There is no plan {id} that this token may see.")
-    return plan
-
-
-def tagged(plan: Plan, value: Any) -> HttpResponse:
-    response = answer(value)
-    response["ETag"] = f'"v{plan.version}"'
-    return response
+def plans_list(request: PrincipalRequest, query: Query[schemas.PlanQuery]) -> HttpResponse:
+    """List plans with the number of tasks in each state, newest first."""
+    rows = Plan.objects.visible_to(request.auth)
+    if query.state:
+        rows = rows.in_state(*parse_states(query.state, PlanState))
+    if query.ref:
+        rows = rows.filter(ref=query.ref)
+    if query.q:
+        rows = rows.filter(title__icontains=query.q)
+    filters = query.model_dump(exclude={"limit", "cursor"})
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
+    counts = editing.count_tasks_of(plan.pk for plan in page.rows)
+    return json_response(page_body(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))
 
 
 @router.get("/plans/{id}", auth=PrincipalAuth("tasks:read"), response=schemas.PlanWithTasksOut)
 def plans_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Read one plan with its tasks; an agent sees its own of them."""
-    return with_tasks(request, visible(request, id))
+    """Get a plan with its tasks; an agent sees only its own tasks."""
+    return plan_with_tasks_response(request, find_plan(request, id))
 
 
-def with_tasks(request: PrincipalRequest, plan: Plan) -> HttpResponse:
-    who = request.auth
+def find_plan(request: PrincipalRequest, id: UUID) -> Plan:
+    """Return a plan that the caller may see; raise NotFound."""
+    plan = Plan.objects.visible_to(request.auth).filter(pk=id).first()
+    if plan is None:
+        raise not_visible("plan", id)
+    return plan
+
+
+def plan_response(plan: Plan) -> HttpResponse:
+    return json_response(plan_out(plan, editing.count_tasks(plan)), version=plan.version)
+
+
+def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpResponse:
+    principal = request.auth
     rows = [
         row
-        for row in plan_editing.list_tasks(plan)
-        if not who.is_agent or row["agent_id"] == who.agent_id
+        for row in editing.list_tasks(plan)
+        if not principal.is_agent or row["agent_id"] == principal.agent_id
     ]
-    value = {
-        "plan": plan_out(plan, plan_editing.count_tasks(plan)),
+    body = {
+        "plan": plan_out(plan, editing.count_tasks(plan)),
         "tasks": [plan_task_out(row) for row in rows],
     }
-    return tagged(plan, value)
+    return json_response(body, version=plan.version)
+
+
+# ---- change
 
 
 @router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_change(request: PrincipalRequest, id: UUID, body: schemas.PlanPatch) -> HttpResponse:
-    """Give a plan another title; `If-Match` names the version that was read."""
-    visible(request, id)
-    plan = plan_editing.change(
+    """Change a plan's title.
+
+    The `If-Match` header must contain the ETag of the version you read.
+    """
+    find_plan(request, id)
+    plan = editing.change(
         id,
         title=body.title,
-        version=version_asked(request),
+        version=parse_if_match(request),
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(plan, plan_out(plan, plan_editing.count_tasks(plan)))
+    return plan_response(plan)
 
 
 @router.post("/plans/{id}/pause", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_pause(
-    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanReasonIn | None] = None
 ) -> HttpResponse:
-    """Hand out no more tasks of a plan; what runs goes on."""
-    return turned(request, id, plan_editing.pause, PlanState.PAUSED, body)
+    """Pause a plan: agents get no more of its tasks, and running tasks continue."""
+    return move_plan(request, id, editing.pause, PlanState.PAUSED, body)
 
 
 @router.post("/plans/{id}/resume", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_resume(
-    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanReasonIn | None] = None
 ) -> HttpResponse:
-    """Hand out tasks of a plan again."""
-    return turned(request, id, plan_editing.resume, PlanState.ACTIVE, body)
+    """Resume a paused plan."""
+    return move_plan(request, id, editing.resume, PlanState.ACTIVE, body)
 
 
 @router.post("/plans/{id}/abort", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_abort(
-    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanWhyIn | None] = None
+    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanReasonIn | None] = None
 ) -> HttpResponse:
-    """Stop a plan: what runs is told so, the rest is aborted, and what is done stays done."""
-    return turned(request, id, aborting.abort, PlanState.ABORTED, body)
+    """Abort a plan.
+
+    Running tasks are asked to stop, all other unfinished tasks are aborted, and finished tasks
+    stay as they are.
+    """
+    return move_plan(request, id, aborting.abort, PlanState.ABORTED, body)
 
 
-def turned(
+def move_plan(
     request: PrincipalRequest,
     id: UUID,
-    verb: Callable[..., list[Plan]],
+    move: Callable[..., list[Plan]],
     to: PlanState,
-    body: schemas.PlanWhyIn | None,
+    body: schemas.PlanReasonIn | None,
 ) -> HttpResponse:
-    """The plan after the verb; one that stands there already stays as it is."""
-    visible(request, id)
+    """Move a plan to a state; a plan that is already in it stays unchanged."""
+    find_plan(request, id)
     reason = body.reason if body else ""
-    verb([id], reason=reason, actor=actor(request.auth), request_id=request.id)
-    plan = visible(request, id)
+    move([id], reason=reason, actor=actor(request.auth), request_id=request.id)
+    plan = find_plan(request, id)
     if plan.state != to:
         raise InvalidTransition(
-            f"Plan {plan.ref} is {plan.state}; it can't become {to}.",
+            f"Plan {plan.ref} is {plan.state} and can't become {to}.",
             current=plan.state,
             allowed=[],
         )
-    return tagged(plan, plan_out(plan, plan_editing.count_tasks(plan)))
+    return plan_response(plan)
 
 
 @router.post(
     "/plans/{id}/confirm",
-    auth=Person("escalations:resolve"),
+    auth=PersonAuth("escalations:resolve"),
     response=schemas.PlanWithTasksOut,
 )
 def plans_confirm(request: PrincipalRequest, id: UUID, body: schemas.ConfirmIn) -> HttpResponse:
-    """Have commands run that were found in prose, each named as it was shown: all or none.
+    """Confirm proposed commands, so that agents run them: all of them or none.
 
-    Only a person may say so: agents run them. What was confirmed already stays so.
+    Send each command exactly as `proposed_command` shows it. Only a person may do this, because
+    agents run the commands. Commands that are already confirmed stay so.
     """
-    plan = visible(request, id)
-    plan_editing.confirm_commands_by_ref(
+    plan = find_plan(request, id)
+    editing.confirm_commands_by_ref(
         plan, body.commands, actor=actor(request.auth), request_id=request.id
     )
-    return with_tasks(request, plan)
+    return plan_with_tasks_response(request, plan)
 
 
 @router.post("/plans/{id}/restart", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_restart(
     request: PrincipalRequest, id: UUID, body: Body[RestartIn | None] = None
 ) -> HttpResponse:
-    """Run an aborted or completed plan once more: what is not done begins anew."""
-    visible(request, id)
+    """Restart an aborted or completed plan: its unfinished tasks start over."""
+    find_plan(request, id)
     plan = restarting.restart(
         id,
         carry_over=body.carry_over if body else None,
         actor=actor(request.auth),
         request_id=request.id,
     )
-    return tagged(plan, plan_out(plan, plan_editing.count_tasks(plan)))
+    return plan_response(plan)

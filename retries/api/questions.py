@@ -1,54 +1,52 @@
-"""What agents ask of people over HTTP.
-
-On the router of `ledger.api.tasks`: an address has one router, whoever offers its methods.
-"""
+"""Questions over HTTP: an agent asks a person about the task it works on."""
 
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
+from ninja import Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor
-from ledger.api.responses import idempotent, linked
-from ledger.api.tasks import router
+from ledger.api.responses import complete_url, respond_once
 from ledger.errors import NotFound
 from ledger.models import Agent
 from ledger.tokens import TrustedCaller
 from retries.attempts import questions
 from retries.escalations.lifecycle import Question
-from retries.schemas import escalations
-from retries.schemas.escalations import escalation_out
+from retries.schemas.attempts import AskIn
+from retries.schemas.escalations import EscalationOut, escalation_out
+
+router = Router(tags=["attempts"])
 
 
 @router.post(
     "/attempts/{id}/escalate",
     auth=PrincipalAuth("tasks:work"),
-    response={201: escalations.EscalationOut},
-    tags=["attempts"],
+    response={201: EscalationOut},
     openapi_extra={"x-idempotent": True},
 )
-def attempts_escalate(request: PrincipalRequest, id: UUID, body: escalations.AskIn) -> HttpResponse:
-    """Ask a person: the attempt ends and does not count, and the task waits for the answer.
+def attempts_escalate(request: PrincipalRequest, id: UUID, body: AskIn) -> HttpResponse:
+    """Ask a person a question: the attempt ends without counting, and the task waits.
 
-    The answer stands first in what the next attempt is told.
+    The answer comes first in what the next attempt is told.
     """
 
-    def work() -> tuple[int, Any]:
-        asked = questions.ask(id, question_of(body), caller=own(request, id))
-        return 201, linked(request, escalation_out(asked))
+    def ask() -> tuple[int, Any]:
+        escalation = questions.ask(id, question_of(body), caller=agent_caller(request, id))
+        return 201, complete_url(request, escalation_out(escalation))
 
-    return idempotent(request, work)
+    return respond_once(request, ask)
 
 
-def own(request: PrincipalRequest, attempt_id: UUID) -> TrustedCaller:
-    """The agent as the caller of statements; raises NotFound where the attempt is another's."""
+def agent_caller(request: PrincipalRequest, attempt_id: UUID) -> TrustedCaller:
+    """Return the attempt's agent as a caller; raise NotFound if it is not the token's agent."""
     agent = Agent.objects.filter(attempt__pk=attempt_id).first()
     if agent is None or agent.pk != request.auth.agent_id:
-        raise NotFound(f"There is no attempt {attempt_id} of this agent.")
+        raise NotFound(f"This agent has no attempt with id {attempt_id}.")
     return TrustedCaller(actor(request.auth), agent=agent, request_id=request.id)
 
 
-def question_of(body: escalations.AskIn) -> Question:
+def question_of(body: AskIn) -> Question:
     return Question(
         text=body.question,
         choices=[choice.model_dump() for choice in body.options],

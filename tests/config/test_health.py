@@ -48,7 +48,7 @@ def test_a_stale_beat_degrades_it() -> None:
         ClockRun.objects.create(name=name, last_run_at=late)
     status, body = ready()
     assert (status, body["status"]) == (200, "degraded")
-    assert "stale: idle_check ran last" in body["checks"]["beat"]
+    assert "stale: idle_check last ran" in body["checks"]["beat"]
 
 
 def scraped() -> dict[tuple[str, str], float]:

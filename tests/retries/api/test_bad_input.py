@@ -12,7 +12,7 @@ from ledger.redaction import DEEPEST
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
-from tests.retries.api.test_work import claim, enqueue
+from tests.retries.api.calls import claim, enqueue
 from tests.retries.test_tasks_flow import make_task
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ def test_what_is_nested_too_deep_is_refused(
     """However deep: nothing is kept without its inner parts, and nothing breaks on it."""
     body = b'{"agent": "coder", "type": "code", "payload": %b}' % nested(depth)
     told = problem(operator("POST", "/tasks", body, **key), 400, "bad_request")
-    assert f"more than {DEEPEST} deep" in told["detail"] and told["hint"]
+    assert f"more than {DEEPEST} levels deep" in told["detail"] and told["hint"]
     assert not Task.objects.exists()
 
 

@@ -1,0 +1,41 @@
+"""The caller itself over HTTP."""
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from ledger import instructions
+from ledger.api.auth import PrincipalAuth, PrincipalRequest
+from ledger.api.responses import json_response
+from ledger.models import Token
+from ledger.schemas.me import MeOut
+from ledger.schemas.shared import MOST_ROWS
+
+router = Router(tags=["platform"])
+
+
+@router.get("/me", auth=PrincipalAuth(""), response=MeOut)
+def me_get(request: PrincipalRequest) -> HttpResponse:
+    """Get the caller's identity, scopes, and limits."""
+    principal = request.auth
+    agent = {"id": principal.agent_id, "name": principal.agent_name}
+    token = Token.objects.get(pk=principal.token_id)
+    return json_response(
+        {
+            "kind": principal.kind,
+            "name": principal.name,
+            "project": {"id": principal.project_id, "name": principal.project_name},
+            "agent": agent if principal.agent_id else None,
+            "scopes": sorted(principal.scopes),
+            "token": {"id": token.id, "prefix": token.prefix, "expires_at": token.expires_at},
+            "limits": {
+                "content_bytes": instructions.CONTENT_BYTES,
+                "body_bytes": settings.TENFOUR["BODY_BYTES"],
+                "page": MOST_ROWS,
+            },
+            "poll_every_s": settings.TENFOUR["POLL_SECONDS"],
+            "server_time": timezone.now(),
+            "version": settings.TENFOUR_VERSION,
+        }
+    )

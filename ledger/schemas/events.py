@@ -1,0 +1,78 @@
+"""Schemas of the journal's events."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from ledger.schemas.shared import AGENT_ID, AT, CURSOR, ID, MOST_ROWS, Listed
+from ledger.sql import Row
+
+
+class EventQuery(Schema):
+    after: str = Field("", description=CURSOR)
+    limit: int = Field(50, ge=1, le=MOST_ROWS)
+
+
+class EventOut(Schema):
+    id: UUID
+    type: str
+    at: datetime
+    project: UUID
+    subject_type: str
+    subject: UUID
+    agent: UUID | None
+    from_state: str | None
+    to_state: str | None
+    actor: dict[str, str]
+    data: dict[str, Any]
+    request_id: str
+
+
+class EventList(Listed):
+    data: list[EventOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "data": [
+                    {
+                        "id": ID,
+                        "type": "instruction.requeued",
+                        "at": AT,
+                        "project": ID,
+                        "subject_type": "instruction",
+                        "subject": ID,
+                        "agent": AGENT_ID,
+                        "from_state": "delivered",
+                        "to_state": "queued",
+                        "actor": {"type": "system", "id": "idle_check", "name": "idle_check"},
+                        "data": {"retry_count": 1},
+                        "request_id": "",
+                    }
+                ],
+                "next_cursor": "ODE1LjAxYTFmZTZk",
+                "has_more": True,
+            }
+        }
+    )
+
+
+def event_out(row: Row) -> dict[str, Any]:
+    """Return the JSON object for an event's row."""
+    return {
+        "id": row["id"],
+        "type": row["kind"],
+        "at": row["at"],
+        "project": row["project_id"],
+        "subject_type": row["subject_type"],
+        "subject": row["subject_id"],
+        "agent": row["agent_id"],
+        "from_state": row["from_state"],
+        "to_state": row["to_state"],
+        "actor": {"type": row["actor_type"], "id": row["actor_id"], "name": row["actor_name"]},
+        "data": row["data"],
+        "request_id": row["request_id"],
+    }

@@ -1,0 +1,74 @@
+"""Schemas of instruction statistics."""
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from ledger.states import Urgency
+
+
+class StatsQuery(Schema):
+    window: str = Field("24h", description="how far back, such as 30m, 24h, or 7d")
+
+
+class LevelOut(Schema):
+    urgency: Urgency
+    acknowledged: int = Field(description="instructions acknowledged at this level")
+    waiting: int
+    ack_p50_s: float | None
+    ack_p95_s: float | None
+
+
+class StatisticsOut(Schema):
+    name: str
+    sent: int
+    acknowledged: int
+    failed: int
+    cancelled: int
+    waiting: int
+    retries: int
+    retry_rate: float = Field(description="retries per instruction sent")
+    retried_share: float = Field(description="share of instructions that were retried")
+    failed_share: float = Field(description="share of instructions that failed")
+    ack_p50_s: float | None = Field(description="median seconds from sending to acknowledgment")
+    ack_p95_s: float | None = Field(
+        description="95th percentile of seconds from sending to acknowledgment"
+    )
+    levels: list[LevelOut] = Field(description="one per urgency: first, again, important, urgent")
+
+
+class StatsOut(Schema):
+    window_s: int
+    project: StatisticsOut
+    agents: list[StatisticsOut]
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "window_s": 86400,
+                "project": {
+                    "name": "default",
+                    "sent": 12,
+                    "acknowledged": 9,
+                    "failed": 2,
+                    "cancelled": 0,
+                    "waiting": 1,
+                    "retries": 14,
+                    "retry_rate": 1.1667,
+                    "retried_share": 0.5,
+                    "failed_share": 0.1667,
+                    "ack_p50_s": 2.1,
+                    "ack_p95_s": 118.4,
+                    "levels": [
+                        {
+                            "urgency": "first",
+                            "acknowledged": 6,
+                            "waiting": 1,
+                            "ack_p50_s": 1.2,
+                            "ack_p95_s": 2.4,
+                        }
+                    ],
+                },
+                "agents": [],
+            }
+        }
+    )

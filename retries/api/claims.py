@@ -1,0 +1,65 @@
+"""Claims over HTTP: an agent takes its next tasks."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Body, Router
+
+from ledger.api.auth import BearerAuth, BearerRequest
+from ledger.errors import NotFound
+from ledger.models import Token
+from ledger.sql import Row
+from ledger.tasks import fetch_task
+from retries import claims
+from retries.api.text_responses import TEXT, XML, claim_response, text_content
+from retries.claims import ClaimResult
+from retries.retry_context.history import load_histories, may_have_history
+from retries.schemas.claims import ClaimIn, ClaimOut, claim_out
+
+router = Router(tags=["tasks"])
+
+
+@router.post(
+    "/claims",
+    auth=BearerAuth("tasks:work"),
+    response=ClaimOut,
+    openapi_extra=text_content(TEXT, XML),
+)
+def claims_take(request: BearerRequest, body: Body[ClaimIn | None] = None) -> HttpResponse:
+    """Claim the agent's next tasks, each with an attempt under a lease.
+
+    If there is nothing to claim, the response says why and when to ask again. With
+    `Accept: text/plain`, the response is only the prompt, with the attempt's id in the header
+    Tenfour-Attempt; it is empty without a task.
+    """
+    query = body or ClaimIn.model_validate({})
+    claimed = claims.claim(
+        request.auth,
+        worker_id=query.worker_id,
+        task=query.task,
+        limit=query.limit,
+        resume=query.resume,
+        lease_s=query.lease_s,
+    )
+    if query.task and not claimed.rows:
+        fetch_own_task(request, query.task)
+    return claim_response(request, claim_body(claimed))
+
+
+def claim_body(claimed: ClaimResult) -> dict[str, Any]:
+    """Return the JSON object for a claim, with the history of its retried tasks."""
+    ids = [
+        row["id"] for row in claimed.rows if may_have_history(row["type"], row["attempt_number"])
+    ]
+    return claim_out(claimed, histories=load_histories(ids), now=timezone.now())
+
+
+def fetch_own_task(request: BearerRequest, id: UUID) -> Row:
+    """Return a task of the calling agent; raise NotFound for any other task."""
+    row = fetch_task(id)
+    if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
+        # The same text as `fetch_task`: it must not reveal that the task exists.
+        raise NotFound(f"There is no task {id}.")
+    return row

@@ -1,0 +1,133 @@
+"""Tasks over HTTP, as far as attempts and people matter: enqueue, start, get, and abort.
+
+It adds to the router of `ledger.api.tasks`, because an address belongs to one router.
+"""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Body, Query, Schema
+from pydantic import Field
+
+from ledger import sql
+from ledger.api.auth import BearerAuth, BearerRequest, PrincipalAuth, PrincipalRequest, actor
+from ledger.api.responses import json_response, respond_once
+from ledger.api.tasks import enqueue, find_task, role_of, router, task_response
+from ledger.errors import InvalidTransition
+from ledger.models import Agent
+from ledger.schemas.tasks import TaskIn, TaskOut, task_out
+from ledger.states import FINAL, BlockedReason, TaskState, Who
+from ledger.tasks.lineage import invalid_transition
+from ledger.tokens import ScopeMissing, TrustedCaller
+from retries import claims, task_actions
+from retries.api.claims import claim_body, fetch_own_task
+from retries.api.text_responses import TEXT, XML, claim_response, text_content
+from retries.models import Escalation
+from retries.schemas.claims import ClaimOut, StartIn
+from retries.schemas.operator_actions import AbortIn
+
+STARTABLE = (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED)
+
+
+class EnqueueQuery(Schema):
+    claim: bool = Field(False, description="start the task in the same call; for agents only")
+
+
+@router.post(
+    "/tasks",
+    auth=PrincipalAuth("tasks:create"),
+    response={201: TaskOut | ClaimOut},
+    openapi_extra={"x-idempotent": True},
+)
+def tasks_enqueue(
+    request: PrincipalRequest, body: TaskIn, query: Query[EnqueueQuery]
+) -> HttpResponse:
+    """Enqueue a task; with `?claim=true`, an agent starts it in the same call."""
+    if not query.claim:
+        return respond_once(request, lambda: (201, enqueue_only(request, body)))
+    if not request.auth.is_agent:
+        raise ScopeMissing("Only an agent's token can start what it enqueues.", scope="tasks:work")
+    # A task that can't be started at all, such as one with needs, must not be created.
+    work = sql.atomic(enqueue_and_claim)
+    return respond_once(request, lambda: (201, work(request, body)))
+
+
+def enqueue_only(request: PrincipalRequest, body: TaskIn) -> dict[str, Any]:
+    row = enqueue(request, [body])[0]
+    return task_out(row, who=role_of(request.auth))
+
+
+def enqueue_and_claim(request: PrincipalRequest, body: TaskIn) -> dict[str, Any]:
+    row = enqueue(request, [body])[0]
+    agent = Agent.objects.get(pk=row["agent_id"])
+    caller = TrustedCaller(actor(request.auth), agent=agent, request_id=request.id)
+    claimed = replace(
+        claims.claim(caller, task=row["id"]),
+        pending_instructions=claims.count_pending(agent),
+        system_text=agent.system_text,
+    )
+    return claim_body(claimed) | {"made": row["id"]}
+
+
+@router.post(
+    "/tasks/{id}/start",
+    auth=BearerAuth("tasks:work"),
+    response=ClaimOut,
+    openapi_extra=text_content(TEXT, XML),
+)
+def tasks_start(
+    request: BearerRequest, id: UUID, body: Body[StartIn | None] = None
+) -> HttpResponse:
+    """Start one of the agent's tasks, for callers that push work to agents.
+
+    If the agent's breaker is open, the call is refused and the task becomes blocked.
+    """
+    worker_id = body.worker_id if body else ""
+    claimed = claims.claim(request.auth, task=id, worker_id=worker_id)
+    if not claimed.rows:
+        row = fetch_own_task(request, id)
+        if row["state"] not in STARTABLE:
+            raise invalid_transition(row, TaskState.RUNNING, Who.AGENT)
+        claims.require_attempt(claimed, row["agent_name"], id)
+    return claim_response(request, claim_body(claimed))
+
+
+@router.get("/tasks/{id}", auth=PrincipalAuth("tasks:read"), response=TaskOut)
+def tasks_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get a task, with the id of its open escalation."""
+    row = find_task(request, id)
+    escalation = Escalation.objects.open().filter(task=id).values_list("pk", flat=True).first()
+    return task_response(request, row, escalation=escalation)
+
+
+@router.post("/tasks/{id}/abort", auth=PrincipalAuth("tasks:write"), response=TaskOut)
+def tasks_abort(
+    request: PrincipalRequest, id: UUID, body: Body[AbortIn | None] = None
+) -> HttpResponse:
+    """Abort a task.
+
+    A running task's agent learns of it at the next heartbeat, and the task ends with its report.
+    """
+    who = role_of(request.auth)
+    find_task(request, id)
+    aborted = task_actions.abort(
+        [id],
+        spare_asked=who == Who.PRODUCER,
+        reason=body.reason if body else "",
+        actor=actor(request.auth),
+        request_id=request.id,
+    )
+    row = find_task(request, id)
+    if not aborted:
+        reported = row["blocked_reason"] == BlockedReason.REPORTED
+        if who == Who.PRODUCER and (row["state"] == TaskState.ESCALATED or reported):
+            raise InvalidTransition(
+                "A person is asked about this task. Only a person can end it.",
+                current=row["state"],
+                allowed=[],
+            )
+        if row["state"] in FINAL:
+            raise invalid_transition(row, TaskState.ABORTED, who)
+    return json_response(task_out(row, who=who))

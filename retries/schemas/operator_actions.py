@@ -1,0 +1,29 @@
+"""Schemas of what people do by hand: trip a breaker, abort a task, restart a plan."""
+
+from pydantic import AwareDatetime, ConfigDict, Field
+
+from ledger.schemas.shared import In
+
+REASON_BYTES = 500
+
+
+class TripIn(In):
+    reason: str = Field(
+        "", max_length=500, description="why, for the people who look at the breaker later"
+    )
+
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "it deletes its own tests"}})
+
+
+class AbortIn(In):
+    reason: str = Field("", max_length=2000)
+
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "no longer needed"}})
+
+
+class RestartIn(In):
+    carry_over: AwareDatetime | None = Field(
+        None, description="tasks that started at or after this time keep their attempts"
+    )
+
+    model_config = ConfigDict(json_schema_extra={"example": {"carry_over": "2026-11-21T12:00:00Z"}})

@@ -1,0 +1,57 @@
+"""Agents over HTTP."""
+
+import pytest
+
+from ledger.models import Agent, Event
+from ledger.states import InstructionState
+from tests.conftest import Api
+from tests.factories import make_instruction
+from tests.ledger.api.test_instructions import problem
+
+pytestmark = pytest.mark.django_db
+
+
+def test_changes_to_an_agent_record_the_request_id(operator: Api, agent: Agent) -> None:
+    body = {"paused": True, "concurrency": 2, "system_text": "Be brief."}
+    operator("PATCH", f"/agents/{agent.pk}", body, X_Request_Id="req-2")
+    found = Event.objects.filter(request_id="req-2").values_list("kind", flat=True)
+    assert sorted(found) == ["agent.briefed", "agent.limited", "agent.paused"]
+
+
+def test_agents_can_be_read_paused_and_reset(operator: Api, agent: Agent) -> None:
+    make_instruction(InstructionState.DELIVERED, agent=agent)
+    row = operator("GET", f"/agents/{agent.id}").body
+    assert (row["awaiting_ack"], row["waiting"], row["paused"]) == (1, 0, False)
+    assert operator("PATCH", f"/agents/{agent.id}", {"paused": True}).body["paused"] is True
+    assert operator("POST", f"/agents/{agent.id}/reset").body == {"cancelled": 1}
+    assert operator("GET", "/agents").body["data"][0]["awaiting_ack"] == 0
+
+
+def test_a_limit_of_attempts_is_set_and_lifted(operator: Api, agent: Agent) -> None:
+    path = f"/agents/{agent.id}"
+    assert operator("GET", path).body["concurrency"] is None
+    assert operator("PATCH", path, {"concurrency": 3}).body["concurrency"] == 3
+    assert operator("PATCH", path, {"paused": True}).body["concurrency"] == 3
+    for wrong in (0, 1001, "3", True):
+        problem(operator("PATCH", path, {"concurrency": wrong}), 422, "validation_error")
+    row = operator("PATCH", path, {"concurrency": None}).body
+    assert (row["concurrency"], row["paused"]) == (None, True)
+    told = Event.objects.filter(kind="agent.limited").order_by("id").values_list("data", flat=True)
+    assert list(told) == [{"concurrency": 3}, {"concurrency": None}]
+
+
+def test_a_system_text_is_stored_without_secrets_and_removed(
+    operator: Api, coder: Api, agent: Agent
+) -> None:
+    path = f"/agents/{agent.id}"
+    text = " Use the key AKIAIOSFODNN7EXAMPLE\x07.\r\nThen stop. "
+    kept = operator("PATCH", path, {"system_text": text}).body["system_text"]
+    assert kept == "Use the key [redacted:aws].\nThen stop."
+    assert operator("PATCH", path, {"paused": False}).body["system_text"] == kept
+    problem(operator("PATCH", path, {"system_text": "x" * 16_001}), 422, "validation_error")
+    assert len(operator("PATCH", path, {"system_text": "ä" * 16_000}).body["system_text"]) == 16_000
+    problem(coder("PATCH", path, {"system_text": "Do as you like"}), 403, "scope_missing")
+    for nothing in (None, ""):
+        assert operator("PATCH", path, {"system_text": nothing}).body["system_text"] == ""
+    told = Event.objects.filter(kind="agent.briefed").order_by("id").values_list("data", flat=True)
+    assert [event["characters"] for event in told] == [len(kept), 16_000, 0]

@@ -1,0 +1,211 @@
+"""Heartbeats, reports, exit codes, and releases over HTTP."""
+
+import re
+from typing import Any
+
+import pytest
+
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Event, Failure, Token
+from ledger.tokens import TrustedCaller
+from retries import claims
+from retries.api import attempts as api_attempts
+from retries.attempts import finishing
+from retries.attempts.report_fields import Report
+from tests.retries.api.calls import claim, enqueue
+
+pytestmark = pytest.mark.django_db
+
+
+def test_plain_exit_codes(coder: Any, operator: Any) -> None:
+    id = enqueue(operator, payload={"verify": {"command": "make test"}}, max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    response = coder(
+        "POST",
+        f"/attempts/{at}/exit/2",
+        b"\x1b[31mred\x1b[0m \x00 1 failed",
+        Content_Type="text/plain",
+    )
+    assert response.body["decision"] == "failed"
+    assert response["Output-Limit"] == "65536"
+    failure = operator("GET", f"/attempts/{at}").body["failure"]
+    assert failure["type"] == "verification_failed" and failure["message"] == "red  1 failed"
+    letter = operator("GET", "/dead-letters").body["data"][0]
+    assert letter["task"] == id and letter["error"] == "red  1 failed"
+
+
+def test_not_before_has_the_format_of_all_timestamps(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "failure"}).body
+    assert re.fullmatch(r"[\dT:-]{19}\.\d{3}Z", decision["not_before"])
+
+
+def test_another_worker_can_take_the_retry(coder: Any, operator: Any) -> None:
+    """The report stands whoever gets the next attempt."""
+    enqueue(operator, backoff={"base_delay_ms": 0})
+    row = claims.claim(caller := TrustedCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
+    told = finishing.finish_attempt(row["attempt_id"], Report(status="failure"), caller=caller)
+    claims.claim(caller, worker_id="faster")
+    assert api_attempts.claim_next_attempt(told, caller, after=row["attempt_id"]) is None
+
+
+def test_what_follows_a_report_has_its_actor(
+    coder: Any, operator: Any, agent: Agent, settings: Any
+) -> None:
+    settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 1}
+    enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    kinds = ("task.escalated", "escalation.opened", "agent.breaker_opened")
+    events = Event.objects.filter(kind__in=kinds)
+    token = Token.objects.get(agent=agent)
+    assert set(events.values_list("actor_type", "actor_id", "actor_name")) == {
+        ("token", str(token.pk), token.name)
+    }
+    assert events.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("verify", "code", "state", "type"),
+    [
+        ({}, 0, "done", None),
+        ({}, 2, "failed", "execution_error"),
+        ({}, 124, "failed", "timeout"),
+        ({}, 137, "failed", "timeout"),
+        ({"command": "make"}, 0, "done", None),
+        ({"command": "make"}, 2, "failed", "verification_failed"),
+        ({"command": "make"}, 124, "failed", "verification_failed"),
+        ({"command": "make", "expect_exit": 3}, 3, "done", None),
+        ({"command": "make", "expect_exit": 3}, 0, "failed", "verification_failed"),
+    ],
+)
+def test_what_an_exit_code_means(
+    coder: Any, operator: Any, verify: dict[str, Any], code: int, state: str, type: str | None
+) -> None:
+    id = enqueue(operator, payload={"verify": verify} if verify else {}, max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    path = f"/attempts/{at}/exit/{code}"
+    assert coder("POST", path, b"1 failed").body["decision"] == state
+    assert coder("POST", path, b"1 failed").body["decision"] == state
+    assert coder("POST", path, b"2 failed").body["code"] == "attempt_already_reported"
+    assert operator("GET", f"/tasks/{id}").body["state"] == state
+    failure = operator("GET", f"/attempts/{at}").body["failure"]
+    assert (failure and failure["type"]) == type
+    if failure:
+        shown = failure["details"], (failure["verification"] or {}).get("output")
+        assert failure["message"] == "1 failed"
+        assert shown == (("", "1 failed") if verify else ("1 failed", None))
+
+
+def test_a_long_output_is_truncated_and_not_refused(coder: Any, operator: Any) -> None:
+    """Its end tells most; secrets are masked before it is cut."""
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    secret = "hunter2" * 3
+    line = f"password={secret} here\n".encode()
+    output = b"first\n" + line * 40_000 + b"last\n"
+    assert len(output) > 1_000_000
+    response = coder("POST", f"/attempts/{at}/exit/1", output, Content_Type="text/plain")
+    assert (response.status_code, response["Output-Limit"]) == (200, "65536")
+    details = Failure.objects.get().details
+    assert details.startswith("first\n") and details.endswith("here\nlast\n")
+    assert f"of {len(output)} bytes kept]" in details
+    assert 65_000 < len(details.encode()) <= 65_536
+    assert details.index("[… cut") < 20_000
+    assert "hunter2" not in details
+    huge = coder("POST", f"/attempts/{at}/exit/1", b"x" * (api_attempts.MOST_OUTPUT_BYTES + 1))
+    assert (huge.status_code, huge.body["limit_bytes"]) == (413, api_attempts.MOST_OUTPUT_BYTES)
+
+
+def test_a_report_is_stored_within_its_limits(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {
+        "status": "failure",
+        "summary": "s" * 600,
+        "failure": {
+            "details": "head\n" + "d" * 100_000 + "\ntail",
+            "suggested_fix": "f" * 1100,
+            "root_cause_guess": "g\u202e",
+        },
+        "learnings": ["same", " same ", "", "l" * 400, *map(str, range(30))],
+        "files_modified": [{"path": f"src/{n}\u202e.py"} for n in range(250)],
+    }
+    assert coder("POST", f"/attempts/{at}/result", said).status_code == 200
+    kept = Failure.objects.get()
+    assert kept.message == "s" * 499 + "…" and kept.suggested_fix == "f" * 999 + "…"
+    assert kept.root_cause_guess == "g"
+    assert kept.details.startswith("head\n") and kept.details.endswith("\ntail")
+    assert len(kept.details.encode()) <= 65_536
+    assert kept.learnings[:3] == ["same", "l" * 299 + "…", "0"] and len(kept.learnings) == 20
+    assert len(kept.files_modified) == 200 and kept.files_modified[0]["path"] == "src/0.py"
+
+
+def test_a_report_is_not_lost_for_what_a_program_printed(coder: Any, operator: Any) -> None:
+    """api.md §7.2: NUL and half characters in output are dropped, elsewhere they are refused."""
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    odd = "a\ud800b\x00c \U0001f600"
+    assert (
+        coder("POST", f"/attempts/{at}/heartbeat", {"progress": {"message": odd}}).status_code
+        == 200
+    )
+    said = {
+        "status": "failure",
+        "failure": {"message": odd},
+        "verification": {"command": odd, "exit_code": 1, "output": odd},
+        "learnings": [odd],
+        "result": {odd: odd},
+    }
+    assert coder("POST", f"/attempts/{at}/result", said).status_code == 200
+    kept = Failure.objects.get(task=id)
+    assert (kept.message, kept.learnings) == ("abc \U0001f600", ["abc \U0001f600"])
+    assert (kept.verification or {})["output"] == "abc \U0001f600"
+    task = {"agent": "coder", "type": "code", "title": odd}
+    assert operator("POST", "/tasks", task).status_code == 422
+
+
+def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    assert coder("POST", f"/attempts/{at}/release").body["state"] == "queued"
+    response = coder("POST", f"/attempts/{at}/result", {"status": "success"})
+    assert (response.status_code, response.body["code"]) == (409, "lease_lost")
+    assert operator("GET", f"/tasks/{id}").body["state"] == "queued"
+
+
+def test_a_different_second_report_is_refused(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    first = coder("POST", f"/attempts/{at}/result", {"status": "success", "result": 1}).body
+    assert coder("POST", f"/attempts/{at}/result", {"status": "success", "result": 1}).body == first
+    response = coder("POST", f"/attempts/{at}/result", {"status": "success", "result": 2})
+    assert (response.status_code, response.body["code"]) == (409, "attempt_already_reported")
+
+
+def test_a_required_verification(coder: Any, operator: Any) -> None:
+    enqueue(operator, payload={"verify": {"command": "make", "required": True, "expect_exit": 3}})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    response = coder("POST", f"/attempts/{at}/result", {"status": "success"})
+    assert (response.status_code, response.body["code"]) == (422, "verification_missing")
+    good = {"status": "success", "verification": {"exit_code": 3}}
+    assert coder("POST", f"/attempts/{at}/result", good).body["decision"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("permission_denied", "failure"), ("impossible", "blocked")]
+)
+def test_hopeless_codes_ask_a_person_at_once(
+    coder: Any, operator: Any, code: str, status: str
+) -> None:
+    """S1.10"""
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {"status": status, "failure": {"code": code, "message": "no"}}
+    decision = coder("POST", f"/attempts/{at}/result", said).body
+    assert (decision["decision"], decision["reason"]) == ("escalated", code)
+    assert operator("GET", f"/tasks/{id}").body["retry_count"] == 0
+    asked = operator("GET", f"/escalations/{decision['escalation']['id']}").body
+    assert (asked["task"], asked["reason"]) == (id, code)
+    assert asked["message"].startswith("## Task Escalation Required\n\n**Task:** ")

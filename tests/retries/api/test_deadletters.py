@@ -1,0 +1,57 @@
+"""Dead letters over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from ledger.models import DeadLetter, Task
+from tests.retries.api.calls import claim, enqueue
+
+pytestmark = pytest.mark.django_db
+
+
+def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> None:
+    for _ in range(2):
+        enqueue(operator, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    one, two = (str(letter.pk) for letter in DeadLetter.objects.order_by("id"))
+    replayed = operator("POST", f"/dead-letters/{one}/replay").body
+    assert replayed["closed_as"] == "replayed"
+    assert claim(coder)["data"][0]["task"]["id"] == replayed["replayed_as"]
+    gone = operator("POST", f"/dead-letters/{two}/dismiss", {"note": "old"}).body
+    assert (gone["closed_as"], gone["note"]) == ("dismissed", "old")
+    again = operator("POST", f"/dead-letters/{two}/replay")
+    assert (again.status_code, again.body["code"]) == (409, "invalid_transition")
+    assert coder("POST", f"/dead-letters/{one}/replay").status_code == 403
+    assert len(operator("GET", "/dead-letters?state=open").body["data"]) == 0
+
+
+def test_a_dead_letter_of_an_aborted_plan_is_not_replayed(coder: Any, operator: Any) -> None:
+    task = {"action": "do it", "max_attempts": 1, "on_exhausted": "dead_letter"}
+    made = operator("POST", "/plans", {"ref": "03-01", "agent": "coder", "tasks": [task, task]})
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    operator("POST", f"/plans/{made.body['plan']['id']}/abort")
+    refused = operator("POST", f"/dead-letters/{DeadLetter.objects.get().pk}/replay")
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    assert "Restart the plan" in refused.body["detail"]
+    assert (refused.body["current"], refused.body["allowed"]) == ("open", ["dismissed"])
+    bulk = operator("POST", "/dead-letters/bulk", {"action": "replay", "type": "auto"}).body
+    assert bulk["changed"] == 0 and Task.objects.filter(state="queued").count() == 0
+
+
+def test_dead_letters_in_bulk(coder: Any, operator: Any) -> None:
+    for type in ("code", "code", "review"):
+        enqueue(operator, type=type, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    bulk = "/dead-letters/bulk"
+    counted = operator("POST", bulk, {"action": "replay", "type": "code", "dry_run": True}).body
+    assert (counted["matched"], counted["changed"]) == (2, 0)
+    done = operator("POST", bulk, {"action": "replay", "type": "code"}).body
+    assert (done["matched"], done["changed"]) == (2, 2)
+    again = operator("POST", bulk, {"action": "dismiss", "ids": done["ids"]}).body
+    assert (again["matched"], again["changed"]) == (0, 0)
+    assert operator("POST", bulk, {"action": "dismiss"}).body["changed"] == 1
+    assert Task.objects.filter(state="queued").count() == 2

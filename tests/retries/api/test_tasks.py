@@ -1,0 +1,244 @@
+"""Tasks over HTTP: enqueue, start, change, abort, and what people answer."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import transaction
+
+from ledger.models import Agent, Task
+from ledger.tasks.spec import PAYLOAD_BYTES
+from retries import in_process
+from retries.models import Escalation
+from tests.elsewhere import blocked
+from tests.retries.api.calls import claim, enqueue
+
+pytestmark = pytest.mark.django_db
+
+
+def test_abort_is_cooperative(coder: Any, operator: Any) -> None:
+    waits, runs = enqueue(operator), enqueue(operator, priority=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    assert operator("POST", f"/tasks/{waits}/abort").body["state"] == "aborted"
+    assert operator("POST", f"/tasks/{runs}/abort").body["abort_requested"] is True
+    assert coder("POST", f"/attempts/{at}/heartbeat").body["abort_requested"] is True
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "success"}).body
+    assert (decision["decision"], decision["reason"]) == ("aborted", "user_abort")
+    response = operator("POST", f"/tasks/{runs}/abort")
+    assert (response.status_code, response.body["current"]) == (409, "aborted")
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "limit"),
+    [("retry", "queued", 4), ("fix", "queued", 2), ("skip", "skipped", 3), ("abort", "aborted", 3)],
+)
+def test_a_person_answers(coder: Any, operator: Any, answer: str, state: str, limit: int) -> None:
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    said = {"status": "failure", "failure": {"code": "permission_denied"}}
+    asked = coder("POST", f"/attempts/{at}/result", said).body["escalation"]["id"]
+    assert coder("POST", f"/escalations/{asked}/resolve", {"action": "retry"}).status_code == 403
+    body = {"action": answer} | ({"instruction": "use sudo"} if answer == "fix" else {})
+    response = operator("POST", f"/escalations/{asked}/resolve", body)
+    assert response.status_code == 200, response.content
+    task = operator("GET", f"/tasks/{id}").body
+    assert (task["state"], task["attempt_limit"]) == (state, limit)
+
+
+def test_aborting_withdraws_the_question(coder: Any, operator: Any) -> None:
+    id = enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    decision = coder("POST", f"/attempts/{at}/result", {"status": "failure"}).body
+    assert decision["reason"] == "max_retries_exceeded"
+    assert operator("POST", f"/tasks/{id}/abort").body["state"] == "aborted"
+    assert Escalation.objects.get().state == "withdrawn"
+
+
+def test_a_producer_cannot_end_an_escalated_task(
+    coder: Any, operator: Any, api: Callable[..., Any]
+) -> None:
+    id = enqueue(operator, on_exhausted="escalate", max_attempts=1)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    response = api("orchestrator")("POST", f"/tasks/{id}/abort")
+    assert (response.status_code, response.body["code"]) == (409, "invalid_transition")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_producers_abort_waits_for_a_concurrent_escalation(
+    coder: Any, operator: Any, api: Callable[..., Any], elsewhere: Callable[..., Any]
+) -> None:
+    """Between the look at the task and its abort its agent's report may escalate it."""
+    id, producer = enqueue(operator, on_exhausted="escalate", max_attempts=1), api("orchestrator")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    with transaction.atomic():
+        in_process.report_failure(UUID(at), "it broke")
+        aborted = elsewhere(lambda: producer("POST", f"/tasks/{id}/abort"))
+        with blocked(aborted):
+            pass
+    refused = aborted.result(10)
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    assert refused.body["current"] == "escalated"
+    assert Task.objects.get().state == "escalated" and Escalation.objects.open().count() == 1
+
+
+def test_enqueue_and_claim_in_one_call(coder: Any) -> None:
+    response = coder("POST", "/tasks?claim=true", {"type": "shell", "title": "make test"})
+    assert response.status_code == 201
+    assert response.body["data"][0]["task"]["state"] == "running"
+    assert response.body["data"][0]["task"]["agent"] == "coder"
+
+
+def test_only_agents_start_what_they_enqueue(operator: Any, agent: Agent) -> None:
+    response = operator("POST", "/tasks?claim=true", {"agent": "coder", "type": "x"})
+    assert (response.status_code, response.body["code"]) == (403, "scope_missing")
+    assert not Task.objects.exists()
+
+
+def test_bulk_is_all_or_nothing(operator: Any, agent: Agent) -> None:
+    good = {"agent": "coder", "type": "code"}
+    made = operator("POST", "/tasks/bulk", {"tasks": [good, good | {"priority": 3}]})
+    assert made.status_code == 201 and len(made.body["data"]) == 2
+    response = operator("POST", "/tasks/bulk", {"tasks": [good, good | {"type": "no spaces"}]})
+    assert response.status_code == 422
+    assert response.body["errors"][0]["pointer"] == "/tasks/1/type"
+    listless = good | {"payload": {"files": "a.py"}}
+    response = operator("POST", "/tasks/bulk", {"tasks": [good, good, listless]})
+    assert response.body["errors"][0]["pointer"] == "/tasks/2/payload/files"
+    assert Task.objects.count() == 2
+
+
+@pytest.mark.parametrize("path", ["/claims", "/tasks", "/instructions/pull"])
+def test_a_body_that_is_not_an_object(coder: Any, operator: Any, agent: Agent, path: str) -> None:
+    response = (operator if path == "/tasks" else coder)("POST", path, "[1]")
+    assert response.status_code == 422
+    assert "should be an object" in response.body["detail"]
+
+
+def test_bulk_each_on_its_own(operator: Any, agent: Agent) -> None:
+    """api.md §3: per item, in the order of the request; what is right is kept."""
+    good = {"agent": "coder", "type": "code"}
+    asked = {"tasks": [good | {"agent": "codre"}, good, good | {"needs": [str(uuid4())]}]}
+    found = operator("POST", "/tasks/bulk?atomic=false", asked)
+    assert found.status_code == 200
+    assert [(each["index"], each["status"]) for each in found.body["data"]] == [
+        (0, 422),
+        (1, 201),
+        (2, 422),
+    ]
+    assert found.body["data"][0]["body"]["code"] == "unknown_agent"
+    assert found.body["data"][2]["body"]["code"] == "unknown_dependency"
+    made = found.body["data"][1]["body"]
+    assert list(Task.objects.values_list("pk", flat=True)) == [UUID(made["id"])]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"priority": "high"}, "validation_error"),
+        ({"agent": "nobody"}, "unknown_agent"),
+        ({"max_attempts": 0}, "validation_error"),
+        ({"payload": {"verify": {"timeout_s": "long"}}}, "validation_error"),
+        ({"needs": ["01a1fe6d-9b01-7830-98b6-0164ecc5924c"]}, "unknown_dependency"),
+        ({"nonsense": 1}, "validation_error"),
+    ],
+)
+def test_invalid_tasks(operator: Any, agent: Agent, body: dict[str, Any], code: str) -> None:
+    response = operator("POST", "/tasks", {"agent": "coder", "type": "code"} | body)
+    assert (response.status_code, response.body["code"]) == (422, code)
+    assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("required", "perhaps", "required must be true or false."),
+        ("expect_exit", 2**31, "expect_exit must be a number from -2147483648 to 2147483647."),
+        ("expect_exit", True, "expect_exit must be an integer."),
+        ("timeout_s", 0, "timeout_s must be a number from 1 to 604800."),
+    ],
+)
+def test_an_invalid_verification(
+    operator: Any, agent: Agent, name: str, value: Any, told: str
+) -> None:
+    """What the statements read as numbers must be some, made or changed."""
+    payload = {"verify": {"command": "make", name: value}}
+    made = operator("POST", "/tasks", {"agent": "coder", "type": "code", "payload": payload})
+    id = enqueue(operator)
+    changed = operator("PATCH", f"/tasks/{id}", {"payload": payload}, If_Match='"v1"')
+    for refused in (made, changed):
+        assert (refused.status_code, refused.body["code"]) == (422, "validation_error")
+        wrong = {"pointer": f"/payload/verify/{name}", "detail": told}
+        assert refused.body["errors"] == [wrong]
+
+
+@pytest.mark.parametrize(("body_bytes", "told"), [(None, "body"), (PAYLOAD_BYTES * 2, "payload")])
+def test_a_large_payload(
+    operator: Any, agent: Agent, settings: Any, body_bytes: int | None, told: str
+) -> None:
+    """The body has its limit, and behind a larger one the payload has its own."""
+    settings.TENFOUR = settings.TENFOUR | ({"BODY_BYTES": body_bytes} if body_bytes else {})
+    body = {"agent": "coder", "type": "x", "payload": "x" * PAYLOAD_BYTES}
+    response = operator("POST", "/tasks", body)
+    assert (response.status_code, response.body["code"]) == (413, "payload_too_large")
+    assert f"The {told} has" in response.body["detail"]
+    assert response.body["limit_bytes"] == PAYLOAD_BYTES
+    assert not Task.objects.exists()
+
+
+def test_the_size_of_a_payload_is_that_of_its_json_without_spaces(
+    operator: Any, agent: Agent, settings: Any
+) -> None:
+    """However many spaces it was sent with; the text in it counts as UTF-8."""
+    settings.TENFOUR = settings.TENFOUR | {"BODY_BYTES": 4 * PAYLOAD_BYTES}
+    fits = ["ä"] * ((PAYLOAD_BYTES - 1) // 5)
+    assert operator("POST", "/tasks", {"agent": "coder", "type": "x", "payload": fits}).body["id"]
+    over = {"agent": "coder", "type": "x", "payload": [*fits, "ä"]}
+    assert operator("POST", "/tasks", over).body["code"] == "payload_too_large"
+
+
+def test_secrets_are_masked_and_counted(operator: Any, agent: Agent) -> None:
+    """S3.47"""
+    id = enqueue(operator, payload={"password": "hunter2", "url": "https://a:b" + "@x.example/"})
+    task = operator("GET", f"/tasks/{id}").body
+    assert "hunter2" not in str(task["payload"]) and ":b@" not in str(task["payload"])
+    assert sum(task["redactions"].values()) == 2
+
+
+def test_a_payload_and_a_result_round_trip(coder: Any, operator: Any) -> None:
+    """S3.8"""
+    value = {"👩\u200d👧": ["می\u200cخواهم", "\x1b[31mred\x1b[0m\r\n", "a\u202eb", 1.5, None]}
+    id = enqueue(operator, payload=value, title="\u202eA 👩\u200d👧")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/result", {"status": "success", "result": value})
+    task = operator("GET", f"/tasks/{id}").body
+    assert task["payload"] == task["result"] == value
+    assert task["title"] == "A 👩\u200d👧" and task["redactions"] == {}
+
+
+def test_a_change_needs_the_version_that_was_read(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    got = operator("GET", f"/tasks/{id}")
+    body = {"priority": 7, "max_attempts": 5, "payload": {"a": 1}}
+    changed = operator("PATCH", f"/tasks/{id}", body, If_Match=got["ETag"])
+    assert changed.status_code == 200, changed.content
+    task = changed.body
+    assert (task["priority"], task["attempt_limit"], task["payload"]) == (7, 5, {"a": 1})
+    assert changed["ETag"] == '"v2"'
+    stale = operator("PATCH", f"/tasks/{id}", body, If_Match=got["ETag"])
+    assert (stale.status_code, stale.body["current"]) == (412, 2)
+    assert operator("PATCH", f"/tasks/{id}", body).status_code == 428
+    assert operator("PATCH", f"/tasks/{id}", body, If_Match="7").status_code == 422
+    assert coder("PATCH", f"/tasks/{id}", body, If_Match='"v2"').status_code == 403
+    events = operator("GET", f"/tasks/{id}/events").body["data"]
+    assert events[-1]["data"] == {"changed": ["priority", "payload", "max_attempts"]}
+
+
+def test_a_running_task_keeps_its_payload_and_its_attempts(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    claim(coder)
+    refused = operator("PATCH", f"/tasks/{id}", {"payload": {}}, If_Match='"v2"')
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    changed = operator("PATCH", f"/tasks/{id}", {"max_attempts": 1}, If_Match='"v2"').body
+    assert (changed["attempt_limit"], changed["max_attempts"]) == (1, 1)
