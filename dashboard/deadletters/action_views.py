@@ -1,4 +1,4 @@
-"""What a person decides about dead letters, one or many: replay them, or dismiss them."""
+"""Replay or dismiss dead letters, one or many."""
 
 from uuid import UUID
 
@@ -12,7 +12,6 @@ from dashboard.access import operators_only
 from dashboard.actions import find_action
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS
-from dashboard.deadletters.views import every
 from dashboard.formatting import counted
 from dashboard.navigation import Scope, read_scope
 from dashboard.rendering import HtmxRequest, back_to
@@ -23,18 +22,18 @@ from ledger.journal import person
 from ledger.models import DeadLetter
 from retries import deadletters
 
-AT_ONCE = 500
+BATCH = 500  # dead letters in one transaction
 
 
 @require_POST
 @operators_only
 def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
-    """One verb on one dead letter; then back to it, with what really happened."""
-    offer, scope = find_action(ACTIONS, verb), read_scope(request)
+    """Act on one dead letter and return to its page."""
+    action, scope = find_action(ACTIONS, verb), read_scope(request)
     if not queries.exists(letter_id):
         raise Http404(f"There is no dead letter {letter_id}.")
     page = reverse("dashboard:deadletter", args=[letter_id]) + scope.query
-    if offer.question and "confirmed" not in request.POST:
+    if action.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
     add_message(request, VERBS[verb](request, [letter_id]), of=1)
     return redirect(page)
@@ -43,31 +42,32 @@ def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
 @require_POST
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
-    """One verb on those that were picked, or on all that the list's query finds."""
-    offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
+    """Act on the selected dead letters, or on all that match, and return to the list."""
+    action, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:deadletters"))
     if not rows.ids and not rows.every:
         messages.warning(request, "Select at least one dead letter. Nothing was changed.")
-    elif offer.question and "confirmed" not in request.POST:
+    elif action.question and "confirmed" not in request.POST:
         return redirect(question_url(page, verb, rows))
     else:
-        ids = ids_of(rows, page, read_scope(request))
+        ids = selected_ids(rows, page, read_scope(request))
         add_message(request, VERBS[verb](request, ids), of=len(ids))
     return redirect(list_url(page))
 
 
-def ids_of(rows: Selection, page: str, scope: Scope) -> list[UUID]:
-    """The ids that are meant; every one is what the query of the page finds now."""
+def selected_ids(rows: Selection, page: str, scope: Scope) -> list[UUID]:
+    """Return the ids of a selection; for all that match, those that the page's query finds now."""
     if rows.every is None:
         return rows.ids
     text = QueryDict(page.partition("?")[2]).get("q", "")
-    return every(task_filters.parse(text or "", task_filters.LETTER_KEYS), scope, upto=rows.every)
+    query = task_filters.parse(text or "", task_filters.LETTER_KEYS)
+    return queries.list_open_ids(query, scope.project, up_to=rows.every)
 
 
 def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     who, letters = person(request.user), DeadLetter.objects.all()
     done = sum(len(deadletters.replay(some, among=letters, actor=who)) for some in batches(ids))
-    if held := sum(aborted(some) for some in batches(ids)):
+    if held := sum(count_of_aborted_plans(some) for some in batches(ids)):
         messages.warning(
             request,
             f"{counted(held, 'dead letter')} of aborted plans can’t be replayed. "
@@ -90,12 +90,11 @@ def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 
 def batches(ids: list[UUID]) -> list[list[UUID]]:
-    """As many as one transaction takes, one after the other."""
-    return [ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE)]
+    return [ids[at : at + BATCH] for at in range(0, len(ids), BATCH)]
 
 
-def aborted(ids: list[UUID]) -> int:
-    """How many of these are open and stay it, since their plan is aborted."""
+def count_of_aborted_plans(ids: list[UUID]) -> int:
+    """Count the open dead letters among these whose plan is aborted."""
     rows = DeadLetter.objects.open().filter(pk__in=ids)
     return rows.exclude(task__plan__aborted_at=None).count()
 

@@ -1,4 +1,4 @@
-"""What dead letters died of (pure): in groups of those whose errors say the same."""
+"""Group dead letters by the cause of their errors (pure)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from retries.failures.fingerprints import compute_fingerprint, find_headline, ma
 CAUSE_LENGTH = 160
 
 
-def cause(error: str) -> str:
-    """The line that says what went wrong, without what differs from case to case.
+def find_cause(error: str) -> str:
+    """Return the headline of an error with marks for its varying parts.
 
-    >>> cause("timeout after 300 s: npx test")
+    >>> find_cause("timeout after 300 s: npx test")
     'timeout after ‹amount›: npx test'
     """
     return truncate(make_template(find_headline(error)), CAUSE_LENGTH) or "no error text"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CauseGroup:
     """Dead letters of one cause, newest first."""
 
     cause: str
@@ -58,20 +58,20 @@ class Group:
         return sum(letter.task.attempts for letter in self.letters)
 
     @property
-    def open_ones(self) -> list[Any]:
+    def open_letters(self) -> list[Any]:
         return [letter for letter in self.letters if letter.closed_at is None]
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for one of them."""
+        """The number of tasks that wait for one of these."""
         return sum(letter.waiting for letter in self.letters)
 
 
-def grouped(letters: Iterable[Any]) -> list[Group]:
-    """By cause, the largest group first, then the one with the newest."""
-    found: dict[str, Group] = {}
+def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
+    """Return the groups, the largest first, then the one with the newest dead letter."""
+    found: dict[str, CauseGroup] = {}
     for letter in letters:
-        said = cause(letter.error)
-        found.setdefault(compute_fingerprint(said), Group(said, [])).letters.append(letter)
+        cause = find_cause(letter.error)
+        found.setdefault(compute_fingerprint(cause), CauseGroup(cause, [])).letters.append(letter)
     groups = list(found.values())
     return sorted(groups, key=lambda group: (-len(group.letters), -group.last_at.timestamp()))

@@ -1,4 +1,4 @@
-"""What the Dead letters pages ask the database: which there are, what became of them, one."""
+"""Queries of the Dead letters pages: the list, its counts, and one dead letter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,27 +22,28 @@ from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.optional_cache import figure
 from ledger.states import TaskState
 
-HANDLED_SHOWN = 4
-# what a line shows, beside what is looked up for it
-SHOWN = (
+MOST = 20_000  # for one action on all that match
+RECENT = 4
+# the columns of a row in the list
+COLUMNS = (
     *("type", "error", "failed_at", "closed_at", "closed_as", "agent__name", "project__name"),
     *("task__title", "task__type", "task__ref", "task__attempts", "task__attempt_limit"),
     "task__carries_id",
 )
-SHOWN_HANDLED = (
+RECENT_COLUMNS = (
     *("closed_at", "closed_as", "closed_by_name", "note", "replayed_as__state"),
     *("task__title", "task__type"),
 )
 
 
-def letters(query: TaskQuery, project: Project | None) -> QuerySet[DeadLetter]:
-    """Those that a query asks for; open ones, unless it names a state or an id."""
+def filter_deadletters(query: TaskQuery, project: Project | None) -> QuerySet[DeadLetter]:
+    """Return the dead letters of a query: open ones unless it names a state or an id."""
     rows = of_project(DeadLetter.objects.all(), project).filter(
         match_values(query.agent, "agent__name"),
         match_values(query.type, "type"),
         match_values(query.plan, "task__plan__ref"),
         match_values(query.reason, "reason"),
-        match_any(query.error, died_of),
+        match_any(query.error, failed_with),
         match_any(query.state, in_state),
     )
     if query.state == ANY and not query.ids:
@@ -64,8 +65,8 @@ def in_state(name: str) -> Q:
     return Q(closed_at=None) if name == "open" else Q(closed_as=name)
 
 
-def died_of(text: str) -> Q:
-    """Whose error says this, or that failed in this way the last time."""
+def failed_with(text: str) -> Q:
+    """Return the condition that an error contains the text, or that a failure has that type."""
     if text not in ERRORS:
         return Q(error__icontains=text)
     same = Failure.objects.filter(task=OuterRef("task"), type=text)
@@ -73,7 +74,7 @@ def died_of(text: str) -> Q:
 
 
 def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
-    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+    """Return the rows with what the list shows beside their own columns."""
     last = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
     attempts = Attempt.objects.filter(task=OuterRef("task")).order_by("-number")
     waiting = Need.objects.filter(need=OuterRef("task"), task__state=TaskState.BLOCKED)
@@ -84,44 +85,59 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
     )
 
 
-def listed(rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """A page of them with what its lines show."""
-    found = read_page(with_extras(rows).only(*SHOWN), before=before, after=after)
-    tasks_of(found.rows)
-    return found
+def list_deadletters(
+    rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None
+) -> Page[Any]:
+    page = read_page(with_extras(rows).only(*COLUMNS), before=before, after=after)
+    add_task_outcomes(page.rows)
+    return page
 
 
-def tasks_of(letters: Sequence[Any]) -> list[Any]:
-    """Their tasks, each with the `outcomes` of its last attempts."""
+def add_task_outcomes(letters: Sequence[Any]) -> None:
+    """Give each task the `outcomes` of its last attempts."""
     for letter in letters:
         letter.task.last_outcomes = letter.last_outcomes
-    return add_outcomes(letter.task for letter in letters)
+    add_outcomes(letter.task for letter in letters)
 
 
-def handled(project: Project | None) -> list[Any]:
-    """The last ones that somebody decided about."""
+def list_open_ids(query: TaskQuery, project: Project | None, *, up_to: UUID) -> list[UUID]:
+    """Return the ids of the open dead letters of a query, oldest first, up to MOST.
+
+    Later ones than `up_to` were not on the screen when the person decided.
+    """
+    rows = filter_deadletters(query, project).filter(closed_at=None, id__lte=up_to)
+    return list(rows.order_by("id").values_list("pk", flat=True)[:MOST])
+
+
+def list_recently_closed(project: Project | None) -> list[Any]:
+    """Return the dead letters that were replayed or dismissed last."""
     rows = of_project(DeadLetter.objects.exclude(closed_at=None), project)
-    found = rows.select_related("task", "replayed_as").only(*SHOWN_HANDLED)
-    return list(found.order_by("-closed_at", "-id")[:HANDLED_SHOWN])
+    found = rows.select_related("task", "replayed_as").only(*RECENT_COLUMNS)
+    return list(found.order_by("-closed_at", "-id")[:RECENT])
 
 
-def counts(query: TaskQuery, project: Project | None) -> dict[str, int]:
-    """How many there are in each state, whatever state the query asks for."""
+def count_deadletters(query: TaskQuery, project: Project | None) -> dict[str, int]:
+    """Count the dead letters of a query by state, without the states that it asks for."""
     anything = query.stateless(LETTER_STATES)
 
     def count() -> dict[str, int]:
-        rows = letters(anything, project).order_by().values("closed_as").annotate(n=Count("*"))
+        rows = (
+            filter_deadletters(anything, project)
+            .order_by()
+            .values("closed_as")
+            .annotate(n=Count("*"))
+        )
         found = {row["closed_as"] or "open": row["n"] for row in rows}
         return {name: found.get(name, 0) for name in LETTER_STATES}
 
     return figure(f"letters:{project.id if project else 'all'}:{hash_of(anything)}", count)
 
 
-def one(letter_id: UUID) -> Any:
-    """One with all its columns, or None."""
+def find_deadletter(letter_id: UUID) -> Any:
+    """Return a dead letter with all its columns, or None."""
     rows = with_extras(DeadLetter.objects.filter(pk=letter_id))
     found = rows.select_related("task__plan", "replayed_as").defer("task__plan__source").first()
-    tasks_of([found] if found else [])
+    add_task_outcomes([found] if found else [])
     return found
 
 

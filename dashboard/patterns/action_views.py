@@ -1,4 +1,4 @@
-"""What a person decides about patterns, one or many: ignore, resolve, open again, try all again."""
+"""Ignore, resolve, reopen or retry failure patterns, one or many."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -15,8 +15,7 @@ from dashboard.actions import find_action
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.patterns import queries
-from dashboard.patterns.actions import ACTIONS
-from dashboard.patterns.views import TIMES
+from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import list_url, question_url, read_selection
 from dashboard.tasks.action_views import add_message
@@ -29,12 +28,12 @@ CHANNEL = "page"
 @require_POST
 @operators_only
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
-    """One verb on one pattern; then back to it, with what really happened."""
-    offer, scope = find_action(ACTIONS, verb), read_scope(request)
+    """Act on one pattern and return to its page."""
+    action, scope = find_action(ACTIONS, verb), read_scope(request)
     if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
     page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
-    if offer.question and "confirmed" not in request.POST:
+    if action.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
     add_message(request, VERBS[verb](request, [pattern_id]), of=1)
     return redirect(page)
@@ -43,26 +42,26 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
 @require_POST
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
-    """One verb on the patterns that were picked; then back to the list."""
-    offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
+    """Act on the selected patterns and return to the list."""
+    action, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
     if not rows.ids:
         messages.warning(request, "Select at least one pattern. Nothing was changed.")
-    elif offer.question and "confirmed" not in request.POST:
+    elif action.question and "confirmed" not in request.POST:
         return redirect(question_url(page, verb, rows))
     else:
         done = VERBS[verb](request, rows.ids)
-        # what is tried again are tasks, of which nobody chose a number
+        # a retry changes tasks, which the person did not select one by one
         add_message(request, done, of=done[0] if verb == "retry" else len(rows.ids))
     return redirect(list_url(page))
 
 
 def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     now = timezone.now()
-    seconds = {str(length): length for length, _ in TIMES}.get(request.POST.get("for", ""))
+    seconds = {str(length): length for length, _ in IGNORE_TIMES}.get(request.POST.get("for", ""))
     until = now + timedelta(seconds=seconds) if seconds else None
     done = patterns.ignore(ids, until=until, actor=person(request.user), now=now)
-    long = f"for {dict(TIMES)[seconds]}" if seconds else "indefinitely"
+    long = f"for {dict(IGNORE_TIMES)[seconds]}" if seconds else "indefinitely"
     return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
 
 
@@ -77,14 +76,14 @@ def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 
 def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    again = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
+    result = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
     parts = (
-        (len(again.replayed), "dead letter replayed", "dead letters replayed"),
-        (len(again.made_due), "pending retry started", "pending retries started"),
-        (len(again.answered), "question answered with a retry", "questions answered with a retry"),
+        (len(result.replayed), "dead letter replayed", "dead letters replayed"),
+        (len(result.made_due), "pending retry started", "pending retries started"),
+        (len(result.answered), "question answered with a retry", "questions answered with a retry"),
     )
-    said = ", ".join(counted(number, one, many) for number, one, many in parts if number)
-    return len(again), f"{said}."
+    summary = ", ".join(counted(number, one, many) for number, one, many in parts if number)
+    return len(result), f"{summary}."
 
 
 VERBS = {"ignore": ignore, "resolve": resolve, "reopen": reopen, "retry": retry}

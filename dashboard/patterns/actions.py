@@ -16,6 +16,13 @@ RETRY_ALL = Action(
 RESOLVE = Action("resolve", "Resolve", key="s", icon="check")
 IGNORE = Action("ignore", "Ignore", key="i", icon="s-skipped")
 REOPEN = Action("reopen", "Reopen", key="o", icon="undo")
+# seconds for which a pattern can be ignored, with a label
+IGNORE_TIMES = (
+    (3600, "1 hour"),
+    (86_400, "1 day"),
+    (7 * 86_400, "1 week"),
+    (30 * 86_400, "30 days"),
+)
 ACTIONS = {action.verb: action for action in (RETRY_ALL, RESOLVE, IGNORE, REOPEN)}
 
 

@@ -1,124 +1,83 @@
-"""Failures that say the same: the list of their patterns, and one with why it is one."""
+"""The list of failure patterns, and the page of one pattern with its failures."""
 
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpRequest
 from django.urls import reverse_lazy
-from django.utils import timezone
-from django.views.decorators.http import require_GET
 
-from dashboard import live_updates, query_box, rendering
-from dashboard.access import operators_only
-from dashboard.navigation import read_scope, requested_project
+from dashboard.actions import Action
+from dashboard.live_updates import read_live_key
 from dashboard.patterns import queries
-from dashboard.patterns.actions import ACTIONS, allowed_actions
-from dashboard.rendering import HtmxRequest
-from dashboard.selection import BulkQuestion, find_bulk_question
+from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
+from dashboard.patterns.queries import Days, Example, PatternList, StuckTasks
+from dashboard.query_box import clean
+from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
+from ledger.models import Agent
 from retries.failures import suggestions
-from retries.models import FailurePattern
+from retries.failures.suggestions import Suggestion, WorkedFix
+from retries.models import FailurePattern, Grouped
 
-CRUMB = {"label": "Patterns", "url": reverse_lazy("dashboard:patterns")}
+CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 SEGMENTS = (("open", "Open"), ("ignored", "Ignored"), ("resolved", "Resolved"), ("all", "All"))
-WORDS_LENGTH = 100
+MAX_QUERY = 100
 LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
-# how long a pattern can be ignored -> how it is called
-TIMES = ((3600, "1 hour"), (86_400, "1 day"), (7 * 86_400, "1 week"), (30 * 86_400, "30 days"))
 
 
-@require_GET
-@operators_only
-def index(request: HtmxRequest) -> HttpResponse:
-    """Those that nobody has dealt with yet, or those in the state that is asked for."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=requested_project(request), of=FailurePattern)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    scope = read_scope(request)
-    words = query_box.clean(request.GET.get("q", ""))[:WORDS_LENGTH]
-    state = request.GET.get("state", "open")
-    state = state if state in queries.STATES else "open"
-    often = request.GET.get("sort") == "often"
-    counts = queries.counts(scope.project, words=words)
-    listed = queries.listed(
-        scope.project, state=state, words=words, often=often, page=page_of(request), now=now
-    )
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": f"{counts['open']:,} open · Patterns" if counts["open"] else "Patterns",
-        "heading": "Patterns",
-        "words": words,
-        "state": state,
-        "often": often,
-        "counts": counts,
-        "segments": segments(counts, state),
-        "listed": listed,
-        "asked": question(request),
-        "chosen": {str(id) for id in filter(None, map(query_box.as_id, request.GET.getlist("id")))},
-        "offers": list(ACTIONS.values()),
-        "considered": queries.CONSIDERED,
-    }
-    return rendering.respond_with(
-        request,
-        "patterns/index.html",
-        "patterns/_patterns.html",
-        context,
-        scope=scope,
-        current="patterns",
-    )
+# ---- one pattern
 
 
-@require_GET
-@operators_only
-def detail(request: HtmxRequest, pattern_id: UUID) -> HttpResponse:
-    """One of them: why these failures are one, what may help, and what stands still."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, of=FailurePattern)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    row = queries.one(pattern_id)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternPage(PageContext):
+    row: FailurePattern
+    stuck: StuckTasks
+    offers: list[Action]
+    asked: Action | None
+    days: Days
+    agents: list[Agent]
+    failures: list[Grouped]
+    examples: list[Example]
+    total: int
+    suggestion: Suggestion | None
+    worked_fixes: list[WorkedFix]
+    times: tuple[tuple[int, str], ...] = IGNORE_TIMES
+
+
+def read_detail_key(now: datetime) -> str:
+    # the tasks that a pattern's page shows belong to any project
+    return read_live_key(now=now, of=FailurePattern)
+
+
+@live_page(
+    "patterns/detail.html", "patterns/_pattern.html", current="patterns", read_key=read_detail_key
+)
+def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
+    """Show one pattern: its failures, possible fixes and stuck tasks."""
+    row = queries.find_pattern(pattern_id)
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")
-    stuck = queries.stuck(row)
-    offers = allowed_actions(row.state, stuck=stuck.total)
-    wanted = ACTIONS.get(request.GET.get("ask", ""))
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": f"{row.template[:60]} · Pattern",
-        "heading": row.fingerprint[:8],
-        "crumbs": [CRUMB],
-        "row": row,
-        "stuck": stuck,
-        "offers": offers,
-        "asked": wanted if wanted in offers and wanted and wanted.question else None,
-        "days": queries.days(row, now=now),
-        "agents": queries.agents(row),
-        "times": TIMES,
-        **of_failures(row),
-    }
-    return rendering.respond_with(
-        request,
-        "patterns/detail.html",
-        "patterns/_pattern.html",
-        context,
-        scope=read_scope(request),
-        current="patterns",
+    stuck = queries.count_stuck_tasks(row)
+    actions = allowed_actions(row.state, stuck=stuck.total)
+    wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
+    failures = queries.list_failures(row)
+    return PatternPage(
+        title=f"{row.template[:60]} · Pattern",
+        heading=row.fingerprint[:8],
+        crumbs=(CRUMB,),
+        row=row,
+        stuck=stuck,
+        offers=actions,
+        asked=wanted if wanted in actions and wanted and wanted.question else None,
+        days=queries.count_days(row, now=visit.now),
+        agents=queries.list_agents(row),
+        failures=failures[: queries.FAILURES_SHOWN],
+        examples=queries.pick_examples(failures),
+        total=row.grouped.count(),
+        suggestion=suggestions.suggest(failures[0].failure) if failures else None,
+        worked_fixes=suggestions.list_worked_fixes(row.pk),
     )
-
-
-def of_failures(row: FailurePattern) -> dict[str, Any]:
-    """What the newest failures of a pattern tell of it."""
-    found = queries.failures(row)
-    return {
-        "failures": found[: queries.FAILURES_SHOWN],
-        "examples": queries.examples(found),
-        "total": row.grouped.count(),
-        "suggestion": suggestions.suggest(found[0].failure) if found else None,
-        "worked": suggestions.list_worked_fixes(row.pk),
-    }
 
 
 # ---- the list
@@ -126,27 +85,73 @@ def of_failures(row: FailurePattern) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
+    """A state above the list, with the value of its URL parameter."""
+
     label: str
-    state: str | None  # nothing is the same as open
+    state: str | None  # None is "open"
     count: int
     current: bool
 
 
-def segments(counts: dict[str, int], shown: str) -> list[Segment]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternListPage(PageContext):
+    words: str
+    state: str
+    often: bool
+    counts: dict[str, int]
+    segments: list[Segment]
+    listed: PatternList
+    asked: BulkQuestion | None
+    chosen: set[str]
+    offers: list[Action]
+    considered: int = queries.CONSIDERED
+
+
+@live_page("patterns/index.html", "patterns/_patterns.html", current="patterns", of=FailurePattern)
+def index(visit: Visit) -> PatternListPage:
+    """Show the patterns in one state, the last seen or the most frequent first."""
+    params, project = visit.request.GET, visit.scope.project
+    words = clean(params.get("q", ""))[:MAX_QUERY]
+    state = params.get("state", "open")
+    state = state if state in queries.STATES else "open"
+    often = params.get("sort") == "often"
+    counts = queries.count_patterns(project, words=words)
+    return PatternListPage(
+        title=f"{counts['open']:,} open · Patterns" if counts["open"] else "Patterns",
+        heading="Patterns",
+        words=words,
+        state=state,
+        often=often,
+        counts=counts,
+        segments=build_segments(counts, state),
+        listed=queries.list_patterns(
+            project,
+            state=state,
+            words=words,
+            often=often,
+            page=read_page_number(params.get("page", "")),
+            now=visit.now,
+        ),
+        asked=find_question(visit.request),
+        chosen={str(id) for id in read_selection(params).ids},
+        offers=list(ACTIONS.values()),
+    )
+
+
+def build_segments(counts: dict[str, int], state: str) -> list[Segment]:
     return [
-        Segment(label, None if name == "open" else name, counts[name], name == shown)
+        Segment(label, None if name == "open" else name, counts[name], name == state)
         for name, label in SEGMENTS
     ]
 
 
-def page_of(request: HtmxRequest) -> int:
-    """The number in the address; nonsense is the first page."""
-    text = request.GET.get("page", "")
+def read_page_number(text: str) -> int:
+    """Return the page number, or 1 if it is not a number."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 1
     return min(max(number, 1), LAST_PAGE)
 
 
-def question(request: HtmxRequest) -> BulkQuestion | None:
-    """What is asked before many are acted on."""
+def find_question(request: HttpRequest) -> BulkQuestion | None:
+    """Return the action on selected patterns that has to be confirmed."""
     found = find_bulk_question(request, ACTIONS)
     return BulkQuestion(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.badges import task_badge
-from dashboard.deadletters.causes import CAUSE_LENGTH, cause
+from dashboard.deadletters.causes import CAUSE_LENGTH, find_cause
 from dashboard.dependencies import MET, key_of, natural_key
 from dashboard.formatting import counted, wait_duration
 from dashboard.sparklines import Bars, bars
@@ -226,7 +226,7 @@ class Failed:
 
     @property
     def cause(self) -> str:
-        return truncate(self.template, CAUSE_LENGTH) if self.template else cause(self.message)
+        return truncate(self.template, CAUSE_LENGTH) if self.template else find_cause(self.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
 register.filter("attempt_dots", attempt_dots.attempt_dots)
 register.filter("key_of", dependencies.key_of)
-register.filter("pieces", pattern_queries.pieces)
+register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", escalation_message.note)
 register.filter("suggested", suggestions.suggest)
 

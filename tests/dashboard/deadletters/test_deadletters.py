@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from dashboard import live_updates
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as page_of
-from dashboard.deadletters.causes import cause, grouped
+from dashboard.deadletters.causes import find_cause, group_by_cause
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from tests.dashboard import seen
@@ -233,7 +233,7 @@ def test_everything_that_matches(
     form = {"every": str(made[-1].pk), "next": query}
     asked = browser.post(f"{URL}dismiss/all/", form)
     assert "Dismiss 42 dead letters?" in words(browser.get(asked["Location"]))
-    monkeypatch.setattr(deadletter_action_views, "AT_ONCE", 10)
+    monkeypatch.setattr(deadletter_action_views, "BATCH", 10)
     late = buried(agent=agent, now=now)  # nobody has seen it yet
     told = said(browser, f"{URL}dismiss/all/", form | {"confirmed": "yes", "note": "old"})
     assert told == "42 dead letters dismissed."
@@ -297,12 +297,12 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -
     ],
 )
 def test_a_cause_has_no_numbers_names_or_paths(error: str, said: str) -> None:
-    assert cause(error) == said
+    assert find_cause(error) == said
 
 
 def test_the_largest_group_comes_first(agent: Agent, now: datetime) -> None:
     made = [buried(agent=agent, now=now, error=error) for error in ("a 1", "b", "a 2")]
     for letter in made:
         letter.failure_type, letter.waiting = "timeout", 0  # type: ignore[attr-defined]
-    groups = grouped(made[::-1])
+    groups = group_by_cause(made[::-1])
     assert [(group.cause, len(group.letters)) for group in groups] == [("a ‹number›", 2), ("b", 1)]
