@@ -89,7 +89,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
         return p95(count, lambda: conn.execute(floor.SAME_ROWS, [agent.pk]).fetchall())
 
     def gate(count: int) -> float:
-        return p95(count, lambda: breaker.gate(agent.pk, now=timezone.now()))
+        return p95(count, lambda: breaker.check_gate(agent.pk, now=timezone.now()))
 
     return {
         "enqueue": enqueue,

@@ -1,4 +1,4 @@
-"""Circuit breakers: an agent that fails again and again gets no work until probes succeed."""
+"""Circuit breakers: an agent that keeps failing gets no work until its probes succeed."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -33,12 +33,12 @@ KINDS = {
 }
 COLUMNS = "agent_id, state, failures, successes, opened_at, probe_attempt, updated_at"
 PROBE_WAIT_S = 1
-AT_ONCE = 100
+BATCH = 100
 
-# The breakers `b` that a claim asks, and those that a success means something to. Hardly any agent
-# has one, so hot statements look for it themselves.
+# SQL for a breaker `b`: whether a claim has to ask it, and whether a success changes it. Few agents
+# have such a breaker, so hot statements check these conditions themselves.
 HOLDS_BACK = f"b.state <> '{BreakerState.CLOSED}'"
-LISTENS = (
+CHANGES_ON_SUCCESS = (
     f"(b.state = '{BreakerState.HALF_OPEN}' "
     f"or b.state = '{BreakerState.CLOSED}' and b.failures > 0)"
 )
@@ -49,7 +49,7 @@ class CircuitBreakerOpen(Refusal):
 
     code = "breaker_open"
     retryable = True
-    hint = "Ask again in 'retry_after_s' seconds, or have an operator reset the breaker."
+    hint = "Retry after 'retry_after_s' seconds, or have an operator reset the breaker."
 
     def __init__(self, name: str, *, retry_after_s: int = 0) -> None:
         super().__init__(f"Circuit breaker '{name}' is OPEN", retry_after_s=retry_after_s)
@@ -57,7 +57,7 @@ class CircuitBreakerOpen(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class CircuitBreakerConfig:
-    """Failures in a row that open it, successes that close it, and how long it stays open."""
+    """Consecutive failures that open it, successes that close it, and how long it stays open."""
 
     failure_threshold: int = 5
     success_threshold: int = 2
@@ -68,8 +68,8 @@ class CircuitBreakerConfig:
         return timedelta(seconds=self.open_seconds)
 
 
-def configured() -> CircuitBreakerConfig:
-    """What the settings say."""
+def read_config() -> CircuitBreakerConfig:
+    """Return the configuration from the settings."""
     tenfour = settings.TENFOUR
     return CircuitBreakerConfig(
         tenfour["BREAKER_FAILURES"], tenfour["BREAKER_SUCCESSES"], tenfour["BREAKER_OPEN_SECONDS"]
@@ -78,30 +78,30 @@ def configured() -> CircuitBreakerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Whether the circuit is open, so that there is no work, or what is let through the probe."""
+    """The breaker's answer to a claim: no work while open, or one attempt as the probe."""
 
     open: bool = False
     retry_after_s: int = 0
     probe: bool = False
 
 
-# ---- who may work
+# ---- claims
 
 
-def gate(
+def check_gate(
     agent_id: UUID,
     *,
     now: datetime,
     config: CircuitBreakerConfig | None = None,
     request_id: str = "",
 ) -> Gate:
-    """What the breaker says to a claim, in whose transaction this runs.
+    """Return whether an agent's claim may start work; call it in the claim's transaction.
 
-    One that has been open long enough becomes half open. One that is not closed stays locked, so
-    of ten claims that ask at once one gets the probe; a closed one makes nobody wait.
+    A breaker that has been open long enough becomes half open. A breaker that is not closed stays
+    locked, so that one of several simultaneous claims gets the probe. A closed one is not locked.
     """
-    config = config or configured()
-    breaker = locked(agent_id, HOLDS_BACK)
+    config = config or read_config()
+    breaker = lock(agent_id, HOLDS_BACK)
     if breaker is None:
         return Gate()
     if breaker.state == BreakerState.OPEN:
@@ -109,49 +109,49 @@ def gate(
         left = breaker.opened_at + config.open_for - now
         if left > timedelta():
             return Gate(open=True, retry_after_s=math.ceil(left.total_seconds()))
-        become(breaker, BreakerState.HALF_OPEN, actor=SYSTEM, now=now, request_id=request_id)
+        move(breaker, BreakerState.HALF_OPEN, actor=SYSTEM, now=now, request_id=request_id)
     elif is_probed(breaker, now=now, config=config):
         return Gate(open=True, retry_after_s=PROBE_WAIT_S)
     return Gate(probe=True)
 
 
 def is_probed(breaker: Breaker, *, now: datetime, config: CircuitBreakerConfig) -> bool:
-    """Whether a probe is under way."""
+    """Whether a probe is running."""
     if breaker.probe_attempt is None:
         return False
-    # Not part of the statement that locks: having waited for the lock, that one would still see
-    # the attempts as they were before.
+    # A statement of its own: the locking one would see the attempts as they were before it waited.
     attempts = Attempt.objects.filter(pk=breaker.probe_attempt)
     for outcome in attempts.values_list("outcome", flat=True):
         return outcome is None
-    # No attempt but a call's ticket, which nobody gives back when its process dies.
+    # Not an attempt but a call's ticket, which stays behind if its process dies.
     return now < breaker.updated_at + config.open_for
 
 
 def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
-    """Note that this attempt is the probe which the gate has let through."""
+    """Store which attempt is the probe."""
     half_open = Breaker.objects.filter(pk=agent_id, state=BreakerState.HALF_OPEN)
     half_open.update(probe_attempt=attempt_id, updated_at=now)
 
 
 def half_open_due(*, now: datetime, actor: Actor = SYSTEM) -> list[UUID]:
-    """Half open what has been open long enough, in short transactions; the agents."""
+    """Half-open breakers that have been open long enough; return their agents' ids."""
     due: list[UUID] = []
-    while batch := half_open_some(before=now - configured().open_for, actor=actor, now=now):
+    # in batches, so that each transaction is short
+    while batch := half_open_batch(before=now - read_config().open_for, actor=actor, now=now):
         due += batch
     return due
 
 
 @transaction.atomic
-def half_open_some(*, before: datetime, actor: Actor, now: datetime) -> list[UUID]:
+def half_open_batch(*, before: datetime, actor: Actor, now: datetime) -> list[UUID]:
     due = Breaker.objects.filter(state=BreakerState.OPEN, opened_at__lte=before).select_related(
         "agent"
     )
-    due = due.select_for_update(of=("self",), skip_locked=True).order_by("pk")[:AT_ONCE]
-    return [become(breaker, BreakerState.HALF_OPEN, actor=actor, now=now) for breaker in due]
+    due = due.select_for_update(of=("self",), skip_locked=True).order_by("pk")[:BATCH]
+    return [move(breaker, BreakerState.HALF_OPEN, actor=actor, now=now) for breaker in due]
 
 
-# ---- what came of it
+# ---- outcomes
 
 COUNT = """update ledger_breaker set failures = %(failures)s, successes = %(successes)s,
     probe_attempt = null, updated_at = %(now)s where agent_id = %(agent)s"""
@@ -168,41 +168,43 @@ def record_outcome(
     config: CircuitBreakerConfig | None = None,
     request_id: str = "",
 ) -> None:
-    """Count how an attempt ended, in the transaction that ends it.
+    """Count an attempt's outcome, in the transaction that ends the attempt.
 
-    A half open breaker listens to its probe alone and an open one to nobody: what comes late says
-    nothing new. Failures of a type that does not count are not heard at all.
+    A half-open breaker counts only its probe, and an open one counts nothing: late outcomes belong
+    to the time before. Failures whose type does not count are ignored.
     """
-    breaker = locked(agent_id, LISTENS) if ok else blamed(agent_id, failure_type, now=now)
-    if breaker is None or not is_news(breaker, attempt_id):
+    breaker = (
+        lock(agent_id, CHANGES_ON_SUCCESS) if ok else lock_for_failure(agent_id, failure_type, now)
+    )
+    if breaker is None or not does_count(breaker, attempt_id):
         return
     half_open = breaker.state == BreakerState.HALF_OPEN
     failures = 0 if ok else breaker.failures + 1
     successes = breaker.successes + 1 if ok and half_open else 0
     to = next_state(
-        breaker.state, failures=failures, successes=successes, config=config or configured()
+        breaker.state, failures=failures, successes=successes, config=config or read_config()
     )
     if to == breaker.state:
         sql.run(COUNT, agent=agent_id, failures=failures, successes=successes, now=now)
     elif to == BreakerState.CLOSED:
-        become(breaker, to, actor=actor, now=now, request_id=request_id)
+        move(breaker, to, actor=actor, now=now, request_id=request_id)
     else:
-        what = "The probe failed" if half_open else f"{failures} in a row failed, the last"
-        told = {"reason": f"{what} with {failure_type}", "failures": failures}
-        become(breaker, to, told, actor=actor, now=now, request_id=request_id)
+        what = "The probe failed" if half_open else f"{failures} consecutive failures, the last"
+        columns = {"reason": f"{what} with {failure_type}", "failures": failures}
+        move(breaker, to, columns, actor=actor, now=now, request_id=request_id)
 
 
-def blamed(agent_id: UUID, failure_type: str | None, *, now: datetime) -> Breaker | None:
-    """The agent's breaker, made if there is none, unless this type of failure does not count."""
+def lock_for_failure(agent_id: UUID, failure_type: str | None, now: datetime) -> Breaker | None:
+    """Lock the agent's breaker, inserting a missing one; None if the failure does not count."""
     if failure_type not in settings.TENFOUR["BREAKER_COUNTS"]:
         return None
-    if found := locked(agent_id):
+    if found := lock(agent_id):
         return found
-    make([agent_id], now=now)
-    return locked(agent_id)
+    insert_missing([agent_id], now=now)
+    return lock(agent_id)
 
 
-def is_news(breaker: Breaker, attempt_id: UUID) -> bool:
+def does_count(breaker: Breaker, attempt_id: UUID) -> bool:
     if breaker.state == BreakerState.HALF_OPEN:
         return breaker.probe_attempt == attempt_id
     return breaker.state == BreakerState.CLOSED
@@ -211,7 +213,7 @@ def is_news(breaker: Breaker, attempt_id: UUID) -> bool:
 def next_state(
     state: str, *, failures: int, successes: int, config: CircuitBreakerConfig
 ) -> BreakerState:
-    """Where a breaker in `state` goes with these counts.
+    """Return the state that follows `state` with these counts.
 
     >>> str(next_state("closed", failures=5, successes=0, config=CircuitBreakerConfig()))
     'open'
@@ -223,7 +225,7 @@ def next_state(
     return BreakerState.CLOSED if successes >= config.success_threshold else BreakerState.HALF_OPEN
 
 
-# ---- by hand
+# ---- people
 
 
 @transaction.atomic
@@ -235,13 +237,13 @@ def trip(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[Agent]:
-    """Open the breakers of these agents; the agents whose breaker was not open."""
+    """Open the breakers of these agents; return the agents whose breaker was not open yet."""
     now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
-    make(asked, now=now)
-    breakers = by_hand(asked).exclude(state=BreakerState.OPEN)
+    insert_missing(asked, now=now)
+    breakers = lock_chosen(asked).exclude(state=BreakerState.OPEN)
     for breaker in breakers:
-        told = {"reason": reason, "failures": breaker.failures}
-        become(breaker, BreakerState.OPEN, told, actor=actor, now=now, request_id=request_id)
+        columns = {"reason": reason, "failures": breaker.failures}
+        move(breaker, BreakerState.OPEN, columns, actor=actor, now=now, request_id=request_id)
     return [asked[breaker.pk] for breaker in breakers]
 
 
@@ -249,15 +251,15 @@ def trip(
 def reset(
     agents: Iterable[Agent], *, actor: Actor, now: datetime | None = None, request_id: str = ""
 ) -> list[Agent]:
-    """Close the breakers of these agents and forget their failures; the agents that had any."""
+    """Close the breakers of these agents, clear their failures, and return those that changed."""
     now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
-    breakers = by_hand(asked).exclude(state=BreakerState.CLOSED, failures=0)
+    breakers = lock_chosen(asked).exclude(state=BreakerState.CLOSED, failures=0)
     for breaker in breakers:
-        become(breaker, BreakerState.CLOSED, actor=actor, now=now, request_id=request_id)
+        move(breaker, BreakerState.CLOSED, actor=actor, now=now, request_id=request_id)
     return [asked[breaker.pk] for breaker in breakers]
 
 
-def by_hand(asked: dict[UUID, Agent]) -> QuerySet[Breaker]:
+def lock_chosen(asked: dict[UUID, Agent]) -> QuerySet[Breaker]:
     breakers = Breaker.objects.select_related("agent").select_for_update(of=("self",))
     return breakers.filter(pk__in=asked).order_by("pk")
 
@@ -265,17 +267,18 @@ def by_hand(asked: dict[UUID, Agent]) -> QuerySet[Breaker]:
 # ---- the row
 
 
-def locked(agent_id: UUID, which: str = "true") -> Breaker | None:
-    """The agent's breaker, held to the end of the transaction, if it is as the SQL says."""
+def lock(agent_id: UUID, condition: str = "true") -> Breaker | None:
+    """Lock and return the agent's breaker, if it meets the SQL condition."""
     rows = sql.run(
-        f"select {COLUMNS} from ledger_breaker b where agent_id = %(agent)s and {which} for update",
+        f"""select {COLUMNS} from ledger_breaker b
+        where agent_id = %(agent)s and {condition} for update""",
         agent=agent_id,
     )
     return Breaker(**rows[0]) if rows else None
 
 
-def make(agent_ids: Iterable[UUID], *, now: datetime) -> None:
-    """Closed breakers for those of these agents that have none yet."""
+def insert_missing(agent_ids: Iterable[UUID], *, now: datetime) -> None:
+    """Insert closed breakers for agents that have none yet."""
     breakers = [Breaker(agent_id=agent_id, updated_at=now) for agent_id in agent_ids]
     Breaker.objects.bulk_create(breakers, ignore_conflicts=True)
 
@@ -284,22 +287,22 @@ def change(breaker: Breaker, *, now: datetime, **columns: Any) -> None:
     Breaker.objects.filter(pk=breaker.pk).update(updated_at=now, **columns)
 
 
-def become(
+def move(
     breaker: Breaker,
     to: BreakerState,
-    told: dict[str, Any] | None = None,
+    opening: dict[str, Any] | None = None,
     *,
     actor: Actor,
     now: datetime,
     request_id: str = "",
 ) -> UUID:
-    """Move a locked breaker to another state and journal it; returns the agent's id.
+    """Move a locked breaker to another state and journal it; return the agent's id.
 
-    `told`, of one that opens, are the reason and the failures.
+    `opening` has the reason and the number of failures of a breaker that opens.
     """
-    told = told or {}
+    opening = opening or {}
     columns: dict[BreakerState, dict[str, Any]] = {
-        BreakerState.OPEN: {**told, "opened_at": now, "trips": F("trips") + 1},
+        BreakerState.OPEN: {**opening, "opened_at": now, "trips": F("trips") + 1},
         BreakerState.HALF_OPEN: {},
         BreakerState.CLOSED: {"reason": "", "failures": 0, "opened_at": None},
     }
@@ -314,7 +317,7 @@ def become(
         to_state=to,
         actor=actor,
         now=now,
-        data=told,
+        data=opening,
         request_id=request_id,
     )
     return breaker.agent_id
@@ -324,9 +327,9 @@ def become(
 
 
 class CircuitBreaker:
-    """The breaker of the agent of that name in the default project, around any function.
+    """Guards calls of any function with the breaker of an agent in the default project.
 
-    Its state is a row: all workers share it, and it outlives them.
+    Its state is a database row, which all workers share.
     """
 
     def __init__(
@@ -337,12 +340,12 @@ class CircuitBreaker:
         clock: Callable[[], datetime] = timezone.now,
     ) -> None:
         self.name = name
-        self.config = config or configured()
+        self.config = config or read_config()
         self.clock = clock
 
     @cached_property
     def agent(self) -> Agent:
-        """Made known if it was not."""
+        """The agent, registered on first use."""
         project = Project.objects.get(name=DEFAULT)
         return register(self.name, project=project, actor=SYSTEM, now=self.clock())
 
@@ -352,9 +355,9 @@ class CircuitBreaker:
         return BreakerState(row.state) if row else BreakerState.CLOSED
 
     def call(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the function returns or raises; raises CircuitBreakerOpen without calling it.
+        """Call the function and return its result; raise CircuitBreakerOpen without a call.
 
-        Never inside a transaction: a count of failures would be rolled back with it.
+        Do not call it inside a transaction: a rollback would undo the count of failures.
         """
         ticket = uuid4()
         probe = self.admit(ticket)
@@ -362,27 +365,28 @@ class CircuitBreaker:
             result = fn(*args, **kwargs)
         except Exception as error:
             late = isinstance(error, TimeoutError)
-            self.tell(ticket, FailureType.TIMEOUT if late else FailureType.EXECUTION_ERROR)
+            self.record(ticket, FailureType.TIMEOUT if late else FailureType.EXECUTION_ERROR)
             raise
         else:
-            self.tell(ticket, None)
+            self.record(ticket, None)
             return result
         finally:
-            if probe:  # which nothing was told of when the process is being stopped
+            # A process that is being stopped ends the call without an outcome.
+            if probe:
                 Breaker.objects.filter(probe_attempt=ticket).update(probe_attempt=None)
 
     def admit(self, ticket: UUID) -> bool:
-        """Whether the call is a probe; raises CircuitBreakerOpen."""
+        """Return whether the call is a probe; raise CircuitBreakerOpen."""
         agent_id, now = self.agent.pk, self.clock()
         with transaction.atomic(durable=True):
-            found = gate(agent_id, now=now, config=self.config)
+            found = check_gate(agent_id, now=now, config=self.config)
             if found.probe:
                 take_probe(agent_id, ticket, now=now)
         if found.open:
             raise CircuitBreakerOpen(self.name, retry_after_s=found.retry_after_s)
         return found.probe
 
-    def tell(self, ticket: UUID, failure_type: FailureType | None) -> None:
+    def record(self, ticket: UUID, failure_type: FailureType | None) -> None:
         with transaction.atomic(durable=True):
             record_outcome(
                 self.agent.pk,

@@ -142,7 +142,7 @@ def claim_past_breaker(caller: Caller, request: dict[str, Any], why: Row) -> Cla
     """Claim while the breaker is not closed: only the claim that gets the probe may start."""
     now, task, agent_id = request["now"], request["task"], why["caller_agent"]
     with transaction.atomic():
-        gate = breaker.gate(agent_id, now=now)
+        gate = breaker.check_gate(agent_id, now=now)
         if gate.open:
             if task:
                 block_tasks([task], agent_id=agent_id, caller=caller, now=now)

@@ -70,7 +70,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         "page": page,
         "members": [member(row, by_agent, hours, now=now) for row in page.agents],
         "silent_after": settings.TENFOUR["SILENT_AFTER_SECONDS"],
-        "rule": breaker.configured(),
+        "rule": breaker.read_config(),
     }
     return rendering.respond_with(
         request,
@@ -158,7 +158,7 @@ class Member:
 def member(
     agent: Any, by_agent: dict[UUID, Statistics], hours: dict[UUID, Hours], *, now: datetime
 ) -> Member:
-    shown = circuit(agent, now=now, config=breaker.configured())
+    shown = circuit(agent, now=now, config=breaker.read_config())
     return Member(
         agent,
         standing(agent, now=now, silent_after=shared_queries.silent_after()),

@@ -78,7 +78,7 @@ def probe(agent: Agent, *, now: datetime) -> UUID:
     """Take the probe's slot, as a call does."""
     id = uuid4()
     with transaction.atomic():
-        assert breaker.gate(agent.pk, now=now).probe
+        assert breaker.check_gate(agent.pk, now=now).probe
         breaker.take_probe(agent.pk, id, now=now)
     return id
 
@@ -188,7 +188,7 @@ def test_circuit_breaker_open_exception(circuit: CircuitBreaker, clock: Clock) -
 @pytest.mark.django_db
 def test_thresholds_are_the_settings_or_those_of_a_config(settings: Any, clock: Clock) -> None:
     """S3.30, S3.50"""
-    assert breaker.configured() == CircuitBreakerConfig(5, 2, 60) == CircuitBreakerConfig()
+    assert breaker.read_config() == CircuitBreakerConfig(5, 2, 60) == CircuitBreakerConfig()
     settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 1}
     tuned = CircuitBreaker("tuned", clock=clock)
     failing(tuned, 1)
@@ -266,7 +266,7 @@ def test_a_probe_whose_process_died_holds_the_slot_for_a_minute(agent: Agent) ->
     breaker.trip([agent], reason="", actor=ANN, now=NOW)
     probe(agent, now=NOW + MINUTE)
     with transaction.atomic():
-        assert breaker.gate(agent.pk, now=NOW + 2 * MINUTE - SECOND).open
+        assert breaker.check_gate(agent.pk, now=NOW + 2 * MINUTE - SECOND).open
     probe(agent, now=NOW + 2 * MINUTE)
 
 
@@ -352,14 +352,14 @@ def test_a_half_open_one_listens_to_its_probe_alone(agent: Agent) -> None:
 @pytest.mark.django_db
 def test_the_gate_says_how_long_it_stays_shut(agent: Agent) -> None:
     with transaction.atomic():
-        assert breaker.gate(agent.pk, now=NOW) == breaker.Gate()
+        assert breaker.check_gate(agent.pk, now=NOW) == breaker.Gate()
         fails(agent, 5)
-        assert breaker.gate(agent.pk, now=NOW) == breaker.Gate(open=True, retry_after_s=60)
+        assert breaker.check_gate(agent.pk, now=NOW) == breaker.Gate(open=True, retry_after_s=60)
         late = NOW + MINUTE - SECOND / 10
-        assert breaker.gate(agent.pk, now=late) == breaker.Gate(open=True, retry_after_s=1)
-        assert breaker.gate(agent.pk, now=NOW + MINUTE) == breaker.Gate(probe=True)
+        assert breaker.check_gate(agent.pk, now=late) == breaker.Gate(open=True, retry_after_s=1)
+        assert breaker.check_gate(agent.pk, now=NOW + MINUTE) == breaker.Gate(probe=True)
         # nothing was taken, so the slot is still free
-        assert breaker.gate(agent.pk, now=NOW + MINUTE) == breaker.Gate(probe=True)
+        assert breaker.check_gate(agent.pk, now=NOW + MINUTE) == breaker.Gate(probe=True)
 
 
 @pytest.mark.django_db
@@ -368,12 +368,14 @@ def test_the_slot_is_free_again_whatever_ended_the_probe(agent: Agent, outcome: 
     attempt = make_attempt(agent)
     breaker.trip([agent], reason="", actor=ANN, now=NOW)
     with transaction.atomic():
-        assert breaker.gate(agent.pk, now=NOW + MINUTE).probe
+        assert breaker.check_gate(agent.pk, now=NOW + MINUTE).probe
         breaker.take_probe(agent.pk, attempt.pk, now=NOW + MINUTE)
         much_later = NOW + 100 * MINUTE  # the lease decides how long an attempt lives
-        assert breaker.gate(agent.pk, now=much_later) == breaker.Gate(open=True, retry_after_s=1)
+        assert breaker.check_gate(agent.pk, now=much_later) == breaker.Gate(
+            open=True, retry_after_s=1
+        )
         Attempt.objects.update(outcome=outcome, ended_at=NOW)
-        assert breaker.gate(agent.pk, now=much_later).probe
+        assert breaker.check_gate(agent.pk, now=much_later).probe
 
 
 @pytest.mark.django_db
@@ -447,7 +449,7 @@ def test_every_move_is_journalled(agent: Agent) -> None:
     ]
     opened = Event.objects.filter(kind="agent.breaker_opened").order_by("id")
     assert [event.data for event in opened] == [
-        {"reason": "5 in a row failed, the last with timeout", "failures": 5},
+        {"reason": "5 consecutive failures, the last with timeout", "failures": 5},
         {"reason": "The probe failed with execution_error", "failures": 6},
     ]
     assert Breaker.objects.get().trips == 2
@@ -464,10 +466,10 @@ def test_of_ten_who_ask_at_once_one_is_the_probe(elsewhere: Callable[..., Any]) 
 
     def ask() -> breaker.Gate:
         with transaction.atomic():
-            return breaker.gate(agent.pk, now=NOW)
+            return breaker.check_gate(agent.pk, now=NOW)
 
     with transaction.atomic():
-        assert breaker.gate(agent.pk, now=NOW).probe
+        assert breaker.check_gate(agent.pk, now=NOW).probe
         others = [elsewhere(ask) for _ in range(9)]
         with blocked(others[0]):
             breaker.take_probe(agent.pk, make_attempt(agent).pk, now=NOW)
@@ -509,7 +511,7 @@ def test_a_closed_breaker_makes_nobody_wait(elsewhere: Callable[..., Any]) -> No
     fails(agent, 2)
     with transaction.atomic():
         fails(agent)
-        ask = elsewhere(lambda: atomically(lambda: breaker.gate(agent.pk, now=NOW)))
+        ask = elsewhere(lambda: atomically(lambda: breaker.check_gate(agent.pk, now=NOW)))
         assert ask.result(10) == breaker.Gate()
 
 
@@ -518,7 +520,7 @@ def test_the_sweep_passes_over_a_breaker_that_somebody_holds(elsewhere: Callable
     held, free = make_agent("held"), make_agent("free")
     breaker.trip([held, free], reason="", actor=ANN, now=NOW)
     with transaction.atomic():
-        assert breaker.gate(held.pk, now=NOW + MINUTE).probe
+        assert breaker.check_gate(held.pk, now=NOW + MINUTE).probe
         sweep = elsewhere(lambda: breaker.half_open_due(now=NOW + MINUTE))
         assert sweep.result(10) == [free.pk]
     assert len(journalled(held)) == 2

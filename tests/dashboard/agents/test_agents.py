@@ -322,7 +322,7 @@ def test_an_open_breaker_says_why_until_when_and_what_it_holds(
         claims.claim(TrustedCaller(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
     response = browser.get(URL)
     line = line_of(response, agent)
-    assert "5 in a row failed, the last with execution error" in line
+    assert "5 consecutive failures, the last with execution error" in line
     assert "2 tasks are held" in line and "Held 2" in line
     page = html(response)
     assert "<title>1 open · Agents · Tenfour</title>" in page
