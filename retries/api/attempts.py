@@ -22,6 +22,7 @@ from retries.attempts.finishing import Reply
 from retries.attempts.report_fields import Report
 from retries.claims import ClaimResult
 from retries.retry_context.history import load_histories
+from retries.retry_context.storing import store_contexts
 from retries.schemas.attempts import (
     DecisionOut,
     ExitQuery,
@@ -146,6 +147,7 @@ def retry_fields(claimed: ClaimResult, decision: dict[str, Any]) -> dict[str, An
     """Return the decision's fields about the next attempt, which is open."""
     row = claimed.rows[0]
     body = claimed_out(row, load_histories([row["id"]])[row["id"]], system=claimed.system_text)
+    store_contexts({row["attempt_id"]: body["retry_context"]})
     return {
         "decision": "retry",
         "retry": {

@@ -16,6 +16,7 @@ from retries import claims
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.claims import ClaimResult
 from retries.retry_context.history import load_histories, may_have_history
+from retries.retry_context.storing import store_contexts
 from retries.schemas.claims import ClaimIn, ClaimOut, claim_out
 
 router = Router(tags=["tasks"])
@@ -49,11 +50,13 @@ def claims_take(request: BearerRequest, body: Body[ClaimIn | None] = None) -> Ht
 
 
 def claim_body(claimed: ClaimResult) -> dict[str, Any]:
-    """Return the JSON object for a claim, with the history of its retried tasks."""
+    """Return the JSON object for a claim, and store what its retried tasks are told."""
     ids = [
         row["id"] for row in claimed.rows if may_have_history(row["type"], row["attempt_number"])
     ]
-    return claim_out(claimed, histories=load_histories(ids), now=timezone.now())
+    body = claim_out(claimed, histories=load_histories(ids), now=timezone.now())
+    store_contexts({each["attempt"]["id"]: each["retry_context"] for each in body["data"]})
+    return body
 
 
 def fetch_own_task(request: BearerRequest, id: UUID) -> Row:

@@ -11,6 +11,9 @@ from typing import Any
 
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
 
+# Stored with each attempt: increase it when the block tells agents something in another way.
+RENDERER_VERSION = 1
+
 # characters of the rendered block
 BUDGET, LEAST_BUDGET, MOST_BUDGET = 16_000, 6_000, 60_000
 

@@ -1,13 +1,17 @@
 """What the next attempt is told, over HTTP: with claims and reports, by itself, and as bare text."""
 
+from collections import Counter
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from ledger.models import Agent
+from ledger.models import Agent, Attempt
+from retries.retry_context.block import RENDERER_VERSION
+from retries.retry_context.storing import VARIANT
 from tests.factories import make_agent, make_project
 
 pytestmark = pytest.mark.django_db
@@ -103,6 +107,26 @@ def test_a_reclaimed_report_tells_it_at_once(coder: Any, operator: Any) -> None:
     assert decision["retry_context"].startswith('<retry_context attempt="2" max_attempts="3">')
     assert decision["prompt"].startswith(decision["retry_context"] + "\n\n<task ")
     assert f"/v1/attempts/{decision['retry']['attempt']}/result" in decision["next_action"]
+
+
+@pytest.mark.parametrize("reclaim", [False, True])
+def test_an_attempt_stores_what_it_was_told(coder: Any, operator: Any, reclaim: bool) -> None:
+    enqueue(operator)
+    first = claim(coder)
+    decision = report(coder, first, reclaim=reclaim).body
+    if reclaim:
+        id, context = decision["retry"]["attempt"], decision["retry_context"]
+    else:
+        second = claim(coder)
+        id, context = second["attempt"]["id"], second["retry_context"]
+    stored = Attempt.objects.get(pk=id)
+    assert bytes(stored.context_sha256 or b"") == sha256(context.encode()).digest()
+    assert (stored.context_chars, stored.context_version) == (len(context), RENDERER_VERSION)
+    assert stored.context_variant == VARIANT
+    tags = Counter(each.tag for each in ElementTree.fromstring(context).iter())
+    assert stored.context_elements == tags and tags["failure"] == 1
+    told_nothing = Attempt.objects.get(pk=first["attempt"]["id"])
+    assert told_nothing.context_sha256 is told_nothing.context_elements is None
 
 
 def test_a_persons_fix_leads_the_guided_attempt(coder: Any, operator: Any) -> None:
