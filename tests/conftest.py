@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.cache import cache
-from django.db import connections
+from django.db import connection, connections
 from django.test import Client
 
 from ledger.models import Agent, Project
@@ -30,7 +30,8 @@ if services.running:
 
     @pytest.fixture(scope="session")
     def django_db_setup() -> Iterator[None]:
-        """Leave out what pytest-django does: the copied cluster holds a migrated database."""
+        """Use the migrated database of the copied cluster instead of making one."""
+        connection.settings_dict["NAME"] = services.DATABASE
         yield
         connections.close_all()
 

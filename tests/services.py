@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from config.local import embedded, places
-from config.local.commands import Command
+from config.local.commands import Command, run_once
 from config.local.embedded import Servers
 from config.local.places import PROJECT, Place
 
@@ -30,6 +30,8 @@ from config.local.places import PROJECT, Place
 PASSED_ON = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
 # Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
 OUTER_DATA = "TEST_DATA"
+# The migrated database of a copied cluster.
+DATABASE = "test_tenfour"
 # More than this many workers start more servers and browsers than they save time.
 MOST_WORKERS = 8
 
@@ -157,6 +159,10 @@ def build_template(outer: Place, target: Path) -> None:
         subprocess.run(migrate, cwd=PROJECT, env=env, check=True)
     finally:
         made.stop_all()
+    # Commands that tests start find an empty database under the name that the URL gives.
+    swap = f"alter database tenfour rename to {DATABASE};\ncreate database tenfour owner tenfour;\n"
+    single = made.servers.postgres_program("--single", "-D", str(aside / "pg"), "postgres")
+    run_once(single, swap)
     aside.rename(target)
 
 
@@ -252,8 +258,10 @@ def is_controller(config: pytest.Config) -> bool:
     return distributed and not hasattr(config, "workerinput")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Launch the servers; they start while the tests are collected."""
+    """Launch the servers, which start while tests are collected; keep temporary files with them."""
+    config.option.basetemp = config.option.basetemp or Path(os.environ["TENFOUR_DATA"]) / "tmp"
     if running and not is_controller(config) and not config.option.collectonly:
         running.launch("redis")
         running.launch("postgres")
