@@ -37,7 +37,7 @@ def search(request: HtmxRequest) -> HttpResponse:
         return redirect("dashboard:agent", found)
     if found and plan_queries.exists(found):
         return redirect("dashboard:plan", found)
-    if address := plan_queries.named(text, requested_project(request)):
+    if address := plan_queries.find_url(text, requested_project(request)):
         return redirect(address)
     params = QueryDict(mutable=True)
     if text:

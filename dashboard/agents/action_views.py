@@ -1,4 +1,4 @@
-"""What a person does with an agent: pause it, open or close its breaker, reset it."""
+"""Handle the buttons of an agent: pause, resume, trip and close the breaker, cancel pending."""
 
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from retries import breaker
 @require_POST
 @operators_only
 def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
-    """One verb on one agent; then back to where the button stood, with what really happened."""
+    """Run an action on an agent and return to the page of its button."""
     agent = Agent.objects.select_related("project").filter(pk=agent_id).first()
     if agent is None or verb not in VERBS:
         raise Http404(f"There is no agent {agent_id}.")

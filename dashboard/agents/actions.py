@@ -1,12 +1,17 @@
-"""Which buttons an agent's breaker gets (pure)."""
+"""Decide which of an agent's buttons are allowed (pure)."""
 
 from dashboard.actions import Action
 from ledger.states import BreakerState
 
 # the template completes each question with the agent's name and adds its consequence
-TRIP = Action("trip", "Trip breaker", question="Trip the breaker of", icon="c-open")
-CLOSE = Action("close", "Close breaker", question="Close the breaker of", icon="c-closed")
-RESET = Action("reset", "Reset", question="Reset", icon="s-aborted")
+TRIP = Action("trip", "Trip breaker", question="Trip the breaker for", icon="c-open")
+CLOSE = Action("close", "Close breaker", question="Close the breaker for", icon="c-closed")
+RESET = Action(
+    "reset",
+    "Cancel pending",
+    question="Cancel all pending instructions for",
+    icon="s-aborted",
+)
 ACTIONS = {action.verb: action for action in (TRIP, CLOSE, RESET)}
 
 

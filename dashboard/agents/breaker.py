@@ -1,4 +1,4 @@
-"""An agent's circuit breaker as its switch shows it (pure): where it stands and why."""
+"""Describe an agent's circuit breaker for its diagram: the state, the reason, the probe (pure)."""
 
 import math
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from dashboard.sentences.tasks import breaker_reason
 from ledger.states import BreakerState
 from retries.breaker import CircuitBreakerConfig
 
-MOST_DOTS = 10  # more failures than that are a number
+MAX_DOTS = 10  # a higher threshold is shown as a number
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a half open breaker watches: a task's attempt, or a call without one."""
+    """The attempt that tests a half-open breaker; a call in the same process has no task."""
 
     task_id: Any = None
     title: str = ""
@@ -24,8 +24,8 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Circuit:
-    """A breaker, as far as pages show it."""
+class BreakerView:
+    """The breaker of an agent as the pages show it."""
 
     state: BreakerState
     config: CircuitBreakerConfig
@@ -33,11 +33,11 @@ class Circuit:
     successes: int = 0
     trips: int = 0
     reason: str = ""
-    left: int | None = None  # seconds until it is half open
+    left: int | None = None  # seconds until it becomes half open
     probe: Probe | None = None
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return breaker_badge(self.state).label
 
     @property
@@ -66,9 +66,9 @@ class Circuit:
 
     @property
     def dots(self) -> list[bool]:
-        """One for each failure that opens it, filled as far as there were any."""
-        most = self.config.failure_threshold
-        return [number < self.failures for number in range(most)] if most <= MOST_DOTS else []
+        """Return a dot for each failure of the threshold, true for those that occurred."""
+        threshold = self.config.failure_threshold
+        return [n < self.failures for n in range(threshold)] if threshold <= MAX_DOTS else []
 
     @property
     def run(self) -> str:
@@ -101,16 +101,17 @@ class Circuit:
         return f"The breaker is open. It becomes half open {soon}."
 
 
-def circuit(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> Circuit:
-    """`agent` has the extras of `dashboard.agents.queries`; without failures it has no breaker."""
+def describe_breaker(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> BreakerView:
+    """Return the view of the breaker of an agent read by `dashboard.agents.queries`."""
     breaker = getattr(agent, "breaker", None)
+    # an agent has no row until its first failure
     if breaker is None:
-        return Circuit(BreakerState.CLOSED, config)
+        return BreakerView(BreakerState.CLOSED, config)
     left = None
     if breaker.state == BreakerState.OPEN:
         ahead = breaker.opened_at + config.open_for - now
         left = max(math.ceil(ahead.total_seconds()), 0)
-    return Circuit(
+    return BreakerView(
         BreakerState(breaker.state),
         config,
         failures=breaker.failures,
@@ -118,12 +119,13 @@ def circuit(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> Circu
         trips=breaker.trips,
         reason=breaker_reason({"reason": breaker.reason}),
         left=left,
-        probe=probe(agent) if breaker.state == BreakerState.HALF_OPEN else None,
+        probe=probe_of(agent) if breaker.state == BreakerState.HALF_OPEN else None,
     )
 
 
-def probe(agent: Any) -> Probe | None:
-    """What is tried now; an attempt that has ended holds the place no longer."""
+def probe_of(agent: Any) -> Probe | None:
+    """Return the running probe of an agent, or None."""
+    # the breaker keeps the id of a probe that a release or an abort has ended
     if agent.breaker.probe_attempt is None or agent.probe_ended:
         return None
     return Probe(agent.probe_task, agent.probe_title or "", agent.probe_since)

@@ -1,21 +1,11 @@
-"""What the pages about agents ask the database: who asks, who may work, what waits for whom."""
+"""Query agents with their check-ins, waiting instructions, tasks and breakers."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import (
-    Count,
-    Exists,
-    F,
-    Min,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    Window,
-)
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, Window
 
 from dashboard.agents.presence import SilentAgents
 from dashboard.shared_queries import (
@@ -29,29 +19,23 @@ from dashboard.sparklines import Bars, bars
 from ledger import sql
 from ledger.agents import find_silent
 from ledger.instruction_stats import SENT, sent_since
-from ledger.models import (
-    Agent,
-    Attempt,
-    Instruction,
-    Project,
-    Task,
-    Token,
-)
+from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
 from ledger.optional_cache import figure
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
 PAGE = 20
-COUNTED = 1000  # nobody counts further than that
+COUNTED = 1000  # counts stop here
 HOURS = 24
 TOKENS_SHOWN = 20
+SILENT_SHOWN = 3
 
-SHOWN = ("all", "silent", "tripped", "paused", "waiting")
+FILTERS = ("all", "silent", "tripped", "paused", "waiting")
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
-UNHEARD = Instruction.objects.filter(
+UNANSWERED = Instruction.objects.filter(
     agent=OuterRef("pk"), state=InstructionState.DELIVERED, tracked=True
 ).order_by()
-HAS_WAITING = Exists(QUEUE) | Exists(UNHEARD)
+HAS_WAITING = Exists(QUEUE) | Exists(UNANSWERED)
 
 TRIPPED = Q(breaker__state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
 TASKS = Task.objects.filter(agent=OuterRef("pk")).order_by()
@@ -60,19 +44,22 @@ LIVE = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None).order_by()
 PROBE = Attempt.objects.filter(pk=OuterRef("breaker__probe_attempt"))
 
 
+# ---- the list
+
+
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A stretch of the list, and whether there is more on either side."""
+class AgentPage:
+    """A page of the list, and the ids that continue it in either direction."""
 
     agents: list[Any]
-    before: UUID | None  # the place that the page before this one ends at
+    before: UUID | None
     after: UUID | None
 
 
-def agents(
+def filter_agents(
     project: Project | None, *, now: datetime, show: str = "all", name: str = ""
 ) -> QuerySet[Any]:
-    """Agents with what a line of the list shows of them."""
+    """Return the agents that match a filter and have a text in their name."""
     rows = silent_agents(project) if show == "silent" else of_project(Agent.objects.all(), project)
     if show == "paused":
         rows = rows.filter(paused=True)
@@ -82,17 +69,17 @@ def agents(
         rows = rows.filter(HAS_WAITING)
     if name:
         rows = rows.filter(name__icontains=name)
-    return with_extras(rows, now=now)
+    return annotate_agents(rows, now=now)
 
 
-def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
-    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
+    """Add presence, counts and the breaker's probe, each read for the selected rows alone."""
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
-    found: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
+    annotated: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
         silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
         queued=CountOf(QUEUE.values("pk")[:COUNTED]),
-        unheard=CountOf(UNHEARD.values("pk")[:COUNTED]),
-        waits_since=Subquery(oldest),
+        unanswered=CountOf(UNANSWERED.values("pk")[:COUNTED]),
+        waiting_since=Subquery(oldest),
         tasks_running=CountOf(LIVE.values("pk")[:COUNTED]),
         tasks_queued=CountOf(TASKS.filter(state=TaskState.QUEUED).values("pk")[:COUNTED]),
         tasks_retry=CountOf(TASKS.filter(state=TaskState.RETRY).values("pk")[:COUNTED]),
@@ -102,51 +89,52 @@ def with_extras(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
         probe_since=Subquery(PROBE.values("started_at")),
         probe_ended=Exists(PROBE.filter(outcome__isnull=False)),
     )
-    return found
+    return annotated
 
 
-def page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page:
-    """The agents next to a place: silent ones first, then by name."""
-    place = rows.filter(pk=before or after).first() if before or after else None
-    backwards = place is not None and before is not None
-    found = stretch(rows, place, backwards=backwards)
-    if backwards and len(found) <= PAGE:  # less than a whole page is before: that is the first page
-        place, backwards, found = None, False, stretch(rows, None, backwards=False)
-    more, found = len(found) > PAGE, found[:PAGE]
-    if not found:
-        return Page([], None, None)
+def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> AgentPage:
+    """Return the agents before or after one, silent agents first, then by name."""
+    cursor = rows.filter(pk=before or after).first() if before or after else None
+    backwards = cursor is not None and before is not None
+    agents = read_rows(rows, cursor, backwards=backwards)
+    # a first page that is not full would move the page boundaries, so start at the top again
+    if backwards and len(agents) <= PAGE:
+        cursor, backwards, agents = None, False, read_rows(rows, None, backwards=False)
+    has_more, agents = len(agents) > PAGE, agents[:PAGE]
+    if not agents:
+        return AgentPage([], None, None)
     if backwards:
-        found.reverse()
-    return Page(
-        found,
-        before=found[0].pk if (more if backwards else place) else None,
-        after=found[-1].pk if backwards or more else None,
+        agents.reverse()
+    return AgentPage(
+        agents,
+        before=agents[0].pk if (has_more if backwards else cursor) else None,
+        after=agents[-1].pk if backwards or has_more else None,
     )
 
 
-def stretch(rows: QuerySet[Any], place: Any, *, backwards: bool) -> list[Any]:
-    """One more than a page holds, away from the place."""
-    if place is not None:
-        rows = rows.filter(beyond(place, backwards=backwards))
+def read_rows(rows: QuerySet[Any], cursor: Any, *, backwards: bool) -> list[Any]:
+    """Return the rows next to the cursor, one more than a page holds."""
+    if cursor is not None:
+        rows = rows.filter(past_cursor(cursor, backwards=backwards))
     order = ("silent", "-name", "-id") if backwards else ("-silent", "name", "id")
     return list(rows.order_by(*order)[: PAGE + 1])
 
 
-def beyond(place: Any, *, backwards: bool) -> Q:
-    """The rows on one side of an agent, in the order of the list."""
+def past_cursor(cursor: Any, *, backwards: bool) -> Q:
+    """Return the condition for the rows on one side of an agent, in the order of the list."""
     side = "lt" if backwards else "gt"
-    same = Q(silent=place.silent)
-    later = same & (
-        Q(**{f"name__{side}": place.name}) | Q(**{"name": place.name, f"id__{side}": place.pk})
-    )
-    if place.silent != backwards:  # the others come on this side of all of its kind
-        later |= Q(silent=backwards)
-    return later
+    by_name = Q(**{f"name__{side}": cursor.name})
+    by_id = Q(**{"name": cursor.name, f"id__{side}": cursor.pk})
+    condition = Q(silent=cursor.silent) & (by_name | by_id)
+    # silent agents come first: all of the other kind may be on this side
+    if cursor.silent != backwards:
+        condition |= Q(silent=backwards)
+    return condition
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How many agents there are of each sort."""
+class AgentCounts:
+    """The number of agents that match each filter."""
 
     all: int
     silent: int
@@ -160,8 +148,8 @@ class Counts:
         return self.open + self.half_open
 
 
-def counts(project: Project | None) -> Counts:
-    def count() -> Counts:
+def count_agents(project: Project | None) -> AgentCounts:
+    def count() -> AgentCounts:
         rows = of_project(Agent.objects.all(), project)
         found = rows.aggregate(
             all=Count("pk"),
@@ -170,80 +158,70 @@ def counts(project: Project | None) -> Counts:
             paused=Count("pk", filter=Q(paused=True)),
             waiting=Count("pk", filter=Q(HAS_WAITING)),
         )
-        return Counts(silent=silent_agents(project).count(), **found)
+        return AgentCounts(silent=silent_agents(project).count(), **found)
 
-    return figure(f"agents:{project.id if project else 'all'}", count)
+    return figure(f"agent_counts:{project.id if project else 'all'}", count)
 
 
-# ---- how busy they were
+def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
+    """Return the agents that have been silent longest, with `waiting`, and how many more are."""
+    rows = of_project(find_silent(now), project).annotate(
+        waiting=CountOf(QUEUE.values("pk")), total=Window(Count("*"))
+    )
+    agents = list(rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:SILENT_SHOWN])
+    return SilentAgents(agents, agents[0].total - len(agents) if agents else 0)
+
+
+# ---- instructions per hour
 
 
 @dataclass(frozen=True, slots=True)
-class Hours:
-    """What was sent to an agent in each of the last 24 hours, red where it was given up."""
+class HourlyActivity:
+    """The instructions sent to an agent in each of the last 24 hours; ignored ones are red."""
 
     sent: int
     bars: Bars
 
 
 BARS_TALL = 22
-NO_HOURS = Hours(0, bars((), (), tall=BARS_TALL))
-RHYTHM = f"""select i.agent_id, least({HOURS - 1},
+NO_ACTIVITY = HourlyActivity(0, bars((), (), tall=BARS_TALL))
+HOURLY_ACTIVITY = f"""select i.agent_id, least({HOURS - 1},
         floor(extract(epoch from i.queued_at - %(since)s) / 3600))::int as hour,
     count(*) as sent, count(*) filter (where i.state = '{InstructionState.FAILED}') as failed
 {SENT} group by 1, 2"""
 
 
-def rhythm(project: Project | None, *, now: datetime) -> dict[UUID, Hours]:
-    """Each agent's last 24 hours, oldest first."""
+def read_hourly_activity(project: Project | None, *, now: datetime) -> dict[UUID, HourlyActivity]:
+    """Return the last 24 hours of each agent that got an instruction in them, oldest first."""
 
-    def read() -> dict[UUID, Hours]:
-        since = now - WINDOW
-        found: dict[UUID, tuple[list[int], list[int]]] = {}
-        rows = sql.planned(RHYTHM, project=id_of(project), **sent_since(since))
+    def read() -> dict[UUID, HourlyActivity]:
+        counts: dict[UUID, tuple[list[int], list[int]]] = {}
+        project_id = project.id if project else None
+        rows = sql.planned(HOURLY_ACTIVITY, project=project_id, **sent_since(now - WINDOW))
         for row in rows:
-            sent, failed = found.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
+            sent, failed = counts.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
             sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]
         return {
-            id: Hours(sum(sent), bars(sent, failed, tall=BARS_TALL))
-            for id, (sent, failed) in found.items()
+            id: HourlyActivity(sum(sent), bars(sent, failed, tall=BARS_TALL))
+            for id, (sent, failed) in counts.items()
         }
 
-    return figure(f"rhythm:{project.id if project else 'all'}", read)
+    return figure(f"hourly:{project.id if project else 'all'}", read)
 
 
-def id_of(project: Project | None) -> UUID | None:
-    return project.id if project else None
+# ---- one agent
 
 
-# ---- one
+def find_agent(agent_id: UUID, *, now: datetime) -> Any:
+    """Return an agent with its annotations, or None."""
+    return annotate_agents(Agent.objects.filter(pk=agent_id), now=now).first()
 
 
-def one(agent_id: UUID, *, now: datetime) -> Any:
-    """One agent with its extras, or None."""
-    return with_extras(Agent.objects.filter(pk=agent_id), now=now).first()
-
-
-def tokens(agent: Agent) -> list[Token]:
-    """Its tokens, those that still work first; never a digest."""
+def list_tokens(agent: Agent) -> list[Token]:
+    """Return an agent's tokens without their digests, valid ones first."""
     rows = Token.objects.filter(agent=agent).defer("digest")
     return list(rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN])
 
 
 def exists(agent_id: UUID) -> bool:
     return Agent.objects.filter(pk=agent_id).exists()
-
-
-SILENT_SHOWN = 3
-
-
-def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
-    queue = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).values(
-        "pk"
-    )
-    found = list(
-        of_project(find_silent(now), project)
-        .annotate(waiting=CountOf(queue), of=Window(Count("*")))
-        .order_by(F("last_seen_at").asc(nulls_first=True), "name")[:SILENT_SHOWN]
-    )
-    return SilentAgents(found, found[0].of - len(found) if found else 0)

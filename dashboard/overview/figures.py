@@ -1,21 +1,21 @@
-"""The five figures of Overview (pure): a number, its day in a line, and how yesterday was."""
+"""Build the five tiles of Overview (pure): a number, its last day as a line, and its change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.formatting import duration
-from dashboard.overview.queries import Bin, Day
+from dashboard.overview.queries import Day, HalfHour
 from dashboard.sparklines import Spark, spark
 from ledger.instruction_stats import Statistics
 
-# changes that are smaller are none: a share's in points, all others' against the day before
-SAME_SHARE = 0.001
-SAME = 0.02
+# smaller changes are not shown: of a share in percentage points, of all others relative
+MIN_SHARE_CHANGE = 0.001
+MIN_CHANGE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Against the day before; `tone` is good, bad or nothing."""
+    """The difference from the day before; `tone` is good, bad or empty."""
 
     text: str
     up: bool
@@ -25,7 +25,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Tile:
     label: str
-    query: str  # of the list behind it
+    query: str  # of the list that the tile links to
     value: list[tuple[str, str]]  # numbers with their units
     note: str
     spark: Spark | None
@@ -33,32 +33,34 @@ class Tile:
 
     @property
     def tone(self) -> str:
-        """A line has a colour only where its number is worse than yesterday's."""
+        """Return the color of the line: amber if the number got worse, else none."""
         return "amber" if self.change and self.change.tone == "bad" else ""
 
 
-def tiles(whole: Statistics, before: Day, bins: Sequence[Bin]) -> list[Tile]:
-    """Of the last 24 hours; the half hour that is not over is in no line."""
-    past = hours(bins[:-1])
-    known = before if before.sent else None
+def build_tiles(whole: Statistics, before: Day, half_hours: Sequence[HalfHour]) -> list[Tile]:
+    """Return the tiles for the last 24 hours, compared with the 24 hours before."""
+    # the current half hour would bend every line down
+    hours = merge_to_hours(half_hours[:-1])
+    compared = before if before.sent else None
     return [
-        sent(whole, known, past),
-        acknowledged(whole, known, past),
-        ack_time(whole, known, past),
-        retries(whole, known, past),
-        given_up(whole, known, past),
+        sent_tile(whole, compared, hours),
+        acknowledged_tile(whole, compared, hours),
+        ack_time_tile(whole, compared, hours),
+        retries_tile(whole, compared, hours),
+        given_up_tile(whole, compared, hours),
     ]
 
 
-def hours(bins: Sequence[Bin]) -> list[Bin]:
-    """Two half hours make a point of a line, the newest two the last one."""
-    start = len(bins) % 2
-    return [both(*pair) for pair in zip(bins[start::2], bins[start + 1 :: 2], strict=True)]
+def merge_to_hours(half_hours: Sequence[HalfHour]) -> list[HalfHour]:
+    """Return the half hours in pairs, aligned to the newest."""
+    start = len(half_hours) % 2
+    pairs = zip(half_hours[start::2], half_hours[start + 1 :: 2], strict=True)
+    return [merge(*pair) for pair in pairs]
 
 
-def both(one: Bin, other: Bin) -> Bin:
+def merge(one: HalfHour, other: HalfHour) -> HalfHour:
     times = [each.ack_p95_s for each in (one, other) if each.ack_p95_s is not None]
-    return Bin(
+    return HalfHour(
         at=one.at,
         sent=one.sent + other.sent,
         first=one.first + other.first,
@@ -70,80 +72,80 @@ def both(one: Bin, other: Bin) -> Bin:
     )
 
 
-def sent(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
-    line = spark([bin.sent for bin in past], floor=0)
+def sent_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
+    line = spark([hour.sent for hour in hours], floor=0)
     note = f"{whole.waiting:,} still waiting" if whole.waiting else "none waiting"
     change = None
     if before and whole.sent != before.sent:
         change = Change(f"{abs(whole.sent - before.sent):,}", whole.sent > before.sent)
-    return Tile("Instructions sent", "", number(whole.sent), note, line, change)
+    return Tile("Instructions sent", "", count_value(whole.sent), note, line, change)
 
 
-def acknowledged(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
-    line = spark([ratio(bin.first + bin.reminded, bin.sent - bin.waiting) for bin in past])
+def acknowledged_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
+    line = spark([ratio(hour.first + hour.reminded, hour.sent - hour.waiting) for hour in hours])
     note = f"of {whole.sent:,} sent"
     share = ratio(whole.acknowledged, whole.sent)
     if share is None:
-        return Tile("Acknowledged", "state:acknowledged", NOTHING, note, line)
+        return Tile("Acknowledged", "state:acknowledged", NO_VALUE, note, line)
     change = None
     better = share - before.acknowledged_share if before else 0.0
-    if abs(better) >= SAME_SHARE:
-        change = Change(f"{100 * abs(better):.1f} pt", better > 0, tone(better))
+    if abs(better) >= MIN_SHARE_CHANGE:
+        change = Change(f"{100 * abs(better):.1f} pt", better > 0, tone_of(better))
     value = [(f"{100 * share:.1f}", "%")]
     return Tile("Acknowledged", "state:acknowledged", value, note, line, change)
 
 
-def ack_time(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
-    label, line = "Time to acknowledge, p95", spark([bin.ack_p95_s for bin in past], floor=0)
+def ack_time_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
+    label, line = "Time to acknowledge, p95", spark([hour.ack_p95_s for hour in hours], floor=0)
     p95, p50 = whole.ack_p95_s, whole.ack_p50_s
     if p95 is None or p50 is None:
-        return Tile(label, "state:acknowledged", NOTHING, "none acknowledged", line)
+        return Tile(label, "state:acknowledged", NO_VALUE, "none acknowledged", line)
     change = None
-    if before and before.ack_p95_s is not None and differs(p95, before.ack_p95_s):
+    if before and before.ack_p95_s is not None and has_changed(p95, before.ack_p95_s):
         better = before.ack_p95_s - p95
-        change = Change(duration(abs(better)), better < 0, tone(better))
-    words = duration(p95).split(" ")
-    value = list(zip(words[::2], words[1::2], strict=True))
+        change = Change(duration(abs(better)), better < 0, tone_of(better))
+    parts = duration(p95).split(" ")
+    value = list(zip(parts[::2], parts[1::2], strict=True))
     return Tile(label, f"ack:>{p95:.0f}s", value, f"median {duration(p50)}", line, change)
 
 
-def retries(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
+def retries_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
     label, query = "Retries per instruction", "urgency:again,important,urgent"
-    line = spark([ratio(bin.retries, bin.sent) for bin in past], floor=0)
+    line = spark([ratio(hour.retries, hour.sent) for hour in hours], floor=0)
     if not whole.sent:
-        return Tile(label, query, NOTHING, "none sent", line)
+        return Tile(label, query, NO_VALUE, "none sent", line)
     change = None
-    if before and differs(whole.retry_rate, before.retry_rate):
+    if before and has_changed(whole.retry_rate, before.retry_rate):
         better = before.retry_rate - whole.retry_rate
-        change = Change(f"{abs(better):.2f}", better < 0, tone(better))
+        change = Change(f"{abs(better):.2f}", better < 0, tone_of(better))
     note = f"{100 * whole.retried_share:.1f}% needed a retry"
     return Tile(label, query, [(f"{whole.retry_rate:.2f}", "")], note, line, change)
 
 
-def given_up(whole: Statistics, before: Day | None, past: Sequence[Bin]) -> Tile:
-    line = spark([bin.failed for bin in past], floor=0, steps=True)
+def given_up_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
+    line = spark([hour.failed for hour in hours], floor=0, steps=True)
     change = None
-    if before and differs(whole.failed, before.failed):
+    if before and has_changed(whole.failed, before.failed):
         better = before.failed - whole.failed
-        change = Change(f"{abs(better):,}", better < 0, tone(better))
+        change = Change(f"{abs(better):,}", better < 0, tone_of(better))
     note = f"{100 * whole.failed_share:.1f}% of all" if whole.failed else "none ignored"
-    return Tile("Given up", "state:failed", number(whole.failed), note, line, change)
+    return Tile("Given up", "state:failed", count_value(whole.failed), note, line, change)
 
 
-NOTHING = [("–", "")]
+NO_VALUE = [("–", "")]
 
 
-def number(count: int) -> list[tuple[str, str]]:
+def count_value(count: int) -> list[tuple[str, str]]:
     return [(f"{count:,}", "")]
 
 
-def tone(better: float) -> str:
+def tone_of(better: float) -> str:
     return "good" if better > 0 else "bad"
 
 
-def differs(now: float, before: float) -> bool:
-    """Whether it is worth a word."""
-    return abs(now - before) > SAME * before
+def has_changed(now: float, before: float) -> bool:
+    """Return whether the change is large enough to show."""
+    return abs(now - before) > MIN_CHANGE * before
 
 
 def ratio(part: int, whole: int) -> float | None:

@@ -1,4 +1,4 @@
-"""The chart of Overview (pure): what became of what was sent, half hour by half hour."""
+"""Draw the outcomes of the last day's instructions in stacked bars, one per half hour."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from datetime import datetime
 
 from django.utils.safestring import SafeString
 
-from dashboard.overview.queries import HALF_HOUR, Bin
+from dashboard.overview.queries import HALF_HOUR, HalfHour
 
-BASE, TOP = 120.0, 24.0  # of the tallest bar, in pixels from above
-GAP = 0.32  # beside a bar, in percent
+BASE, TOP = 120.0, 24.0  # pixels from the top: the axis, and the end of the highest bar
+GAP = 0.32  # percent of the width on each side of a bar
 TICK_HOURS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """A half hour: its parts, what a tip tells of it, and what a reader of screens is told."""
+class OutcomeBar:
+    """A half hour: the SVG of its parts, its tooltip, and its label for screen readers."""
 
     start: str
     end: str
-    said: str
+    label: str
     tip: str
     hit: float
     hit_width: float
@@ -30,14 +30,14 @@ class Bar:
 class Tick:
     at: datetime
     x: float
-    minor: bool  # left out on a phone
+    minor: bool  # hidden on phones
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
-    """Bars with their axis, and the sums for the legend."""
+class OutcomeChart:
+    """The bars and their axis, with the totals for the legend."""
 
-    bars: list[Bar]
+    bars: list[OutcomeBar]
     ticks: list[Tick]
     top: int
     first: int
@@ -59,86 +59,84 @@ class Outcomes:
         )
 
 
-def outcomes(bins: Sequence[Bin]) -> Outcomes:
-    top = even_top(max((bin.sent for bin in bins), default=0))
-    return Outcomes(
-        bars=[bar(bin, n, len(bins), top) for n, bin in enumerate(bins)],
-        ticks=ticks(bins),
+def draw_outcomes(half_hours: Sequence[HalfHour]) -> OutcomeChart:
+    top = round_axis_top(max((each.sent for each in half_hours), default=0))
+    return OutcomeChart(
+        bars=[draw_bar(each, n, len(half_hours), top) for n, each in enumerate(half_hours)],
+        ticks=place_ticks(half_hours),
         top=top,
-        first=sum(bin.first for bin in bins),
-        reminded=sum(bin.reminded for bin in bins),
-        failed=sum(bin.failed for bin in bins),
-        waiting=sum(bin.waiting for bin in bins),
+        first=sum(each.first for each in half_hours),
+        reminded=sum(each.reminded for each in half_hours),
+        failed=sum(each.failed for each in half_hours),
+        waiting=sum(each.waiting for each in half_hours),
     )
 
 
-def even_top(most: int) -> int:
-    """A round number not below `most` with a whole half.
+def round_axis_top(largest: int) -> int:
+    """Return a round, even number that is not less than the largest value.
 
-    >>> [even_top(n) for n in (0, 3, 11, 39, 41, 1040)]
+    >>> [round_axis_top(n) for n in (0, 3, 11, 39, 41, 1040)]
     [2, 4, 12, 40, 60, 1200]
     """
     size = 1
     while True:
         for step in (2, 4, 6, 8, 10, 12):
-            if most <= step * size:
+            if largest <= step * size:
                 return step * size
         size *= 10
 
 
-def bar(bin: Bin, n: int, of: int, top: int) -> Bar:
-    step, end = 100 / of, bin.at + HALF_HOUR
-    span = f"{bin.at:%H:%M} to {end:%H:%M}"
-    named = [
-        ("First sending", bin.first),
-        ("After a reminder", bin.reminded),
-        ("Gave up", bin.failed),
-        *([("Waiting", bin.waiting)] if bin.waiting else []),
+def draw_bar(half_hour: HalfHour, n: int, total: int, top: int) -> OutcomeBar:
+    step, end = 100 / total, half_hour.at + HALF_HOUR
+    span = f"{half_hour.at:%H:%M} to {end:%H:%M}"
+    counts = [
+        ("First sending", half_hour.first),
+        ("After a reminder", half_hour.reminded),
+        ("Gave up", half_hour.failed),
+        *([("Waiting", half_hour.waiting)] if half_hour.waiting else []),
     ]
-    return Bar(
-        start=bin.at.isoformat(),
+    return OutcomeBar(
+        start=half_hour.at.isoformat(),
         end=end.isoformat(),
-        said=f"{span} UTC: {', '.join(f'{name.lower()} {count:,}' for name, count in named)}",
-        tip="|".join([span, *(f"{name} {count:,}" for name, count in named)]),
+        label=f"{span} UTC: {', '.join(f'{name.lower()} {count:,}' for name, count in counts)}",
+        tip="|".join([span, *(f"{name} {count:,}" for name, count in counts)]),
         hit=round(n * step, 2),
         hit_width=round(step, 2),
-        parts=parts(bin, top, x=n * step + GAP, width=step - 2 * GAP),
+        parts=draw_parts(half_hour, top, x=n * step + GAP, width=step - 2 * GAP),
     )
 
 
-def parts(bin: Bin, top: int, *, x: float, width: float) -> SafeString:
-    """From the bottom up; what is there at all can be seen, a pixel of air between two.
-
-    Written here and not in a template, where 48 bars would take longer than the rest of the page;
-    safe, because it is made of numbers.
-    """
-    made: list[str] = []
+def draw_parts(half_hour: HalfHour, top: int, *, x: float, width: float) -> SafeString:
+    """Return the rectangles of a bar from the bottom up, with a pixel between two of them."""
+    # a template would take longer for 48 bars than for the rest of the page; numbers are safe
+    rects: list[str] = []
     y = BASE
     for css, count in (
-        ("f-ok", bin.first),
-        ("f-retry", bin.reminded),
-        ("f-wait", bin.waiting),
-        ("f-fail", bin.failed),
+        ("f-ok", half_hour.first),
+        ("f-retry", half_hour.reminded),
+        ("f-wait", half_hour.waiting),
+        ("f-fail", half_hour.failed),
     ):
         if not count:
             continue
+        # even the smallest part stays visible
         height = max(2.0, (BASE - TOP) * count / top)
-        y -= height + (1 if made else 0)
+        y -= height + (1 if rects else 0)
         place = f'x="{x:.2f}%" y="{y:.1f}" width="{width:.2f}%"'
-        made.append(f'<rect class="{css}" {place} height="{height:.1f}"/>')
+        rects.append(f'<rect class="{css}" {place} height="{height:.1f}"/>')
         if css == "f-ok":
-            made.append(f'<rect class="f-ok-cap" {place} height="1.5"/>')
+            rects.append(f'<rect class="f-ok-cap" {place} height="1.5"/>')
         if css == "f-retry":
-            made.append(f'<rect fill="url(#hatch)" {place} height="{height:.1f}"/>')
-    return SafeString("".join(made))
+            rects.append(f'<rect fill="url(#hatch)" {place} height="{height:.1f}"/>')
+    return SafeString("".join(rects))
 
 
-def ticks(bins: Sequence[Bin]) -> list[Tick]:
-    """Every four hours, where there is room beside the word "now"."""
-    step = 100 / max(1, len(bins))
-    found = [
-        Tick(bin.at, round(n * step, 2), minor=False)
-        for n, bin in enumerate(bins)
-        if bin.at.hour % TICK_HOURS == 0 and bin.at.minute == 0 and 2 < n * step < 94
+def place_ticks(half_hours: Sequence[HalfHour]) -> list[Tick]:
+    """Return a tick every four hours, without those too close to the edges and to "now"."""
+    step = 100 / max(1, len(half_hours))
+    places = [
+        (each.at, round(n * step, 2))
+        for n, each in enumerate(half_hours)
+        if each.at.hour % TICK_HOURS == 0 and each.at.minute == 0 and 2 < n * step < 94
     ]
-    return [Tick(tick.at, tick.x, minor=n % 2 == 1) for n, tick in enumerate(found)]
+    return [Tick(at, x, minor=n % 2 == 1) for n, (at, x) in enumerate(places)]

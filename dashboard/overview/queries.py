@@ -1,4 +1,4 @@
-"""The figures of Overview: today beside yesterday, and what became of what was sent."""
+"""Query Overview's open escalations and its half-hourly figures of the last two days."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,6 @@ from typing import Any
 
 from django.db.models import Count, F, QuerySet, Window
 
-from dashboard.agents.queries import id_of
 from dashboard.escalations.queries import first_words
 from dashboard.shared_queries import WINDOW, of_project
 from ledger import sql
@@ -18,16 +17,15 @@ from ledger.states import InstructionState
 from retries.models import Escalation
 
 HALF_HOUR = timedelta(minutes=30)
-BINS = 48
-NEEDS_SHOWN = 3
+HALF_HOURS_SHOWN = 48
+ESCALATIONS_SHOWN = 3
 
 
-# ---- what needs a person
+# ---- what needs an answer
 
 
-def oldest_open(project: Project | None) -> list[Any]:
-    """The escalations that wait longest, with what is shown of their instruction or task;
-    `open_count` of each is the number of all."""
+def list_oldest_escalations(project: Project | None) -> list[Any]:
+    """Return the oldest open escalations, each with the total in `open_count`."""
     rows: QuerySet[Any] = of_project(Escalation.objects.open(), project)
     return list(
         rows.select_related("agent", "project")
@@ -39,21 +37,20 @@ def oldest_open(project: Project | None) -> list[Any]:
             sender=F("instruction__sent_by_name"),
             open_count=Window(Count("*")),
         )
-        .order_by("id")[:NEEDS_SHOWN]
+        .order_by("id")[:ESCALATIONS_SHOWN]
     )
 
 
-def is_untouched(project: Project | None) -> bool:
-    """Whether nothing was ever sent."""
-    return not of_project(Instruction.objects.all(), project).exists()
+def has_instructions(project: Project | None) -> bool:
+    return of_project(Instruction.objects.all(), project).exists()
 
 
-# ---- today and yesterday
+# ---- the last day and the day before
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
-    """What became of the instructions that were sent in half an hour."""
+class HalfHour:
+    """The outcomes of the instructions sent in half an hour."""
 
     at: datetime
     sent: int = 0
@@ -67,7 +64,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What today's figures are compared with."""
+    """The figures of 24 hours, to compare the last 24 hours with."""
 
     sent: int = 0
     acknowledged_share: float = 0.0
@@ -77,21 +74,21 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    bins: list[Bin]  # the last 48 half hours, oldest first; the last one is not over yet
+class Trend:
+    half_hours: list[HalfHour]  # the last 48, oldest first; the last one is not over yet
     before: Day  # the 24 hours before the last 24
 
 
 SUMS = f"""count(*) as sent,
-    count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}'
-        and i.deliveries <= 1) as first,
-    count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}'
-        and i.deliveries > 1) as reminded,
+    count(*) filter (
+        where i.state = '{InstructionState.ACKNOWLEDGED}' and i.deliveries <= 1) as first,
+    count(*) filter (
+        where i.state = '{InstructionState.ACKNOWLEDGED}' and i.deliveries > 1) as reminded,
     count(*) filter (where i.state = '{InstructionState.FAILED}') as failed,
     count(*) filter (where {WAITING}) as waiting, coalesce(sum(i.retry_count), 0)::int as retries,
     percentile_cont(0.95) within group (order by {ACK_SECONDS})
         filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as ack_p95_s"""
-PULSE = f"""select date_bin('30 minutes', i.queued_at, timestamptz 'epoch') as at, {SUMS}
+TREND = f"""select date_bin('30 minutes', i.queued_at, timestamptz 'epoch') as at, {SUMS}
     {SENT} group by 1
 union all
     select null, {SUMS} from ledger_instruction i
@@ -100,38 +97,38 @@ union all
         and (%(project)s::uuid is null or i.project_id = %(project)s)"""
 
 
-def first_bin(now: datetime) -> datetime:
-    """The beginning of the first of the 48 half hours that end with this one."""
+def first_half_hour(now: datetime) -> datetime:
+    """Return the start of the first of the 48 half hours that end with the current one."""
     now = now.astimezone(UTC)
-    this = now.replace(minute=now.minute // 30 * 30, second=0, microsecond=0)
-    return this - (BINS - 1) * HALF_HOUR
+    current = now.replace(minute=now.minute // 30 * 30, second=0, microsecond=0)
+    return current - (HALF_HOURS_SHOWN - 1) * HALF_HOUR
 
 
-def pulse(project: Project | None, *, now: datetime) -> Pulse:
-    first = first_bin(now)
-    found = figure(
-        f"pulse:{project.id if project else 'all'}:{first:%d%H%M}",
-        lambda: read(project, first, now=now),
+def read_trend(project: Project | None, *, now: datetime) -> Trend:
+    first = first_half_hour(now)
+    rows = figure(
+        f"trend:{project.id if project else 'all'}:{first:%d%H%M}",
+        lambda: read_trend_rows(project, first, now=now),
     )
-    bins = {row["at"]: Bin(**row) for row in found if row["at"]}
-    each = (first + n * HALF_HOUR for n in range(BINS))
-    return Pulse(
-        [bins.get(at) or Bin(at) for at in each],
-        day_of(next(row for row in found if row["at"] is None)),
+    known = {row["at"]: HalfHour(**row) for row in rows if row["at"]}
+    starts = (first + n * HALF_HOUR for n in range(HALF_HOURS_SHOWN))
+    return Trend(
+        [known.get(at) or HalfHour(at) for at in starts],
+        day_of(next(row for row in rows if row["at"] is None)),
     )
 
 
-def read(project: Project | None, first: datetime, *, now: datetime) -> list[sql.Row]:
-    """A row for each half hour in which something was sent, and one for the day before."""
+def read_trend_rows(project: Project | None, first: datetime, *, now: datetime) -> list[sql.Row]:
+    """Return a row for each half hour that has instructions, and one for the day before."""
     until, since = now - WINDOW, now - 2 * WINDOW
     return sql.planned(
-        PULSE,
+        TREND,
         **sent_since(first),
         before_since=since,
         before_until=until,
         before_floor=first_id(since - SLACK),
         before_ceiling=first_id(until + SLACK),
-        project=id_of(project),
+        project=project.id if project else None,
     )
 
 

@@ -1,116 +1,100 @@
-"""The first page: what needs a person, today beside yesterday, the agents, the last events."""
+"""Serve Overview: open escalations, the last day's figures, agents and latest events."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpResponse
-from django.utils import timezone
-from django.views.decorators.http import require_safe
-
-from dashboard import live_updates, rendering, shared_queries
-from dashboard.access import operators_only
 from dashboard.activity import queries as activity_queries
-from dashboard.agents import queries as agent_queries
-from dashboard.agents.presence import SilentAgents, Standing, standing
-from dashboard.agents.queries import NO_HOURS, Hours, list_silent_agents
-from dashboard.navigation import read_scope, requested_project
+from dashboard.activity.queries import Line
+from dashboard.agents.presence import SilentAgents
+from dashboard.agents.queries import annotate_agents, list_silent_agents, read_hourly_activity
+from dashboard.agents.rows import AgentRow, build_rows
 from dashboard.overview import queries
-from dashboard.overview.figures import tiles
-from dashboard.overview.outcome_chart import outcomes
-from dashboard.rendering import HtmxRequest
+from dashboard.overview.figures import Tile, build_tiles
+from dashboard.overview.outcome_chart import OutcomeChart, draw_outcomes
+from dashboard.rendering import PageContext, Visit, live_page
+from dashboard.shared_queries import of_project, read_figures
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, Project
 
-FEED = 16
-GLANCE = 8
+EVENTS_SHOWN = 16
+AGENTS_SHOWN = 8
 LONG = timedelta(hours=1)
 
 
-@require_safe
-@operators_only
-def index(request: HtmxRequest) -> HttpResponse:
-    """Is anything waiting for me, and is today like yesterday?"""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=requested_project(request))
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    scope = read_scope(request)
-    needs = queries.oldest_open(scope.project)
+@dataclass(frozen=True, slots=True)
+class LastDay:
+    """The figures of the last 24 hours."""
+
+    tiles: list[Tile]
+    outcomes: OutcomeChart
+    agents: list[AgentRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewPage(PageContext):
+    waiting: int
+    needs: list[Any]
+    tasks_need_you: bool
+    long_ago: datetime  # escalations opened earlier are marked
+    silent: SilentAgents
+    events: list[Line]
+    last_day: LastDay | None  # None before the first instruction
+
+
+@live_page("overview/index.html", "overview/_overview.html", current="home")
+def index(visit: Visit) -> OverviewPage:
+    """Show what needs an answer and how the last day went."""
+    project = visit.scope.project
+    needs = queries.list_oldest_escalations(project)
     waiting = needs[0].open_count if needs else 0
-    silent = list_silent_agents(scope.project, now=now)
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": title(waiting),
-        "heading": "Overview",
-        "waiting": waiting,
-        "needs": needs,
-        "tasks_need_you": any(need.task_id for need in needs),
-        "long_ago": now - LONG,
-        "silent": silent,
-        "feed": activity_queries.latest(scope.project, most=FEED),
-        **day(scope.project, silent, now=now),
-    }
-    return rendering.respond_with(
-        request,
-        "overview/index.html",
-        "overview/_overview.html",
-        context,
-        scope=scope,
-        current="home",
+    silent = list_silent_agents(project, now=visit.now)
+    return OverviewPage(
+        title=page_title(waiting),
+        heading="Overview",
+        waiting=waiting,
+        needs=needs,
+        tasks_need_you=any(need.task_id for need in needs),
+        long_ago=visit.now - LONG,
+        silent=silent,
+        events=activity_queries.latest(project, most=EVENTS_SHOWN),
+        last_day=read_last_day(project, silent, now=visit.now),
     )
 
 
-def title(waiting: int) -> str:
+def page_title(waiting: int) -> str:
     if not waiting:
         return "Overview"
     return f"{waiting:,} need{'s' if waiting == 1 else ''} an answer · Overview"
 
 
-def day(project: Project | None, silent: SilentAgents, *, now: datetime) -> dict[str, Any]:
-    """The figures, or nothing where nothing was ever sent."""
-    whole, by_agent = shared_queries.read_figures(project, now=now)
-    if not whole.sent and queries.is_untouched(project):
-        return {"untouched": True}
-    days = queries.pulse(project, now=now)
-    return {
-        "tiles": tiles(whole, days.before, days.bins),
-        "outcomes": outcomes(days.bins),
-        "agents": glance(project, by_agent, silent, now=now),
-    }
+def read_last_day(
+    project: Project | None, silent: SilentAgents, *, now: datetime
+) -> LastDay | None:
+    whole, figures = read_figures(project, now=now)
+    if not whole.sent and not queries.has_instructions(project):
+        return None
+    trend = queries.read_trend(project, now=now)
+    return LastDay(
+        build_tiles(whole, trend.before, trend.half_hours),
+        draw_outcomes(trend.half_hours),
+        list_agents(project, figures, silent, now=now),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """An agent in the table: how it stands, and its last day."""
-
-    agent: Any
-    standing: Standing
-    figures: Statistics | None
-    hours: Hours
-
-
-def glance(
+def list_agents(
     project: Project | None,
-    by_agent: dict[UUID, Statistics],
+    figures: Mapping[UUID, Statistics],
     silent: SilentAgents,
     *,
     now: datetime,
-) -> list[Glance]:
-    """The silent agents, then the busiest."""
-    hours = agent_queries.rhythm(project, now=now)
-    busiest = sorted(by_agent, key=lambda id: (-by_agent[id].sent, by_agent[id].name))
-    chosen = dict.fromkeys([*(agent.pk for agent in silent.agents), *busiest])
-    rows = agent_queries.with_extras(
-        shared_queries.of_project(Agent.objects.filter(pk__in=list(chosen)[:GLANCE]), project),
-        now=now,
-    )
-    order = list(chosen)
-    made = []
-    for agent in sorted(rows, key=lambda row: order.index(row.pk)):
-        stands = standing(agent, now=now, silent_after=shared_queries.silent_after())
-        its = hours.get(agent.pk, NO_HOURS)
-        made.append(Glance(agent, stands, by_agent.get(agent.pk), its))
-    return made
+) -> list[AgentRow]:
+    """Return the silent agents and then those with the most instructions."""
+    hours = read_hourly_activity(project, now=now)
+    busiest = sorted(figures, key=lambda id: (-figures[id].sent, figures[id].name))
+    ids = list(dict.fromkeys([*(agent.pk for agent in silent.agents), *busiest]))[:AGENTS_SHOWN]
+    agents = annotate_agents(of_project(Agent.objects.filter(pk__in=ids), project), now=now)
+    ordered = sorted(agents, key=lambda agent: ids.index(agent.pk))
+    return build_rows(ordered, figures, hours, now=now)

@@ -1,4 +1,4 @@
-"""What a person does with a plan: pause and resume it, abort it, start it anew."""
+"""Handle the buttons of a plan: pause, resume, abort, restart, and confirm commands."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,10 +11,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
+from dashboard.actions import find_action
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
-from dashboard.plans import queries
 from dashboard.plans.actions import ACTIONS
+from dashboard.plans.detail_queries import list_proposed_commands
+from dashboard.plans.queries import find_plan
 from dashboard.rendering import HtmxRequest
 from ledger.errors import Invalid, Refusal
 from ledger.journal import person
@@ -26,13 +28,13 @@ from retries.plans import aborting, restarting
 @require_POST
 @operators_only
 def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
-    """One verb on one plan; then back to it, with what really happened."""
-    offer, scope = ACTIONS.get(verb), read_scope(request)
-    plan = queries.one(plan_id)
-    if plan is None or offer is None:
+    """Run an action on a plan and return to its page."""
+    action, scope = find_action(ACTIONS, verb), read_scope(request)
+    plan = find_plan(plan_id)
+    if plan is None:
         raise Http404(f"There is no plan {plan_id}.")
     page = reverse("dashboard:plan", args=[plan_id]) + scope.query
-    if offer.question and "confirmed" not in request.POST:
+    if action.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
     try:
         messages.success(request, VERBS[verb](request, plan))
@@ -44,17 +46,14 @@ def act(request: HtmxRequest, plan_id: UUID, verb: str) -> HttpResponse:
 @require_POST
 @operators_only
 def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
-    """Have commands run that were found in prose: one, or all that were shown; then back to it.
-
-    Each is posted as the id of its task and the version that was shown, so that nobody confirms
-    what has changed since.
-    """
+    """Confirm one proposed command or all shown ones, and return to the plan's page."""
+    # each is posted with its task's version: a task that has changed since is not confirmed
     shown = [request.POST["one"]] if "one" in request.POST else request.POST.getlist("all")
-    rows = queries.proposed(plan_id)
+    rows = list_proposed_commands(plan_id)
     ids = [row.pk for row in rows if f"{row.pk}:{row.version}" in shown]
-    done = plan_editing.confirm_commands(ids, actor=person(request.user))
-    if done:
-        messages.success(request, f"Confirmed {counted(len(done), 'command')}.")
+    confirmed = plan_editing.confirm_commands(ids, actor=person(request.user))
+    if confirmed:
+        messages.success(request, f"Confirmed {counted(len(confirmed), 'command')}.")
     else:
         messages.warning(
             request, "Nothing changed. The tasks changed in the meantime. Check them and retry."
@@ -63,34 +62,34 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
 
 
 def pause(request: HtmxRequest, plan: Plan) -> str:
-    changed(plan_editing.pause([plan.pk], actor=person(request.user)))
+    require_change(plan_editing.pause([plan.pk], actor=person(request.user)))
     return "Plan paused. Agents get no more of its tasks; running tasks continue."
 
 
 def resume(request: HtmxRequest, plan: Plan) -> str:
-    changed(plan_editing.resume([plan.pk], actor=person(request.user)))
+    require_change(plan_editing.resume([plan.pk], actor=person(request.user)))
     return "Plan resumed. Agents get its tasks again."
 
 
 def abort(request: HtmxRequest, plan: Plan) -> str:
     reason = request.POST.get("reason", "").replace("\0", "")
-    changed(aborting.abort([plan.pk], reason=reason, actor=person(request.user)))
+    require_change(aborting.abort([plan.pk], reason=reason, actor=person(request.user)))
     return "Plan aborted. Running tasks were told to stop."
 
 
-def changed(rows: list[Plan]) -> None:
+def require_change(rows: list[Plan]) -> None:
     if not rows:
         raise Refusal("The plan changed in the meantime. Check its state and retry.")
 
 
 def restart(request: HtmxRequest, plan: Plan) -> str:
-    since = begun_since(request.POST) if request.POST.get("counters") == "carry" else None
+    since = parse_carry_over(request.POST) if request.POST.get("counters") == "carry" else None
     new = restarting.restart(plan.pk, carry_over=since, actor=person(request.user))
     return f"Plan restarted as run {new.run}."
 
 
-def begun_since(data: dict[str, str]) -> datetime:
-    """The time in the form, UTC; raises Invalid."""
+def parse_carry_over(data: dict[str, str]) -> datetime:
+    """Return the time in the form, in UTC, or raise Invalid."""
     try:
         return datetime.fromisoformat(data.get("carry_over", "")).replace(tzinfo=UTC)
     except ValueError as error:

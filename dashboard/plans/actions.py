@@ -1,7 +1,7 @@
-"""What a person can do with a plan: only what is allowed where it stands (pure)."""
+"""Decide which of a plan's buttons are allowed in its state (pure)."""
 
 from dashboard.actions import Action
-from dashboard.plans.progress import Tally
+from dashboard.plans.progress import TaskCounts
 from ledger.models import Plan, PlanState
 from ledger.states import TaskState
 
@@ -23,14 +23,15 @@ RESTART = Action(
     question="Restart this plan?",
     consequence="Completed tasks stay completed. A new task replaces every other task.",
 )
-ACTIONS = {offer.verb: offer for offer in (PAUSE, RESUME, ABORT, RESTART)}
+ACTIONS = {action.verb: action for action in (PAUSE, RESUME, ABORT, RESTART)}
 
 
-def allowed_actions(plan: Plan, tally: Tally) -> list[Action]:
+def allowed_actions(plan: Plan, counts: TaskCounts) -> list[Action]:
     match plan.state:
         case PlanState.ACTIVE:
             return [PAUSE, ABORT]
         case PlanState.PAUSED:
             return [RESUME, ABORT]
-    rest = tally.total > tally.states[TaskState.DONE]
-    return [RESTART] if rest and tally.over == tally.total else []
+    # an aborted plan can restart only after its running tasks have ended
+    has_unfinished = counts.total > counts.states[TaskState.DONE]
+    return [RESTART] if has_unfinished and counts.over == counts.total else []

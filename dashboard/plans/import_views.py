@@ -1,5 +1,6 @@
-"""A plan imported on the page: pasted or uploaded, shown as a dry run, then made."""
+"""Import a plan: paste or upload it, preview the import, and confirm it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +10,12 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.navigation import Scope, read_scope
+from dashboard.navigation import Scope
 from dashboard.plans.views import CRUMB
-from dashboard.rendering import HtmxRequest
+from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from ledger import planfile
 from ledger.agents import NAME_LENGTH
 from ledger.errors import Refusal
@@ -42,7 +41,8 @@ tasks:
   - title: Backfill 2024
     agent: coder
     needs: task-1"""
-LISTS = (
+# the kinds of changes: their text for one task and for several, and their icon
+DIFF_PARTS = (
     ("added", "will be added", "will be added", "plus"),
     ("changed", "will be updated", "will be updated", "pen"),
     ("aborted", "will be aborted", "will be aborted", "s-aborted"),
@@ -58,12 +58,12 @@ LISTS = (
 
 
 class ImportForm(forms.Form):
-    """A plan file, pasted or chosen, and what is done where it meets what is there."""
+    """A plan, pasted or in a file, and how to import it."""
 
     project = forms.ModelChoiceField(Project.objects.order_by("name"), to_field_name="name")
     text = forms.CharField(required=False, strip=False)
     file = forms.FileField(required=False)
-    # for tasks that name none, as most plans in Markdown do not
+    # most plans in Markdown don't name an agent
     agent = forms.CharField(required=False, max_length=NAME_LENGTH)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
@@ -71,7 +71,7 @@ class ImportForm(forms.Form):
     confirm_commands = forms.BooleanField(required=False)
 
     def clean(self) -> dict[str, Any]:
-        """A file that was chosen is read into the text, which the preview carries on."""
+        """Read a chosen file into the text, which the preview passes on."""
         values: dict[str, Any] = super().clean() or {}
         if file := values.get("file"):
             if file.size > BYTES:
@@ -93,8 +93,8 @@ class ImportForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One list of the diff."""
+class DiffPart:
+    """One kind of change with the refs of its tasks."""
 
     name: str
     text: str
@@ -104,11 +104,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an import would do, and what its tasks would run."""
+    """The result of a dry run, with the tasks and their commands."""
 
     imported: ImportResult
     tasks: tuple[PlanTask, ...]
-    parts: list[Part]
+    parts: list[DiffPart]
 
     @property
     def commands(self) -> int:
@@ -116,46 +116,55 @@ class Preview:
 
     @property
     def proposed(self) -> int:
-        """Commands that stood in prose: nobody has said to run them."""
+        """Return the number of commands found in prose, which run only after confirmation."""
         return sum("proposed_command" in task.payload.get("verify", {}) for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPage(PageContext):
+    form: ImportForm
+    text: str
+    mode: str
+    modes: Sequence[tuple[str, str]]
+    example: str
+    single_project: Project | None
+    preview: Preview | None
+    refusal: Refusal | None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @operators_only
 def new(request: HtmxRequest) -> HttpResponse:
-    """The form, what the import would do, and the import."""
-    scope = read_scope(request)
+    """Show the import form, preview an import, or import a plan."""
+    visit = begin_visit(request, current="plans")
     if request.method != "POST":
-        return page(request, ImportForm(initial=started(scope)), scope)
+        return show(visit, ImportForm(initial=initial_values(visit.scope)))
     form = ImportForm(request.POST, request.FILES)
     if not form.is_valid():
-        return page(request, form, scope, status=422)
-    sure = "confirmed" in request.POST
+        return show(visit, form, status=422)
+    confirmed = "confirmed" in request.POST
+    values = form.cleaned_data
     try:
-        values = form.cleaned_data
         parsed = planfile.parse(values["text"].encode(), agent=values["agent"])
         with transaction.atomic():
-            done = imported(request, form, parsed, dry_run=not sure)
-            if sure and values["confirm_commands"]:
-                ids = [row["id"] for row in done.tasks]
+            result = import_plan(visit, values, parsed, dry_run=not confirmed)
+            if confirmed and values["confirm_commands"]:
+                ids = [row["id"] for row in result.tasks]
                 ledger_plans.confirm_commands(ids, actor=person(request.user))
     except Refusal as refusal:
-        return page(request, form, scope, refusal=refusal, status=422)
-    if not sure:
-        return page(request, form, scope, preview=preview(done, parsed.plan.tasks))
-    said = (
-        "This plan was already imported. Nothing changed."
-        if done.unchanged
-        else f"Imported: {done.diff}."
-    )
-    messages.success(request, said)
-    return redirect(reverse("dashboard:plan", args=[done.plan.pk]) + scope.query)
+        return show(visit, form, refusal=refusal, status=422)
+    if not confirmed:
+        return show(visit, form, preview=build_preview(result, parsed.plan.tasks))
+    if result.unchanged:
+        messages.success(request, "This plan was already imported. Nothing changed.")
+    else:
+        messages.success(request, f"Imported: {result.diff}.")
+    return redirect(reverse("dashboard:plan", args=[result.plan.pk]) + visit.scope.query)
 
 
-def imported(
-    request: HtmxRequest, form: ImportForm, parsed: planfile.ParsedPlan, *, dry_run: bool
+def import_plan(
+    visit: Visit, values: Mapping[str, Any], parsed: planfile.ParsedPlan, *, dry_run: bool
 ) -> ImportResult:
-    values = form.cleaned_data
     return importing.import_plan(
         values["project"],
         parsed.plan,
@@ -166,43 +175,46 @@ def imported(
             allow_missing_needs=values["allow_missing_needs"],
             warnings=parsed.warnings,
         ),
-        actor=person(request.user),
-        request_id=request.id,  # type: ignore[attr-defined]
+        actor=person(visit.request.user),
+        request_id=visit.request.id,  # type: ignore[attr-defined]
     )
 
 
-def preview(done: ImportResult, tasks: tuple[PlanTask, ...]) -> Preview:
+def build_preview(result: ImportResult, tasks: tuple[PlanTask, ...]) -> Preview:
     parts = []
-    for name, one, many, icon in LISTS:
-        if refs := list(getattr(done.diff, name)):
-            parts.append(Part(name, one if len(refs) == 1 else many, icon, refs))
-    return Preview(done, tasks, parts)
+    for name, one, many, icon in DIFF_PARTS:
+        if refs := list(getattr(result.diff, name)):
+            parts.append(DiffPart(name, one if len(refs) == 1 else many, icon, refs))
+    return Preview(result, tasks, parts)
 
 
-def started(scope: Scope) -> dict[str, Any]:
+def initial_values(scope: Scope) -> dict[str, Any]:
     project = scope.project or (scope.projects[0] if scope.projects else None)
     return {"project": project.name if project else "", "mode": CREATE}
 
 
-def page(
-    request: HtmxRequest, form: ImportForm, scope: Scope, *, status: int = 200, **more: Any
+def show(
+    visit: Visit,
+    form: ImportForm,
+    *,
+    preview: Preview | None = None,
+    refusal: Refusal | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     values = getattr(form, "cleaned_data", {})
-    context = {
-        "now": timezone.now(),
-        "title": "Import a plan",
-        "heading": "Import a plan",
-        "crumbs": [CRUMB],
-        "form": form,
-        "text": values.get("text", ""),
-        "mode": values.get("mode") or CREATE,
-        "modes": MODES,
-        "example": EXAMPLE,
-        "single_project": scope.projects[0] if len(scope.projects) == 1 else None,
-        **more,
-    }
-    response = rendering.respond_with(
-        request, "plans/new.html", "plans/_new.html", context, scope=scope, current="plans"
+    projects = visit.scope.projects
+    page = ImportPage(
+        title="Import a plan",
+        heading="Import a plan",
+        crumbs=[CRUMB],
+        status_code=status,
+        form=form,
+        text=values.get("text", ""),
+        mode=values.get("mode") or CREATE,
+        modes=MODES,
+        example=EXAMPLE,
+        single_project=projects[0] if len(projects) == 1 else None,
+        preview=preview,
+        refusal=refusal,
     )
-    response.status_code = status
-    return response
+    return respond(visit, "plans/new.html", "plans/_new.html", page)

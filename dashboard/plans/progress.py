@@ -1,4 +1,4 @@
-"""How far a plan got, in figures and words (pure): bars, the head of its page, what went wrong."""
+"""Describe a plan's progress (pure): the bar, the sentences beside it, and the figures."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,16 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.badges import task_badge
-from dashboard.deadletters.causes import CAUSE_LENGTH, find_cause
-from dashboard.dependencies import MET, key_of, natural_key
-from dashboard.formatting import counted, wait_duration
-from dashboard.sparklines import Bars, bars
+from dashboard.dependencies import MET, key_of
+from dashboard.formatting import wait_duration
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
-from ledger.text import truncate
 
-# along the bar: what is over, what moves, what needs somebody, what waits
-ALONG = (
+# the order of the states along the bar
+BAR_ORDER = (
     TaskState.DONE,
     TaskState.SKIPPED,
     TaskState.ABORTED,
@@ -28,8 +25,8 @@ ALONG = (
     TaskState.BLOCKED,
     TaskState.QUEUED,
 )
-# what is told of in a line of the list beside the bar
-TOLD = (
+# the states that the list counts beside the bar
+LIST_ORDER = (
     TaskState.ESCALATED,
     TaskState.FAILED,
     TaskState.RUNNING,
@@ -38,13 +35,11 @@ TOLD = (
     TaskState.QUEUED,
 )
 SETTLED = (*FINAL, TaskState.ESCALATED)
-PATTERNS_SHOWN = 5
-BINS, TALL = 12, 14
 
 
 @dataclass(slots=True)
-class Tally:
-    """How many of a plan's tasks are in each state, and whose they are."""
+class TaskCounts:
+    """The number of a plan's tasks by state and by agent."""
 
     states: Counter[str] = field(default_factory=Counter)
     agents: Counter[str] = field(default_factory=Counter)
@@ -59,12 +54,12 @@ class Tally:
 
     @property
     def met(self) -> int:
-        """Done, or gone on without: what counts as finished."""
+        """Return the number of finished tasks: those done or skipped."""
         return sum(self.states[state] for state in MET)
 
     @property
     def percent(self) -> int:
-        """Rounded down: 100 only when nothing is left."""
+        # rounded down, so that 100 means that nothing is left
         return 100 * self.met // self.total if self.total else 0
 
 
@@ -72,8 +67,8 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A stretch of the bar, in percent of it."""
+class BarSegment:
+    """A part of the bar, in percent of its width."""
 
     state: str
     x: float
@@ -81,85 +76,79 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    segments: list[Segment]
+class ProgressBar:
+    segments: list[BarSegment]
     tip: str
 
     @property
-    def finding(self) -> str:
-        """The bar in a sentence, for readers of a screen."""
+    def summary(self) -> str:
+        """Return a description of the bar for screen readers."""
         return ", ".join(self.tip.split("|")[1:]) or "no tasks"
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class StateCount:
     label: str
     icon: str
     css: str
     n: int
 
 
-def bar(states: Counter[str]) -> Bar:
+def build_bar(states: Counter[str]) -> ProgressBar:
     total = states.total()
-    found, x = [], 0.0
-    for state in ALONG:
+    segments, x = [], 0.0
+    for state in BAR_ORDER:
         if n := states[state]:
             width = 100 * n / total
-            found.append(Segment(state.value, round(x, 2), round(width, 2)))
+            segments.append(BarSegment(state.value, round(x, 2), round(width, 2)))
             x += width
-    said = [f"{sum(states[state] for state in MET)} of {total} finished"]
-    said += [f"{task_badge(state).label} {states[state]}" for state in ALONG if states[state]]
-    return Bar(found, "|".join(said))
+    tip = [f"{sum(states[state] for state in MET)} of {total} finished"]
+    tip += [f"{task_badge(state).label} {states[state]}" for state in BAR_ORDER if states[state]]
+    return ProgressBar(segments, "|".join(tip))
 
 
-def counts(states: Counter[str]) -> list[Count]:
-    """What is not over, and what failed."""
-    badges = ((task_badge(state), states[state]) for state in TOLD)
-    return [Count(badge.label, badge.icon, badge.css, n) for badge, n in badges if n]
+def list_state_counts(states: Counter[str]) -> list[StateCount]:
+    """Return the number of open tasks by state, and of failed ones."""
+    badges = ((task_badge(state), states[state]) for state in LIST_ORDER)
+    return [StateCount(badge.label, badge.icon, badge.css, n) for badge, n in badges if n]
 
 
-# ---- the head of the page
+# ---- the sentences beside it
 
 
-def sentence(tally: Tally) -> str:
-    """Return the open tasks in a sentence: 2 running, 1 waiting to retry, 7 pending."""
-    run, again, failed = (
-        tally.states[s] for s in (TaskState.RUNNING, TaskState.RETRY, TaskState.FAILED)
+def describe_open_tasks(counts: TaskCounts) -> str:
+    """Return the open and failed tasks as a sentence: 2 running, 1 waiting to retry, 7 pending."""
+    states = counts.states
+    pending = states[TaskState.QUEUED] + states[TaskState.BLOCKED]
+    numbers = (
+        (states[TaskState.RUNNING], "running"),
+        (states[TaskState.RETRY], "waiting to retry"),
+        (pending, "pending"),
+        (states[TaskState.FAILED], "failed"),
+        (states[TaskState.ABORTED], "aborted"),
     )
-    aborted = tally.states[TaskState.ABORTED]
-    wait = tally.states[TaskState.QUEUED] + tally.states[TaskState.BLOCKED]
-    said = [
-        f"{run} running" if run else "",
-        f"{again} waiting to retry" if again else "",
-        f"{wait} pending" if wait else "",
-        f"{failed} failed" if failed else "",
-        f"{aborted} aborted" if aborted else "",
-    ]
-    line = ", ".join(filter(None, said))
-    return f"{line}." if line else ""
+    text = ", ".join(f"{number} {word}" for number, word in numbers if number)
+    return f"{text}." if text else ""
 
 
-def needs_you(tasks: Iterable[Any]) -> str:
-    """Return the sentence about open questions: task-7 needs an answer; 3 tasks need an answer."""
-    names = [key_of(task.ref) for task in tasks]
-    if not names:
+def describe_open_questions(tasks: Iterable[Any]) -> str:
+    """Return which tasks ask a question: task-7 needs an answer; 3 tasks need an answer."""
+    keys = [key_of(task.ref) for task in tasks]
+    if not keys:
         return ""
-    if len(names) == 1:
-        return f"{names[0]} needs an answer"
-    return f"{len(names)} tasks need an answer"
+    return f"{keys[0]} needs an answer" if len(keys) == 1 else f"{len(keys)} tasks need an answer"
 
 
-def lasted(plan: Plan, *, now: datetime) -> str:
-    """1 h 20 m so far; took 2 h 05 m."""
+def describe_duration(plan: Plan, *, now: datetime) -> str:
+    """Return how long a plan has taken: 1 h 20 m so far; took 2 h 05 m."""
     end = plan.aborted_at or plan.completed_at
-    length = max((end or now) - plan.created_at, timedelta())
-    said = wait_duration(length.total_seconds())
+    length = wait_duration(max((end or now) - plan.created_at, timedelta()).total_seconds())
     if plan.aborted_at:
-        return f"aborted after {said}"
-    return f"took {said}" if plan.completed_at else f"{said} so far"
+        return f"aborted after {length}"
+    return f"took {length}" if plan.completed_at else f"{length} so far"
 
 
-# ---- figures
+# ---- the figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,104 +159,42 @@ class Figure:
     is_red: bool = False
 
 
-def figures(
-    tally: Tally, tasks: Sequence[Any], failed: Counter[UUID], asked: int, open_questions: int
+def build_figures(
+    counts: TaskCounts,
+    tasks: Sequence[Any],
+    failures: Counter[UUID],
+    questions: int,
+    open_questions: int,
 ) -> list[Figure]:
-    """The metrics of the retry summary, while the plan is under way.
-
-    First-attempt success and retry success are shares of what is settled, so they do not begin
-    at nothing and grow.
-    """
+    """Return the metrics of the retry summary for a plan that may still be under way."""
     started = [task for task in tasks if task.attempts]
     retried = [
         task
         for task in started
-        if failed[task.pk] and (task.attempts > 1 or task.state == TaskState.RETRY)
+        if failures[task.pk] and (task.attempts > 1 or task.state == TaskState.RETRY)
     ]
+    # shares of settled tasks: shares of all tasks would start at 0 and grow
     settled = [task for task in started if task.state in SETTLED]
-    first = sum(task.state == TaskState.DONE and not failed[task.pk] for task in settled)
-    again = [task for task in retried if task.state in SETTLED]
-    worked = sum(task.state == TaskState.DONE for task in again)
-    skipped = tally.states[TaskState.SKIPPED]
+    first = sum(task.state == TaskState.DONE and not failures[task.pk] for task in settled)
+    settled_retries = [task for task in retried if task.state in SETTLED]
+    successes = sum(task.state == TaskState.DONE for task in settled_retries)
+    skipped = counts.states[TaskState.SKIPPED]
     return [
-        Figure("Tasks", str(tally.total), f"{len(started)} started"),
-        share("First-attempt success", first, len(settled)),
-        share("Retried tasks", len(retried), len(started)),
-        share("Retry success", worked, len(again), " finished"),
+        Figure("Tasks", str(counts.total), f"{len(started)} started"),
+        share_figure("First-attempt success", first, len(settled)),
+        share_figure("Retried tasks", len(retried), len(started)),
+        share_figure("Retry success", successes, len(settled_retries), " finished"),
         Figure(
             "Escalations",
-            str(asked),
+            str(questions),
             f"{open_questions} open" if open_questions else "",
             bool(open_questions),
         ),
-        Figure("Skipped", str(skipped), f"of {tally.total}" if skipped else ""),
+        Figure("Skipped", str(skipped), f"of {counts.total}" if skipped else ""),
     ]
 
 
-def share(name: str, part: int, whole: int, of: str = "") -> Figure:
+def share_figure(name: str, part: int, whole: int, of: str = "") -> Figure:
     if not whole:
         return Figure(name, "–", f"none{of or ' yet'}")
     return Figure(name, f"{round(100 * part / whole)}%", f"{part} of {whole}{of}")
-
-
-# ---- what went wrong
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """One failure of one task."""
-
-    task: UUID
-    type: str
-    message: str
-    at: datetime
-    pattern: UUID | None = None  # that it was put into
-    template: str | None = None  # what its pattern says
-
-    @property
-    def cause(self) -> str:
-        return truncate(self.template, CAUSE_LENGTH) if self.template else find_cause(self.message)
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """Failures that say the same, once numbers, paths and names are taken out."""
-
-    cause: str
-    count: int
-    types: str
-    keys: str
-    bars: Bars
-    id: UUID | None
-
-
-def patterns(failures: Sequence[Failed], refs: dict[UUID, str]) -> list[Pattern]:
-    """The most frequent first; each with when it happened, from the first failure to the last."""
-    groups: dict[str, list[Failed]] = {}
-    for each in failures:
-        groups.setdefault(each.cause, []).append(each)
-    if not groups:
-        return []
-    start = failures[0].at
-    length = max((failures[-1].at - start).total_seconds(), 1.0)
-    found = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    return [pattern(name, group, refs, start, length) for name, group in found[:PATTERNS_SHOWN]]
-
-
-def pattern(
-    name: str, group: list[Failed], refs: dict[UUID, str], start: datetime, length: float
-) -> Pattern:
-    bins = [0] * BINS
-    for each in group:
-        bins[min(int(BINS * (each.at - start).total_seconds() / length), BINS - 1)] += 1
-    whose = sorted({refs[each.task] for each in group if each.task in refs}, key=natural_key)
-    keys = ", ".join(key_of(ref) for ref in whose[:3])
-    more = f" and {counted(len(whose) - 3, 'other')}" if len(whose) > 3 else ""
-    types = ", ".join(sorted({each.type for each in group}))
-    drawn = bars(bins, [0] * BINS, tall=TALL)
-    return Pattern(name, len(group), types, f"{keys}{more}", drawn, group[-1].pattern)
-
-
-def alike(found: Sequence[Pattern]) -> int:
-    """How many failures are not the only one of their cause."""
-    return sum(each.count for each in found if each.count > 1)

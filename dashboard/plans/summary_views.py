@@ -1,65 +1,56 @@
-"""How a plan's tasks fared: its retry summary, at its end and any time before."""
+"""Serve a plan's retry summary, both after its end and before."""
 
 from dataclasses import dataclass
 
-from django.http import Http404, HttpResponse
-from django.urls import reverse, reverse_lazy
-from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.http import Http404
+from django.urls import reverse
 
-from dashboard import live_updates, rendering
-from dashboard.access import operators_only
 from dashboard.badges import Badge, task_badge
-from dashboard.navigation import read_scope
-from dashboard.plans import queries
-from dashboard.rendering import HtmxRequest
-from ledger.models import Task
+from dashboard.plans.queries import find_plan_by_name
+from dashboard.plans.views import CRUMB, REF_LENGTH
+from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from ledger.models import Plan, Task
 from retries.renderings import plan_summary, state_queries
 from retries.renderings.plan_summary import Summary, TaskSummary
-
-CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A line of the figures."""
-
     name: str
     number: int
     percent: int | None = None
 
 
-@require_GET
-@operators_only
-def detail(request: HtmxRequest, plan: str) -> HttpResponse:
-    """The summary of the plan of that id or ref."""
-    now, scope = timezone.now(), read_scope(request)
-    row = queries.known_as(plan, scope.project)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummaryPage(PageContext):
+    plan: Plan
+    summary: Summary
+    metrics: list[Metric]
+    results: list[tuple[TaskSummary, Badge]]
+    markdown: str
+
+
+@live_page("plans/summary.html", "plans/_summary.html", current="plans", of=Task)
+def detail(visit: Visit, plan: str) -> PlanSummaryPage:
+    """Show the retry summary of the plan with this id or ref."""
+    row = find_plan_by_name(plan, visit.scope.project)
     if row is None:
-        raise Http404(f"There is no plan {plan[:129]}.")
-    key = live_updates.read_live_key(now=now, project=row.project, of=Task)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
+        raise Http404(f"There is no plan {plan[:REF_LENGTH]}.")
     summary = state_queries.build_summary(row)
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": f"{row.ref} · Retry summary",
-        "heading": "Retry summary",
-        "crumbs": [CRUMB, {"label": row.ref, "url": reverse("dashboard:plan", args=[row.pk])}],
-        "plan": row,
-        "summary": summary,
-        "metrics": metrics(summary),
-        "lines": [(task, badge(task)) for task in summary.tasks],
-        "markdown": plan_summary.render_markdown(summary),
-    }
-    return rendering.respond_with(
-        request, "plans/summary.html", "plans/_summary.html", context, scope=scope, current="plans"
+    return PlanSummaryPage(
+        title=f"{row.ref} · Retry summary",
+        heading="Retry summary",
+        crumbs=[CRUMB, Crumb(row.ref, reverse("dashboard:plan", args=[row.pk]))],
+        plan=row,
+        summary=summary,
+        metrics=list_metrics(summary),
+        results=[(task, result_badge(task)) for task in summary.tasks],
+        markdown=plan_summary.render_markdown(summary),
     )
 
 
-def metrics(summary: Summary) -> list[Metric]:
-    """The figures under the names that the Markdown has for them."""
+def list_metrics(summary: Summary) -> list[Metric]:
+    """Return the metrics under the names of the summary's Markdown."""
     return [
         Metric("Total tasks", summary.total),
         Metric("First-attempt success", summary.first, summary.percent(summary.first)),
@@ -70,7 +61,7 @@ def metrics(summary: Summary) -> list[Metric]:
     ]
 
 
-def badge(line: TaskSummary) -> Badge:
-    """The state's look with the result's words."""
-    look = task_badge(line.state)
-    return Badge(line.result, look.icon, look.css)
+def result_badge(task: TaskSummary) -> Badge:
+    """Return the badge of a task's state with its result as the label."""
+    badge = task_badge(task.state)
+    return Badge(task.result, badge.icon, badge.css)

@@ -1,4 +1,4 @@
-"""The list of plans, and one plan with its tasks."""
+"""Serve the list of plans and a plan's page."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -6,30 +6,36 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
-from django.utils import timezone
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
-from dashboard import live_updates, query_box, rendering
+from dashboard import query_box
 from dashboard.access import operators_only
+from dashboard.actions import Action
+from dashboard.activity.queries import Line
 from dashboard.dependencies import NeedLink, TaskMark
-from dashboard.navigation import Scope, read_scope, requested_project
-from dashboard.plans import progress, queries, rows
+from dashboard.navigation import read_scope
+from dashboard.pagination import Page
+from dashboard.plans import detail_queries, progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
-from dashboard.plans.flow_chart import flow
-from dashboard.plans.waves import in_the_way
-from dashboard.rendering import HtmxRequest
+from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
+from dashboard.plans.detail_queries import PreviousRun
+from dashboard.plans.flow_chart import FlowChart, draw_flow
+from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
+from dashboard.plans.rows import TaskRow, Wave
+from dashboard.plans.waves import find_blockers
+from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from ledger.models import Plan
 from ledger.models.plan import STANDS
 from ledger.states import TaskState
 from retries.models import Escalation
-from retries.renderings import state_queries
 from retries.renderings.scope import RenderingScope
+from retries.renderings.state_queries import find_continued_rows
 from retries.states import EscalationState
 
-CRUMB = {"label": "Plans", "url": reverse_lazy("dashboard:plans")}
+CRUMB = Crumb("Plans", reverse_lazy("dashboard:plans"))
 SEGMENTS = (
     ("all", "All"),
     ("active", "Active"),
@@ -38,68 +44,9 @@ SEGMENTS = (
     ("aborted", "Aborted"),
 )
 AGENTS_SHOWN = 3
-CELLS_SHOWN = 120  # beyond that the bar says more
-
-
-@require_GET
-@operators_only
-def index(request: HtmxRequest) -> HttpResponse:
-    """The plans in a state or all, newest first."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=requested_project(request), of=Plan)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    scope = read_scope(request)
-    context = {"live_key": key, "now": now, "heading": "Plans", **listing(request, scope)}
-    return rendering.respond_with(
-        request, "plans/index.html", "plans/_plans.html", context, scope=scope, current="plans"
-    )
-
-
-@require_GET
-@operators_only
-def by_ref(request: HtmxRequest, ref: str) -> HttpResponse:
-    """The way to a plan by what people call it."""
-    scope = read_scope(request)
-    plan = queries.known_as(ref, scope.project)
-    if plan is None:
-        raise Http404(f"There is no plan {ref[:129]}.")
-    return redirect(reverse("dashboard:plan", args=[plan.pk]) + scope.query)
-
-
-@require_GET
-@operators_only
-def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
-    """Everything about one plan."""
-    now = timezone.now()
-    key = live_updates.read_live_key(now=now, row=plan_id, of=Plan)
-    if rendering.is_unchanged(request, key):
-        return rendering.unchanged()
-    plan = queries.one(plan_id)
-    if plan is None:
-        raise Http404(f"There is no plan {plan_id}.")
-    found = told(plan, by_attempts=request.GET.get("order") == "attempts", now=now)
-    offers = allowed_actions(plan, found["tally"])
-    wanted = ACTIONS.get(request.GET.get("ask", ""))
-    context = {
-        "live_key": key,
-        "now": now,
-        "heading": str(plan),
-        "title": " · ".join(filter(None, [found["needs_you"], str(plan)[:60]])),
-        "crumbs": [CRUMB],
-        "plan": plan,
-        "offers": offers,
-        "asked": wanted if wanted in offers and wanted.question else None,
-        **found,
-    }
-    return rendering.respond_with(
-        request,
-        "plans/detail.html",
-        "plans/_plan.html",
-        context,
-        scope=read_scope(request),
-        current="plans",
-    )
+MAX_CELLS = 120  # a plan with more tasks gets a bar
+TITLE_LENGTH = 60
+REF_LENGTH = 129
 
 
 # ---- the list
@@ -107,6 +54,8 @@ def detail(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
+    """A button above the list."""
+
     label: str
     show: str
     count: int
@@ -114,135 +63,225 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A plan with its bar, what is not over yet, and the first of its agents."""
+class PlanRow:
+    """A plan with its bar, the number of open tasks by state, and its first agents."""
 
-    row: Any
-    bar: progress.Bar
-    counts: list[progress.Count]
+    plan: Any
+    bar: ProgressBar
+    counts: list[StateCount]
     agents: list[str]
-    more: int
+    more_agents: int
 
 
-def listing(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
-    text = query_box.clean(request.GET.get("q", ""))
-    wanted = request.GET.get("show", "all")
-    show = wanted if wanted in STANDS else "all"
-    counts = queries.counts(text, scope.project)
-    page = queries.listed(
-        queries.plans(show, text, scope.project),
-        before=query_box.as_id(request.GET.get("before", "")),
-        after=query_box.as_id(request.GET.get("after", "")),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanListPage(PageContext):
+    text: str
+    show: str
+    segments: list[Segment]
+    total: int
+    page: Page[Any]
+    rows: list[PlanRow]
+
+
+@live_page("plans/index.html", "plans/_plans.html", current="plans", of=Plan)
+def index(visit: Visit) -> PlanListPage:
+    """List the plans in a state or all, newest first."""
+    parameters, project = visit.request.GET, visit.scope.project
+    text = query_box.clean(parameters.get("q", ""))
+    show = parameters.get("show", "all")
+    show = show if show in STANDS else "all"
+    counts = queries.count_plans(text, project)
+    page = queries.list_plans(
+        queries.filter_plans(show, text, project),
+        before=query_box.as_id(parameters.get("before", "")),
+        after=query_box.as_id(parameters.get("after", "")),
     )
-    return {
-        "title": f"{text} · Plans" if text else "Plans",
-        "text": text,
-        "show": show,
-        "segments": [Segment(label, name, counts[name], name == show) for name, label in SEGMENTS],
-        "total": counts[show],
-        "page": page,
-        "lines": [line_of(row) for row in page.rows],
-    }
-
-
-def line_of(row: Any) -> Line:
-    names = [name for name, _ in row.tally.agents.most_common()]
-    return Line(
-        row,
-        progress.bar(row.tally.states),
-        progress.counts(row.tally.states),
-        names[:AGENTS_SHOWN],
-        max(len(names) - AGENTS_SHOWN, 0),
+    return PlanListPage(
+        title=f"{text} · Plans" if text else "Plans",
+        heading="Plans",
+        text=text,
+        show=show,
+        segments=[Segment(label, name, counts[name], name == show) for name, label in SEGMENTS],
+        total=counts[show],
+        page=page,
+        rows=[build_row(plan) for plan in page.rows],
     )
 
 
-# ---- one
-
-
-def told(plan: Plan, *, by_attempts: bool, now: datetime) -> dict[str, Any]:
-    """How far it got, its tasks in their order, what went wrong, what happened, its runs before."""
-    marks, links = queries.marks(plan), queries.links(plan.pk)
-    carried = (
-        state_queries.find_continued_rows(RenderingScope(plan.project_id, plan))
-        if plan.run > 1
-        else {}
+def build_row(plan: Any) -> PlanRow:
+    agents = [name for name, _ in plan.task_counts.agents.most_common()]
+    return PlanRow(
+        plan,
+        progress.build_bar(plan.task_counts.states),
+        progress.list_state_counts(plan.task_counts.states),
+        agents[:AGENTS_SHOWN],
+        max(len(agents) - AGENTS_SHOWN, 0),
     )
-    failures = queries.failures(plan.pk, carried)
-    questions = queries.questions(plan.pk, carried)
-    tally = progress.Tally(Counter(m.state for m in marks), Counter(m.agent for m in marks))
-    failed = Counter(each.task for each in failures)
-    found = progress.patterns(failures, {mark.pk: mark.ref for mark in marks})
-    history, activity = queries.told(plan.pk)
-    open_ones = [each for each in questions if each.state == EscalationState.OPEN]
-    held = in_the_way(marks, links)
-    return {
-        "tally": tally,
-        "agents": tally.agents.most_common(),
-        "bar": progress.bar(tally.states),
-        "running": tally.states[TaskState.RUNNING],
-        "to_abort": tally.total - tally.over - tally.states[TaskState.RUNNING],
-        "to_restart": tally.total - tally.states[TaskState.DONE],
-        "run_started_at": min(
-            (mark.created_at for mark in marks if mark.run == plan.run), default=plan.created_at
-        ),
-        "sentence": progress.sentence(tally),
-        "lasted": progress.lasted(plan, now=now),
-        **asked_about(marks, open_ones, held),
-        "figures": progress.figures(tally, marks, failed, len(questions), len(open_ones)),
-        "flow": flow(marks, failed),
-        **in_order(plan, marks, links, held, by_attempts=by_attempts, now=now),
-        "patterns": found,
-        "failure_count": len(failures),
-        "alike": progress.alike(found),
-        "proposed": queries.proposed(plan.pk),
-        "history": history,
-        "activity": activity,
-        "runs": [Former(run, progress.bar(run.states)) for run in queries.runs(plan)],
-    }
 
 
-def asked_about(
-    marks: list[TaskMark], questions: list[Escalation], held: dict[UUID, list[NeedLink]]
-) -> dict[str, Any]:
-    """The open questions, the first one to answer, and how many tasks wait for them in the end."""
-    asked = {each.task_id for each in questions}
-    first = questions[0] if questions else None
-    lists = {id(found): found for found in held.values()}  # many tasks share one
-    stuck = {key for key, found in lists.items() if any(link.need in asked for link in found)}
-    return {
-        "question": first,
-        "question_key": next((m.key for m in marks if first and m.pk == first.task_id), ""),
-        "open_questions": len(questions),
-        "needs_you": progress.needs_you(mark for mark in marks if mark.pk in asked),
-        "waiting": sum(id(found) in stuck for found in held.values()),
-    }
+# ---- one plan
 
 
-def in_order(
-    plan: Plan,
-    marks: list[TaskMark],
-    links: list[NeedLink],
-    held: dict[UUID, list[NeedLink]],
-    *,
-    by_attempts: bool,
-    now: datetime,
-) -> dict[str, Any]:
-    """Every task as a cell, and the lines of as many as a page can bear, wave by wave."""
-    waves = rows.in_waves(marks, links)
-    shown = rows.cut(rows.by_attempts(marks) if by_attempts else waves)
-    ids = [mark.pk for wave in shown for mark in wave.marks]
-    lines = rows.lines(plan, queries.tasks(plan, ids), links, held, now=now)
-    return {
-        "cells": waves if len(marks) <= CELLS_SHOWN else [],
-        "waves": [
-            (wave.number, [lines[m.pk] for m in wave.marks if m.pk in lines]) for wave in shown
-        ],
-        "by_attempts": by_attempts,
-        "shown": len(ids),
-    }
+@require_safe
+@operators_only
+def by_ref(request: HttpRequest, ref: str) -> HttpResponse:
+    """Redirect from a plan's ref to its page."""
+    scope = read_scope(request)
+    plan = queries.find_plan_by_name(ref, scope.project)
+    if plan is None:
+        raise Http404(f"There is no plan {ref[:REF_LENGTH]}.")
+    return redirect(reverse("dashboard:plan", args=[plan.pk]) + scope.query)
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
-    run: queries.Run
-    bar: progress.Bar
+class Questions:
+    """A plan's open questions: their number, the first one, and how many tasks wait for them."""
+
+    count: int
+    first: Escalation | None
+    first_key: str
+    sentence: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskList:
+    """The rows of the tasks by wave; `cells` has all tasks, unless there are too many."""
+
+    waves: list[tuple[int, list[TaskRow]]]
+    cells: list[Wave]
+    shown: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    run: PreviousRun
+    bar: ProgressBar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPage(PageContext):
+    plan: Plan
+    counts: TaskCounts
+    actions: list[Action]
+    asked: Action | None  # the action whose question the page shows to a browser without scripts
+    bar: ProgressBar
+    agents: list[tuple[str, int]]
+    running: int
+    to_abort: int
+    to_restart: int
+    run_started_at: datetime
+    sentence: str
+    duration: str
+    questions: Questions
+    figures: list[Figure]
+    flow: FlowChart | None
+    tasks: TaskList
+    by_attempts: bool
+    failures: list[CommonFailure]
+    failure_count: int
+    identical: int
+    proposed: list[Any]
+    history: list[Line]
+    activity: list[Line]
+    runs: list[RunRow]
+
+
+@live_page("plans/detail.html", "plans/_plan.html", current="plans", of=Plan, row="plan_id")
+def detail(visit: Visit, plan_id: UUID) -> PlanPage:
+    """Show a plan's progress, tasks, failures, events and earlier runs."""
+    plan = queries.find_plan(plan_id)
+    if plan is None:
+        raise Http404(f"There is no plan {plan_id}.")
+    parameters, now = visit.request.GET, visit.now
+    by_attempts = parameters.get("order") == "attempts"
+    marks, links = detail_queries.list_task_marks(plan), detail_queries.list_need_links(plan.pk)
+    carried = find_continued_rows(RenderingScope(plan.project_id, plan)) if plan.run > 1 else {}
+    failures = detail_queries.list_failures(plan.pk, carried)
+    escalations = detail_queries.list_questions(plan.pk, carried)
+    counts = TaskCounts(Counter(m.state for m in marks), Counter(m.agent for m in marks))
+    failed = Counter(failure.task for failure in failures)
+    common = group_failures(failures, {mark.pk: mark.ref for mark in marks})
+    history, activity = detail_queries.list_events(plan.pk)
+    blockers = find_blockers(marks, links)
+    questions = summarize_questions(marks, escalations, blockers)
+    actions = allowed_actions(plan, counts)
+    asked = ACTIONS.get(parameters.get("ask", ""))
+    return PlanPage(
+        title=" · ".join(filter(None, [questions.sentence, str(plan)[:TITLE_LENGTH]])),
+        heading=str(plan),
+        crumbs=[CRUMB],
+        plan=plan,
+        counts=counts,
+        actions=actions,
+        asked=asked if asked in actions and asked.question else None,
+        bar=progress.build_bar(counts.states),
+        agents=counts.agents.most_common(),
+        running=counts.states[TaskState.RUNNING],
+        to_abort=counts.total - counts.over - counts.states[TaskState.RUNNING],
+        to_restart=counts.total - counts.states[TaskState.DONE],
+        run_started_at=min(
+            (mark.created_at for mark in marks if mark.run == plan.run), default=plan.created_at
+        ),
+        sentence=progress.describe_open_tasks(counts),
+        duration=progress.describe_duration(plan, now=now),
+        questions=questions,
+        figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
+        flow=draw_flow(marks, failed),
+        tasks=list_tasks(plan, marks, links, blockers, by_attempts=by_attempts, now=now),
+        by_attempts=by_attempts,
+        failures=common,
+        failure_count=len(failures),
+        identical=count_identical(common),
+        proposed=detail_queries.list_proposed_commands(plan.pk),
+        history=history,
+        activity=activity,
+        runs=[
+            RunRow(run, progress.build_bar(run.states))
+            for run in detail_queries.list_previous_runs(plan)
+        ],
+    )
+
+
+def summarize_questions(
+    marks: list[TaskMark],
+    escalations: list[Escalation],
+    blockers: dict[UUID, list[NeedLink]],
+) -> Questions:
+    open_ones = [each for each in escalations if each.state == EscalationState.OPEN]
+    asking = {each.task_id for each in open_ones}
+    first = open_ones[0] if open_ones else None
+    # many tasks share one list of blockers: search each list once
+    lists = {id(links): links for links in blockers.values()}
+    waiting = {key for key, links in lists.items() if any(link.need in asking for link in links)}
+    return Questions(
+        count=len(open_ones),
+        first=first,
+        first_key=next((m.key for m in marks if first and m.pk == first.task_id), ""),
+        sentence=progress.describe_open_questions(mark for mark in marks if mark.pk in asking),
+        waiting=sum(id(links) in waiting for links in blockers.values()),
+    )
+
+
+def list_tasks(
+    plan: Plan,
+    marks: list[TaskMark],
+    links: list[NeedLink],
+    blockers: dict[UUID, list[NeedLink]],
+    *,
+    by_attempts: bool,
+    now: datetime,
+) -> TaskList:
+    waves = rows.split_into_waves(marks, links)
+    shown = rows.limit_rows(rows.sort_by_attempts(marks) if by_attempts else waves)
+    ids = [mark.pk for wave in shown for mark in wave.marks]
+    tasks = detail_queries.list_tasks(plan, ids)
+    by_id = rows.build_rows(plan, tasks, links, blockers, now=now)
+    return TaskList(
+        waves=[
+            (wave.number, [by_id[mark.pk] for mark in wave.marks if mark.pk in by_id])
+            for wave in shown
+        ],
+        cells=waves if len(marks) <= MAX_CELLS else [],
+        shown=len(ids),
+    )

@@ -161,7 +161,7 @@ def short_of(ref: str, plan: str) -> str:
 
 
 @register.simple_tag
-def needs(needed: Iterable[plan_rows.Needed], query: str) -> SafeString:
+def needs(needed: Iterable[plan_rows.NeedLabel], query: str) -> SafeString:
     """What a task needs, as links.
 
     Written here and not in a template, where those of a large plan would take longer than the rest

@@ -63,7 +63,7 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     send(coder, "Wait", now=now)
     visitor = visit()
     page = visitor.sign_in(f"/agents/{coder.pk}/")
-    page.click("button:has-text('Reset…')")
+    page.click("button:has-text('Cancel pending…')")
     dialog = page.locator(f"#reset-{coder.pk}")
     expect(dialog).to_contain_text("This cancels 1 instruction")
     expect(dialog.get_by_role("button", name="Keep them")).to_be_focused()
@@ -71,7 +71,7 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert Instruction.objects.get().state == "queued"
-    page.click("button:has-text('Reset…')")
+    page.click("button:has-text('Cancel pending…')")
     dialog.get_by_role("button", name="Cancel all pending").click()
     expect(page.locator("#toasts")).to_contain_text("Cancelled 1 instruction for coder.")
     assert Instruction.objects.get().state == "cancelled"
@@ -116,12 +116,14 @@ def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -
     assert "name=coder" in page.url
     row.get_by_role("button", name="Resume").click()
     expect(page.locator("#toasts")).to_contain_text("coder is resumed.")
-    row.get_by_role("link", name="Reset").click()
+    row.get_by_role("link", name="Cancel pending").click()
     expect(page.locator("#asked")).to_contain_text("This cancels 1 instruction")
     page.locator("#asked").get_by_role("button", name="Cancel all pending").click()
     expect(page.locator("#toasts")).to_contain_text("Cancelled 1 instruction for coder.")
     assert "ask=" not in page.url
-    page.get_by_role("button", name="Reset…").click()  # from the agent's own page: asked too
+    page.get_by_role(
+        "button", name="Cancel pending…"
+    ).click()  # from the agent's own page: asked too
     expect(page.locator("#asked")).to_contain_text("Nothing is waiting for coder now")
     page.get_by_role("link", name="Keep them").click()
     expect(page.locator("#asked")).to_have_count(0)

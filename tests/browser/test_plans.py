@@ -51,7 +51,7 @@ def test_one_is_stopped_by_its_key(visit: Callable[..., Visitor], plan: Plan) ->
     page.wait_for_url(f"**/plans/{plan.pk}/")
     page.keyboard.press("a")
     dialog = page.locator("#abort-dialog")
-    expect(dialog).to_contain_text("1 task runs")
+    expect(dialog).to_contain_text("1 running task")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     page.keyboard.press("a")
@@ -72,7 +72,7 @@ def test_an_open_page_hears_of_a_task(
     expect(page.locator(f"#task-{id} .st")).to_have_text("Queued")
     claimed(coder, id, now=now)
     expect(page.locator(f"#task-{id} .st")).to_have_text("Running")
-    expect(page.locator("#progress")).to_contain_text("1 runs")
+    expect(page.locator("#progress")).to_contain_text("1 running")
 
 
 @pytest.mark.parametrize("width", [1440, 390])

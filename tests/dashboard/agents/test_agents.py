@@ -426,7 +426,7 @@ def test_tripping_asks_first_and_is_journalled_with_the_reason(
     browser: Client, agent: Agent, mara: User
 ) -> None:
     asked = done(browser, agent, "trip")
-    assert "Trip the breaker of coder ? coder gets no tasks for 1 m" in asked
+    assert "Trip the breaker for coder ? coder gets no tasks for 1 m" in asked
     assert not Breaker.objects.exists()
     said = done(browser, agent, "trip", confirmed="yes", reason=" It writes\0 <nonsense> ")
     assert "The breaker for coder is open." in said
@@ -448,7 +448,7 @@ def test_closing_asks_first_and_gives_the_held_tasks_back(
     held = enqueued(agent, now=now)
     claims.claim(TrustedCaller(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
     asked = done(browser, agent, "close")
-    assert "Close the breaker of coder ?" in asked
+    assert "Close the breaker for coder ?" in asked
     assert "1 held task returns to the queue within seconds" in asked
     assert Breaker.objects.get().state == BreakerState.OPEN
     assert "The breaker for coder is closed." in done(browser, agent, "close", confirmed="yes")
@@ -478,7 +478,7 @@ def test_reset_asks_first_and_then_withdraws_what_waits(
     pull(agent, now=now, limit=1)
     asked = done(browser, agent, "reset")
     assert (
-        "Reset coder ? This cancels 2 instructions : everything waiting for coder or for its"
+        "Cancel all pending instructions for coder ? This cancels 2 instructions : everything waiting for coder or for its"
         " acknowledgment." in asked
     )
     assert not Event.objects.filter(kind=Kind.AGENT_RESET).exists()

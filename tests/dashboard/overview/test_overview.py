@@ -12,9 +12,9 @@ from django.test import Client
 
 from dashboard import live_updates
 from dashboard.overview import queries as overview_queries
-from dashboard.overview.figures import Tile, tiles
-from dashboard.overview.outcome_chart import outcomes
-from dashboard.overview.queries import Bin, Day, first_bin
+from dashboard.overview.figures import Tile, build_tiles
+from dashboard.overview.outcome_chart import draw_outcomes
+from dashboard.overview.queries import Day, HalfHour, first_half_hour
 from dashboard.sparklines import bars, spark
 from ledger import instructions
 from ledger.instruction_stats import Statistics
@@ -240,10 +240,10 @@ def test_hostile_text_stays_text(
 # ---- pictures
 
 
-def a_day(**more: int) -> list[Bin]:
+def a_day(**more: int) -> list[HalfHour]:
     return [
-        Bin(first_bin(NOW) + n * overview_queries.HALF_HOUR, **more)
-        for n in range(overview_queries.BINS)
+        HalfHour(first_half_hour(NOW) + n * overview_queries.HALF_HOUR, **more)
+        for n in range(overview_queries.HALF_HOURS_SHOWN)
     ]
 
 
@@ -256,7 +256,7 @@ def test_the_half_hours_end_with_this_one() -> None:
 
 
 def test_bars_stand_on_each_other() -> None:
-    chart = outcomes(a_day(sent=10, first=5, reminded=3, failed=1, waiting=1))
+    chart = draw_outcomes(a_day(sent=10, first=5, reminded=3, failed=1, waiting=1))
     assert (chart.top, chart.half, chart.first, chart.failed) == (10, 5, 240, 48)
     assert len(chart.bars) == 48 and chart.bars[-1].hit == pytest.approx(97.92)
     drawn = re.findall(
@@ -277,7 +277,7 @@ def test_bars_stand_on_each_other() -> None:
 
 
 def test_an_empty_chart_has_its_axis() -> None:
-    chart = outcomes(a_day())
+    chart = draw_outcomes(a_day())
     assert chart.top == 2 and all(bar.parts == "" for bar in chart.bars)
 
 
@@ -299,7 +299,7 @@ def test_small_bars_can_be_seen() -> None:
 
 
 def told(whole: Statistics, before: Day) -> dict[str, Tile]:
-    return {tile.label: tile for tile in tiles(whole, before, a_day(sent=1, first=1))}
+    return {tile.label: tile for tile in build_tiles(whole, before, a_day(sent=1, first=1))}
 
 
 def test_what_is_worse_than_yesterday_has_a_colour() -> None:

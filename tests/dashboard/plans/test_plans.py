@@ -17,8 +17,8 @@ from django.test import Client
 from dashboard import live_updates, pagination
 from dashboard.dependencies import NeedLink, natural_key
 from dashboard.plans import progress
-from dashboard.plans.flow_chart import flow
-from dashboard.plans.waves import in_the_way, waves
+from dashboard.plans.flow_chart import draw_flow
+from dashboard.plans.waves import assign_waves, find_blockers
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from ledger.states import TaskState
 from retries import breaker, in_process
@@ -557,9 +557,12 @@ def link(task: Row, need: Row) -> NeedLink:
 
 def test_a_wave_is_one_more_than_what_it_needs() -> None:
     a, b, c, d = (Row(TaskState.QUEUED) for _ in range(4))
-    found = waves([d.pk, c.pk, b.pk, a.pk], [link(b, a), link(c, b), link(c, a)])
+    found = assign_waves([d.pk, c.pk, b.pk, a.pk], [link(b, a), link(c, b), link(c, a)])
     assert found == {a.pk: 1, b.pk: 2, c.pk: 3, d.pk: 1}
-    assert waves([a.pk, b.pk], [link(a, b), link(b, a)]) == {a.pk: 1, b.pk: 1}  # never for ever
+    assert assign_waves([a.pk, b.pk], [link(a, b), link(b, a)]) == {
+        a.pk: 1,
+        b.pk: 1,
+    }  # never for ever
 
 
 def test_what_holds_up_is_followed_to_the_head_of_the_chain() -> None:
@@ -567,7 +570,7 @@ def test_what_holds_up_is_followed_to_the_head_of_the_chain() -> None:
     second, third = (Row(TaskState.BLOCKED, reason="dependency") for _ in range(2))
     met = Row(TaskState.DONE)
     chain = [link(second, first), link(third, second), link(third, met)]
-    found = in_the_way([first, second, third], chain)
+    found = find_blockers([first, second, third], chain)
     assert {id: [each.need for each in held] for id, held in found.items()} == {
         second.pk: [first.pk],
         third.pk: [first.pk],
@@ -596,7 +599,7 @@ def test_a_large_plan_is_looked_through_once() -> None:
         below = (heads(each.need) if each.need in needs else {each} for each in needs[id])
         return frozenset(link for found in below for link in found)
 
-    held = in_the_way(rows, links)
+    held = find_blockers(rows, links)
     assert held.keys() == needs.keys()
     for id, found in held.items():
         assert {each.need for each in found} == {each.need for each in heads(id)}
@@ -626,12 +629,12 @@ def test_the_flow_carries_every_task_from_its_start_to_where_it_stands() -> None
         Row(TaskState.ESCALATED),
     )
     rows: list[Any] = [done, again, asked, Row(TaskState.QUEUED, attempts=0)]
-    drawn = flow(rows, Counter({again.pk: 1, asked.pk: 1}))
-    assert drawn and drawn.finding == "3 tasks started, 1 failed once, 2 done, 1 needs an answer."
+    drawn = draw_flow(rows, Counter({again.pk: 1, asked.pk: 1}))
+    assert drawn and drawn.summary == "3 tasks started, 1 failed once, 2 done, 1 needs an answer."
     assert [(bar.count, bar.word) for bar in drawn.bars] == [
         (2, "done"), (1, "needs an answer"), (3, "started"), (1, "failed once")
     ]  # fmt: skip
-    assert flow([Row(TaskState.QUEUED, attempts=0)], {}) is None
+    assert draw_flow([Row(TaskState.QUEUED, attempts=0)], {}) is None
 
 
 def test_the_figures_are_those_of_the_summary() -> None:
@@ -640,8 +643,8 @@ def test_the_figures_are_those_of_the_summary() -> None:
     retried, skipped = Row(TaskState.DONE, attempts=2), Row(TaskState.SKIPPED, attempts=3)
     rows: list[Any] = [*once, retried, skipped]
     failures = Counter({retried.pk: 1, skipped.pk: 3})
-    tally = progress.Tally(Counter(row.state for row in rows))
-    found = progress.figures(tally, rows, failures, asked=1, open_questions=0)
+    tally = progress.TaskCounts(Counter(row.state for row in rows))
+    found = progress.build_figures(tally, rows, failures, questions=1, open_questions=0)
     assert [(each.value, each.note) for each in found] == [
         ("5", "5 started"), ("60%", "3 of 5"), ("40%", "2 of 5"), ("50%", "1 of 2 finished"),
         ("1", ""), ("1", "of 5"),
@@ -649,8 +652,8 @@ def test_the_figures_are_those_of_the_summary() -> None:
 
 
 def test_a_bar_is_full_of_its_tasks() -> None:
-    found = progress.bar(Counter({"done": 1, "running": 1, "queued": 2}))
+    found = progress.build_bar(Counter({"done": 1, "running": 1, "queued": 2}))
     assert [(each.state, each.x, each.width) for each in found.segments] == [
         ("done", 0.0, 25.0), ("running", 25.0, 25.0), ("queued", 50.0, 50.0)
     ]  # fmt: skip
-    assert progress.bar(Counter()).finding == "no tasks"
+    assert progress.build_bar(Counter()).summary == "no tasks"

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from dashboard.escalations import evidence as escalation_evidence
-from dashboard.plans import queries as plan_queries
+from dashboard.plans import detail_queries as plan_queries
 from dashboard.tasks import detail_queries
 from ledger.audit import audit
 from ledger.errors import InvalidTransition
@@ -271,9 +271,9 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
     one, _ = state_queries.build_summary(plan()).tasks
     assert (one.attempts, one.escalations) == (2, 2)
     shown = state_queries.find_continued_rows(about)
-    assert [each.task for each in plan_queries.failures(plan().pk, shown)] == [two.pk, two.pk]
-    assert len(plan_queries.questions(plan().pk, shown)) == 2
-    (row,) = plan_queries.tasks(plan(), [two.pk])
+    assert [each.task for each in plan_queries.list_failures(plan().pk, shown)] == [two.pk, two.pk]
+    assert len(plan_queries.list_questions(plan().pk, shown)) == 2
+    (row,) = plan_queries.list_tasks(plan(), [two.pk])
     assert row.outcomes == ["failure", "failure"] == detail_queries.find_task(two.pk).outcomes
     assert state_queries.compute_stats(about).escalations == 2
 

@@ -1,0 +1,60 @@
+"""Build an agent's row: presence, the last day's figures, breaker and allowed actions (pure)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from dashboard.actions import Action
+from dashboard.agents.actions import allowed_actions
+from dashboard.agents.breaker import BreakerView, describe_breaker
+from dashboard.agents.presence import Presence, describe_presence, describe_silence
+from dashboard.agents.queries import NO_ACTIVITY, HourlyActivity
+from dashboard.shared_queries import silent_after
+from ledger.instruction_stats import Statistics
+from retries import breaker
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent with its figures and hours of the last day."""
+
+    agent: Any
+    presence: Presence
+    silence: str
+    figures: Statistics
+    hours: HourlyActivity
+    breaker: BreakerView
+    actions: list[Action]
+
+    @property
+    def pending(self) -> int:
+        """Return the number of instructions that a reset would cancel."""
+        pending: int = self.agent.queued + self.agent.unanswered
+        return pending
+
+
+def build_rows(
+    agents: Iterable[Any],
+    figures: Mapping[UUID, Statistics],
+    hours: Mapping[UUID, HourlyActivity],
+    *,
+    now: datetime,
+) -> list[AgentRow]:
+    """Return a row for each agent read by `dashboard.agents.queries`."""
+    rows = []
+    for agent in agents:
+        view = describe_breaker(agent, now=now, config=breaker.read_config())
+        rows.append(
+            AgentRow(
+                agent,
+                describe_presence(agent, now=now, silent_after=silent_after()),
+                describe_silence(agent, now=now) if agent.silent else "",
+                figures.get(agent.pk) or Statistics(agent.name),
+                hours.get(agent.pk, NO_ACTIVITY),
+                view,
+                allowed_actions(view.state),
+            )
+        )
+    return rows

@@ -1,0 +1,204 @@
+"""Query what a plan's page shows: tasks, needs, failures, questions, events and earlier runs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import (
+    Count,
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    Subquery,
+    Sum,
+)
+from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, Left, Now
+
+from dashboard.activity import queries as activity_queries
+from dashboard.activity.queries import Line
+from dashboard.dependencies import NeedLink, TaskMark, natural_key
+from dashboard.plans.common_failures import TaskFailure
+from dashboard.shared_queries import title_of
+from dashboard.tasks.queries import HEAVY, LIVE, OUTCOMES_SHOWN, add_outcomes, when
+from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Task
+from ledger.states import FINAL, TaskState
+from retries.models import Escalation
+
+MAX_TASKS = 500
+MAX_FAILURES = 4 * MAX_TASKS
+ACTIVITY_SHOWN = 10
+HISTORY_SHOWN = 20
+TASKS_SEARCHED = 30  # the recently changed tasks whose events may be among the newest
+MESSAGE_LENGTH = 400
+
+# the replacement of a task stands for it
+CURRENT = Q(task__replaced_by=None)
+
+
+# ---- tasks
+
+
+def list_task_marks(plan: Plan) -> list[TaskMark]:
+    """Return the current tasks of a plan in the order of their refs."""
+    rows = Task.objects.current().filter(plan=plan).order_by("id")
+    columns = rows.values_list(
+        "pk",
+        "ref",
+        title_of(),
+        "state",
+        "blocked_reason",
+        "attempts",
+        "attempt_limit",
+        "run",
+        "created_at",
+        "agent__name",
+    )
+    marks = (TaskMark(*row) for row in columns[:MAX_TASKS])
+    return sorted(marks, key=lambda mark: natural_key(mark.ref))
+
+
+def list_tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
+    """Return these tasks of a plan with what their rows show, without heavy columns."""
+    attempts = Attempt.objects.filter(task=OuterRef("pk"))
+    length = ExpressionWrapper(
+        Coalesce("ended_at", Now(), output_field=DateTimeField()) - F("started_at"),
+        output_field=DurationField(),
+    )
+    worked = attempts.order_by().values("task").annotate(s=Sum(length)).values("s")
+    heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
+    rows = (
+        Task.objects.filter(pk__in=ids)
+        .select_related("agent__breaker", "dead_letter")
+        .defer(*heavy)
+        .annotate(
+            last_outcomes=ArraySubquery(
+                attempts.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]
+            ),
+            worked=Subquery(worked),
+            running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
+            lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
+        )
+    )
+    tasks = add_outcomes(rows)
+    for task in tasks:
+        task.plan = plan
+    return tasks
+
+
+def list_proposed_commands(plan_id: UUID) -> list[Any]:
+    """Return the open tasks with a `command` found in prose that is not confirmed yet."""
+    rows = Task.objects.current().filter(plan=plan_id).exclude(state__in=FINAL)
+    rows = rows.filter(payload__verify__has_key="proposed_command")
+    command = KT("payload__verify__proposed_command")
+    tasks = rows.annotate(command=command).only("id", "ref", "title", "type", "version")
+    return sorted(tasks[:MAX_TASKS], key=lambda task: natural_key(task.ref))
+
+
+def list_need_links(plan_id: UUID) -> list[NeedLink]:
+    """Return the needs of a plan's current tasks, and their needs that are not imported yet."""
+    needs = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
+    columns = needs.values_list(
+        "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
+    )
+    links = [
+        NeedLink(task, need, ref or "", state, title or type)
+        for task, need, ref, state, title, type in columns
+    ]
+    missing = MissingNeed.objects.filter(task__plan=plan_id, task__replaced_by=None)
+    refs = missing.values_list("task_id", "ref")
+    return links + [NeedLink(task, None, ref, "", "not imported yet") for task, ref in refs]
+
+
+# ---- failures and questions
+#
+# `carried` maps tasks of earlier runs to the current tasks that continue their attempts
+
+
+def list_failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[TaskFailure]:
+    """Return the failures of a plan's current and carried tasks, oldest first."""
+    rows = Failure.objects.filter(CURRENT, task__plan=plan_id)
+    if carried:
+        rows |= Failure.objects.filter(task__in=list(carried))
+    columns = rows.order_by("id").values_list(
+        "task_id",
+        "type",
+        Left("message", MESSAGE_LENGTH),
+        "at",
+        "grouped__pattern_id",
+        "grouped__pattern__template",
+    )
+    return [TaskFailure(carried.get(id, id), *more) for id, *more in columns[:MAX_FAILURES]]
+
+
+def list_questions(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Escalation]:
+    """Return the escalations of a plan's current and carried tasks, oldest first."""
+    rows = Escalation.objects.filter(CURRENT, task__plan=plan_id)
+    if carried:
+        rows |= Escalation.objects.filter(task__in=list(carried))
+    return list(rows.only("id", "task_id", "state", "opened_at").order_by("id"))
+
+
+# ---- events and earlier runs
+
+
+# an index scan for the plan and one for each recently changed task, instead of a join that would
+# sort all events of all tasks
+EVENTS = """(
+    select id from ledger_event where subject_id = %s order by id desc limit %s
+) union (
+    select e.id from (
+        select id from ledger_task where plan_id = %s order by updated_at desc limit %s
+    ) t cross join lateral (
+        select id from ledger_event where subject_id = t.id order by id desc limit %s
+    ) e order by e.id desc limit %s
+)"""
+
+
+def list_events(plan_id: UUID) -> tuple[list[Line], list[Line]]:
+    """Return the newest events of the plan itself, and the newest of the plan and its tasks."""
+    values = (plan_id, HISTORY_SHOWN, plan_id, TASKS_SEARCHED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
+    rows = Event.objects.filter(pk__in=RawSQL(EVENTS, values))  # noqa: S611
+    events = activity_queries.lines(list(activity_queries.shown(rows.order_by("-id"))))
+    own = [event for event in events if event.event.subject_id == plan_id]
+    return own, events[:ACTIVITY_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousRun:
+    """An earlier run of a plan with the states its tasks ended in."""
+
+    number: int
+    started_at: datetime
+    last_at: datetime
+    states: Counter[str]
+
+
+def list_previous_runs(plan: Plan) -> list[PreviousRun]:
+    """Return the runs before the current one, newest first."""
+    if plan.run == 1:
+        return []
+    rows = Task.objects.filter(plan=plan, run__lt=plan.run).order_by()
+    runs: dict[int, PreviousRun] = {}
+    for number, state, n, first, last in rows.values_list("run", "state").annotate(
+        n=Count("*"), first=Min("created_at"), last=Max("updated_at")
+    ):
+        run = runs.get(number)
+        states = (run.states if run else Counter()) + Counter({state: n})
+        runs[number] = PreviousRun(
+            number,
+            min(first, run.started_at) if run else first,
+            max(last, run.last_at) if run else last,
+            states,
+        )
+    return [runs[number] for number in sorted(runs, reverse=True)]
