@@ -22,7 +22,7 @@ def text(page: HttpResponse) -> str:
     return " ".join(words.split())
 
 
-def test_the_sample_s_plan(browser: Client, agent: Agent, now: datetime) -> None:
+def test_the_summary_of_the_sample_plan(browser: Client, agent: Agent, now: datetime) -> None:
     """S1.65–S1.69"""
     plan, tasks = sample(agent, now=now - timedelta(hours=1))
     for path in (f"/plans/{plan.ref}/summary/", f"/plans/{plan.pk}/summary/"):
@@ -35,9 +35,7 @@ def test_the_sample_s_plan(browser: Client, agent: Agent, now: datetime) -> None
     assert f"/tasks/{tasks[2]}/" in browser.get(path).content.decode()
 
 
-def test_what_it_shows_of_a_plan_can_not_leave_its_place(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
+def test_hostile_texts_are_escaped(browser: Client, agent: Agent, now: datetime) -> None:
     plan = make_plan(agent, title=HOSTILE)
     task = add(plan, agent, 1, title=HOSTILE, now=now)
     attempt(agent, task, now=now, error=HOSTILE, root_cause_guess=HOSTILE)
@@ -45,7 +43,7 @@ def test_what_it_shows_of_a_plan_can_not_leave_its_place(
     assert "&lt;b&gt;owned" in page and "<b>owned" not in page
 
 
-def test_a_poll_gets_the_part_and_nothing_when_nothing_has_changed(
+def test_a_poll_gets_the_part_or_204(
     part: Callable[..., HttpResponse], agent: Agent, now: datetime
 ) -> None:
     plan = make_plan(agent)
@@ -58,9 +56,7 @@ def test_a_poll_gets_the_part_and_nothing_when_nothing_has_changed(
     assert part("/plans/03-01/summary/", since=key[1]).status_code == 200
 
 
-def test_the_project_that_is_looked_at_decides_which_plan_it_is(
-    browser: Client, agent: Agent
-) -> None:
+def test_a_ref_is_looked_up_in_the_selected_project(browser: Client, agent: Agent) -> None:
     make_plan(agent, title="Ours")
     make_plan(make_agent(project=make_project("other")), title="Theirs")
     for name, title in (("default", "Ours"), ("other", "Theirs")):
@@ -69,12 +65,12 @@ def test_the_project_that_is_looked_at_decides_which_plan_it_is(
         assert browser.get(f"/plans/{path}/summary/").status_code == 404
 
 
-def test_only_operators_see_it(agent: Agent) -> None:
+def test_only_operators_see_the_summary(agent: Agent) -> None:
     make_plan(agent)
     assert Client().get("/plans/03-01/summary/").status_code == 302
 
 
-def test_as_many_statements_for_many_tasks(
+def test_the_number_of_tasks_adds_no_statements(
     browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     plan = make_plan(agent)

@@ -1,0 +1,120 @@
+"""The buttons of an agent."""
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from ledger import instructions
+from ledger.journal import SYSTEM, Kind
+from ledger.models import Agent, Breaker, Event, Instruction
+from ledger.states import BreakerState, InstructionState
+from ledger.tokens import TrustedCaller
+from retries import breaker, claims
+from retries.attempts import leases
+from tests.dashboard.agents.conftest import URL, row_of
+from tests.dashboard.seen import html, words
+from tests.dashboard.worked import MARA, enqueued
+from tests.factories import pull, send
+
+
+def post(browser: Client, agent: Agent, verb: str, **more: Any) -> str:
+    """Post an action without a script and return the words of the next page."""
+    response = browser.post(f"{URL}{agent.pk}/{verb}/", more, follow=True)
+    return words(response)
+
+
+def test_pause_and_resume_are_recorded_with_the_person(
+    browser: Client, agent: Agent, mara: User
+) -> None:
+    assert "coder is paused." in post(browser, agent, "pause")
+    agent.refresh_from_db()
+    assert agent.paused
+    event = Event.objects.get(kind=Kind.AGENT_PAUSED)
+    assert (event.actor_type, event.actor_id, event.actor_name) == ("user", str(mara.pk), "mara")
+    assert "coder was already paused." in post(browser, agent, "pause")
+    assert "coder is resumed." in post(browser, agent, "resume")
+    assert "coder was not paused." in post(browser, agent, "resume")
+    agent.refresh_from_db()
+    assert not agent.paused
+    assert Event.objects.filter(kind__startswith="agent.").count() == 3  # with its registration
+
+
+def test_trip_asks_first_and_records_the_reason(browser: Client, agent: Agent, mara: User) -> None:
+    asked = post(browser, agent, "trip")
+    assert "Trip the breaker for coder ? coder gets no tasks for 1 m" in asked
+    assert not Breaker.objects.exists()
+    said = post(browser, agent, "trip", confirmed="yes", reason=" It writes\0 <nonsense> ")
+    assert "The breaker for coder is open." in said
+    assert "It writes <nonsense>" in html(browser.get(URL))
+    row = Breaker.objects.get()
+    assert (row.state, row.reason) == (BreakerState.OPEN, "It writes <nonsense>")
+    event = Event.objects.get(kind=Kind.AGENT_BREAKER_OPENED)
+    assert (event.actor_type, event.actor_name) == ("user", "mara")
+    assert "The breaker for coder was already open." in post(
+        browser, agent, "trip", confirmed="yes"
+    )
+    assert "&lt;nonsense" in browser.get(URL).content.decode()
+
+
+def test_close_asks_first_and_requeues_held_tasks(
+    browser: Client, agent: Agent, mara: User, now: datetime
+) -> None:
+    breaker.trip([agent], reason="Look", actor=SYSTEM, now=now)
+    held = enqueued(agent, now=now)
+    claims.claim(TrustedCaller(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
+    asked = post(browser, agent, "close")
+    assert "Close the breaker for coder ?" in asked
+    assert "1 held task returns to the queue within seconds" in asked
+    assert Breaker.objects.get().state == BreakerState.OPEN
+    assert "The breaker for coder is closed." in post(browser, agent, "close", confirmed="yes")
+    row = Breaker.objects.get()
+    assert (row.state, row.failures) == (BreakerState.CLOSED, 0)
+    assert Event.objects.get(kind=Kind.AGENT_BREAKER_CLOSED).actor_name == "mara"
+    assert "The breaker for coder was already closed." in post(
+        browser, agent, "close", confirmed="yes"
+    )
+    leases.half_open_breakers(now=timezone.now())
+    assert "Queued 1 Retry 0 Held 0" in row_of(browser.get(URL), agent)
+
+
+def test_a_question_is_not_asked_if_its_action_is_not_allowed(
+    browser: Client, agent: Agent
+) -> None:
+    assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
+    breaker.trip([agent], reason="", actor=MARA)
+    assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "trip"}))
+    assert 'id="asked"' in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
+
+
+def test_reset_asks_first_and_cancels_pending_instructions(
+    browser: Client, agent: Agent, mara: User, now: datetime
+) -> None:
+    kept = send(agent, "Done already", now=now)
+    instructions.acknowledge_instruction(kept, now=now)
+    waits = [send(agent, f"Wait {number}", now=now) for number in range(2)]
+    pull(agent, now=now, limit=1)
+    asked = post(browser, agent, "reset")
+    assert (
+        "Cancel all pending instructions for coder ? This cancels 2 instructions : everything waiting for coder or for its"
+        " acknowledgment." in asked
+    )
+    assert not Event.objects.filter(kind=Kind.AGENT_RESET).exists()
+    assert "Cancelled 2 instructions for coder." in post(browser, agent, "reset", confirmed="yes")
+    states = Instruction.objects.in_bulk([kept, *waits])
+    assert states[kept].state == InstructionState.ACKNOWLEDGED
+    assert {states[id].state for id in waits} == {InstructionState.CANCELLED}
+    event = Event.objects.get(kind=Kind.AGENT_RESET)
+    assert (event.actor_name, event.data) == ("mara", {"cancelled": 2})
+    assert "Nothing was waiting for coder." in post(browser, agent, "reset", confirmed="yes")
+
+
+def test_an_action_returns_to_the_page_of_its_button(browser: Client, agent: Agent) -> None:
+    def after(**more: str) -> str:
+        return str(browser.post(f"{URL}{agent.pk}/pause/", more)["Location"])
+
+    assert after(next="/agents/?show=paused") == "/agents/?show=paused"
+    for elsewhere in ("", "https://evil.example/", "//evil.example/", "javascript:alert(1)"):
+        assert after(next=elsewhere) == f"{URL}{agent.pk}/"

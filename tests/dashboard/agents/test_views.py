@@ -1,0 +1,289 @@
+"""The list of agents and the page of an agent."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from dashboard.agents import queries as agent_queries
+from ledger import instructions, tokens
+from ledger.journal import SYSTEM, Kind
+from ledger.models import Agent, Breaker, Event, Instruction
+from ledger.states import TaskState
+from retries import breaker
+from tests.dashboard.agents.conftest import URL, names, row_of
+from tests.dashboard.conftest import PART
+from tests.dashboard.seen import Part, html, key, words
+from tests.dashboard.worked import enqueued, make_task
+from tests.factories import make_agent, make_project, make_token, pull, send, tick
+
+QUESTIONS = ("", "?ask=reset", "?ask=trip", "?ask=close", "?ask=nonsense")
+HOSTILE = "<script>alert(1)</script>\u202e &amp;"
+
+
+def seen(agent: Agent, at: datetime | None) -> None:
+    Agent.objects.filter(pk=agent.pk).update(last_seen_at=at)
+
+
+@pytest.fixture
+def four(now: datetime, project: object) -> dict[str, Agent]:
+    """Four agents: one checks in, one is silent, one is paused, one has never checked in."""
+    made = {name: make_agent(name) for name in ("active", "silent", "paused", "new")}
+    seen(made["active"], now - timedelta(seconds=8))
+    seen(made["silent"], now - timedelta(hours=2))
+    seen(made["paused"], now - timedelta(hours=3))
+    Agent.objects.filter(pk=made["paused"].pk).update(paused=True)
+    for number in range(2):
+        send(made["silent"], f"Wake up {number}", now=now - timedelta(hours=1))
+    send(made["active"], "Go on", now=now - timedelta(minutes=2))
+    pull(made["active"], now=now - timedelta(seconds=8))
+    return made
+
+
+def test_the_list_shows_each_agent(browser: Client, four: dict[str, Agent]) -> None:
+    response = browser.get(URL)
+    assert names(response) == ["silent", "active", "new", "paused"]
+    text = words(response)
+    assert "Silent has not checked in for 2 h; 2 waiting" in text
+    assert re.search(r"In touch checked in \d+ s ago", text)
+    assert "New never checked in" in text
+    assert "Away Paused checked in 3 h ago" in text
+    assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
+    assert re.search(r"All 4 Silent 1 Tripped 0 Paused 1 Waiting 2 ", text)
+    assert "no check-in for 5 m while instructions wait" in text
+
+
+def test_queued_and_unanswered_instructions_are_counted_separately(
+    browser: Client, four: dict[str, Agent]
+) -> None:
+    line = html(browser.get(URL))
+    silent = line[line.index(f'id="agent-{four["silent"].pk}"') :]
+    assert 'href="/instructions/?q=agent%3Asilent+state%3Aqueued" >2</a>' in silent
+    active = line[line.index(f'id="agent-{four["active"].pk}"') :]
+    assert re.search(r"Waiting</dt> <dd> 0 </dd>", active)
+    assert 'href="/instructions/?q=agent%3Aactive+state%3Adelivered" >1</a>' in active
+
+
+def test_the_figures_of_the_last_day(browser: Client, agent: Agent, now: datetime) -> None:
+    at = now - timedelta(hours=1)
+    for number in range(3):
+        id = send(agent, f"Do {number}", now=at)
+        pull(agent, now=at)
+        instructions.acknowledge_instruction(id, now=at + timedelta(seconds=10))
+    send(agent, "Ignored", now=at, max_retries=0)
+    pull(agent, now=at)
+    tick(at + timedelta(minutes=1))
+    text = words(browser.get(URL))
+    assert "Ack p50 10 s Ack p95 10 s Ignored 25.0%" in text
+    assert "4 sent" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"show": "silent"}, ["silent"]),
+        ({"show": "paused"}, ["paused"]),
+        ({"show": "waiting"}, ["silent", "active"]),
+        ({"show": "tripped"}, []),
+        ({"show": "nonsense"}, ["silent", "active", "new", "paused"]),
+        ({"name": "SI"}, ["silent"]),
+        ({"name": "s", "show": "paused"}, ["paused"]),
+        ({"name": "%"}, []),
+        ({"name": "a\0s"}, []),
+        ({"before": "nonsense", "after": "1"}, ["silent", "active", "new", "paused"]),
+    ],
+)
+def test_filters_are_in_the_url(
+    browser: Client, four: dict[str, Agent], query: dict[str, str], found: list[str]
+) -> None:
+    assert names(browser.get(URL, query)) == found
+
+
+def test_no_agents_and_no_matches_have_different_texts(
+    browser: Client, project: object, now: datetime
+) -> None:
+    assert "No agents yet" in words(browser.get(URL))
+    make_agent("coder")
+    assert "No agent has nobody in its name" in words(browser.get(URL, {"name": "nobody"}))
+    assert "Every agent with waiting instructions has checked in recently" in words(
+        browser.get(URL, {"show": "silent"})
+    )
+    assert "Every agent’s breaker is closed" in words(browser.get(URL, {"show": "tripped"}))
+    assert "No agent is paused" in words(browser.get(URL, {"show": "paused"}))
+    assert "No agent has waiting instructions" in words(browser.get(URL, {"show": "waiting"}))
+
+
+def test_paging_works_in_both_directions(
+    browser: Client, project: object, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_queries, "PAGE", 3)
+    agents = [make_agent(f"a{number}") for number in range(8)]
+    for agent in agents[6:]:  # silent: they come first
+        send(agent, "Wait", now=now - timedelta(hours=1))
+    order = ["a6", "a7", "a0", "a1", "a2", "a3", "a4", "a5"]
+    pages, response = [], browser.get(URL)
+    for _ in range(5):
+        pages.append(names(response))
+        older = re.search(r'href="\?after=([0-9a-f-]+)" data-key="]"', html(response))
+        if not older:
+            break
+        response = browser.get(URL, {"after": older[1]})
+    assert pages == [order[:3], order[3:6], order[6:]]
+    back = re.search(r'href="\?before=([0-9a-f-]+)" data-key="\["', html(response))
+    assert back
+    response = browser.get(URL, {"before": back[1]})
+    assert names(response) == order[3:6]
+    back = re.search(r'href="\?before=([0-9a-f-]+)" data-key="\["', html(response))
+    assert back
+    assert names(browser.get(URL, {"before": back[1]})) == order[:3]
+
+
+def test_the_list_of_one_project(browser: Client, agent: Agent) -> None:
+    other = make_agent("elsewhere", project=make_project("other"))
+    assert names(browser.get(URL)) == ["coder", "elsewhere"]
+    response = browser.get(URL, {"project": "other"})
+    assert names(response) == ["elsewhere"]
+    assert f'/agents/{other.pk}/?project=other"' in html(response)
+    assert browser.get(URL, {"project": "nowhere"}).status_code == 404
+
+
+def test_page_part_and_poll(browser: Client, part: Part, agent: Agent, now: datetime) -> None:
+    page = browser.get(URL)
+    assert html(page).startswith("<!doctype html>")
+    live = html(part(URL))
+    assert "<html" not in live and '<div id="agents"' in live and live.count("hx-swap-oob") == 2
+    assert part(URL, since=key(page)).status_code == 204
+    send(agent, "News", now=now)
+    assert part(URL, since=key(page)).status_code == 200
+    one = f"{URL}{agent.pk}/"
+    shown = browser.get(one)
+    assert part(one, since=key(shown)).status_code == 204
+    send(agent, "More news", now=now + timedelta(seconds=1))
+    assert part(one, since=key(shown)).status_code == 200
+
+
+@pytest.mark.parametrize("path", [URL, "{one}"])
+def test_the_number_of_rows_adds_no_statements(
+    browser: Client, statements: Callable[..., int], agent: Agent, now: datetime, path: str
+) -> None:
+    path = path.format(one=f"{URL}{agent.pk}/")
+
+    def more(count: int) -> None:
+        for number in range(count):
+            other = make_agent(f"agent {Agent.objects.count()}")
+            make_token("agent", agent=agent)
+            for each in (agent, other):
+                send(each, f"{each.name} {number} {Instruction.objects.count()}", now=now)
+                enqueued(each, now=now)
+            breaker.trip([other], reason="Out of order", actor=SYSTEM, now=now)
+        pull(agent, now=now)
+
+    more(2)
+    few = statements(browser, path)
+    more(15)
+    assert statements(browser, path) == few <= 15
+    assert statements(browser, path, {"since": key(browser.get(path))}, headers=PART) <= 5
+
+
+def test_an_agent_page(browser: Client, agent: Agent, now: datetime) -> None:
+    seen(agent, now - timedelta(minutes=20))
+    at = now - timedelta(minutes=10)
+    secret = make_token("agent", agent=agent, name="laptop")
+    id = send(agent, "Rebase on main", now=at)
+    pull(agent, now=at)
+    instructions.acknowledge_instruction(id, now=at + timedelta(seconds=4))
+    send(agent, "Ignored", now=at, max_retries=0)
+    pull(agent, now=at)
+    tick(at + timedelta(minutes=1))
+    response = browser.get(f"{URL}{agent.pk}/")
+    text = words(response)
+    assert "Away checked in 20 m ago" in text
+    assert "1 ignored all for coder" in text  # the ladder
+    assert "coder acknowledged “ Rebase on main ” in 4.0 s" in text.replace("tenfour", "coder")
+    assert f'href="/instructions/{id}/"' in html(response)
+    assert "laptop Last used never" in text and f"{secret[:9]}" in text
+    assert secret not in html(response)
+    assert "<title>coder · Agent · Tenfour</title>" in html(response)
+
+
+def test_revoked_and_expired_tokens_are_marked(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    for name in ("old", "gone"):
+        token, _ = tokens.issue(
+            "agent", project=agent.project, agent=agent, name=name, actor=SYSTEM
+        )
+        if name == "gone":
+            tokens.revoke(token, actor=SYSTEM)
+        else:
+            type(token).objects.filter(pk=token.pk).update(expires_at=now - timedelta(days=1))
+    text = words(browser.get(f"{URL}{agent.pk}/"))
+    assert "old expired" in text and "gone revoked" in text
+
+
+def test_a_new_agent(browser: Client, agent: Agent) -> None:
+    text = words(browser.get(f"{URL}{agent.pk}/"))
+    assert "No token." in text and "New never checked in" in text
+    assert browser.get(f"{URL}{agent.project_id}/").status_code == 404
+
+
+@pytest.mark.parametrize("path", [URL, "{one}", "/", "/activity/"])
+def test_hostile_names_are_escaped(
+    browser: Client, project: object, now: datetime, path: str
+) -> None:
+    hostile = make_agent(HOSTILE.replace("\u202e", ""))  # which no name has
+    send(hostile, HOSTILE, now=now - timedelta(hours=1))
+    response = browser.get(path.format(one=f"{URL}{hostile.pk}/"))
+    raw = response.content.decode()
+    assert "<script>alert" not in raw and "&lt;script&gt;alert" in raw
+    assert "&amp;amp;" in raw
+
+
+def test_searching_an_id_opens_the_agent(browser: Client, agent: Agent) -> None:
+    assert browser.get("/search/", {"q": str(agent.pk)})["Location"] == f"{URL}{agent.pk}/"
+
+
+def test_the_tasks_of_an_agent_are_counted(browser: Client, agent: Agent, now: datetime) -> None:
+    for state, times in ((TaskState.RETRY, 3), (TaskState.RUNNING, 2), (TaskState.QUEUED, 1)):
+        for _ in range(times):
+            make_task(state, agent=agent, now=now, why={"type": "verification_failed"})
+    assert "Running 2 Queued 1 Retry 3 Held 0" in row_of(browser.get(URL), agent)
+    page = html(browser.get(URL))
+    for state in ("running", "queued", "retry"):
+        assert f'href="/tasks/?q=agent%3Acoder+state%3A{state}"' in page
+
+
+def test_reading_agents_writes_nothing(
+    browser: Client, agent: Agent, mara: User, now: datetime
+) -> None:
+    send(agent, "Wait", now=now)
+    events = Event.objects.count()
+    for path in ("", "?show=silent", "?show=tripped", *(f"{agent.pk}/{q}" for q in QUESTIONS)):
+        assert browser.get(URL + path).status_code == 200
+    for verb in ("pause", "resume", "trip", "close", "reset"):
+        assert browser.get(f"{URL}{agent.pk}/{verb}/").status_code == 405
+    assert browser.post(URL).status_code == 405
+    assert browser.post(f"{URL}{agent.pk}/explode/").status_code == 404
+    assert browser.post(f"{URL}{agent.project_id}/pause/").status_code == 404
+    assert Event.objects.count() == events
+    assert not Breaker.objects.exists()
+
+
+def test_only_operators_see_and_change_agents(agent: Agent, mara: User) -> None:
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("visitor"))
+    for path in (URL, f"{URL}{agent.pk}/"):
+        assert stranger.get(path)["Location"].startswith("/sign-in/")
+        assert stranger.get(path, headers=PART).status_code == 401
+    for verb in ("pause", "trip", "close", "reset"):
+        response = stranger.post(f"{URL}{agent.pk}/{verb}/", {"confirmed": "yes"})
+        assert response["Location"].startswith("/sign-in/")
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(mara)
+    assert strict.post(f"{URL}{agent.pk}/pause/").status_code == 403
+    agent.refresh_from_db()
+    assert not agent.paused and not Event.objects.filter(kind=Kind.AGENT_RESET).exists()
+    assert not Breaker.objects.exists()

@@ -1,0 +1,105 @@
+"""Importing a plan on the page."""
+
+import re
+from html import unescape
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from ledger.models import Agent, Plan, Task
+from tests.dashboard.plans.conftest import (
+    FILE,
+    IMPORT,
+    MARKDOWN,
+    address,
+    form,
+)
+from tests.dashboard.seen import html, words
+
+
+def test_an_import_is_previewed_first(browser: Client, agent: Agent) -> None:
+    assert "commands run on its agents’ machines" in words(browser.get(IMPORT))
+    shown = browser.post(IMPORT, form())
+    text = words(shown)
+    assert "Nothing is imported yet." in text and "2 tasks will be added" in text
+    assert "commands run on its agents’ machines" in text
+    assert "2, 1 with a command" in text and "make test > /dev/null" in text
+    assert "Add the &lt;tables&gt;" in shown.content.decode()
+    assert not Plan.objects.exists() and not Task.objects.exists()
+    made = browser.post(IMPORT, form(confirmed="yes"), follow=True)
+    plan = Plan.objects.get()
+    assert made.redirect_chain[-1][0] == address(plan)
+    assert "Imported: 2 added." in words(made)
+    assert plan.created_by_name == "mara"
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_command_found_in_prose_runs_only_after_confirmation(
+    browser: Client, agent: Agent, confirmed: bool
+) -> None:
+    shown = words(browser.post(IMPORT, form(MARKDOWN)))
+    assert "$ npm test -- Error proposed, not run" in shown
+    assert "Confirm 1 proposed command found in the plan’s prose" in shown
+    more = {"confirm_commands": "on"} if confirmed else {}
+    browser.post(IMPORT, form(MARKDOWN, confirmed="yes", **more))
+    verify = Task.objects.get().payload["verify"]
+    assert verify.get("command") == ("npm test -- Error" if confirmed else None)
+
+
+def test_the_default_agent_is_for_plans_without_an_agent(browser: Client, agent: Agent) -> None:
+    """Many plans in Markdown name no agent; the preview passes the default agent on."""
+    wild = MARKDOWN.replace("agent: coder\n", "")
+    refused = browser.post(IMPORT, form(wild))
+    assert refused.status_code == 422 and "/agent" in refused.content.decode()
+    page = html(browser.post(IMPORT, form(wild, agent="coder")))
+    fields = dict(re.findall(r'<input type="hidden" name="([a-z]+)" value="([^"]*)"', page))
+    browser.post(IMPORT, form(wild, confirmed="yes", agent=fields["agent"]))
+    assert Task.objects.get().agent == agent
+
+
+def test_the_preview_passes_an_uploaded_file_on(browser: Client, agent: Agent) -> None:
+    upload = SimpleUploadedFile("plan.yaml", FILE.encode())
+    shown = html(browser.post(IMPORT, form("", file=upload)))
+    assert "<b>2 tasks</b> will be added" in shown and "needs: task-1" in shown
+    bad = SimpleUploadedFile("plan.yaml", b"\xff\xfe")
+    refused = browser.post(IMPORT, form("", file=bad))
+    assert refused.status_code == 422 and "The file is not UTF-8" in refused.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Paste a plan or choose a file."),
+        ("tasks: [", "The plan is not valid YAML"),
+        (FILE.replace("03-01", "nonsense"), "is not a plan's ref"),
+        (FILE.replace("task-1", "task-2"), "/tasks/1/needs"),
+        (FILE.replace("coder", "nobody"), "nobody"),
+    ],
+)
+def test_an_invalid_plan_is_refused_and_its_text_stays(
+    browser: Client, agent: Agent, text: str, says: str
+) -> None:
+    refused = browser.post(IMPORT, form(text, confirmed="yes"))
+    assert refused.status_code == 422
+    page = unescape(refused.content.decode())
+    assert says in page and text in page
+    assert not Plan.objects.exists()
+
+
+def test_the_preview_of_a_merge(browser: Client, agent: Agent) -> None:
+    browser.post(IMPORT, form(confirmed="yes"))
+    changed = FILE.replace("title: Backfill", "title: Backfill 2024") + (
+        "  - {title: Review, agent: coder, needs: task-2}\n"
+    )
+    refused = browser.post(IMPORT, form(changed))
+    assert refused.status_code == 422
+    assert "Plan 03-01 already exists with different content" in refused.content.decode()
+    shown = words(browser.post(IMPORT, form(changed, mode="merge")))
+    assert "1 task will be added" in shown
+    assert "1 task will be updated: 03-01:task-2" in shown.replace(" : ", ": ")
+    assert Task.objects.count() == 2
+    browser.post(IMPORT, form(changed, mode="merge", confirmed="yes"))
+    assert Task.objects.count() == 3
+    same = words(browser.post(IMPORT, form(changed, mode="merge")))
+    assert "This plan is already imported" in same and "Import 03-01" not in same
