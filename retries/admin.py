@@ -52,7 +52,7 @@ class Aborts(ReadOnly):
     """What can be aborted: with the counts of what that stops before it is done and after."""
 
     def asked(
-        self, request: HttpRequest, chosen: QuerySet[Any], stops: task_actions.Stops
+        self, request: HttpRequest, chosen: QuerySet[Any], stops: task_actions.AbortCounts
     ) -> HttpResponse:
         """The page on which it is confirmed."""
         every = request.POST.get("select_across") == "1"
@@ -184,7 +184,7 @@ class TaskAdmin(Aborts):
     @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            return self.asked(request, chosen, task_actions.stops(chosen))
+            return self.asked(request, chosen, task_actions.count_abort(chosen))
         stopped = task_actions.abort(
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
@@ -221,7 +221,7 @@ class PlanAdmin(Aborts):
         if "confirmed" not in request.POST:
             under_way = chosen.filter(completed_at=None, aborted_at=None).order_by()
             of_them = Task.objects.filter(plan__in=under_way.values("pk"))
-            return self.asked(request, chosen, task_actions.stops(of_them))
+            return self.asked(request, chosen, task_actions.count_abort(of_them))
         now = timezone.now()
         done = aborting.abort(
             chosen.values_list("pk", flat=True), actor=person(request.user), now=now

@@ -1,4 +1,4 @@
-"""Dead letters: replayed as a new task in the old one's place, or dismissed."""
+"""The dead-letter queue: failed tasks are buried, replayed as new tasks, or dismissed."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,23 +12,20 @@ from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
-from ledger.states import TaskState
 from ledger.tasks import enqueue_many
 from ledger.tasks.replacing import release_ref, take_places
 from ledger.tasks.spec import spec_of_task
 from retries import checkpoints
-from retries.dependents import settle
+from retries.dependents import settle_dependents
 from retries.escalations import lifecycle
 from retries.states import Dependents
 
 NOTE_LENGTH = 2000
 
 
-def locked(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
-    """These, in the order of their ids, with their tasks.
-
-    Whoever comes to wait for such a task waits until it is settled what becomes of it.
-    """
+def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
+    """Lock and return dead letters with their tasks, in the order of their ids."""
+    # With its task locked, a new dependent of the task waits until this is decided.
     rows = among.filter(pk__in=list(ids)).select_related("task", "agent__project")
     return list(rows.order_by("id").select_for_update(of=("self", "task")))
 
@@ -42,15 +39,15 @@ def replay(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[DeadLetter]:
-    """Enqueue what failed anew; the dead letters that were still open, with `replayed_as`.
+    """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`.
 
-    Whatever waited for the old task waits for the new one; a checkpoint asks again. Those of an
-    aborted plan are left out: none of its tasks may begin before it is restarted.
+    Dependents of the old task wait for the new one, and a checkpoint asks again. Dead letters of
+    an aborted plan stay open: its tasks may not start before the plan is restarted.
     """
     now, ids = now or timezone.now(), list(ids)
-    hold_plans(ids, among)
-    begun, replaced = [], {}
-    found = locked(ids, among.replayable())
+    lock_plans_of(ids, among)
+    asking, replaced = [], {}
+    found = lock_letters(ids, among.replayable())
     for letter in found:
         old = letter.task
         release_ref(old)
@@ -62,16 +59,16 @@ def replay(
             replay_of=old.pk,
         )[0]
         replaced[old.pk] = row["id"]
-        shut(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
-        tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
-        begun += [row] if row["state"] == TaskState.ESCALATED else []
+        close(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
+        record_event(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
+        asking += [row] if checkpoints.waits_for_answer(row) else []
     take_places(replaced, now=now)
-    checkpoints.ask(begun, actor=actor, now=now, request_id=request_id)
+    checkpoints.ask(asking, actor=actor, now=now, request_id=request_id)
     return found
 
 
-def hold_plans(ids: list[UUID], among: DeadLetterQuerySet) -> None:
-    """Lock the plans of these, so that none is aborted or restarted meanwhile."""
+def lock_plans_of(ids: list[UUID], among: DeadLetterQuerySet) -> None:
+    """Lock the plans of these dead letters, so that none is aborted or restarted meanwhile."""
     letters = among.filter(pk__in=ids).exclude(task__plan=None)
     list(lock_plans(letters.values_list("task__plan", flat=True)))
 
@@ -87,19 +84,19 @@ def dismiss(
     now: datetime | None = None,
     request_id: str = "",
 ) -> list[DeadLetter]:
-    """Close these without trying again; those that were still open.
+    """Close dead letters without a retry; return those that were open.
 
-    What depends on their tasks goes on as if they were done (`continue`), stays blocked (`block`)
-    or is skipped (`skip`).
+    Dependents of their tasks go on as if these were done (`continue`), stay blocked (`block`), or
+    are skipped (`skip`).
     """
-    now, kept = now or timezone.now(), stripped(redacted(note))[:NOTE_LENGTH]
-    found = locked(ids, among.open())
+    now, note = now or timezone.now(), stripped(redacted(note))[:NOTE_LENGTH]
+    found = lock_letters(ids, among.open())
     for letter in found:
-        shut(letter, "dismissed", actor=actor, now=now, note=kept)
-        tell(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
+        close(letter, "dismissed", actor=actor, now=now, note=note)
+        record_event(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
     tasks = [letter.task_id for letter in found]
-    gone = settle(tasks, dependents, actor=actor, now=now, request_id=request_id)
-    lifecycle.withdraw(gone, actor=actor, now=now)
+    skipped = settle_dependents(tasks, dependents, actor=actor, now=now, request_id=request_id)
+    lifecycle.withdraw(skipped, actor=actor, now=now)
     checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
     return found
 
@@ -125,14 +122,17 @@ def bury(task_id: UUID, reason: str, *, error: str, now: datetime) -> None:
     sql.run(BURY, task=task_id, reason=reason, error=error, now=now)
 
 
-def shut(letter: DeadLetter, how: str, *, actor: Actor, now: datetime, **more: object) -> None:
+def close(letter: DeadLetter, how: str, *, actor: Actor, now: datetime, **more: object) -> None:
+    """Close a locked dead letter as "replayed" or "dismissed"."""
     values = {"closed_at": now, "closed_as": how, "closed_by_name": actor.name, **more}
     DeadLetter.objects.filter(pk=letter.pk).update(**values)
     for name, value in values.items():
         setattr(letter, name, value)
 
 
-def tell(letter: DeadLetter, kind: Kind, *, actor: Actor, now: datetime, request_id: str) -> None:
+def record_event(
+    letter: DeadLetter, kind: Kind, *, actor: Actor, now: datetime, request_id: str
+) -> None:
     journal.record(
         kind,
         subject_type="task",

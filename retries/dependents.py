@@ -1,4 +1,4 @@
-"""What becomes of what depends on a task that a person goes on without: one of three choices."""
+"""The dependents of tasks that end without being done: they go on, stay blocked, or are skipped."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,7 +13,7 @@ from ledger.tokens import TrustedCaller
 from retries.models import Escalation
 from retries.states import Dependents
 
-# which of the tasks that are gone a dependent `m` needed: its warning
+# which of the tasks %(ids)s a dependent `m` needed: the journal warns that they are missing
 WITHOUT = """jsonb_build_object('without', (select jsonb_agg(d.need_id order by d.need_id)
     from ledger_need d where d.task_id = m.id and d.need_id = any(%(ids)s)))"""
 GO_ON = f"""with {TrustedCaller.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id), {
@@ -35,7 +35,7 @@ HOLD = f"""with {TrustedCaller.cte}, held as (
         where=f"t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}') and {DEPEND}",
         reason=SKIPPED,
     )
-}), told_held as ({
+}), journaled_held as ({
     journal.insert(
         "held",
         kind=f"'{Kind.TASK_BLOCKED}'",
@@ -44,7 +44,7 @@ HOLD = f"""with {TrustedCaller.cte}, held as (
         to_state="null",
         data=REASON,
     )
-}), told as ({
+}), journaled as ({
     journal.insert("moved", kind=f"'{Kind.TASK_BLOCKED}'", subject="task", data=REASON)
 }) select id from moved"""
 
@@ -58,7 +58,7 @@ DOWNSTREAM = f"""downstream (id) as (
 )"""
 SKIP = f"""with recursive {TrustedCaller.cte}, {DOWNSTREAM}, moved as ({
     task_to(TaskState.SKIPPED, where="t.id = any(array(select id from downstream))")
-}), told as ({
+}), journaled as ({
     journal.insert(
         "moved",
         kind=f"'{Kind.TASK_SKIPPED}'",
@@ -70,47 +70,48 @@ SKIP = f"""with recursive {TrustedCaller.cte}, {DOWNSTREAM}, moved as ({
 STATEMENTS = {Dependents.CONTINUE: GO_ON, Dependents.BLOCK: HOLD, Dependents.SKIP: SKIP}
 
 
-def settle(
-    gone: Iterable[UUID], choice: str, *, actor: Actor, now: datetime, request_id: str = ""
+def settle_dependents(
+    task_ids: Iterable[UUID], choice: str, *, actor: Actor, now: datetime, request_id: str = ""
 ) -> list[UUID]:
-    """Do with the dependents of these tasks as was chosen; the ids of those that were skipped.
+    """Treat the dependents of these tasks as chosen; return the ids of those that were skipped.
 
-    In the transaction in which the tasks go, which holds them. The caller closes the questions
-    about the skipped.
+    Call it in the transaction that has locked the tasks and ends them. The caller closes the
+    questions about skipped dependents.
     """
-    choice, known, ids = Dependents(choice), TrustedCaller(actor, request_id=request_id), list(gone)
+    choice, ids = Dependents(choice), list(task_ids)
+    caller = TrustedCaller(actor, request_id=request_id)
     if choice == Dependents.SKIP:
-        hold_downstream(ids)
-    rows = sql.run(STATEMENTS[choice], ids=ids, now=now, **known.params)
+        lock_downstream(ids)
+    rows = sql.run(STATEMENTS[choice], ids=ids, now=now, **caller.params)
     return [row["id"] for row in rows] if choice == Dependents.SKIP else []
 
 
-def hold(ids: Iterable[UUID]) -> list[UUID]:
-    """Lock the questions about these tasks, then the tasks, as an answer does; their ids."""
-    asked, found = list(ids), Escalation.objects.open()
-    list(found.filter(task_id__in=asked).order_by("id").select_for_update())
-    return list(needs.hold(asked))
+def lock_with_questions(ids: Iterable[UUID]) -> list[UUID]:
+    """Lock the open questions about these tasks, then the tasks, as an answer does."""
+    ids, questions = list(ids), Escalation.objects.open()
+    list(questions.filter(task_id__in=ids).order_by("id").select_for_update())
+    return list(needs.hold(ids))
 
 
-FOUND = f"with recursive {DOWNSTREAM} select id from downstream"
+FIND = f"with recursive {DOWNSTREAM} select id from downstream"
 
 
-def hold_downstream(gone: list[UUID]) -> None:
-    """Lock all that would be skipped with these, so that nobody comes to wait for it meanwhile."""
-    held: set[UUID] = set()
-    while new := {row["id"] for row in sql.run(FOUND, ids=gone)} - held:
-        held |= set(hold(new)) | new
+def lock_downstream(ids: list[UUID]) -> None:
+    """Lock all tasks that would be skipped with these, so that they get no new dependents."""
+    locked: set[UUID] = set()
+    while new := {row["id"] for row in sql.run(FIND, ids=ids)} - locked:
+        locked |= set(lock_with_questions(new)) | new
 
 
 COUNT = f"with recursive {DOWNSTREAM} select count(*) as n from downstream"
 
 
-def downstream(task_id: UUID) -> int:
-    """How many would be skipped with it, whatever stands between."""
+def count_downstream(task_id: UUID) -> int:
+    """Return how many tasks would be skipped with this one, direct dependents and theirs."""
     return int(sql.run(COUNT, ids=[task_id])[0]["n"])
 
 
-def every(task_id: UUID) -> list[Task]:
-    """What depends on it, the oldest first."""
+def list_dependents(task_id: UUID) -> list[Task]:
+    """Return the direct dependents of a task, oldest first."""
     rows = Task.objects.filter(needs__need=task_id)
     return list(rows.only("id", "ref", "title", "type", "state", "needed_by").order_by("id"))

@@ -1,4 +1,4 @@
-"""Celery's functions: each loads and calls one verb."""
+"""Celery tasks; each calls one verb."""
 
 from datetime import timedelta
 
@@ -9,5 +9,5 @@ from retries import sweeps
 
 @shared_task
 def run_entry(name: str, every: float) -> None:
-    """Run one entry of the clock, unless another beat's tick has just done it."""
+    """Run one entry of the clock, unless another beat has just run it."""
     sweeps.run_due(name, every=timedelta(seconds=every))

@@ -1,4 +1,4 @@
-"""The idle check: whoever is idle and has not acknowledged is told again, louder, or given up."""
+"""The idle check: unacknowledged instructions of idle agents are sent again, or given up."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -21,18 +21,18 @@ from retries.escalations import lifecycle
 
 logger = logging.getLogger(__name__)
 
-AGENTS_AT_ONCE = 200
+AGENTS_PER_BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Reminded:
-    """How many instructions one idle check put back, and how many it gave up."""
+class ReminderCounts:
+    """How many instructions an idle check queued again, and how many it gave up."""
 
     requeued: int = 0
     given_up: int = 0
 
-    def __add__(self, other: "Reminded") -> "Reminded":
-        return Reminded(self.requeued + other.requeued, self.given_up + other.given_up)
+    def __add__(self, other: "ReminderCounts") -> "ReminderCounts":
+        return ReminderCounts(self.requeued + other.requeued, self.given_up + other.given_up)
 
 
 # One look into the agent's queue. As 'not exists' it may become a join with all that is queued:
@@ -67,16 +67,16 @@ REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
         and i.state = '{InstructionState.DELIVERED}' and i.tracked and i.delivered_at <= %(before)s
     order by i.id for update of i skip locked
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
-told_again as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
-told_off as ({journalled("failed", Kind.INSTRUCTION_FAILED)}),
+journaled_requeued as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
+journaled_failed as ({journalled("failed", Kind.INSTRUCTION_FAILED)}),
 opened as ({lifecycle.insert_for_instructions("failed")}),
-told_people as ({lifecycle.insert_opened_events("opened")})
+journaled_opened as ({lifecycle.insert_opened_events("opened")})
 select (select count(*) from requeued) as requeued, f.id, f.max_retries,
     left(f.content, 50) as start
 from (select) as one left join failed f on true"""
 
 
-# By hand: neither the queue nor the age is asked, but the number of retries still is.
+# By hand: the queue and the age do not matter, but the number of retries does.
 SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
     instruction_to(
         InstructionState.QUEUED,
@@ -88,9 +88,9 @@ select * from moved"""
 
 
 def send_again(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None) -> list[Row]:
-    """Remind of these now, first in the queue; the rows that really changed.
+    """Queue these instructions again at the head of the queue; return the rows that changed.
 
-    Those that are not delivered and unacknowledged, or have no retry left, stay as they are.
+    Only instructions that are delivered, unacknowledged and have a retry left change.
     """
     return sql.run(
         SEND_AGAIN, ids=list(ids), now=now or timezone.now(), **TrustedCaller(actor).params
@@ -103,30 +103,30 @@ def retry_unacknowledged(
     min_age: timedelta | None = None,
     project: Project | None = None,
     actor: Actor | None = None,
-) -> Reminded:
-    """Run the idle check over all agents, or those of one project.
+) -> ReminderCounts:
+    """Run the idle check for all agents, or for those of one project.
 
-    Age only delays a reminder: what gives an instruction up is its number of retries alone.
+    Age only delays a reminder. An instruction is given up when it has no retries left.
     """
     now = now or timezone.now()
     if min_age is None:
         min_age = timedelta(seconds=settings.TENFOUR["INSTRUCTION_MIN_AGE"])
     before = now - min_age
-    total = Reminded()
-    for agents in idle_agents(before, project_id=project.id if project else None):
+    total = ReminderCounts()
+    for agents in find_idle_agents(before, project_id=project.id if project else None):
         total += remind(agents, before=before, now=now, actor=actor or clock("idle_check"))
     return total
 
 
-def idle_agents(before: datetime, *, project_id: UUID | None) -> Iterator[list[UUID]]:
-    """The agents to remind, in batches."""
+def find_idle_agents(before: datetime, *, project_id: UUID | None) -> Iterator[list[UUID]]:
+    """Yield the ids of the agents to remind, in batches."""
     rows = sql.run(IDLE, before=before, project=project_id)
-    for start in range(0, len(rows), AGENTS_AT_ONCE):
-        yield [row["agent_id"] for row in rows[start : start + AGENTS_AT_ONCE]]
+    for start in range(0, len(rows), AGENTS_PER_BATCH):
+        yield [row["agent_id"] for row in rows[start : start + AGENTS_PER_BATCH]]
 
 
-def remind(agents: list[UUID], *, before: datetime, now: datetime, actor: Actor) -> Reminded:
-    """Requeue or give up what these agents ignored, in one statement; logs what was given up."""
+def remind(agents: list[UUID], *, before: datetime, now: datetime, actor: Actor) -> ReminderCounts:
+    """Queue again or give up these agents' unacknowledged instructions, in one statement."""
     rows = sql.run(REMIND, agents=agents, before=before, now=now, **TrustedCaller(actor).params)
     failed = [row for row in rows if row["id"]]
     for row in failed:
@@ -136,4 +136,4 @@ def remind(agents: list[UUID], *, before: datetime, now: datetime, actor: Actor)
             row["max_retries"],
             row["start"],
         )
-    return Reminded(rows[0]["requeued"], len(failed))
+    return ReminderCounts(rows[0]["requeued"], len(failed))

@@ -1,4 +1,4 @@
-"""Everything the clock makes due, by name; each is safe to run twice and in parallel."""
+"""The clock's entries by name; each is safe to run twice and in parallel."""
 
 import time
 from collections.abc import Callable
@@ -18,17 +18,17 @@ from retries.plans import completing
 
 
 class UnknownEntry(Refusal):
-    """The clock has no such entry"""
+    """Unknown clock entry"""
 
     code = "unknown_entry"
 
 
-def idle_check(*, now: datetime, project: Project | None) -> dict[str, Any]:
+def run_idle_check(*, now: datetime, project: Project | None) -> dict[str, Any]:
     return asdict(reminders.retry_unacknowledged(now=now, project=project))
 
 
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
-    "idle_check": idle_check,
+    "idle_check": run_idle_check,
     "backoff": leases.note_due_retries,
     "expire_leases": leases.expire_leases,
     "breakers": leases.half_open_breakers,
@@ -38,22 +38,20 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict[str, Any] | None:
-    """Run an entry unless somebody ran it just now; what it did, or None when it was not due.
-
-    Two beats that tick together meet here: half an interval is the slack that a late beat has.
-    """
+    """Run an entry if it is due; return its counts, or None if it ran just now."""
     now = now or timezone.now()
-    return run(name, now=now) if take(name, before=now - every / 2, now=now) else None
+    # Two beats may tick together. Half an interval is the slack for a beat that is late.
+    return run(name, now=now) if take_turn(name, before=now - every / 2, now=now) else None
 
 
-def take(name: str, *, before: datetime, now: datetime) -> bool:
-    """Note this run as the last one, if the last one was before `before`."""
+def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
+    """Record this run of an entry, unless its last one was after `before`; return whether."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"tenfour.clock.{name}"])
         if not cursor.fetchone()[0]:
             return False
-        run, made = ClockRun.objects.get_or_create(name=name, defaults={"last_run_at": now})
-        if not made and run.last_run_at > before:
+        run, is_new = ClockRun.objects.get_or_create(name=name, defaults={"last_run_at": now})
+        if not is_new and run.last_run_at > before:
             return False
         ClockRun.objects.filter(name=name).update(last_run_at=now)
         return True
@@ -62,7 +60,7 @@ def take(name: str, *, before: datetime, now: datetime) -> bool:
 def run(
     name: str, *, now: datetime | None = None, project: Project | None = None
 ) -> dict[str, Any]:
-    """Run an entry now, whether or not it is due; returns what it counted."""
+    """Run an entry now, due or not; return its counts."""
     if name not in ENTRIES:
         raise UnknownEntry(f"The clock has no entry '{name}'; it has: {', '.join(ENTRIES)}.")
     now = now or timezone.now()
@@ -70,6 +68,7 @@ def run(
     did = ENTRIES[name](now=now, project=project)
     took_ms = round((time.perf_counter() - started) * 1000)
     values = {"last_run_at": now, "took_ms": took_ms, "did": did}
-    if project is None:  # a run for one project is no tick of the clock
+    # A run for one project is not a tick of the clock.
+    if project is None:
         ClockRun.objects.update_or_create(name=name, defaults=values)
     return did

@@ -1,4 +1,4 @@
-"""What people do to tasks: try again now, go on without, stop. Bulk is the verb."""
+"""People's actions on tasks, in bulk: retry now, unblock, skip, abort."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,38 +15,38 @@ from ledger.moves import resume_skipped, task_to
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tokens import TrustedCaller
 from retries import checkpoints
-from retries.dependents import hold, settle
+from retries.dependents import lock_with_questions, settle_dependents
 from retries.escalations import lifecycle
 from retries.models import Escalation
 from retries.states import Dependents
 
-# about which a person is asked
+# a person is asked about these tasks
 ASKED = Q(state=TaskState.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 
-RETRY_NOW = f"""with {TrustedCaller.cte}, hurried as (
+RETRY_NOW = f"""with {TrustedCaller.cte}, made_due as (
     update ledger_task t set due_at = %(now)s, updated_at = %(now)s, version = t.version + 1
     where t.id = any(%(ids)s) and t.state = 'retry' and t.due_at > %(now)s
     returning t.id, t.project_id, t.agent_id, t.attempts
-), told as ({
+), journaled as ({
     journal.insert(
-        "hurried",
+        "made_due",
         kind=f"'{Kind.TASK_DUE}'",
         subject="task",
         from_state="null",
         to_state="null",
         data="jsonb_build_object('attempt', m.attempts + 1, 'by_hand', true)",
     )
-}) select id from hurried"""
+}) select id from made_due"""
 
 
 def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None) -> list[UUID]:
-    """Let these retries wait no longer; the ids of those that still waited."""
+    """Make these retries due now; return the ids of those that were still waiting."""
     known = TrustedCaller(actor)
     rows = sql.run(RETRY_NOW, ids=list(ids), now=now or timezone.now(), **known.params)
     return [row["id"] for row in rows]
 
 
-UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), told as ({
+UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), journaled as ({
     journal.insert(
         "freed",
         kind=f"case m.state when '{TaskState.QUEUED}' then '{Kind.TASK_UNBLOCKED}' "
@@ -64,15 +64,15 @@ UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), told as (
 def unblock(
     ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
 ) -> list[UUID]:
-    """Let these tasks go on that stayed blocked without what was skipped; those that were.
+    """Unblock tasks that stayed blocked by a skipped need; return the ids of those that were.
 
-    One that needs something else waits for that, a checkpoint asks what it asks, and the rest are
-    queued.
+    A task with other open needs waits for those, a checkpoint asks its question, and the others
+    are queued.
     """
     now, asked = now or timezone.now(), list(ids)
-    held = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
-    needed = Need.objects.filter(task__in=held).values_list("need_id", flat=True)
-    hold({*held.values_list("pk", flat=True), *needed})
+    blocked = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
+    needed = Need.objects.filter(task__in=blocked).values_list("need_id", flat=True)
+    lock_with_questions({*blocked.values_list("pk", flat=True), *needed})
     known = TrustedCaller(actor, request_id=request_id)
     rows = sql.run(UNBLOCK, ids=asked, now=now, **known.params)
     ready = [row for row in rows if row["state"] == TaskState.ESCALATED]
@@ -82,7 +82,7 @@ def unblock(
 
 SKIP = f"""with {TrustedCaller.cte},
 moved as ({task_to(TaskState.SKIPPED, where="t.id = any(%(ids)s)")}),
-told as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
+journaled as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
 select id from moved"""
 
 
@@ -94,26 +94,24 @@ def skip(
     actor: Actor,
     now: datetime | None = None,
 ) -> list[UUID]:
-    """Go on without these tasks; the ids of those that could be skipped, and with `skip` of what
-    was skipped with them.
+    """Skip these tasks; return the ids of all that were skipped, dependents included.
 
-    What depends on them goes on as if they were done (`continue`), stays blocked (`block`), or is
-    skipped too (`skip`).
+    Dependents go on as if the tasks were done (`continue`), stay blocked (`block`), or are skipped
+    too (`skip`).
     """
     now = now or timezone.now()
-    gone = [
-        row["id"] for row in sql.run(SKIP, ids=hold(ids), now=now, **TrustedCaller(actor).params)
-    ]
-    gone += settle(gone, dependents, actor=actor, now=now)
-    lifecycle.withdraw(gone, actor=actor, now=now)
-    checkpoints.ask_after(gone, actor=actor, now=now)
-    return gone
+    rows = sql.run(SKIP, ids=lock_with_questions(ids), now=now, **TrustedCaller(actor).params)
+    skipped = [row["id"] for row in rows]
+    skipped += settle_dependents(skipped, dependents, actor=actor, now=now)
+    lifecycle.withdraw(skipped, actor=actor, now=now)
+    checkpoints.ask_after(skipped, actor=actor, now=now)
+    return skipped
 
 
 @dataclass(frozen=True, slots=True)
-class Stops:
-    """How many tasks an abort ends, how many that run are told to stop, how many questions it
-    withdraws, and how many other tasks stay blocked because of it."""
+class AbortCounts:
+    """The effects of an abort: tasks that end, running tasks that are asked to stop, questions
+    that are withdrawn, and other tasks that stay blocked."""
 
     waiting: int
     running: int
@@ -125,8 +123,8 @@ class Stops:
         return bool(self.waiting or self.running)
 
 
-def stops(chosen: QuerySet[Task]) -> Stops:
-    """What an abort of these would do now."""
+def count_abort(chosen: QuerySet[Task]) -> AbortCounts:
+    """Return what an abort of these tasks would do now."""
     rows = chosen.order_by().exclude(state__in=FINAL)
     runs = Q(state=TaskState.RUNNING)
     counts = rows.aggregate(
@@ -135,7 +133,7 @@ def stops(chosen: QuerySet[Task]) -> Stops:
     )
     ended = rows.values("pk")
     others = Task.objects.filter(needs__need__in=ended).exclude(state__in=FINAL)
-    return Stops(
+    return AbortCounts(
         **counts,
         questions=Escalation.objects.open().filter(task__in=ended).count(),
         dependents=others.exclude(pk__in=ended).values("pk").distinct().count(),
@@ -152,15 +150,15 @@ def abort(
     now: datetime | None = None,
     request_id: str = "",
 ) -> dict[UUID, bool]:
-    """Stop these tasks, and withdraw the questions about them: see `ledger.tasks.abort`.
+    """Abort tasks and withdraw the questions about them: see `ledger.tasks.abort`.
 
-    With `spare_asked` those stay about which a person is asked.
+    With `spare_asked`, tasks that a person is asked about are left as they are.
     """
     now = now or timezone.now()
-    held = hold(ids)
+    held = lock_with_questions(ids)
     if spare_asked:
         asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
         held = sorted(set(held) - set(asked))
-    stopped = tasks.abort(held, reason=reason, actor=actor, now=now, request_id=request_id)
-    lifecycle.withdraw([id for id, done in stopped.items() if done], actor=actor, now=now)
-    return stopped
+    aborted = tasks.abort(held, reason=reason, actor=actor, now=now, request_id=request_id)
+    lifecycle.withdraw([id for id, done in aborted.items() if done], actor=actor, now=now)
+    return aborted

@@ -13,7 +13,7 @@ from tenfour import Instruction
 from config.demo.demo_project import DEMO, Stage
 from ledger import agents
 from ledger.models import Instruction as Sent
-from retries.reminders import Reminded, retry_unacknowledged
+from retries.reminders import ReminderCounts, retry_unacknowledged
 
 NAMES = ("steady", "picky", "deaf")
 # Twelve times as fast as the real clock; an agent has the time to answer in between.
@@ -99,7 +99,7 @@ class Orders:
         if elapsed - self.ticked >= TICK_S:
             self.ticked += TICK_S
             done = retry_unacknowledged(project=self.stage.project, min_age=MIN_AGE / self.speed)
-            if done != Reminded():
+            if done != ReminderCounts():
                 said = f"{done.requeued} reminded, {done.given_up} failed"
                 self.tell(f"clock  | idle check at {elapsed:.0f} s: {said}")
 

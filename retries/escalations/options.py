@@ -105,7 +105,7 @@ def of_task(escalation: Escalation, record: Record) -> list[Option]:
 def following(record: Record) -> int:
     """How many would be skipped with it; most that wait have nothing waiting for them in turn."""
     if any(task.needed_by for task in record.waiting):
-        return dependents.downstream(record.task.pk)
+        return dependents.count_downstream(record.task.pk)
     return len(record.waiting)
 
 

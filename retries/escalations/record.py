@@ -35,7 +35,7 @@ class Record:
 
     @cached_property
     def dependents(self) -> list[Task]:
-        return dependents.every(self.task.pk)
+        return dependents.list_dependents(self.task.pk)
 
     @property
     def waiting(self) -> list[Task]:

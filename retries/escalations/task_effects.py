@@ -106,7 +106,9 @@ def end(
     row = move(escalation, ENDED[action], action, actor=actor, now=now, request_id=request_id)
     if action != Answer.SKIP:
         return []
-    return dependents.settle([row["id"]], choice, actor=actor, now=now, request_id=request_id)
+    return dependents.settle_dependents(
+        [row["id"]], choice, actor=actor, now=now, request_id=request_id
+    )
 
 
 def fail(escalation: Escalation, *, actor: Actor, now: datetime) -> Row:

@@ -131,8 +131,10 @@ def replace_tasks(
     take_places({task.pk: new[task.pk]["id"] for task in old}, now=now)
     for letter in DeadLetter.objects.open().filter(task__in=old).order_by("pk"):
         id = new[letter.task_id]["id"]
-        deadletters.shut(letter, "replayed", actor=actor, now=now, replayed_as_id=id)
-        deadletters.tell(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
+        deadletters.close(letter, "replayed", actor=actor, now=now, replayed_as_id=id)
+        deadletters.record_event(
+            letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id
+        )
 
 
 def carry_over_attempts(

@@ -381,7 +381,7 @@ def test_the_slot_is_free_again_whatever_ended_the_probe(agent: Agent, outcome: 
 @pytest.mark.django_db
 def test_the_sweep_half_opens_what_has_been_open_long_enough(monkeypatch: Any) -> None:
     """S3.33, S3.42: in batches, and twice does no harm."""
-    monkeypatch.setattr(breaker, "AT_ONCE", 2)
+    monkeypatch.setattr(breaker, "BATCH", 2)
     early = [make_agent(f"early {n}") for n in range(5)]
     late = make_agent("late")
     breaker.trip(early, reason="", actor=ANN, now=NOW)

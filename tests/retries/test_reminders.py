@@ -182,7 +182,7 @@ def test_it_can_be_told_to_look_at_one_project_alone(agent: Agent) -> None:
 
 
 def test_more_agents_than_a_batch_holds(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retries.reminders.AGENTS_AT_ONCE", 2)
+    monkeypatch.setattr("retries.reminders.AGENTS_PER_BATCH", 2)
     crowd = [make_agent(f"agent {number}") for number in range(5)]
     for each in crowd:
         send(each)

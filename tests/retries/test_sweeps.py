@@ -38,7 +38,7 @@ def test_an_entry_that_another_beat_is_taking_is_left_to_it() -> None:
             connection.close()
 
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
-        assert sweeps.take("idle_check", before=NOW, now=NOW)
+        assert sweeps.take_turn("idle_check", before=NOW, now=NOW)
         assert pool.submit(tick).result(10) is None
 
 
