@@ -79,11 +79,30 @@ def modules_that_create(model: str) -> set[str]:
     return {path for path, _, called in calls() if called in created}
 
 
+def modules_that_update(model: str) -> set[str]:
+    """Return the modules that end a chain from a model's manager with `update` or `delete`."""
+    return {
+        path
+        for path, call, _ in calls()
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr in {"update", "delete"}
+        and chain_root(call) == f"{model}.objects"
+    }
+
+
+def chain_root(node: ast.expr) -> str:
+    """Return the `a.b` with which a chain of calls such as `a.b.filter(…).update(…)` begins."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return dotted(node)
+
+
 def modules_that_write(model: str, table: str) -> set[str]:
     """Return the modules that write a model's rows: in SQL, by its manager or as an instance."""
     return (
         modules_with_sql(rf"\b(insert into|update|delete from) {table}\b")
         | modules_that_create(model)
+        | modules_that_update(model)
         | {path for path, _, called in calls() if called == model}
     )
 

@@ -50,6 +50,29 @@ def test_one_module_writes_breakers() -> None:
     assert written | modules_that_create("Breaker") == {"retries/breaker.py"}
 
 
+def test_one_module_writes_dead_letters() -> None:
+    assert modules_that_write("DeadLetter", "ledger_deadletter") == {"retries/deadletters.py"}
+
+
+def test_each_part_of_an_attempt_has_one_writer() -> None:
+    """A claim opens an attempt; a report, a heartbeat and the clock each write their own part."""
+    assert modules_with_sql(r"\binsert into ledger_attempt\b") == {"retries/claim_statements.py"}
+    assert modules_with_sql(r"\bupdate ledger_attempt a set outcome\b") == {
+        "retries/attempts/fast_path.py",
+        "retries/attempts/live_attempt.py",
+    }
+    assert modules_with_sql(r"\bset context_version\b") == {"retries/retry_context/storing.py"}
+    assert modules_that_write("Attempt", "ledger_attempt") == {
+        "retries/attempts/fast_path.py",
+        "retries/attempts/finishing.py",  # which attempt followed, for a report that comes twice
+        "retries/attempts/heartbeats.py",
+        "retries/attempts/leases.py",
+        "retries/attempts/live_attempt.py",
+        "retries/claim_statements.py",
+        "retries/retry_context/storing.py",
+    }
+
+
 def test_one_function_runs_sql() -> None:
     cursors = {"psycopg.Cursor", "psycopg.RawCursor"}
     named = {path for path, node in nodes(ast.Attribute) if dotted(node) in cursors}
