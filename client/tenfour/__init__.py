@@ -1,4 +1,4 @@
-"""The agent's side of Tenfour: instructions that are chased, tasks that are retried or buried."""
+"""The client of Tenfour, the reliability ledger for AI agents' work."""
 
 from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
 from tenfour.client import AsyncClient, Client

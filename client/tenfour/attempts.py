@@ -1,4 +1,4 @@
-"""A live attempt: renewed while it is worked on, and reported at its end; sync and async."""
+"""A live attempt: sends heartbeats while it runs, and is reported at its end; sync and async."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tenfour.verification import Check, Verified
 
 logger = logging.getLogger("tenfour")
 
-# Between heartbeats, where the server does not say.
+# Seconds between heartbeats, if the server does not say.
 EVERY_S = 60.0
 PATIENCE_S = 5.0
 DETAILS_LENGTH = 8000
-# Why a report is refused that comes too late to count.
+# Codes of a report that came too late to count.
 OVER = {"lease_lost", "attempt_already_reported"}
 
 
 class _Live:
-    """What both kinds know of their attempt; they send, this decides what."""
+    """State and decisions of both kinds; the subclasses perform the calls."""
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
@@ -37,10 +37,10 @@ class _Live:
         self.id = claim.attempt.id
         self.number = claim.attempt.number
         self.payload = claim.task.payload
-        # What the model reads: what went wrong before (empty on the first attempt), and the task.
+        # The model reads the prompt: what went wrong before (empty at first), then the task.
         self.prompt = claim.prompt
         self.retry_context = claim.retry_context
-        # What a clean end reports.
+        # Reported on a clean exit.
         self.result: Any = None
         self.decision: Decision | None = None
         self.abort_requested = False
@@ -50,39 +50,39 @@ class _Live:
 
     @property
     def should_stop(self) -> bool:
-        """Whether to leave off: the task was aborted, or somebody else has it by now."""
+        """Return whether to stop: the task was aborted, or another worker has it."""
         return self.abort_requested or self.is_lost
 
     @property
     def every_s(self) -> float:
-        """The seconds from one heartbeat to the next."""
+        """Return the seconds between heartbeats."""
         return self.claim.attempt.heartbeat_every_s or EVERY_S
 
-    def _heard(self, beat: Heartbeat) -> Heartbeat:
+    def _apply_heartbeat(self, beat: Heartbeat) -> Heartbeat:
         self.abort_requested = self.abort_requested or beat.abort_requested
         return beat
 
-    def _missed(self, error: TenfourError) -> None:
-        """Notes a heartbeat that failed; one that a later one may make good is only logged."""
+    def _record_missed_heartbeat(self, error: TenfourError) -> None:
+        """Log a failed heartbeat; the attempt is lost only if no later heartbeat can succeed."""
         self.is_lost = self.is_lost or error.code in OVER or error.status == 404
         logger.warning("Heartbeat of attempt %s: %s", self.id, error)
 
-    def _decided(self, decision: Decision) -> Decision:
+    def _store_decision(self, decision: Decision) -> Decision:
         self.decision, self._is_over = decision, True
         return decision
 
-    def _checked(
+    def _run_check(
         self, check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False
     ) -> Verified:
-        """Runs a check; how the same command ended before does not count any more."""
+        """Run a check; an earlier result of the same command no longer counts."""
         found = verification.run(check, should_stop=should_stop, is_shown=is_shown)
         self._verified.pop(check.command, None)
         self._verified[check.command] = found
         return found
 
-    def _succeeded(self, result: Any, *, summary: str | None = None) -> Call[Decision]:
-        """Success, as far as its checks let it be."""
-        found = verification.standing(self._verified)
+    def _success_call(self, result: Any, *, summary: str | None = None) -> Call[Decision]:
+        """Return the call that reports success, or failure if a check failed."""
+        found = verification.deciding_check(self._verified)
         failure = found.failure if found else None
         return tasks.report(
             self.id,
@@ -90,36 +90,36 @@ class _Live:
             result=result,
             summary=summary,
             failure=failure,
-            verification=found.told if found else None,
+            verification=found.fields if found else None,
         )
 
-    def _failed(self, failure: Mapping[str, Any]) -> Call[Decision]:
-        found = verification.standing(self._verified)
-        told = found.told if found else None
-        return tasks.report(self.id, "failure", failure=failure, verification=told)
+    def _failure_call(self, failure: Mapping[str, Any]) -> Call[Decision]:
+        found = verification.deciding_check(self._verified)
+        checked = found.fields if found else None
+        return tasks.report(self.id, "failure", failure=failure, verification=checked)
 
-    def _last_words(self, error: BaseException | None) -> Call[Any] | None:
-        """The call that ends it, where nothing has ended it yet."""
+    def _closing_call(self, error: BaseException | None) -> Call[Any] | None:
+        """Return the call that ends the attempt; None if it has ended."""
         if self._is_over:
             return None
         if error is None:
-            return self._succeeded(self.result)
+            return self._success_call(self.result)
         if isinstance(error, Exception):
             logger.warning("Attempt %s failed", self.id, exc_info=error)
-            return self._failed(_failure_of(error))
+            return self._failure_call(_failure_of(error))
         interrupted = isinstance(error, KeyboardInterrupt)
         return tasks.release(self.id, reason="user_interrupt" if interrupted else "shutdown")
 
-    def _too_late(self, refused: TenfourError) -> None:
-        """Logs that the end came too late; raises anything else."""
+    def _log_late(self, refused: TenfourError) -> None:
+        """Log a report that came too late; raise any other error."""
         if refused.code not in OVER:
             raise refused
-        logger.warning("Attempt %s was over before it ended here: %s", self.id, refused)
+        logger.warning("Attempt %s had ended before it was reported: %s", self.id, refused)
 
 
 class LiveAttempt(_Live):
-    """An attempt in a `with`: a clean end reports success, an exception a failure, and goes no
-    further; an interrupt gives the task back."""
+    """An attempt for `with`: a clean exit reports success; an exception reports a failure and is
+    not raised again; an interrupt releases the task."""
 
     def __init__(self, client: Performs, claim: Claim) -> None:
         super().__init__(claim)
@@ -132,9 +132,9 @@ class LiveAttempt(_Live):
         percent: float | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> Heartbeat:
-        """Says how far it is; that it goes on is said without."""
+        """Report progress; the lease is renewed without this call."""
         call = tasks.heartbeat(self.id, message=message, percent=percent, details=details)
-        return self._heard(self._client.perform(call))
+        return self._apply_heartbeat(self._client.perform(call))
 
     def verify(
         self,
@@ -144,39 +144,41 @@ class LiveAttempt(_Live):
         timeout_s: float | None = None,
         is_shown: bool = False,
     ) -> Verified:
-        """Runs a command of the shell here, by default the task's own, and keeps how it ended.
+        """Run a shell command here, by default the task's verify command, and store the result.
 
-        What it prints is shown here only where that is asked for.
+        Its output is printed only with `is_shown`.
 
-        Whatever ends the attempt reports it, and the server judges its exit code: a clean end is
-        no success where it failed. Of several the first that failed is reported, each as it ended
-        last.
+        Whatever ends the attempt reports it, and the server judges its exit code: a clean exit is
+        no success if the check failed. Of several commands, the first that failed is reported,
+        each with its last result.
         """
-        check = verification.asked(self.payload, command, cwd=cwd, timeout_s=timeout_s)
-        return self._checked(check, should_stop=lambda: self.should_stop, is_shown=is_shown)
+        check = verification.choose_check(self.payload, command, cwd=cwd, timeout_s=timeout_s)
+        return self._run_check(check, should_stop=lambda: self.should_stop, is_shown=is_shown)
 
     def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
-        """Reports success."""
-        return self._decided(self._client.perform(self._succeeded(result, summary=summary)))
+        """Report success."""
+        return self._store_decision(
+            self._client.perform(self._success_call(result, summary=summary))
+        )
 
     def failed(self, message: str, *, type: str = "execution_error", **failure: Any) -> Decision:
-        """Reports a failure: code, details, suggested_fix, non_retryable …"""
-        said = {"type": type, "message": message, **failure}
-        return self._decided(self._client.perform(self._failed(said)))
+        """Report a failure: code, details, suggested_fix, non_retryable …"""
+        fields = {"type": type, "message": message, **failure}
+        return self._store_decision(self._client.perform(self._failure_call(fields)))
 
     def exited(self, code: int, output: str = "") -> Decision:
-        """Reports how a command ended."""
-        return self._decided(self._client.perform(tasks.exit(self.id, code, output)))
+        """Report a command's exit code and output."""
+        return self._store_decision(self._client.perform(tasks.exit(self.id, code, output)))
 
     def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Task:
-        """Gives the task back; the attempt does not count."""
+        """Release the task; the attempt does not count."""
         task = self._client.perform(tasks.release(self.id, reason=reason, note=note))
         self._is_over = True
         return task
 
     @contextlib.contextmanager
     def renewed(self) -> Iterator[Self]:
-        """Heartbeats in a thread as long as this lasts; reports nothing."""
+        """Send heartbeats from a thread inside this block; reports nothing."""
         ended = Event()
         thread = Thread(target=self._beat, args=(ended,), name="tenfour-heartbeat", daemon=True)
         thread.start()
@@ -184,7 +186,7 @@ class LiveAttempt(_Live):
             yield self
         finally:
             ended.set()
-            # No longer: a heartbeat that gets no answer must not hold up the report.
+            # Not longer: a heartbeat without a response must not delay the report.
             thread.join(PATIENCE_S)
 
     def _beat(self, ended: Event) -> None:
@@ -192,7 +194,7 @@ class LiveAttempt(_Live):
             try:
                 self.heartbeat()
             except TenfourError as error:
-                self._missed(error)
+                self._record_missed_heartbeat(error)
 
     def __enter__(self) -> Self:
         self._with.enter_context(self.renewed())
@@ -205,19 +207,19 @@ class LiveAttempt(_Live):
         trace: TracebackType | None,
     ) -> bool:
         self._with.close()
-        call = self._last_words(error)
+        call = self._closing_call(error)
         try:
             ended = self._client.perform(call) if call else None
         except TenfourError as refused:
-            self._too_late(refused)
+            self._log_late(refused)
         else:
             if isinstance(ended, Decision):
-                self._decided(ended)
+                self._store_decision(ended)
         return isinstance(error, Exception)
 
 
 class AsyncLiveAttempt(_Live):
-    """As `LiveAttempt`, for `async with`."""
+    """Like `LiveAttempt`, for `async with`."""
 
     def __init__(self, client: AsyncPerforms, claim: Claim) -> None:
         super().__init__(claim)
@@ -230,9 +232,9 @@ class AsyncLiveAttempt(_Live):
         percent: float | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> Heartbeat:
-        """Says how far it is; that it goes on is said without."""
+        """Report progress; the lease is renewed without this call."""
         call = tasks.heartbeat(self.id, message=message, percent=percent, details=details)
-        return self._heard(await self._client.perform(call))
+        return self._apply_heartbeat(await self._client.perform(call))
 
     async def verify(
         self,
@@ -241,48 +243,48 @@ class AsyncLiveAttempt(_Live):
         cwd: str | None = None,
         timeout_s: float | None = None,
     ) -> Verified:
-        """Runs a command of the shell here, by default the task's own, and keeps how it ended.
+        """Run a shell command here, by default the task's verify command, and store the result.
 
-        Whatever ends the attempt reports it, and the server judges its exit code: a clean end is
-        no success where it failed. Of several the first that failed is reported, each as it ended
-        last.
+        Whatever ends the attempt reports it, and the server judges its exit code: a clean exit is
+        no success if the check failed. Of several commands, the first that failed is reported,
+        each with its last result.
         """
-        check = verification.asked(self.payload, command, cwd=cwd, timeout_s=timeout_s)
+        check = verification.choose_check(self.payload, command, cwd=cwd, timeout_s=timeout_s)
         left = Event()
 
         def should_stop() -> bool:
             return self.should_stop or left.is_set()
 
         try:
-            return await asyncio.to_thread(self._checked, check, should_stop=should_stop)
+            return await asyncio.to_thread(self._run_check, check, should_stop=should_stop)
         finally:
             left.set()
 
     async def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
-        """Reports success."""
-        call = self._succeeded(result, summary=summary)
-        return self._decided(await self._client.perform(call))
+        """Report success."""
+        call = self._success_call(result, summary=summary)
+        return self._store_decision(await self._client.perform(call))
 
     async def failed(
         self, message: str, *, type: str = "execution_error", **failure: Any
     ) -> Decision:
-        """Reports a failure: code, details, suggested_fix, non_retryable …"""
-        said = {"type": type, "message": message, **failure}
-        return self._decided(await self._client.perform(self._failed(said)))
+        """Report a failure: code, details, suggested_fix, non_retryable …"""
+        fields = {"type": type, "message": message, **failure}
+        return self._store_decision(await self._client.perform(self._failure_call(fields)))
 
     async def exited(self, code: int, output: str = "") -> Decision:
-        """Reports how a command ended."""
-        return self._decided(await self._client.perform(tasks.exit(self.id, code, output)))
+        """Report a command's exit code and output."""
+        return self._store_decision(await self._client.perform(tasks.exit(self.id, code, output)))
 
     async def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Task:
-        """Gives the task back; the attempt does not count."""
+        """Release the task; the attempt does not count."""
         task = await self._client.perform(tasks.release(self.id, reason=reason, note=note))
         self._is_over = True
         return task
 
     @contextlib.asynccontextmanager
     async def renewed(self) -> AsyncIterator[Self]:
-        """Heartbeats in a task of the loop as long as this lasts; reports nothing."""
+        """Send heartbeats from a task of the event loop inside this block; reports nothing."""
         beating = asyncio.create_task(self._beat())
         try:
             yield self
@@ -297,7 +299,7 @@ class AsyncLiveAttempt(_Live):
             try:
                 await self.heartbeat()
             except TenfourError as error:
-                self._missed(error)
+                self._record_missed_heartbeat(error)
 
     async def __aenter__(self) -> Self:
         await self._with.enter_async_context(self.renewed())
@@ -310,21 +312,21 @@ class AsyncLiveAttempt(_Live):
         trace: TracebackType | None,
     ) -> bool:
         await self._with.aclose()
-        call = self._last_words(error)
+        call = self._closing_call(error)
         try:
             ended = await self._client.perform(call) if call else None
         except TenfourError as refused:
-            self._too_late(refused)
+            self._log_late(refused)
         else:
             if isinstance(ended, Decision):
-                self._decided(ended)
+                self._store_decision(ended)
         return isinstance(error, Exception)
 
 
 def _failure_of(error: Exception) -> dict[str, Any]:
-    told = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(error))
     return {
         "type": "execution_error",
         "message": f"{type(error).__name__}: {error}"[:DETAILS_LENGTH],
-        "details": told[-DETAILS_LENGTH:],
+        "details": text[-DETAILS_LENGTH:],
     }

@@ -1,4 +1,4 @@
-"""The calls of the API but for tasks, one function each: arguments in, a Call out."""
+"""Calls of the API except tasks and plans; each function turns arguments into a Call."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PAGE = 100
 
 
 def health() -> Call[Mapping[str, Any]]:
-    """Whether the server answers at all; needs no token."""
+    """Ask whether the server responds; needs no token."""
     return Call("GET", "/healthz", json_object)
 
 
 def ready() -> Call[Mapping[str, Any]]:
-    """Whether the server's parts are well; needs no token."""
+    """Ask for the health of the server's parts; needs no token."""
     return Call("GET", "/readyz", json_object)
 
 
 def me() -> Call[Me]:
-    """Whom this token speaks for, what it may do, and the server's version and time."""
+    """Get the token's identity and scopes, and the server's version and time."""
     return Call("GET", "/v1/me", Me.read)
 
 
@@ -46,7 +46,7 @@ def send(
     register: bool | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Instruction]:
-    """Sends an instruction to an agent; what is None is left to the server.
+    """Send an instruction to an agent; the server chooses what is None.
 
     `expect` names the signal that acknowledges it: a type, or {"type": …, "match": {…}}.
     """
@@ -64,12 +64,12 @@ def send(
 
 
 def pull(limit: int = 10) -> Call[Pulled]:
-    """Takes up to `limit` waiting instructions; they count as delivered."""
+    """Take up to `limit` waiting instructions; they count as delivered."""
     return Call("POST", "/v1/instructions/pull", Pulled.read, {"limit": limit})
 
 
 def get(id: str) -> Call[Instruction]:
-    """One instruction as it is now."""
+    """Get one instruction."""
     return Call("GET", f"/v1/instructions/{part(id)}", Instruction.read)
 
 
@@ -79,13 +79,13 @@ def cancel(id: str) -> Call[Instruction]:
 
 
 def ack(id: str, *, outcome: Outcome | None = None, note: str | None = None) -> Call[Instruction]:
-    """Acknowledges one instruction; a second time changes nothing."""
+    """Acknowledge one instruction; a second time changes nothing."""
     body = given({"outcome": outcome, "note": note})
     return Call("POST", f"/v1/instructions/{part(id)}/ack", Instruction.read, body)
 
 
 def acks(ids: Sequence[str]) -> tuple[Call[tuple[Acked, ...]], ...]:
-    """Acknowledges many: as many calls as the server's limit per call asks for."""
+    """Acknowledge many instructions, in as many calls as the server's limit requires."""
     chunks = (list(ids[at : at + PAGE]) for at in range(0, len(ids), PAGE))
     return tuple(Call("POST", "/v1/instructions/ack", _acked, {"ids": ids}) for ids in chunks)
 
@@ -93,33 +93,33 @@ def acks(ids: Sequence[str]) -> tuple[Call[tuple[Acked, ...]], ...]:
 def instructions(
     *, state: str | Iterable[str] | None = None, agent: str | None = None
 ) -> Call[Page[Instruction]]:
-    """Instructions, newest first; `state` is one state or several."""
+    """List instructions, newest first; `state` is one state or several."""
     states = state if state is None or isinstance(state, str) else ",".join(state)
     params = given({"state": states, "agent": agent, "limit": str(PAGE)})
     return Call("GET", "/v1/instructions", page_of(Instruction.read), params=params)
 
 
 def signal(type: str, data: Mapping[str, Any] | None = None) -> Call[tuple[str, ...]]:
-    """Reports an event; gives the ids of the instructions that it acknowledged."""
+    """Report an event; returns the ids of the instructions that it acknowledged."""
     body = {"type": type, "data": data or {}}
     return Call("POST", "/v1/signals", _ids, body)
 
 
 def stats(window: str = "24h") -> Call[Stats]:
-    """How instructions fared, in the project and for each agent."""
+    """Get figures about instructions, of the project and of each agent."""
     return Call("GET", "/v1/stats", Stats.read, params={"window": window})
 
 
 def agents() -> Call[Page[Agent]]:
-    """The agents of the project."""
+    """List the project's agents."""
     params = {"limit": str(PAGE)}
     return Call("GET", "/v1/agents", page_of(Agent.read), params=params)
 
 
 def document(name: str, *, plan: str | None = None, tail: int | None = None) -> Call[str]:
-    """The text of retry-state.json, retry.log, retry.jsonl or state.md; of a plan also summary.
+    """Get the text of retry-state.json, retry.log, retry.jsonl, state.md or a plan's summary.
 
-    It is about the whole project, or about one plan by its ref or id; `tail` are a log's last
+    It covers the whole project, or one plan by its ref or id; `tail` limits a log to its last
     lines.
     """
     path = f"/v1/plans/{part(plan)}/{part(name)}" if plan else f"/v1/{part(name)}"
@@ -128,7 +128,7 @@ def document(name: str, *, plan: str | None = None, tail: int | None = None) -> 
 
 
 def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
-    """The call for the page after this one, or None at the end."""
+    """Return the call for the next page, or None at the end."""
     if not page.next_cursor:
         return None
     return replace(call, params={**call.params, "cursor": page.next_cursor})
@@ -157,5 +157,5 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part(id: str) -> str:
-    # An id is one part of the path, whatever a caller hands in.
+    # An id is one segment of the path, whatever the caller passes.
     return quote(id, safe="") or "-"

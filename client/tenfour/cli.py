@@ -1,4 +1,4 @@
-"""The command `tenfour`: what it does with instructions, and `doctor`."""
+"""The command `tenfour`: its entry point, the commands for instructions, and `doctor`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tenfour.terminal import (
     note,
     pretty,
     say,
-    speak_utf8,
     text_of,
+    use_utf8,
 )
 
 FOLLOW_S = 5.0
@@ -35,8 +35,8 @@ OBJECT = """For example: '{"command": "python3"}'"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; gives its exit status."""
-    speak_utf8()
+    """Run one command; return its exit status."""
+    use_utf8()
     args = parser_of(RUNS).parse_args(with_match(sys.argv[1:] if argv is None else argv))
     run: Callable[[argparse.Namespace], int] = args.run
     try:
@@ -47,13 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads any more, and Python must not complain about it at exit.
+        # The reader is gone; this keeps Python from printing an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return REFUSED
 
 
 def send(args: argparse.Namespace) -> int:
-    """Prints the id of the instruction; says so where the same one waits already."""
+    """Print the instruction's id, with a note if the same one is waiting already."""
     with Client(args.url) as tenfour:
         sent = tenfour.instructions.send(
             args.agent,
@@ -66,13 +66,13 @@ def send(args: argparse.Namespace) -> int:
             register=args.register or None,
         )
     if sent.deduplicated:
-        note(f"The same instruction waits for {args.agent} already; nothing new was sent.")
+        note(f"The same instruction is already waiting for {args.agent}; nothing new was sent.")
     say(pretty(sent.raw) if args.json else sent.id)
     return OK
 
 
 def pull(args: argparse.Namespace) -> int:
-    """Prints what waits for this agent: the texts alone, or everything as JSON."""
+    """Print the agent's waiting instructions: the texts alone, or everything as JSON."""
     with Client(args.url) as tenfour:
         if args.follow:
             return _follow(tenfour, args)
@@ -104,13 +104,13 @@ def _pull_or_wait(tenfour: Client, limit: int) -> tuple[Pulled, float]:
             raise
         complain(error)
         return Pulled(), error.retry_after_s or FOLLOW_S
-    # Never at once after an empty answer, whatever it says: that would spin.
+    # Never at once after an empty response, whatever it says: that would spin.
     wait = pulled.retry_after_s if pulled else pulled.retry_after_s or FOLLOW_S
     return pulled, min(wait, LONGEST_FOLLOW_S)
 
 
 def ack(args: argparse.Namespace) -> int:
-    """Prints each id and what became of it; 1 if one of them is unknown."""
+    """Print each id and its state; exit with 1 if one is unknown."""
     with Client(args.url) as tenfour:
         results = [_ack_one(tenfour, id, args) for id in dict.fromkeys(args.ids)]
     return OK if all(results) else REFUSED
@@ -126,12 +126,12 @@ def _ack_one(tenfour: Client, id: str, args: argparse.Namespace) -> bool:
             raise
         complain(error, subject=id)
         return False
-    say(f"{id} {acked.state}{' (too late to count)' if acked.late else ''}")
+    say(f"{id} {acked.state}{' (late: it was settled before)' if acked.late else ''}")
     return True
 
 
 def signal(args: argparse.Namespace) -> int:
-    """Prints the ids that the signal acknowledged."""
+    """Print the ids that the signal acknowledged."""
     data = (
         json_object(text_of(args.data), what="The signal's data", hint=OBJECT) if args.data else {}
     )
@@ -140,12 +140,12 @@ def signal(args: argparse.Namespace) -> int:
     for id in acknowledged:
         say(id)
     if not acknowledged:
-        note("No instruction waits for this signal.")
+        note("No instruction expects this signal.")
     return OK
 
 
 def examine(args: argparse.Namespace) -> int:
-    """Prints one line for each thing looked at; 1 if one of them fails."""
+    """Print one line for each check; exit with 1 if one fails."""
     findings = doctor.examine(args.url)
     for finding in findings:
         say(finding.line)

@@ -1,4 +1,4 @@
-"""The two clients, sync and async, over one core: they send, wait, and decide nothing."""
+"""The sync and async clients over one core: they send and wait; the core decides."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Client(Performs):
         self._opening = Lock()
 
     def perform(self, call: Call[T]) -> T:
-        """Makes one call, again where that is safe; raises TenfourError or ServerAway."""
+        """Perform one call, retried where that is safe; raises TenfourError or ServerAway."""
         script = steps(call, settings=self.settings, retries=self.retries, rand=random.random)
         reply: Answer | NoAnswer | None = None
         while True:
@@ -89,10 +89,10 @@ class Client(Performs):
         lease_s: int | None = None,
         wait: bool = False,
     ) -> Iterator[LiveAttempt]:
-        """Claims task after task; ends when none waits, or with `wait` goes on asking.
+        """Claim task after task until none is waiting; with `wait`, keep asking.
 
-        Each is to be ended, best by a `with`, before the next one is asked for. A token speaks for
-        one agent; with `agent` this is refused (NotConfigured) where it is another one's.
+        End each attempt, best with `with`, before you ask for the next one. With `agent`, raises
+        NotConfigured if the token belongs to another agent.
         """
         if agent is not None:
             settings.check_agent(self.me(), agent)
@@ -109,11 +109,11 @@ class Client(Performs):
         import httpx2
 
         try:
-            return _answer(self._opened().request(**_as_sent(request)))
+            return _answer(self._connection().request(**_httpx_arguments(request)))
         except httpx2.TransportError as error:
             return _no_answer(error)
 
-    def _opened(self) -> httpx2.Client:
+    def _connection(self) -> httpx2.Client:
         import httpx2
 
         with self._opening:
@@ -122,7 +122,7 @@ class Client(Performs):
             return self._http
 
     def close(self) -> None:
-        """Closes the connections; the next call opens new ones."""
+        """Close the connections; the next call opens new ones."""
         with self._opening:
             http, self._http = self._http, None
         if http is not None:
@@ -141,7 +141,7 @@ class Client(Performs):
 
 
 class AsyncClient(AsyncPerforms):
-    """As `Client`, for asyncio."""
+    """Like `Client`, for asyncio."""
 
     me = AsyncVerb(calls.me)
     signal = AsyncVerb(calls.signal)
@@ -166,7 +166,7 @@ class AsyncClient(AsyncPerforms):
         self._http: httpx2.AsyncClient | None = None
 
     async def perform(self, call: Call[T]) -> T:
-        """Makes one call, again where that is safe; raises TenfourError or ServerAway."""
+        """Perform one call, retried where that is safe; raises TenfourError or ServerAway."""
         script = steps(call, settings=self.settings, retries=self.retries, rand=random.random)
         reply: Answer | NoAnswer | None = None
         while True:
@@ -189,7 +189,7 @@ class AsyncClient(AsyncPerforms):
         lease_s: int | None = None,
         wait: bool = False,
     ) -> AsyncIterator[AsyncLiveAttempt]:
-        """As `Client.attempts`, for `async for` and `async with`."""
+        """Like `Client.attempts`, for `async for` and `async with`."""
         if agent is not None:
             settings.check_agent(await self.me(), agent)
         while True:
@@ -205,11 +205,11 @@ class AsyncClient(AsyncPerforms):
         import httpx2
 
         try:
-            return _answer(await self._opened().request(**_as_sent(request)))
+            return _answer(await self._connection().request(**_httpx_arguments(request)))
         except httpx2.TransportError as error:
             return _no_answer(error)
 
-    def _opened(self) -> httpx2.AsyncClient:
+    def _connection(self) -> httpx2.AsyncClient:
         import httpx2
 
         if self._http is None:
@@ -217,7 +217,7 @@ class AsyncClient(AsyncPerforms):
         return self._http
 
     async def aclose(self) -> None:
-        """Closes the connections; the next call opens new ones."""
+        """Close the connections; the next call opens new ones."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
@@ -235,7 +235,7 @@ class AsyncClient(AsyncPerforms):
 
 
 def _pause(claimed: Claimed) -> float:
-    # Never at once after an empty answer, whatever it says: that would spin.
+    # Never at once after an empty response, whatever it says: that would spin.
     return min(max(claimed.retry_after_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
 
@@ -244,12 +244,12 @@ def _options(tenfour: settings.Settings, timeout: float) -> dict[str, Any]:
 
     return {
         "timeout": httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT_S)),
-        # A proxy from the environment must not come between us and our own machine.
+        # A proxy from the environment must not be used for this machine.
         "trust_env": not tenfour.is_local,
     }
 
 
-def _as_sent(request: Request) -> dict[str, Any]:
+def _httpx_arguments(request: Request) -> dict[str, Any]:
     return {
         "method": request.method,
         "url": request.url,
@@ -267,5 +267,5 @@ def _no_answer(error: httpx2.TransportError) -> NoAnswer:
     import httpx2
 
     unsent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-    reason = "it took too long" if isinstance(error, httpx2.TimeoutException) else str(error)
+    reason = "it timed out" if isinstance(error, httpx2.TimeoutException) else str(error)
     return NoAnswer(reason or type(error).__name__, connected=not unsent)

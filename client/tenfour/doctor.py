@@ -1,4 +1,4 @@
-"""What `tenfour doctor` looks at: address, token, clock, versions, health."""
+"""The checks of `tenfour doctor`: address, token, clock, versions, health."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ SOON = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: how it is, and what to do about it."""
+    """The result of one check, and what to do about it."""
 
     level: Literal["ok", "warn", "fail"]
-    said: str
+    text: str
     advice: str = ""
 
     @property
     def line(self) -> str:
-        return f"{self.level:<4}  {self.said} {self.advice}".rstrip()
+        return f"{self.level:<4}  {self.text} {self.advice}".rstrip()
 
 
 def examine(url: str | None = None) -> tuple[Finding, ...]:
-    """Looks at everything that can be looked at with what is configured."""
+    """Run every check that the configuration allows."""
     try:
         client = Client(url, retries=0, timeout=10)
     except NotConfigured as error:
@@ -57,7 +57,7 @@ def _findings(tenfour: Client) -> Iterator[Finding]:
 
 
 def about(me: Me, *, here: datetime) -> Iterator[Finding]:
-    """What the server's answer to `me` says about token, clock and versions (pure)."""
+    """Check token, clock and versions against the response of `me` (pure)."""
     yield _who(me)
     yield _expiry(me, here)
     yield _skew(me, here)
@@ -69,27 +69,29 @@ def _reach(tenfour: Client) -> Finding:
         tenfour.perform(calls.health())
     except TenfourError as error:
         return Finding("fail", error.sentence, error.hint)
-    return Finding("ok", f"Tenfour answers at {tenfour.settings.url}")
+    return Finding("ok", f"Tenfour responds at {tenfour.settings.url}")
 
 
 def _health(tenfour: Client) -> Finding:
     try:
         ready = tenfour.perform(calls.ready())
     except TenfourError as error:
-        return Finding("fail", f"Server: {error.sentence}", "Its database is away: look there.")
+        return Finding(
+            "fail", f"Server: {error.sentence}", "Its database is away: check PostgreSQL."
+        )
     return health(ready)
 
 
 def health(ready: Mapping[str, Any]) -> Finding:
-    """What /readyz says, as a finding (pure)."""
+    """Return the finding for a response of /readyz (pure)."""
     status = str(ready.get("status", "ok"))
     if status in {"ok", "ready"}:
         return Finding("ok", "Server is ready")
-    said = ", ".join(f"{name} {value}" for name, value in _troubles(ready))
+    parts = ", ".join(f"{name} {value}" for name, value in _troubles(ready))
     return Finding(
         "warn",
-        f"Server is {status}{f': {said}' if said else ''}.",
-        "Instructions still go out and are acknowledged; reminders may be late.",
+        f"Server is {status}{f': {parts}' if parts else ''}.",
+        "Instructions are still delivered and acknowledged; reminders may be late.",
     )
 
 
@@ -105,7 +107,9 @@ def _who(me: Me) -> Finding:
     agent = f" {me.agent['name']}" if me.agent else ""
     scopes = ", ".join(me.scopes) or "none"
     project = me.project.get("name", "?")
-    return Finding("ok", f"Token is of {me.kind}{agent} in project {project}; it may {scopes}")
+    return Finding(
+        "ok", f"Token of {me.kind}{agent} in project {project}, with the scopes {scopes}"
+    )
 
 
 def _expiry(me: Me, here: datetime) -> Finding:
@@ -113,21 +117,23 @@ def _expiry(me: Me, here: datetime) -> Finding:
     if not expires_at:
         return Finding("ok", "Token does not expire")
     left = datetime.fromisoformat(expires_at) - here
-    said = f"Token expires on {expires_at[:10]}"
+    text = f"Token expires on {expires_at[:10]}"
     if left > SOON:
-        return Finding("ok", said)
-    return Finding("warn", f"{said}, in {left.days} days.", "Have a new one made in time.")
+        return Finding("ok", text)
+    return Finding("warn", f"{text}, in {left.days} days.", "Create a new one in time.")
 
 
 def _skew(me: Me, here: datetime) -> Finding:
     if me.server_time is None:
-        return Finding("warn", "The server does not tell its time.")
+        return Finding("warn", "The server does not report its time.")
     ahead = (here - me.server_time).total_seconds()
     if abs(ahead) <= SKEW.total_seconds():
         return Finding("ok", f"Clocks agree within {SKEW.seconds} s")
     way = "ahead of" if ahead > 0 else "behind"
     return Finding(
-        "warn", f"This clock is {abs(ahead):.0f} s {way} the server's.", "Set it by a time server."
+        "warn",
+        f"This clock is {abs(ahead):.0f} s {way} the server's.",
+        "Synchronize it with a time server.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What goes over the wire and what comes back, as data."""
+"""Requests and responses as data, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Request:
-    """To be sent."""
+    """A request to send."""
 
     method: str
     url: str
@@ -20,29 +20,29 @@ class Request:
 
 @dataclass(frozen=True)
 class Wait:
-    """To be waited for before the next try."""
+    """A delay before the next try."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Came back. Header names are in lower case."""
+    """A response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The body as JSON; raises ValueError where it is none."""
+        """Return the body as JSON; raises ValueError if it is not JSON."""
         return json.loads(self.body)
 
     def text(self) -> str:
-        """The body as text; raises ValueError where it is none."""
+        """Return the body as text; raises ValueError if it is not UTF-8."""
         return self.body.decode()
 
     def problem(self) -> Mapping[str, Any]:
-        """The problem that the body describes, or nothing."""
+        """Return the problem in the body, or an empty mapping."""
         try:
             value = self.json()
         except ValueError:
@@ -52,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Nothing came back; `connected` says whether the server may have got the request."""
+    """No response; `connected` if the server may have received the request."""
 
     reason: str
     connected: bool

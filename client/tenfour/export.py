@@ -14,12 +14,12 @@ from tenfour.client import Client
 from tenfour.terminal import OK, say, wrong_usage
 
 FILES = ("retry-state.json", "retry.log", "retry.jsonl", "state.md")
-# the ref of a task in a plan; the plan's own is before the colon, and safe as a folder's name
+# a task's ref in a plan; the plan's ref is before the colon, and safe as a folder's name
 IN_PLAN = re.compile(r"([A-Za-z0-9.]+-[A-Za-z0-9.]+):.+")
 
 
 def export(args: argparse.Namespace) -> int:
-    """Prints the name of each file; a plan that the project's files tell of has its own folder."""
+    """Write the files and print their names; each plan in the project's files gets a folder."""
     folder = Path(args.folder)
     with Client(args.url) as tenfour:
         texts = _texts(tenfour, args.plan)
@@ -43,17 +43,17 @@ def _plans(texts: Mapping[str, str]) -> list[str]:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    for path in _written(folder, texts):
+    for path in _write_files(folder, texts):
         say(str(path))
 
 
-def _written(folder: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+def _write_files(folder: Path, texts: Mapping[str, str]) -> Iterator[Path]:
     for name, text in texts.items():
         path, draft = folder / name, folder / f".{name}.{os.getpid()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             draft.write_text(text, encoding="utf-8", newline="\n")
-            # Whoever reads it meanwhile has the old file or the new one, never a part.
+            # A concurrent reader sees the old file or the new one, never a part.
             draft.replace(path)
         except OSError as error:
             with suppress(OSError):

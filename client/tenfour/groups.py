@@ -1,4 +1,4 @@
-"""The client's verbs by what they are about: instructions, tasks, agents; sync and async."""
+"""The client's methods by noun: instructions, tasks, plans, agents; sync and async."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Instructions(Group):
     def ack(
         self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
     ) -> Instruction | tuple[Acked, ...]:
-        """Acknowledges one instruction, or a list of them with a result for each."""
+        """Acknowledge one instruction, or a list with a result for each."""
         if isinstance(ids, str):
             return self.perform(calls.ack(ids, outcome=outcome, note=note))
-        _refuse_words_on_a_list(outcome, note)
+        _refuse_details_for_list(outcome, note)
         return tuple(acked for call in calls.acks(ids) for acked in self.perform(call))
 
 
@@ -80,10 +80,10 @@ class AsyncInstructions(AsyncGroup):
     async def ack(
         self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
     ) -> Instruction | tuple[Acked, ...]:
-        """Acknowledges one instruction, or a list of them with a result for each."""
+        """Acknowledge one instruction, or a list with a result for each."""
         if isinstance(ids, str):
             return await self.perform(calls.ack(ids, outcome=outcome, note=note))
-        _refuse_words_on_a_list(outcome, note)
+        _refuse_details_for_list(outcome, note)
         return tuple([acked for call in calls.acks(ids) for acked in await self.perform(call)])
 
 
@@ -147,6 +147,6 @@ class AsyncPlans(AsyncGroup):
     confirm = AsyncVerb(plans.confirm)
 
 
-def _refuse_words_on_a_list(outcome: str | None, note: str | None) -> None:
+def _refuse_details_for_list(outcome: str | None, note: str | None) -> None:
     if outcome is not None or note is not None:
-        raise TypeError("outcome and note belong to one instruction: acknowledge it by itself")
+        raise TypeError("outcome and note apply to one instruction: acknowledge it separately")

@@ -1,4 +1,4 @@
-"""What the API answers, as frozen values; fields that this version does not know are in `raw`."""
+"""Responses of the API as frozen values; unknown fields are in `raw`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """Read from JSON: what is unknown is kept in `raw` alone, what is missing has its default."""
+    """A value read from JSON: unknown fields are only in `raw`, missing ones have defaults."""
 
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
@@ -30,7 +30,7 @@ class Value:
 
 
 def _reader(column: Field[Any]) -> Callable[[Any], Any]:
-    default = _instant if column.name.endswith("_at") else _as_it_is
+    default = _instant if column.name.endswith("_at") else _identity
     reader: Callable[[Any], Any] = column.metadata.get("read", default)
     return reader
 
@@ -39,13 +39,13 @@ def _instant(value: str | None) -> datetime | None:
     return datetime.fromisoformat(value) if value else None
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 @dataclass(frozen=True)
 class Instruction(Value):
-    """Text sent to an agent. `text` is what the agent reads, `content` what was sent."""
+    """Text sent to an agent. The agent reads `text`; the producer sent `content`."""
 
     id: str
     content: str = ""
@@ -80,18 +80,18 @@ class Instruction(Value):
 
     @property
     def is_open(self) -> bool:
-        """Whether it still waits for its agent."""
+        """Return whether it is still waiting for its agent."""
         return self.state in {"queued", "delivered"}
 
     @property
     def data(self) -> Json:
-        """The data of the signal that acknowledged it, or nothing."""
+        """Return the data of the signal that acknowledged it, or an empty mapping."""
         return (self.acknowledged_by or {}).get("data") or {}
 
 
 @dataclass(frozen=True)
 class Pulled(Value):
-    """What one pull delivered, in order; `retry_after_s` 0 says that more is waiting."""
+    """The instructions of one pull, in order; `retry_after_s` is 0 if more are waiting."""
 
     data: tuple[Instruction, ...] = field(default=(), metadata={"read": Instruction.read_all})
     retry_after_s: float = 0
@@ -105,7 +105,7 @@ class Pulled(Value):
 
 @dataclass(frozen=True)
 class Acked(Value):
-    """The result for one id of a list of acks."""
+    """The result for one id of a list of acknowledgements."""
 
     id: str
     status: int
@@ -160,7 +160,7 @@ class Task(Value):
 
 @dataclass(frozen=True)
 class Plan(Value):
-    """A set of tasks with an order, known by its ref; `counts` says how many are in each state."""
+    """Tasks that depend on each other, known by a ref; `counts` by state."""
 
     id: str | None = None
     ref: str = ""
@@ -184,7 +184,7 @@ class Plan(Value):
 
 @dataclass(frozen=True)
 class PlanTask(Value):
-    """A task as its plan shows it; `needs` are refs, `proposed_command` waits to be confirmed."""
+    """A task in its plan; `needs` are refs, `proposed_command` waits for a confirmation."""
 
     id: str | None = None
     ref: str = ""
@@ -204,7 +204,7 @@ class PlanTask(Value):
 
 @dataclass(frozen=True)
 class PlanWithTasks(Value):
-    """A plan and its tasks, in their order; an agent sees its own."""
+    """A plan and its tasks in order; an agent sees only its own."""
 
     plan: Plan = field(metadata={"read": Plan.read})
     tasks: tuple[PlanTask, ...] = field(default=(), metadata={"read": PlanTask.read_all})
@@ -212,7 +212,7 @@ class PlanWithTasks(Value):
 
 @dataclass(frozen=True)
 class ImportedPlan(PlanWithTasks):
-    """What an import did: `diff` names the refs that were added, changed, left, aborted."""
+    """The result of an import: `diff` names the refs that were added, changed, left or aborted."""
 
     warnings: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     diff: Json = field(default_factory=dict)
@@ -222,7 +222,7 @@ class ImportedPlan(PlanWithTasks):
 
 @dataclass(frozen=True)
 class Attempt(Value):
-    """One execution of a task, under a lease while it is live: then it has no `outcome`."""
+    """One execution of a task; while it is live, it has a lease and no `outcome`."""
 
     id: str
     number: int = 1
@@ -243,9 +243,9 @@ class Attempt(Value):
 
 @dataclass(frozen=True)
 class Claim(Value):
-    """A task that was handed out, and the attempt at it that is live now.
+    """A claimed task and its live attempt.
 
-    `prompt` is what the model reads: the `retry_context`, empty on the first attempt, and the task.
+    The model reads `prompt`: the `retry_context`, empty on the first attempt, then the task.
     """
 
     attempt: Attempt = field(metadata={"read": Attempt.read})
@@ -257,14 +257,14 @@ class Claim(Value):
 
 @dataclass(frozen=True)
 class Claimed(Value):
-    """What one claim got; where that is nothing, `reason` says why."""
+    """The result of a claim; if it is empty, `reason` says why."""
 
     data: tuple[Claim, ...] = field(default=(), metadata={"read": Claim.read_all})
     reason: str | None = None
     next_due_in_ms: int | None = None
     retry_after_s: float = 0
     pending_instructions: int = 0
-    # the task that was made to be claimed, which waits where nothing was got
+    # the task that was created to be claimed; it stays queued if it could not start
     made: str | None = None
 
     def __iter__(self) -> Iterator[Claim]:
@@ -276,7 +276,7 @@ class Claimed(Value):
 
 @dataclass(frozen=True)
 class Heartbeat(Value):
-    """What the server says to an agent at work: how long it has, and whether to stop."""
+    """The response to a heartbeat: how long the lease lasts, and whether to stop."""
 
     lease_expires_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -286,7 +286,7 @@ class Heartbeat(Value):
 
 @dataclass(frozen=True)
 class Decision(Value):
-    """What becomes of a task after a report: done, wait, escalated, blocked, failed, aborted."""
+    """What comes after a report: done, wait, escalated, blocked, failed or aborted."""
 
     decision: str
     reason: str = ""
@@ -294,7 +294,7 @@ class Decision(Value):
     delay_s: float = 0
     # when it can be claimed again
     not_before: datetime | None = field(default=None, metadata={"read": _instant})
-    # the next attempt where it is open already, with what it is told
+    # the next attempt, if it is open already, with its context
     retry: Json | None = None
     retry_context: str | None = None
     prompt: str | None = None
@@ -316,7 +316,7 @@ class Agent(Value):
 
 @dataclass(frozen=True)
 class Me(Value):
-    """Whom the token speaks for."""
+    """The token's identity."""
 
     kind: str
     name: str = ""
@@ -332,7 +332,7 @@ class Me(Value):
 
 @dataclass(frozen=True)
 class Numbers(Value):
-    """How instructions fared: of a project, or of one agent by name."""
+    """Figures about the instructions of a project, or of one agent."""
 
     name: str = ""
     sent: int = 0
@@ -348,7 +348,7 @@ class Numbers(Value):
 
 @dataclass(frozen=True)
 class Stats(Value):
-    """The numbers of a project and of each of its agents."""
+    """The figures of a project and of each of its agents."""
 
     window_s: float = 0
     project: Numbers = field(default_factory=Numbers, metadata={"read": Numbers.read})

@@ -1,4 +1,4 @@
-"""What the command `tenfour plan` does: import, status, pause, resume, abort, restart."""
+"""The commands of `tenfour plan`: import, status, pause, resume, abort, restart."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tenfour.terminal import OK, note, pretty, say, text_of, wrong_usage
 
 
 def plan(args: argparse.Namespace) -> int:
-    """Runs one of the verbs of `tenfour plan`."""
+    """Run one of the verbs of `tenfour plan`."""
     return VERBS[args.verb](args)
 
 
-def bring(args: argparse.Namespace) -> int:
-    """Prints what became of each task, and the plan's id at the end."""
+def import_plan(args: argparse.Namespace) -> int:
+    """Import a plan; print a line for each changed task, then the plan's id."""
     options = {
         "mode": args.mode,
         "agent": args.agent,
@@ -43,15 +43,15 @@ def bring(args: argparse.Namespace) -> int:
     for line in changes(done):
         say(line)
     if done.unchanged:
-        note("The plan is there already, just like this.")
+        note("The plan is unchanged.")
     elif done.dry_run:
-        note("Nothing of it was kept: it was a dry run.")
+        note("Dry run: nothing was imported.")
     say(done.plan.id or done.plan.ref)
     return OK
 
 
 def changes(done: ImportedPlan) -> list[str]:
-    """A line for each task that is not as before."""
+    """Return a line for each task that differs from before."""
     diff = done.diff
     lines = [f"added      {ref}" for ref in diff.get("added", ())]
     for ref, names in diff.get("changed", {}).items():
@@ -62,7 +62,7 @@ def changes(done: ImportedPlan) -> list[str]:
 
 
 def status(args: argparse.Namespace) -> int:
-    """Prints the plan and a line for each of its tasks."""
+    """Print the plan and a line for each of its tasks."""
     with Client(args.url) as tenfour:
         found = tenfour.plans.get(id_of(tenfour, args.ref))
     if args.json:
@@ -86,8 +86,8 @@ def line_of(task: PlanTask) -> str:
     return f"  {task.ref:16} {task.state}{why}{tried}{needs}  {task.title}".rstrip()
 
 
-def turn(args: argparse.Namespace) -> int:
-    """Pauses, resumes, aborts or restarts a plan; prints how it stands then."""
+def change_state(args: argparse.Namespace) -> int:
+    """Pause, resume, abort or restart a plan; print its new state."""
     with Client(args.url) as tenfour:
         id = id_of(tenfour, args.ref)
         if args.verb == "restart":
@@ -99,26 +99,26 @@ def turn(args: argparse.Namespace) -> int:
 
 
 def id_of(tenfour: Client, ref: str) -> str:
-    """The id of the plan of that ref; an id stands for itself."""
+    """Return the id of the plan with that ref; an id is returned as it is."""
     if len(ref) == 36:
         return ref
     for plan in tenfour.plans.list(ref=ref):
         if plan.id:
             return plan.id
     raise TenfourError(
-        f"There is no plan {ref} that this token may see.",
+        f"No plan {ref} is visible to this token.",
         status=404,
         code="not_found",
-        title="There is no such thing",
-        hint="`tenfour plan import` brings it.",
+        title="Not found",
+        hint="Import it with `tenfour plan import`.",
     )
 
 
 VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "import": bring,
+    "import": import_plan,
     "status": status,
-    "pause": turn,
-    "resume": turn,
-    "abort": turn,
-    "restart": turn,
+    "pause": change_state,
+    "resume": change_state,
+    "abort": change_state,
+    "restart": change_state,
 }

@@ -1,4 +1,4 @@
-"""The calls about plans, one function each: arguments in, a Call out."""
+"""Calls about plans; each function turns arguments into a Call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenfour.models import ImportedPlan, Page, Plan, PlanWithTasks
 
 Mode = Literal["create", "merge", "replace"]
 
-# by the end of a file's name; anything else is looked at by the server
+# by file extension; the server inspects anything else
 MEDIA = {
     ".json": "application/json",
     ".yaml": "application/yaml",
@@ -27,10 +27,10 @@ ANY = "text/plain"
 
 
 class ImportOptions(TypedDict, total=False):
-    """How a plan is imported; the rest is left to the server."""
+    """Options of an import; the server chooses what is missing."""
 
     mode: Mode | None
-    # for the tasks for which the file names none
+    # the default agent, for tasks that name none
     agent: str | None
     dry_run: bool | None
     register: bool | None
@@ -43,7 +43,7 @@ def import_file(
     idempotency_key: str | None = None,
     **options: Unpack[ImportOptions],
 ) -> Call[ImportedPlan]:
-    """Imports the plan in a file; options as of `import_text`."""
+    """Import the plan in a file; options as in `import_text`."""
     file = Path(path)
     media = MEDIA.get(file.suffix.lower(), ANY)
     text = file.read_text(encoding="utf-8")
@@ -57,10 +57,10 @@ def import_text(
     idempotency_key: str | None = None,
     **options: Unpack[ImportOptions],
 ) -> Call[ImportedPlan]:
-    """Imports a plan, all of it or nothing; the same plan again changes nothing.
+    """Import a plan, whole or not at all; the same plan again changes nothing.
 
-    Options: mode (what to do with a changed plan: merge or replace), agent (for tasks for which
-    the file names none), dry_run, register, allow_missing_needs.
+    Options: mode (what to do with a changed plan: merge or replace), agent (the
+    default, for tasks that name none), dry_run, register, allow_missing_needs.
     """
     params = {name: _query(value) for name, value in given(options).items()}
     key = idempotency_key or new_key()
@@ -73,59 +73,59 @@ def create(
     idempotency_key: str | None = None,
     **options: Unpack[ImportOptions],
 ) -> Call[ImportedPlan]:
-    """Imports a plan that is at hand as a value; options as of `import_text`."""
+    """Import a plan from a mapping; options as in `import_text`."""
     text = json.dumps(plan, allow_nan=False)
     return import_text(text, media=MEDIA[".json"], idempotency_key=idempotency_key, **options)
 
 
 def get(id: str) -> Call[PlanWithTasks]:
-    """One plan with its tasks as they are now."""
+    """Get one plan with its tasks."""
     return Call("GET", f"/v1/plans/{part(id)}", PlanWithTasks.read)
 
 
 def plans(
     *, state: str | Iterable[str] | None = None, ref: str | None = None, q: str | None = None
 ) -> Call[Page[Plan]]:
-    """Plans, newest first; `state` is one state or several, `q` a part of the title."""
+    """List plans, newest first; `state` is one state or several, `q` a part of the title."""
     states = state if state is None or isinstance(state, str) else ",".join(state)
     params = given({"state": states, "ref": ref, "q": q, "limit": str(PAGE)})
     return Call("GET", "/v1/plans", page_of(Plan.read), params=params)
 
 
 def rename(id: str, title: str, *, version: int) -> Call[Plan]:
-    """Gives a plan another title; refused where it has changed since `version` was read."""
+    """Change a plan's title; refused if the plan has changed since `version` was read."""
     headers = {"If-Match": f'"v{version}"'}
     return Call("PATCH", _path(id), Plan.read, {"title": title}, headers=headers)
 
 
 def pause(id: str, *, reason: str | None = None) -> Call[Plan]:
-    """Lets no more of its tasks begin; what runs goes on."""
+    """Start no further tasks of a plan; running ones continue."""
     return Call("POST", f"{_path(id)}/pause", Plan.read, given({"reason": reason}))
 
 
 def resume(id: str, *, reason: str | None = None) -> Call[Plan]:
-    """Lets its tasks begin again."""
+    """Start a paused plan's tasks again."""
     return Call("POST", f"{_path(id)}/resume", Plan.read, given({"reason": reason}))
 
 
 def abort(id: str, *, reason: str | None = None) -> Call[Plan]:
-    """Stops a plan: what runs is told so, the rest is aborted, what is done stays done."""
+    """Stop a plan: running tasks are told to stop, others are aborted, finished ones stay."""
     return Call("POST", f"{_path(id)}/abort", Plan.read, given({"reason": reason}))
 
 
 def confirm(id: str, commands: Mapping[str, str]) -> Call[PlanWithTasks]:
-    """Has commands run that were found in prose, by the refs of their tasks: a person's token.
+    """Confirm commands that were found in prose, by their tasks' refs; needs an operator's token.
 
-    Each is named as its task's `proposed_command` shows it; all or none.
+    Each must equal its task's `proposed_command`; all are confirmed or none.
     """
     body = {"commands": dict(commands)}
     return Call("POST", f"{_path(id)}/confirm", PlanWithTasks.read, body)
 
 
 def restart(id: str, *, carry_over: datetime | str | None = None) -> Call[Plan]:
-    """Runs an aborted or completed plan once more: what is not done begins anew.
+    """Run an aborted or completed plan again: unfinished tasks start over.
 
-    What was begun at or after `carry_over` goes on with its attempts and failures.
+    Tasks that started at or after `carry_over` keep their attempts and failures.
     """
     since = carry_over.isoformat() if isinstance(carry_over, datetime) else carry_over
     body: Mapping[str, Any] = given({"carry_over": since})

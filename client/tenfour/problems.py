@@ -1,4 +1,4 @@
-"""What went wrong, as one class of error with the server's own words."""
+"""Errors of the client, with the server's code, detail and hint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TenfourError(Exception):
-    """The server refused a call, or gave an answer that is not Tenfour's."""
+    """The server refused a call, or the response does not come from Tenfour."""
 
     def __init__(
         self,
@@ -42,16 +42,16 @@ class TenfourError(Exception):
 
     @property
     def sentence(self) -> str:
-        """What went wrong, and in which fields, in one line."""
-        said = self.detail or self.title or "Tenfour refused the call."
+        """Return the error and its fields in one line."""
+        text = self.detail or self.title or "Tenfour refused the call."
         fields = "; ".join(
-            _field(error) for error in self.errors if str(error.get("detail")) not in said
+            _field(error) for error in self.errors if str(error.get("detail")) not in text
         )
-        return f"{said.rstrip('.')}: {fields}" if fields else said
+        return f"{text.rstrip('.')}: {fields}" if fields else text
 
 
 class ServerAway(TenfourError):
-    """No answer came: nothing listens there, or the connection broke or took too long."""
+    """No response: nothing listens there, or the connection broke or timed out."""
 
 
 def _field(error: Mapping[str, Any]) -> str:
@@ -59,12 +59,12 @@ def _field(error: Mapping[str, Any]) -> str:
 
 
 def server_away(url: str, *, reason: str, connected: bool) -> ServerAway:
-    """The error for a call that got no answer from `url`."""
+    """Return the error for a call that got no response from `url`."""
     reason = reason.rstrip(".")
     if connected:
-        detail = f"Tenfour at {url} did not answer: {reason}."
-        hint = "It may have carried the call out: look before you repeat it, or allow more time."
+        detail = f"Tenfour at {url} did not respond: {reason}."
+        hint = "The call may have taken effect: check before you repeat it, or allow more time."
     else:
         detail = f"Tenfour cannot be reached at {url}: {reason}."
-        hint = "Start it with `make up`, or set TENFOUR_URL to where it runs."
+        hint = "Start it with `make up`, or set TENFOUR_URL to its address."
     return ServerAway(detail, code="server_away", title="Server away", hint=hint, retryable=True)

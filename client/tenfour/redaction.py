@@ -1,6 +1,6 @@
-"""Masks what only this machine knows to be secret: values of the environment.
+"""Masking of secrets that only this machine knows: values of environment variables.
 
-Secrets that show by their form or by the name beside them are masked by the server.
+The server masks secrets that it recognizes by their form or by the name beside them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 SECRET_NAME = re.compile(
     r"PASSW|PASSPHRASE|PWD$|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|AUTH$", re.I
 )
-# … but for those that only tell where it is, or of what kind.
+# … except names that only say where a secret is, or of what kind.
 ABOUT = re.compile(r"_(?:FILE|PATH|URL|URI|NAME|TYPE|USER|ID)$|^(?:OLD)?PWD$", re.I)
 SHORTEST = 8
 MASK = "[redacted:env]"
 
 
 def masked(text: str, environ: Mapping[str, str]) -> str:
-    """`text` without the values of variables whose names say that they are secret."""
+    """Return `text` without the values of variables whose names say that they are secret."""
     for value in sorted(secrets_of(environ), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text

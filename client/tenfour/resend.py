@@ -1,4 +1,4 @@
-"""Whether a call is sent again, and after how long (pure)."""
+"""Decide whether a call is retried, and after how long (pure)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LONGEST_WAIT_S = 8.0
 def wait_before_next(
     reply: Answer | NoAnswer, *, sent: int, retries: int = RETRIES, rand: float
 ) -> float | None:
-    """Seconds to wait before try `sent + 1`, or None to take this reply as the last.
+    """Return the seconds to wait before try `sent + 1`, or None to accept this reply.
 
-    `rand` in [0, 1) is the jitter: handed in, so that the same inputs give the same wait.
+    `rand` in [0, 1) is the jitter: passed in, so that the same inputs give the same delay.
     """
     if sent > retries or not worth_resending(reply):
         return None
@@ -26,12 +26,12 @@ def wait_before_next(
     asked = retry_after(reply) if isinstance(reply, Answer) else None
     if asked is None:
         return backoff
-    # A server that asks for more than a minute is not waited for: its caller decides.
+    # If the server asks for more than a minute, the caller decides.
     return None if asked > LONGEST_RETRY_AFTER.total_seconds() else max(asked, backoff)
 
 
 def worth_resending(reply: Answer | NoAnswer) -> bool:
-    """Only what surely was not carried out, or what the server says to send again."""
+    """Return whether the call certainly had no effect, or the server asks to send it again."""
     if isinstance(reply, NoAnswer):
         return not reply.connected
     if reply.status == 409:
@@ -40,12 +40,12 @@ def worth_resending(reply: Answer | NoAnswer) -> bool:
 
 
 def retry_after(answer: Answer) -> float | None:
-    """The seconds that the Retry-After header asks for, in either of its forms."""
+    """Return the seconds of the Retry-After header, in either of its forms."""
     value = answer.headers.get("retry-after", "").strip()
     if value.isdecimal():
         return float(value)
     try:
-        # Against the server's own Date, so that a wrong clock here does no harm.
+        # Relative to the server's own Date, so that a wrong local clock does no harm.
         until, since = (parsedate_to_datetime(v) for v in (value, answer.headers.get("date", "")))
         return max(0.0, (until - since).total_seconds())
     except (TypeError, ValueError):

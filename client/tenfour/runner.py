@@ -1,4 +1,4 @@
-"""Runs a command: passes its output on, keeps head and tail of it, stops it when told to."""
+"""Run a command: pass its output on, store its head and tail, stop it on request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import IO, BinaryIO, TextIO
 
 HEAD_BYTES = 16_000
 TAIL_BYTES = 44_000
-# Between TERM and KILL.
+# Seconds between TERM and KILL.
 GRACE_S = 10.0
-# For what a command left running holds its output open.
+# Seconds to wait for output that background processes hold open.
 LINGER_S = 2.0
 LOOK_S = 0.2
 CUT_WORD, WORD_CUT = re.compile(r"\S{1,4096}\Z"), re.compile(r"\A\S{1,4096}")
@@ -26,7 +26,7 @@ NOT_FOUND, NOT_RUN, BY_SIGNAL = 127, 126, 128
 
 
 @dataclass
-class Kept:
+class OutputBuffer:
     """The first and the last bytes of an output of any length."""
 
     head: bytearray = field(default_factory=bytearray)
@@ -47,15 +47,15 @@ class Kept:
             left_out = self.size - len(self.head) - len(self.tail)
             if not left_out:
                 return bytes(self.head + self.tail).decode(errors="replace")
-            # Whole words only: half a secret could not be told from other text.
+            # Whole words only: half a secret could not be recognized.
             head = CUT_WORD.sub("", bytes(self.head).decode(errors="replace"))
             tail = WORD_CUT.sub("", bytes(self.tail).decode(errors="replace"))
         return f"{head}\n[… about {left_out} bytes left out]\n{tail}"
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command ended; `was_stopped` says that it was told to."""
+class CommandResult:
+    """A command's exit code and output; `was_stopped` if it was stopped on request."""
 
     code: int
     output: str
@@ -69,15 +69,15 @@ def run(
     should_stop: Callable[[], bool],
     cwd: str | None = None,
     is_shown: bool = True,
-) -> Ended:
-    """Runs the command to its end, or stops it and all it started; output goes on as it comes.
+) -> CommandResult:
+    """Run a command to its end, or stop it and its children; output is passed on as it comes.
 
-    One that is not shown reads and prints nothing here. An exception, such as an interrupt, stops
-    it too.
+    Without `is_shown` it reads and prints nothing here. An exception, such as an interrupt,
+    stops it too.
     """
     if cwd is not None and not os.path.isdir(cwd):
-        return Ended(NOT_RUN, f"{cwd}: there is no such folder")
-    # A terminal belongs to one group of processes, and the command has its own.
+        return CommandResult(NOT_RUN, f"{cwd}: there is no such folder")
+    # A terminal belongs to one process group, and the command has its own.
     is_alone = not is_shown or (sys.stdin and sys.stdin.isatty())
     try:
         child = subprocess.Popen(
@@ -91,12 +91,12 @@ def run(
         )
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        return Ended(NOT_FOUND if missing else NOT_RUN, f"{argv[0]}: {error.strerror}")
-    kept = Kept()
+        return CommandResult(NOT_FOUND if missing else NOT_RUN, f"{argv[0]}: {error.strerror}")
+    output = OutputBuffer()
     try:
         pumps = [
-            _pump(child.stdout, sys.stdout if is_shown else None, kept),
-            _pump(child.stderr, sys.stderr if is_shown else None, kept),
+            _pump(child.stdout, sys.stdout if is_shown else None, output),
+            _pump(child.stderr, sys.stderr if is_shown else None, output),
         ]
         stopped = _wait(child, should_stop)
     except BaseException as error:
@@ -105,11 +105,11 @@ def run(
     until = time.monotonic() + LINGER_S
     for pump in pumps:
         pump.join(max(0.0, until - time.monotonic()))
-    return Ended(exit_code(child.returncode), kept.text(), stopped)
+    return CommandResult(exit_code(child.returncode), output.text(), stopped)
 
 
 def exit_code(status: int) -> int:
-    """The exit code as a shell gives it: 128 and the signal's number where one ended it.
+    """Return the exit code as a shell does: 128 plus the number of the signal that ended it.
 
     >>> [exit_code(status) for status in (0, 3, -15)]
     [0, 3, 143]
@@ -129,36 +129,36 @@ def _wait(child: subprocess.Popen[bytes], should_stop: Callable[[], bool]) -> bo
 
 
 def _stop(child: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    _tell(child, how)
+    _signal(child, how)
     try:
         child.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         pass
     finally:  # a second interrupt does not wait for the end of the grace
-        _tell(child, signal.SIGKILL)
+        _signal(child, signal.SIGKILL)
         child.wait()
 
 
-def _tell(child: subprocess.Popen[bytes], how: signal.Signals) -> None:
+def _signal(child: subprocess.Popen[bytes], how: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, how)
 
 
-def _pump(source: IO[bytes] | None, target: TextIO | None, kept: Kept) -> Thread:
+def _pump(source: IO[bytes] | None, target: TextIO | None, output: OutputBuffer) -> Thread:
     assert source is not None
     shown = target.buffer if target else None
-    thread = Thread(target=_copy, args=(source, shown, kept), daemon=True)
+    thread = Thread(target=_copy, args=(source, shown, output), daemon=True)
     thread.start()
     return thread
 
 
-def _copy(source: IO[bytes], target: BinaryIO | None, kept: Kept) -> None:
+def _copy(source: IO[bytes], target: BinaryIO | None, output: OutputBuffer) -> None:
     with source:
         while data := os.read(source.fileno(), 65_536):
-            kept.add(data)
+            output.add(data)
             if target is None:
                 continue
-            # Where nobody reads it here any more, the report still wants it.
+            # If the local reader is gone, the report still needs the output.
             with contextlib.suppress(OSError):
                 target.write(data)
                 target.flush()

@@ -1,4 +1,4 @@
-"""Where Tenfour runs and which token speaks for us."""
+"""The server's address and the token, from arguments or the environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenfour.problems import TenfourError
 
 
 class NotConfigured(TenfourError):
-    """The URL or the token is missing or cannot be one."""
+    """The URL or the token is missing or malformed."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Settings:
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is on this machine, where no proxy may come between."""
+        """Return whether the server is on this machine, so that no proxy is used."""
         return urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
@@ -33,9 +33,9 @@ def read(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Settings from arguments, else from TENFOUR_URL, TENFOUR_TOKEN or TENFOUR_TOKEN_FILE.
+    """Return settings from arguments, else from TENFOUR_URL, TENFOUR_TOKEN or TENFOUR_TOKEN_FILE.
 
-    Raises NotConfigured where one is missing or malformed.
+    Raises NotConfigured if one is missing or malformed.
     """
     env = os.environ if environ is None else environ
     return Settings(
@@ -45,7 +45,7 @@ def read(
 
 
 def tidy_url(url: str) -> str:
-    """The URL without trailing slashes and `/v1`; raises NotConfigured if it is none."""
+    """Return the URL without trailing slashes and `/v1`; raises NotConfigured if it is no URL."""
     if not url.strip():
         raise _missing(
             "TENFOUR_URL is not set.", "For example: export TENFOUR_URL=http://127.0.0.1:8000"
@@ -54,7 +54,7 @@ def tidy_url(url: str) -> str:
     if not _is_http(tidy):
         raise _missing(
             f"TENFOUR_URL is not a web address: {url.strip()}",
-            "It starts with http:// or https://, for example http://127.0.0.1:8000",
+            "It must start with http:// or https://, for example http://127.0.0.1:8000",
         )
     return tidy
 
@@ -62,7 +62,7 @@ def tidy_url(url: str) -> str:
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        # Reading the port is what checks it.
+        # Reading the port validates it.
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
@@ -78,7 +78,7 @@ def _token_from_file(env: Mapping[str, str]) -> str:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise _missing(
             f"TENFOUR_TOKEN_FILE cannot be read: {name}: {reason}.",
-            "It is a file that holds the token alone.",
+            "It must be a file that contains only the token.",
         ) from error
 
 
@@ -87,24 +87,24 @@ def _tidy_token(token: str) -> str:
     if not tidy:
         raise _missing(
             "TENFOUR_TOKEN is not set.",
-            "Make one on the server: .venv/bin/python manage.py token --kind agent --agent NAME",
+            "Create one on the server: .venv/bin/python manage.py token --kind agent --agent NAME",
         )
     if not tidy.isascii() or not tidy.isprintable() or " " in tidy:
         raise _missing(
-            "TENFOUR_TOKEN holds characters that no token has.",
-            "A token is one word that starts with tenfour_; copy it again.",
+            "TENFOUR_TOKEN contains characters that no token has.",
+            "A token is one word that starts with tenfour_. Copy it again.",
         )
     return tidy
 
 
 def check_agent(me: Me, name: str) -> None:
-    """Raises NotConfigured where the token speaks for another agent, or for none."""
-    speaks_for = (me.agent or {}).get("name")
-    if speaks_for != name:
-        known = f"the agent {speaks_for}" if speaks_for else f"no agent: it is of kind {me.kind}"
+    """Raise NotConfigured if the token belongs to another agent, or to none."""
+    owner = (me.agent or {}).get("name")
+    if owner != name:
+        known = f"the agent {owner}" if owner else f"no agent: its kind is {me.kind}"
         raise _missing(
-            f"TENFOUR_TOKEN speaks for {known}.",
-            f"Use a token of {name}: .venv/bin/python manage.py token --kind agent --agent {name}",
+            f"TENFOUR_TOKEN belongs to {known}.",
+            f"Create one: .venv/bin/python manage.py token --kind agent --agent {name}",
         )
 
 

@@ -1,4 +1,4 @@
-"""The calls about tasks and attempts, one function each: arguments in, a Call out."""
+"""Calls about tasks and attempts; each function turns arguments into a Call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reason = Literal["shutdown", "wrong_agent", "user_interrupt"]
 
 
 class Options(TypedDict, total=False):
-    """What may be said of a new task; the rest is left to the server."""
+    """Options of a new task; the server chooses what is missing."""
 
     title: str | None
     priority: int | None
@@ -38,7 +38,7 @@ def enqueue(
     idempotency_key: str | None = None,
     **options: Unpack[Options],
 ) -> Call[Task]:
-    """Puts a task into an agent's queue.
+    """Enqueue a task for an agent.
 
     Options: title, priority, needs, max_attempts, on_exhausted, backoff, lease_s, timeout_s,
     idempotent, non_retryable, register.
@@ -50,7 +50,7 @@ def enqueue(
 def enqueue_many(
     tasks: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
 ) -> Call[tuple[Task, ...]]:
-    """Puts several tasks into queues, all or none; each is what `task` makes."""
+    """Enqueue several tasks, all or none; each is a mapping from `task`."""
     body = {"tasks": [dict(each) for each in tasks]}
     key = idempotency_key or new_key()
     return Call("POST", "/v1/tasks/bulk", _tasks, body, {}, key)
@@ -63,7 +63,7 @@ def enqueue_and_claim(
     idempotency_key: str | None = None,
     **options: Unpack[Options],
 ) -> Call[Claimed]:
-    """Makes a task for the caller's own agent and starts it, in one call; options as `enqueue`."""
+    """Create a task for the caller's own agent and start it; options as in `enqueue`."""
     body = task(None, type, payload, **options)
     key = idempotency_key or new_key()
     return Call("POST", "/v1/tasks", Claimed.read, body, {"claim": "true"}, key)
@@ -72,12 +72,12 @@ def enqueue_and_claim(
 def task(
     agent: str | None, type: str, payload: Any = None, **options: Unpack[Options]
 ) -> dict[str, Any]:
-    """A task as the API takes it."""
+    """Return a task as the API expects it."""
     return given({"agent": agent, "type": type, "payload": payload, **options})
 
 
 def get(id: str) -> Call[Task]:
-    """One task as it is now."""
+    """Get one task."""
     return Call("GET", f"/v1/tasks/{part(id)}", Task.read)
 
 
@@ -90,18 +90,18 @@ def tasks(
     plan: str | None = None,
     ref: str | None = None,
 ) -> Call[Page[Task]]:
-    """Tasks, newest first.
+    """List tasks, newest first.
 
     `state` is one state or several, `q` a part of the title, `plan` a plan's ref or id.
     """
     states = state if state is None or isinstance(state, str) else ",".join(state)
-    asked = {"state": states, "agent": agent, "type": type, "q": q, "plan": plan, "ref": ref}
-    params = given({**asked, "limit": str(PAGE)})
+    filters = {"state": states, "agent": agent, "type": type, "q": q, "plan": plan, "ref": ref}
+    params = given({**filters, "limit": str(PAGE)})
     return Call("GET", "/v1/tasks", page_of(Task.read), params=params)
 
 
 def abort(id: str, *, reason: str | None = None) -> Call[Task]:
-    """Stops a task; one that runs is told at its next heartbeat. Refused once it is final."""
+    """Abort a task; a running one is told at its next heartbeat. Refused once it is final."""
     return Call("POST", f"/v1/tasks/{part(id)}/abort", Task.read, given({"reason": reason}))
 
 
@@ -113,9 +113,9 @@ def claim(
     resume: bool | None = None,
     lease_s: int | None = None,
 ) -> Call[Claimed]:
-    """Takes the next task of this agent, or the one named; it runs under a lease from now on.
+    """Claim the agent's next task, or the named one; it runs under a lease from now on.
 
-    A worker that names itself gets back what it still holds.
+    A worker with a `worker_id` gets back the attempt that it still holds.
     """
     options = {
         "worker_id": worker_id,
@@ -128,13 +128,13 @@ def claim(
 
 
 def start(id: str, *, worker_id: str | None = None) -> Call[Claimed]:
-    """Starts one task; refused, and the task blocked, while the agent's breaker is open."""
+    """Start one task; refused, and the task blocked, while the agent's breaker is open."""
     body = given({"worker_id": worker_id})
     return Call("POST", f"/v1/tasks/{part(id)}/start", Claimed.read, body)
 
 
 def attempt(id: str) -> Call[Attempt]:
-    """One attempt, with its failure and the decision that followed."""
+    """Get one attempt, with its failure and the decision that followed."""
     return Call("GET", f"/v1/attempts/{part(id)}", Attempt.read)
 
 
@@ -146,7 +146,7 @@ def heartbeat(
     details: Mapping[str, Any] | None = None,
     extend_s: int | None = None,
 ) -> Call[Heartbeat]:
-    """Renews the lease of a live attempt, and says how far it is; refused once it is over."""
+    """Renew a live attempt's lease and report progress; refused once it has ended."""
     progress = given({"message": message, "percent": percent, "details": details})
     body = given({"progress": progress or None, "extend_s": extend_s})
     return Call("POST", f"/v1/attempts/{part(attempt)}/heartbeat", Heartbeat.read, body)
@@ -163,7 +163,7 @@ def report(
     files_modified: Sequence[Mapping[str, Any]] | None = None,
     learnings: Sequence[str] | None = None,
 ) -> Call[Decision]:
-    """Ends an attempt with what came of it; the same report again gets the same decision."""
+    """Report how an attempt ended; the same report again gets the same decision."""
     options = {
         "status": status,
         "summary": summary,
@@ -177,13 +177,13 @@ def report(
 
 
 def exit(attempt: str, code: int, output: str = "") -> Call[Decision]:
-    """Ends an attempt with a command's exit code and output; 0 is success."""
+    """Report a command's exit code and output; 0 is success."""
     path = f"/v1/attempts/{part(attempt)}/exit/{int(code)}"
     return Call("POST", path, Decision.read, output)
 
 
 def release(attempt: str, *, reason: Reason = "shutdown", note: str | None = None) -> Call[Task]:
-    """Gives a task back unfinished; the attempt does not count."""
+    """Release a task unfinished; the attempt does not count."""
     body = given({"reason": reason, "note": note})
     return Call("POST", f"/v1/attempts/{part(attempt)}/release", Task.read, body)
 

@@ -1,4 +1,4 @@
-"""How the command reads its arguments' texts, prints, and complains."""
+"""Reading of arguments, output and error messages of the command line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tenfour.problems import ServerAway, TenfourError
 from tenfour.settings import NotConfigured
 
 OK, REFUSED, USAGE, NOTHING, AWAY, INTERRUPTED = 0, 1, 2, 3, 69, 130
-# Where the command has other words for it than the API.
-HINTS = {"unknown_agent": "Use one of the nearest names, or --register to make it known."}
+# Hints in terms of the command line instead of the API.
+HINTS = {"unknown_agent": "Use one of the nearest names, or --register to register it."}
 
 
 class WrongUsage(TenfourError):
-    """An argument that cannot be meant."""
+    """An argument that makes no sense."""
 
 
 def wrong_usage(detail: str, hint: str = "") -> WrongUsage:
@@ -24,25 +24,25 @@ def wrong_usage(detail: str, hint: str = "") -> WrongUsage:
 
 
 def exit_status(error: TenfourError) -> int:
-    """The exit status that an error stands for."""
+    """Return the exit status for an error."""
     if isinstance(error, (NotConfigured, WrongUsage)):
         return USAGE
     return AWAY if isinstance(error, ServerAway) else REFUSED
 
 
 def text_of(argument: str) -> str:
-    """The argument itself, or for `-` what stdin gives."""
-    # The newline that ends a file or an echo is not part of what was said.
+    """Return the argument, or stdin's text for `-`."""
+    # The newline at the end of a file or an echo is not part of the text.
     if argument != "-":
         return argument
     try:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise wrong_usage("What stdin gave is not UTF-8 text.") from error
+        raise wrong_usage("The text from stdin is not UTF-8.") from error
 
 
 def json_of(text: str, *, what: str, hint: str = "") -> Any:
-    """What the text says in JSON; raises WrongUsage."""
+    """Parse JSON; raises WrongUsage."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -50,7 +50,7 @@ def json_of(text: str, *, what: str, hint: str = "") -> Any:
 
 
 def json_object(text: str, *, what: str, hint: str = "") -> dict[str, Any]:
-    """As `json_of`, for an object."""
+    """Parse a JSON object; raises WrongUsage."""
     value = json_of(text, what=what, hint=hint)
     if not isinstance(value, dict):
         raise wrong_usage(f"{what} is not a JSON object.", hint)
@@ -70,15 +70,15 @@ def note(text: str) -> None:
 
 
 def complain(error: TenfourError, *, subject: str = "") -> None:
-    """One sentence, one hint, and the request's id for the server's log."""
-    said = f"{subject}: {error.sentence}" if subject else error.sentence
-    said += "" if said.endswith((".", "!", "?")) else "."
+    """Print an error: one sentence, one hint, and the request's id for the server's log."""
+    sentence = f"{subject}: {error.sentence}" if subject else error.sentence
+    sentence += "" if sentence.endswith((".", "!", "?")) else "."
     hint = HINTS.get(error.code, error.hint)
-    known = f"(request {error.request_id})" if error.request_id else ""
-    note(" ".join(f"{said} {hint} {known}".split()))
+    request = f"(request {error.request_id})" if error.request_id else ""
+    note(" ".join(f"{sentence} {hint} {request}".split()))
 
 
-def speak_utf8() -> None:
+def use_utf8() -> None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             errors = "strict" if stream is sys.stdin else "replace"

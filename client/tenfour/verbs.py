@@ -1,4 +1,4 @@
-"""Functions of `tenfour.calls` as methods that perform their calls, sync and async."""
+"""Descriptors that turn functions of `tenfour.calls` into methods, sync and async."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Performs(Protocol):
-    """Whatever can make a call."""
+    """An object that can perform a call."""
 
     def perform(self, call: Call[T]) -> T: ...
 
 
 class AsyncPerforms(Protocol):
-    """Whatever can make a call that is awaited."""
+    """An object that can perform a call asynchronously."""
 
     async def perform(self, call: Call[T]) -> T: ...
 
@@ -40,7 +40,7 @@ class Verb(Generic[P, T]):
 
 
 class Listing(Generic[P, T]):
-    """A function of `tenfour.calls` as a method that walks through all pages."""
+    """A function of `tenfour.calls` as a method that iterates over all pages."""
 
     def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
         self._build = build
@@ -58,7 +58,7 @@ class Listing(Generic[P, T]):
 
 
 class AsyncVerb(Generic[P, T]):
-    """As `Verb`, to be awaited."""
+    """Like `Verb`, to be awaited."""
 
     def __init__(self, build: Callable[P, Call[T]]) -> None:
         self._build = build
@@ -72,7 +72,7 @@ class AsyncVerb(Generic[P, T]):
 
 
 class AsyncListing(Generic[P, T]):
-    """As `Listing`, for `async for`."""
+    """Like `Listing`, for `async for`."""
 
     def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
         self._build = build

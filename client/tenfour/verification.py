@@ -1,4 +1,4 @@
-"""Runs the command that checks a task, next to the code; the server judges its exit code."""
+"""Run the command that checks a task's work; the server judges its exit code."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tenfour.redaction import masked
 TIMEOUT_S = 120.0
 TIMED_OUT = 124
 COMMAND_LENGTH = 4096
-# A report is one JSON text of at most 256 KiB. Of an output whose characters are mostly escaped in
-# it, the end alone is sent: no character takes more than twelve.
+# A report is at most 256 KiB of JSON. Of an output whose characters are mostly escaped in JSON,
+# only the end is sent: no character takes more than twelve.
 OUTPUT_BYTES, END_LENGTH = 180_000, 15_000
 
 
 @dataclass(frozen=True)
 class Check:
-    """A command to run: where, for how long, and the exit code that it should have."""
+    """A command to run: its folder, its time limit and the expected exit code."""
 
     command: str
     cwd: str | None = None
@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verified:
-    """How a check ended; `output` is the head and the tail of a long one."""
+    """The result of a check; a long `output` is cut to its head and tail."""
 
     check: Check
     exit_code: int
@@ -45,38 +45,38 @@ class Verified:
         return self.exit_code == self.check.expect_exit and not self.timed_out
 
     @property
-    def told(self) -> dict[str, Any]:
-        """As a report tells it."""
+    def fields(self) -> dict[str, Any]:
+        """Return the result as a report contains it."""
         return {
             "command": masked(self.check.command, os.environ)[:COMMAND_LENGTH],
             "exit_code": self.exit_code,
             "duration_s": round(self.duration_s, 3),
-            "output": fitting(masked(self.output, os.environ)),
+            "output": truncate_output(masked(self.output, os.environ)),
         }
 
     @property
     def failure(self) -> dict[str, Any] | None:
-        """What the server can't see from the exit code: that it ran out of time."""
+        """Return the failure that the exit code does not show: a timeout."""
         if not self.timed_out:
             return None
-        message = f"The check did not end within {self.check.timeout_s:g} s."
+        message = f"The check did not finish within {self.check.timeout_s:g} s."
         return {"type": "timeout", "message": message}
 
 
-def asked(
+def choose_check(
     payload: Any, command: str | None, *, cwd: str | None = None, timeout_s: float | None = None
 ) -> Check:
-    """The check of this command, or of the one that the task names; ValueError without either.
+    """Return the check for this command, or for the task's own; raises ValueError without either.
 
-    What the task says of the time, the folder and the exit code is said of its own command; an
-    exit code that it expects holds for every one, as the server has no other.
+    The task's time limit and folder apply to its own command only. Its expected exit code applies
+    to every command, as the server knows no other.
     """
     named = payload.get("verify") if isinstance(payload, Mapping) else None
     verify = named if isinstance(named, Mapping) else {}
     known = verify if command is None else {}
     wanted = command or known.get("command")
     if not wanted:
-        raise ValueError("The task names no verify command: say which one to run.")
+        raise ValueError("The task declares no verify command. Name the one to run.")
     return Check(
         wanted,
         cwd=cwd or known.get("cwd"),
@@ -86,7 +86,7 @@ def asked(
 
 
 def run(check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False) -> Verified:
-    """Runs it in a shell and a group of processes of its own; what it prints is kept."""
+    """Run a check in a shell with its own process group; its output is stored."""
     began = time.monotonic()
     until = began + check.timeout_s
     ended = runner.run(
@@ -106,13 +106,13 @@ def run(check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False
     )
 
 
-def standing(found: Mapping[str, Verified]) -> Verified | None:
-    """What of several checks a report tells: the first that failed, else the last."""
+def deciding_check(found: Mapping[str, Verified]) -> Verified | None:
+    """Return the check that a report contains: the first that failed, else the last."""
     *_, last = [None, *found.values()]
     return next((each for each in found.values() if not each.passed), last)
 
 
-def fitting(output: str) -> str:
-    """As much of it as a report takes, without the one character that none may have."""
+def truncate_output(output: str) -> str:
+    """Return as much of an output as a report can contain, without NUL characters."""
     output = output.replace("\x00", "\ufffd")
     return output if len(json.dumps(output)) <= OUTPUT_BYTES else f"[…]\n{output[-END_LENGTH:]}"

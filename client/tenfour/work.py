@@ -1,4 +1,4 @@
-"""What the command `tenfour` does with tasks: enqueue, claim, report, run."""
+"""The commands for tasks: enqueue, claim, report, run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tenfour.client import Client
 from tenfour.models import Claimed, Decision
 from tenfour.problems import TenfourError
 from tenfour.redaction import masked
-from tenfour.runner import Ended, Kept
+from tenfour.runner import CommandResult, OutputBuffer
 from tenfour.tasks import Reason
 from tenfour.terminal import (
     INTERRUPTED,
@@ -43,21 +43,21 @@ from tenfour.verification import Verified
 
 PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
 WHY = {
-    "no_task": "No task waits",
+    "no_task": "No task is waiting",
     "breaker_open": "The agent's circuit breaker is open",
     "agent_paused": "The agent is paused",
     "plan_paused": "The plan is paused",
-    "concurrency_limit": "The agent runs as many attempts as it may",
+    "concurrency_limit": "The agent is at its concurrency limit",
 }
 # In the arguments of a command.
 PLACE = re.compile(r"\{(prompt|retry_context)\}")
-# A report that cannot be delivered is tried again for as long.
+# How long an undelivered report is retried, and how often.
 PATIENCE_S = 300.0
 AGAIN_S = 5.0
 
 
 def enqueue(args: argparse.Namespace) -> int:
-    """Prints the id of the new task."""
+    """Enqueue a task and print its id."""
     payload = None if args.payload is None else _json(args.payload, "The payload")
     with Client(args.url) as tenfour:
         task = tenfour.tasks.enqueue(
@@ -78,7 +78,7 @@ def enqueue(args: argparse.Namespace) -> int:
 
 
 def claim(args: argparse.Namespace) -> int:
-    """Prints the attempt's id, or attempt and task; 3 where there is nothing to do."""
+    """Print the attempt's id, or attempt and task; exit with 3 if there is nothing to do."""
     with Client(args.url) as tenfour:
         claimed = tenfour.tasks.claim(task=args.task, worker_id=args.worker, lease_s=args.lease)
     for each in claimed:
@@ -87,23 +87,27 @@ def claim(args: argparse.Namespace) -> int:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Prints the decision and its reason."""
+    """Report an attempt and print the decision and its reason."""
     with Client(args.url) as tenfour:
-        decision = _exited(tenfour, args) if args.exit is not None else _said(tenfour, args)
+        decision = (
+            _report_exit(tenfour, args) if args.exit is not None else _report_status(tenfour, args)
+        )
     say(pretty(decision.raw) if args.json else f"{decision.decision} {decision.reason}")
     return OK
 
 
-def _exited(tenfour: Client, args: argparse.Namespace) -> Decision:
+def _report_exit(tenfour: Client, args: argparse.Namespace) -> Decision:
     if any((args.summary, args.result, args.message, args.type, args.code, args.final)):
-        raise wrong_usage("With --exit, what went wrong is the command's output, read from stdin.")
-    output = Kept()
+        raise wrong_usage(
+            "--exit reads the command's output from stdin and takes no other details."
+        )
+    output = OutputBuffer()
     while data := b"" if sys.stdin.isatty() else sys.stdin.buffer.read(65_536):
         output.add(data)
     return tenfour.tasks.exit(args.attempt, args.exit, masked(output.text(), os.environ))
 
 
-def _said(tenfour: Client, args: argparse.Namespace) -> Decision:
+def _report_status(tenfour: Client, args: argparse.Namespace) -> Decision:
     failure = {
         "type": args.type,
         "code": args.code,
@@ -121,36 +125,36 @@ def _said(tenfour: Client, args: argparse.Namespace) -> Decision:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs a command as an attempt at a task, and gives the command's exit code."""
+    """Run a command as an attempt at a task; return the command's exit code."""
     if shutil.which(args.command[0]) is None:
-        # Before anything is claimed: no attempt is to be lost to a typing error.
-        note(f"There is no command {args.command[0]}.")
+        # Checked before anything is claimed: a typo must not cost an attempt.
+        note(f"Command not found: {args.command[0]}")
         return runner.NOT_FOUND
     with _terminated_as_exit(), Client(args.url) as tenfour:
-        claimed = _taken(tenfour, args)
+        claimed = _claim_or_create(tenfour, args)
         if not claimed:
             return _nothing(claimed)
         (one,) = claimed
         attempt = LiveAttempt(tenfour, one)
         with attempt.renewed():
             try:
-                ended = _ran(attempt, args.command)
-                checked = None if ended.code else _checked(attempt, args.verify)
+                ended = _run_command(attempt, args.command)
+                checked = None if ended.code else _verify(attempt, args.verify)
             except (KeyboardInterrupt, SystemExit) as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
-                _released(attempt, "user_interrupt" if interrupted else "shutdown")
+                _release(attempt, "user_interrupt" if interrupted else "shutdown")
                 raise
-            decision = _reported(attempt, ended, checked)
-    _tell(attempt, decision)
+            decision = _report(attempt, ended, checked)
+    _print_decision(attempt, decision)
     code = checked.exit_code if checked and not checked.passed else ended.code
     return _status(code, decision)
 
 
-def _taken(tenfour: Client, args: argparse.Namespace) -> Claimed:
+def _claim_or_create(tenfour: Client, args: argparse.Namespace) -> Claimed:
     if args.name is None:
         if any((args.type, args.max_attempts, args.timeout)):
             raise wrong_usage(
-                "--type, --max-attempts and --timeout are of a new task: with --name."
+                "--type, --max-attempts and --timeout describe a new task: add --name."
             )
         worker = f"{socket.gethostname()}-{os.getpid()}"
         return tenfour.tasks.claim(task=args.task, worker_id=worker, lease_s=args.lease)
@@ -164,9 +168,9 @@ def _taken(tenfour: Client, args: argparse.Namespace) -> Claimed:
     )
 
 
-def _ran(attempt: LiveAttempt, command: list[str]) -> Ended:
+def _run_command(attempt: LiveAttempt, command: list[str]) -> CommandResult:
     with ExitStack() as files:
-        told = {
+        variables = {
             "TENFOUR_TASK": attempt.task.id,
             "TENFOUR_TASK_FILE": files.enter_context(_file(json.dumps(attempt.task.raw), ".json")),
             "TENFOUR_ATTEMPT": attempt.id,
@@ -175,15 +179,15 @@ def _ran(attempt: LiveAttempt, command: list[str]) -> Ended:
             "TENFOUR_RETRY_CONTEXT_FILE": files.enter_context(_file(attempt.retry_context, ".xml")),
         }
         return runner.run(
-            _filled(command, attempt),
-            env=os.environ | told,
+            _fill_placeholders(command, attempt),
+            env=os.environ | variables,
             should_stop=lambda: attempt.should_stop,
         )
 
 
 @contextmanager
 def _file(text: str, suffix: str) -> Iterator[str]:
-    """The name of a file that its owner alone can read: what a task holds is private."""
+    """Yield the name of a file that only its owner can read: a task's data is private."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", prefix="tenfour-", suffix=suffix
     ) as file:
@@ -192,24 +196,24 @@ def _file(text: str, suffix: str) -> Iterator[str]:
         yield file.name
 
 
-def _filled(command: list[str], attempt: LiveAttempt) -> list[str]:
-    """The command with what the attempt is told in its place, each argument still one.
+def _fill_placeholders(command: list[str], attempt: LiveAttempt) -> list[str]:
+    """Return the command with prompt and retry context filled in, each as one argument.
 
-    In one go: what stands in a prompt is never taken for a place itself.
+    In one pass: a placeholder inside a prompt is not replaced.
     """
-    told = {"prompt": attempt.prompt, "retry_context": attempt.retry_context}
-    return [PLACE.sub(lambda place: told[place[1]], argument) for argument in command]
+    texts = {"prompt": attempt.prompt, "retry_context": attempt.retry_context}
+    return [PLACE.sub(lambda place: texts[place[1]], argument) for argument in command]
 
 
-def _checked(attempt: LiveAttempt, command: str | None) -> Verified | None:
-    """How the check of what was done ended, where one is asked for."""
+def _verify(attempt: LiveAttempt, command: str | None) -> Verified | None:
+    """Run the check of the work, if there is one; return its result."""
     if not command or attempt.should_stop:
         return None
     return attempt.verify(command, is_shown=True)
 
 
-def _reported(attempt: LiveAttempt, ended: Ended, checked: Verified | None) -> Decision:
-    """Reports the end, again and again while the server is away: it must not get lost."""
+def _report(attempt: LiveAttempt, ended: CommandResult, checked: Verified | None) -> Decision:
+    """Report the result; retried while the server is away, so that it is not lost."""
     output, until = masked(ended.output, os.environ), time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -221,40 +225,40 @@ def _reported(attempt: LiveAttempt, ended: Ended, checked: Verified | None) -> D
             time.sleep(error.retry_after_s or AGAIN_S)
 
 
-def _released(attempt: LiveAttempt, reason: Reason) -> None:
+def _release(attempt: LiveAttempt, reason: Reason) -> None:
     try:
         attempt.release(reason)
     except TenfourError as error:
         complain(error)
 
 
-def _tell(attempt: LiveAttempt, decision: Decision) -> None:
+def _print_decision(attempt: LiveAttempt, decision: Decision) -> None:
     which = f"Attempt {attempt.number} of {attempt.claim.attempt.attempt_limit}"
     words = {
         "done": "",
         "wait": f"{which} failed; the task can be claimed again at {decision.not_before:%F %T %Z}."
         if decision.not_before
-        else f"{which} failed; the task is tried again.",
+        else f"{which} failed; the task will be retried.",
         "escalated": f"{which} ended; a person is asked: {(decision.escalation or {}).get('url')}",
         "blocked": f"{which} ended; the task is blocked until a person answers.",
         "failed": f"{which} failed, and the task with it ({decision.reason}).",
         "aborted": "The task was aborted.",
     }
-    if said := words.get(decision.decision, f"{which}: {decision.decision}."):
-        note(said)
+    if text := words.get(decision.decision, f"{which}: {decision.decision}."):
+        note(text)
 
 
 def _status(code: int, decision: Decision) -> int:
     if decision.decision == "aborted":
         return INTERRUPTED
-    # Whoever looks at the status alone must not take it for done when it is not.
+    # The exit status alone must not suggest that the task is done when it is not.
     return code if code or decision.decision == "done" else REFUSED
 
 
 def _nothing(claimed: Claimed) -> int:
-    why = WHY.get(claimed.reason or "", f"There is no task ({claimed.reason})")
+    why = WHY.get(claimed.reason or "", f"No task ({claimed.reason})")
     ask = f"ask again in {claimed.retry_after_s:g} s"
-    note(f"{why}; task {claimed.made} waits in its queue." if claimed.made else f"{why}; {ask}.")
+    note(f"{why}; task {claimed.made} stays in its queue." if claimed.made else f"{why}; {ask}.")
     return NOTHING
 
 
@@ -264,7 +268,7 @@ def _json(argument: str, what: str) -> Any:
 
 @contextmanager
 def _terminated_as_exit() -> Iterator[None]:
-    """While this lasts, a signal to end unwinds the program instead of killing it."""
+    """Inside this block, a termination signal unwinds the program instead of killing it."""
 
     def leave(number: int, _: FrameType | None) -> None:
         sys.exit(runner.BY_SIGNAL + number)

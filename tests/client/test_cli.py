@@ -91,14 +91,14 @@ def test_the_same_instruction_says_that_it_waits_already(
 ) -> None:
     first, second = (run("send", "coder", "Look", env=as_producer) for _ in range(2))
     assert first.out == second.out
-    assert "waits for coder already" in second.err
+    assert "already waiting for coder" in second.err
 
 
 def test_a_signal_prints_what_it_settled(
     run: Run, as_producer: dict[str, str], as_coder: dict[str, str]
 ) -> None:
     sent = run("send", "coder", "Look", "--expect", "seen", '{"n": 1}', env=as_producer)
-    assert "No instruction waits" in run("signal", "seen", '{"n": 2}', env=as_coder).err
+    assert "No instruction expects" in run("signal", "seen", '{"n": 2}', env=as_coder).err
     assert run("signal", "seen", "-", stdin='{"n": 1, "m": 2}', env=as_coder).out == sent.out
     assert run("signal", "seen", env=as_coder).status == 0
 
@@ -119,7 +119,7 @@ def test_a_late_ack_says_so(
     id = run("send", "coder", "Look", env=as_producer).out.strip()
     producer.instructions.cancel(id)
     acked = run("ack", id, env=as_coder)
-    assert (acked.status, acked.out) == (0, f"{id} cancelled (too late to count)\n")
+    assert (acked.status, acked.out) == (0, f"{id} cancelled (late: it was settled before)\n")
 
 
 def test_a_refusal_is_one_sentence_with_a_hint_and_the_requests_id(

@@ -86,7 +86,7 @@ def test_a_list_of_acks_has_a_result_for_each(producer: Client, agent_client: Cl
 
 
 def test_a_list_of_acks_has_no_note(agent_client: Client) -> None:
-    with pytest.raises(TypeError, match="belong to one instruction"):
+    with pytest.raises(TypeError, match="apply to one instruction"):
         agent_client.instructions.ack([UNKNOWN], note="?")  # type: ignore[call-overload]
 
 
@@ -214,7 +214,7 @@ def test_a_connection_that_breaks_after_the_request_is_not_repeated_blindly(
     line.faults.append(DROPPED)
     with pytest.raises(ServerAway) as raised:
         shaky.me()
-    assert "look before you repeat it" in raised.value.hint and len(line.seen) == 1
+    assert "check before you repeat it" in raised.value.hint and len(line.seen) == 1
 
 
 def test_nobody_listening_is_tried_three_times() -> None:
@@ -235,4 +235,4 @@ def test_the_verbs_show_their_arguments_and_what_they_do(agent_client: Client) -
     import inspect
 
     assert "max_retries" in inspect.signature(agent_client.instructions.send).parameters
-    assert (agent_client.instructions.send.__doc__ or "").startswith("Sends an instruction")
+    assert (agent_client.instructions.send.__doc__ or "").startswith("Send an instruction")

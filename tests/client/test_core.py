@@ -146,5 +146,5 @@ def test_no_answer_is_an_error_of_its_own() -> None:
     with pytest.raises(ServerAway) as raised:
         play(calls.me(), AWAY, AWAY, AWAY)
     assert raised.value.retryable and "cannot be reached" in raised.value.detail
-    with pytest.raises(ServerAway, match="did not answer"):
-        play(calls.me(), NoAnswer("it took too long", connected=True))
+    with pytest.raises(ServerAway, match="did not respond"):
+        play(calls.me(), NoAnswer("it timed out", connected=True))

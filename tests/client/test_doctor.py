@@ -30,7 +30,7 @@ def test_all_is_well(run: Run, tenfour_server: Tenfour) -> None:
     }
     well = run("doctor", env=env)
     assert well.status == 0, well.out
-    assert f"ok    Tenfour answers at {tenfour_server.url}" in well.out
+    assert f"ok    Tenfour responds at {tenfour_server.url}" in well.out
     assert "of agent coder in project client-" in well.out and "instructions:ack" in well.out
     assert all(line[:4] in {"ok  ", "warn"} for line in well.out.splitlines())
 
@@ -38,7 +38,7 @@ def test_all_is_well(run: Run, tenfour_server: Tenfour) -> None:
 def test_a_wrong_token_is_found_while_the_server_is_well(run: Run, tenfour_server: Tenfour) -> None:
     ill = run("doctor", env={"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": "tenfour_agt_x"})
     assert ill.status == 1
-    assert "ok    Tenfour answers" in ill.out and "fail  Token: " in ill.out
+    assert "ok    Tenfour responds" in ill.out and "fail  Token: " in ill.out
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_cannot_be_reached_fails_and_nothing_else_is_asked(
         ({}, "ok", "Clocks agree"),
         ({"server_time": (NOW - timedelta(seconds=30)).isoformat()}, "warn", "30 s ahead of"),
         ({"server_time": (NOW + timedelta(seconds=30)).isoformat()}, "warn", "30 s behind"),
-        ({"server_time": None}, "warn", "does not tell its time"),
+        ({"server_time": None}, "warn", "does not report its time"),
         ({"version": "9.0.0"}, "warn", "server 9.0.0"),
         ({"version": __version__ + ".post1"}, "ok", "Versions"),
         ({"token": {"expires_at": None}}, "ok", "does not expire"),

@@ -116,7 +116,7 @@ def test_an_export_that_can_not_be_made_changes_nothing(
     run: Run, as_reader: dict[str, str], tenfour_server: Tenfour, tmp_path: Path
 ) -> None:
     unknown = run("export", str(tmp_path / "a"), "--plan", "09-09", env=as_reader)
-    assert unknown.status == 1 and "There is no plan 09-09" in unknown.err
+    assert unknown.status == 1 and "No plan" in unknown.err
     agent = as_reader | {"TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
     refused = run("export", str(tmp_path / "a"), env=agent)
     assert refused.status == 1 and "events:read" in refused.err
@@ -130,5 +130,5 @@ def test_documents_in_python(tenfour_server: Tenfour, as_reader: dict[str, str])
     with Client(tenfour_server.url, as_reader["TENFOUR_TOKEN"]) as tenfour:
         assert len(tenfour.document("retry.log", tail=2).splitlines()) == 2
         assert tenfour.document("summary", plan="03-01").startswith("## Retry Summary")
-        with pytest.raises(TenfourError, match="no plan"):
+        with pytest.raises(TenfourError, match="No plan"):
             tenfour.document("state.md", plan="09-09")

@@ -94,10 +94,10 @@ def test_the_command(run: Run, tenfour_server: Tenfour, file: Path) -> None:
     assert refused.status == 1 and "No agent is called 'coder'" in refused.err
     dry = run("plan", "import", str(file), "--register", "--dry-run", env=env)
     added = "added      03-01:task-1\nadded      03-01:task-2\n"
-    assert (dry.status, dry.out) == (0, f"{added}03-01\n") and "dry run" in dry.err
+    assert (dry.status, dry.out) == (0, f"{added}03-01\n") and "Dry run" in dry.err
     made = run("plan", "import", "-", "--register", stdin=YAML, env=env)
     assert made.out.startswith(added) and len(made.out.splitlines()[-1]) == 36
-    assert "just like this" in run("plan", "import", str(file), env=env).err
+    assert "is unchanged" in run("plan", "import", str(file), env=env).err
     file.write_text(YAML.replace("Use it", "Use it well"))
     changed = run("plan", "import", str(file), env=env)
     assert changed.status == 1 and "1 changed" in changed.err
@@ -120,5 +120,5 @@ def test_the_command(run: Run, tenfour_server: Tenfour, file: Path) -> None:
     whole = json.loads(run("plan", "status", "03-01", "--json", env=env).out)
     assert whole["plan"]["run"] == 2
     unknown = run("plan", "status", "09-09", env=env)
-    assert unknown.status == 1 and "There is no plan 09-09" in unknown.err
+    assert unknown.status == 1 and "No plan" in unknown.err
     assert run("plan", "import", str(file.parent / "none.yaml"), env=env).status == 2

@@ -19,7 +19,7 @@ CASES = [
     (NoAnswer("refused", connected=False), 1, 0.25),
     (NoAnswer("refused", connected=False), 2, 0.5),
     (NoAnswer("refused", connected=False), 3, None),
-    (NoAnswer("it took too long", connected=True), 1, None),
+    (NoAnswer("it timed out", connected=True), 1, None),
     (answer(200), 1, None),
     (answer(201), 1, None),
     (answer(301), 1, None),

@@ -82,7 +82,7 @@ def test_no_task_is_3_with_the_reason(run: Run, as_coder: dict[str, str]) -> Non
     for command in (["claim"], ["run", "--", "true"]):
         nothing = run(*command, env=as_coder)
         assert (nothing.status, nothing.out) == (3, "")
-        assert nothing.err.startswith("tenfour: No task waits; ask again in ")
+        assert nothing.err.startswith("tenfour: No task is waiting; ask again in ")
 
 
 def test_a_claim_shows_everything_as_json(
@@ -219,7 +219,7 @@ def test_a_secret_of_the_environment_stays_here(
 @pytest.mark.parametrize(
     ("args", "status", "says"),
     [
-        (["--", "no-such-command-here"], 127, "no command no-such-command-here"),
+        (["--", "no-such-command-here"], 127, "not found: no-such-command-here"),
         (["--max-attempts", "2", "--", "true"], 2, "--name"),
         (["--name", "x"], 2, "COMMAND"),
         (["--name", "x", "--task", "y", "--", "true"], 2, "not allowed with"),

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from tenfour import runner
 from tenfour.redaction import masked
-from tenfour.runner import HEAD_BYTES, TAIL_BYTES, Ended, Kept
+from tenfour.runner import HEAD_BYTES, TAIL_BYTES, CommandResult, OutputBuffer
 
 
-def ran(*argv: str, should_stop: Callable[[], bool] = lambda: False) -> Ended:
+def ran(*argv: str, should_stop: Callable[[], bool] = lambda: False) -> CommandResult:
     return runner.run(argv, env=os.environ, should_stop=should_stop)
 
 
@@ -40,7 +40,7 @@ def test_exit_codes_are_those_of_a_shell(argv: list[str], code: int) -> None:
 
 
 def test_a_long_output_keeps_its_head_and_its_tail() -> None:
-    kept = Kept()
+    kept = OutputBuffer()
     for number in range(40_000):
         kept.add(b"%08d\n" % number)
     text = kept.text()
@@ -51,7 +51,7 @@ def test_a_long_output_keeps_its_head_and_its_tail() -> None:
     # No number is cut in two, as half of a secret would be: it could not be masked.
     numbers = [line for line in text.splitlines() if line.strip("0123456789") == "" and line]
     assert {len(number) for number in numbers} == {8}
-    short = Kept()
+    short = OutputBuffer()
     for part in ("grö".encode()[:3], "grö".encode()[3:], b"\n"):
         short.add(part)
     assert short.text() == "grö\n"
@@ -60,7 +60,7 @@ def test_a_long_output_keeps_its_head_and_its_tail() -> None:
 def test_it_is_stopped_with_all_that_it_has_started() -> None:
     began = time.monotonic()
     ended = ran("sh", "-c", "echo up; sleep 60 & wait", should_stop=lambda: True)
-    assert ended == Ended(143, "up\n", was_stopped=True)
+    assert ended == CommandResult(143, "up\n", was_stopped=True)
     assert time.monotonic() - began < 5
 
 
@@ -69,7 +69,7 @@ def test_what_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> None
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); "
     up = time.monotonic() + 1
     ended = ran(*python(deaf + "time.sleep(60)"), should_stop=lambda: time.monotonic() > up)
-    assert ended == Ended(137, "up\n", was_stopped=True)
+    assert ended == CommandResult(137, "up\n", was_stopped=True)
 
 
 def test_an_interrupt_stops_it_too() -> None:
@@ -87,7 +87,7 @@ def test_what_it_leaves_running_does_not_hold_the_end_up(monkeypatch: pytest.Mon
     monkeypatch.setattr(runner, "LINGER_S", 0.3)
     began = time.monotonic()
     ended = ran("sh", "-c", "echo done; sleep 5 & exit 0")
-    assert ended == Ended(0, "done\n")
+    assert ended == CommandResult(0, "done\n")
     assert time.monotonic() - began < 3
 
 

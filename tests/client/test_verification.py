@@ -86,7 +86,7 @@ def test_one_that_hangs_is_a_timeout(producer: Client, coder: Client) -> None:
         assert (found.exit_code, found.timed_out, found.passed) == (124, True, False)
     assert time.monotonic() - began < 20
     said = failure(producer, attempt)
-    assert (said["type"], said["message"]) == ("timeout", "The check did not end within 0.3 s.")
+    assert (said["type"], said["message"]) == ("timeout", "The check did not finish within 0.3 s.")
     assert said["verification"]["output"] == "begun\n"
 
 
@@ -121,18 +121,18 @@ def test_secrets_of_the_environment_stay_here_and_any_output_fits(
         attempt.verify("echo swordfish-1234; head -c 300000 /dev/zero; printf 'the end'; exit 1")
     output = failure(producer, attempt)["verification"]["output"]
     assert "swordfish" not in output and output.endswith("the end")
-    rude = Verified(Check("x"), 1, "🙂" * 40_000, 1.0).told["output"]
+    rude = Verified(Check("x"), 1, "🙂" * 40_000, 1.0).fields["output"]
     assert len(rude) == END_LENGTH + len("[…]\n")
-    assert verification.fitting("plain\n" * 9000) == "plain\n" * 9000
+    assert verification.truncate_output("plain\n" * 9000) == "plain\n" * 9000
 
 
 def test_a_token_of_another_agent_is_told_before_anything_is_claimed(
     tenfour_server: Tenfour, producer: Client, coder: Client
 ) -> None:
     sent = producer.tasks.enqueue("coder", "code")
-    with pytest.raises(NotConfigured, match="speaks for the agent coder"):
+    with pytest.raises(NotConfigured, match="belongs to the agent coder"):
         next_of(coder, agent="codex")
-    with pytest.raises(NotConfigured, match="no agent: it is of kind orchestrator"):
+    with pytest.raises(NotConfigured, match="no agent: its kind is orchestrator"):
         next_of(producer, agent="coder")
     assert producer.tasks.get(sent.id).state == "queued"
 
