@@ -1,6 +1,6 @@
 """A second connection, and how to know that it waits for a lock of ours."""
 
-import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -40,10 +40,8 @@ def waiting_for_a_lock() -> int:
 @contextmanager
 def blocked(future: Future[Any]) -> Iterator[None]:
     """Enter once the other connection waits for a lock of ours."""
-    pause = threading.Event()
-    for _ in range(500):
-        if waiting_for_a_lock() or future.done():
-            break
-        pause.wait(0.01)
-    assert not future.done(), "it did not wait"
+    deadline = time.monotonic() + 10
+    while not waiting_for_a_lock():
+        assert not future.done() and time.monotonic() < deadline, "it did not wait"
+        time.sleep(0.01)
     yield

@@ -1,11 +1,11 @@
 """An ignored instruction reaches a person, who settles it once."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from ledger import instructions
 from ledger.errors import Invalid, NotFound, VersionMismatch
@@ -19,6 +19,7 @@ from retries.escalations.lifecycle import AlreadyResolved
 from retries.escalations.options import options
 from retries.models import Escalation
 from retries.states import TEXT_ANSWERS, Answer, EscalationState
+from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick
 
 MARA = Actor("user", "1", "mara")
@@ -211,34 +212,18 @@ def test_an_instruction_has_at_most_one_open_escalation(agent: Agent) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_answers_at_once_one_wins_and_the_other_is_told() -> None:
+def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
+    elsewhere: Callable[..., Future[Any]],
+) -> None:
     escalation = ignored(make_agent())
-    entered = threading.Event()
-
-    def second() -> Escalation:
-        try:
-            entered.set()
-            return answer(escalation, "abort", actor=Actor("user", "2", "jonas"))
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        with transaction.atomic():
-            answer(escalation, "skip")
-            racing = pool.submit(second)
-            assert entered.wait(10)
-            pause = threading.Event()
-            for _ in range(500):
-                with connection.cursor() as cursor:
-                    cursor.execute(
-                        "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
-                    )
-                    if cursor.fetchone()[0] or racing.done():
-                        break
-                pause.wait(0.01)
-            assert not racing.done()
-        with pytest.raises(AlreadyResolved, match="mara answered 'skip'"):
-            racing.result(10)
+    jonas = Actor("user", "2", "jonas")
+    with transaction.atomic():
+        answer(escalation, "skip")
+        racing = elsewhere(lambda: answer(escalation, "abort", actor=jonas))
+        with blocked(racing):
+            pass
+    with pytest.raises(AlreadyResolved, match="mara answered 'skip'"):
+        racing.result(20)
     assert Event.objects.filter(kind="escalation.resolved").count() == 1
 
 

@@ -1,13 +1,13 @@
 """Answers to questions about tasks: what they grant, how they are taken back, who else is meant."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from ledger.audit import audit
 from ledger.errors import Invalid, InvalidTransition
@@ -27,10 +27,12 @@ from retries.escalations.options import options
 from retries.escalations.record import told
 from retries.models import Escalation
 from retries.states import Answer
+from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent
 from tests.ledger.plans.test_import_writer import imported
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
 
+Elsewhere = Callable[..., Future[Any]]
 S = TaskState
 MARA = Actor("user", "1", "mara")
 SECOND = timedelta(seconds=1)
@@ -189,72 +191,43 @@ def test_a_later_wait_of_the_same_task_is_not_undone(agent: Agent) -> None:
         undo(asked, now=LATER + 2 * SECOND)
 
 
-def racing(work: Any) -> tuple[ThreadPoolExecutor, Any]:
-    """`work` on a connection of its own, after it has begun."""
-    pool, entered = ThreadPoolExecutor(1), threading.Event()
-
-    def run() -> Any:
-        try:
-            connection.ensure_connection()
-            entered.set()
-            return work()
-        finally:
-            connection.close()
-
-    future = pool.submit(run)
-    assert entered.wait(10)
-    return pool, future
-
-
-def until_it_waits(future: Any) -> None:
-    """Until the other connection waits for a lock."""
-    pause = threading.Event()
-    for _ in range(500):
-        with connection.cursor() as cursor:
-            cursor.execute("select count(*) from pg_stat_activity where wait_event_type = 'Lock'")
-            if cursor.fetchone()[0]:
-                return
-        assert not future.done()
-        pause.wait(0.01)
-    raise AssertionError("nobody waits")
-
-
 @pytest.mark.django_db(transaction=True)
-def test_an_undo_waits_for_the_claim_that_has_just_taken_it() -> None:
+def test_an_undo_waits_for_the_claim_that_has_just_taken_it(elsewhere: Elsewhere) -> None:
     """The agent's clock is ahead: it has taken the task before the time for the undo is over."""
     agent = make_agent()
     asked = answer(escalated(agent), "fix", "Trim first", undo_for=UNDO)
     with transaction.atomic():
         assert claim(agent, now=LATER + UNDO).rows
-        pool, future = racing(lambda: undo(asked))
-        until_it_waits(future)
-    with pool, pytest.raises(UndoTooLate, match="the task is running"):
-        future.result(10)
+        future = elsewhere(lambda: undo(asked))
+        with blocked(future):
+            pass
+    with pytest.raises(UndoTooLate, match="the task is running"):
+        future.result(20)
     assert stands(asked.task_id) == (S.RUNNING, None, 3, 4)
     assert Escalation.objects.get().state == "resolved" and list(audit()) == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_claim_passes_over_what_is_being_undone() -> None:
+def test_a_claim_passes_over_what_is_being_undone(elsewhere: Elsewhere) -> None:
     agent = make_agent()
     asked = answer(escalated(agent), "fix", "Trim first", undo_for=UNDO)
     with transaction.atomic():
         undo(asked)
-        pool, future = racing(lambda: claim(agent, now=LATER + UNDO))
-        with pool:
-            assert future.result(10).reason == "no_task"
+        future = elsewhere(lambda: claim(agent, now=LATER + UNDO))
+        assert future.result(20).reason == "no_task"
     assert stands(asked.task_id)[0] == S.ESCALATED and list(audit()) == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_undos_one_wins() -> None:
+def test_of_two_undos_one_wins(elsewhere: Elsewhere) -> None:
     asked = answer(escalated(make_agent()), "retry", undo_for=UNDO)
     with transaction.atomic():
         undo(asked)
-        pool, future = racing(lambda: undo(asked))
-        until_it_waits(future)
-    with pool, pytest.raises(UndoTooLate):
-        future.result(10)
+        future = elsewhere(lambda: undo(asked))
+        with blocked(future):
+            pass
+    with pytest.raises(UndoTooLate):
+        future.result(20)
     assert Event.objects.filter(kind="task.answer_undone").count() == 1
 
 
