@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from tests.retries.api.test_work import claim, enqueue
+from tests.retries.api.calls import claim, enqueue
 
 pytestmark = pytest.mark.django_db
 
@@ -19,8 +19,8 @@ VIEW = "retries/api/attempts.py"
 # is read without opening these.
 PLUMBING = (
     "ledger/api/auth.py",  # reads the bearer token before the view
-    "ledger/api/responses.py",  # encodes what the view answers, as JSON
-    "retries/api/retry_context.py",  # … or as text
+    "ledger/api/responses.py",  # encodes the response as JSON
+    "retries/api/text_responses.py",  # or as text, if the caller asks for text
     "ledger/tokens.py",  # the caller of a statement
     "ledger/sql.py",  # runs a statement
     "ledger/journal.py",  # inserts an event
