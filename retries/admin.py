@@ -1,4 +1,4 @@
-"""The triage window on what is decided: tasks, plans, dead letters, questions, breakers."""
+"""The admin's pages of retries: escalations, tasks, plans, dead letters, patterns, breakers."""
 
 from typing import Any
 
@@ -26,53 +26,53 @@ from retries.models import Escalation, FailurePattern
 from retries.plans import aborting, restarting
 from retries.states import Answer, Dependents
 
-ABOUT_LENGTH = 80
+SUBJECT_LENGTH = 80
 
 
 class DependentsForm(ActionForm):
-    """What becomes of what depends on a task that one goes on without."""
+    """The action list with a choice for the dependents of skipped tasks."""
 
     dependents = forms.ChoiceField(
-        required=False, choices=Dependents.choices, label="What depends on skipped ones"
+        required=False, choices=Dependents.choices, label="Dependents of skipped tasks"
     )
 
 
 class AnswerForm(DependentsForm):
-    """The words of a fix, beside the list of actions."""
+    """The action list with the text of a fix."""
 
-    fix = forms.CharField(required=False, max_length=FIX_LENGTH, label="Words for 'fix'")
-
-
-def dependents_in(request: HttpRequest) -> str:
-    wanted = request.POST.get("dependents", "")
-    return wanted if wanted in Dependents.values else Dependents.CONTINUE
+    fix = forms.CharField(required=False, max_length=FIX_LENGTH, label="Text for 'Fix'")
 
 
-class Aborts(ReadOnly):
-    """What can be aborted: with the counts of what that stops before it is done and after."""
+def read_dependents(request: HttpRequest) -> str:
+    choice = request.POST.get("dependents", "")
+    return choice if choice in Dependents.values else Dependents.CONTINUE
 
-    def asked(
-        self, request: HttpRequest, chosen: QuerySet[Any], stops: task_actions.AbortCounts
+
+class AbortableAdmin(ReadOnly):
+    """Pages with an abort that shows its effects before it is confirmed, and after."""
+
+    def confirm_abort(
+        self, request: HttpRequest, chosen: QuerySet[Any], counts: task_actions.AbortCounts
     ) -> HttpResponse:
-        """The page on which it is confirmed."""
+        """Return the page that asks for a confirmation."""
         every = request.POST.get("select_across") == "1"
         context = {
             **self.admin_site.each_context(request),
             "title": "Abort?",
             "opts": self.opts,
-            "stops": stops,
+            "counts": counts,
             "every": every,
             "count": chosen.count(),
-            # all that the list finds are chosen by its address: one id stands for them
+            # With `every`, the page's query chooses the rows again: one id stands for them.
             "ids": list(chosen.values_list("pk", flat=True)[: 1 if every else None]),
         }
         return TemplateResponse(request, "admin/abort.html", context)
 
 
-def counts(aborted: int, running: int) -> str:
-    """How many tasks were stopped: 2 tasks aborted, 1 told to stop."""
-    said = [f"{aborted} task{'' if aborted == 1 else 's'} aborted"] if aborted else []
-    return ", ".join([*said, f"{running} told to stop"] if running else said)
+def describe_counts(aborted: int, running: int) -> str:
+    """Return how many tasks were stopped, such as "2 tasks aborted, 1 told to stop"."""
+    parts = [f"{aborted} task{'' if aborted == 1 else 's'} aborted"] if aborted else []
+    return ", ".join([*parts, f"{running} told to stop"] if running else parts)
 
 
 @admin.register(Escalation)
@@ -100,38 +100,38 @@ class EscalationAdmin(ReadOnly):
         task, instruction = escalation.task, escalation.instruction
         if task:
             return " ".join(filter(None, (task.ref, task.title or task.type)))
-        return Truncator(instruction.content).chars(ABOUT_LENGTH) if instruction else ""
+        return Truncator(instruction.content).chars(SUBJECT_LENGTH) if instruction else ""
 
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:
         return told(escalation)
 
-    @admin.display(description="What came of it")
+    @admin.display(description="Outcome")
     def outcome(self, escalation: Escalation) -> str:
         since = answer_outcome.of([escalation]).get(escalation.pk)
         came = since.told(escalation.action) if since else ""
         return ". ".join(filter(None, [came, answer_outcome.consequence(escalation)])) or "–"
 
-    @admin.action(description="Fix: with the words beside")
+    @admin.action(description="Fix: send the text")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.FIX, fix=request.POST.get("fix", "")))
 
-    @admin.action(description="Retry: once more, from the start")
+    @admin.action(description="Retry: start over")
     def retry(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.RETRY))
 
-    @admin.action(description="Skip: leave it, or go on without the task")
+    @admin.action(description="Skip: drop the instruction or the task")
     def skip(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(request, chosen, Choice(Answer.SKIP, dependents=dependents_in(request)))
+        self.answer(request, chosen, Choice(Answer.SKIP, dependents=read_dependents(request)))
 
     @admin.action(
-        description="Abort: withdraw all that waits for the agent, or stop the task's whole plan"
+        description="Abort: cancel the agent's pending instructions, or abort the task's plan"
     )
     def abort(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.ABORT))
 
     def answer(self, request: HttpRequest, chosen: QuerySet[Escalation], choice: Choice) -> None:
-        """Give each the same answer; those already answered are named."""
+        """Give each the same answer; show an error for those that can't take it."""
         changed = 0
         for each in chosen:
             try:
@@ -149,7 +149,7 @@ class EscalationAdmin(ReadOnly):
 
 
 @admin.register(Task)
-class TaskAdmin(Aborts):
+class TaskAdmin(AbortableAdmin):
     list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
     list_filter = ("state", "blocked_reason", "on_exhausted", "project")
     list_select_related = ("agent",)
@@ -158,25 +158,25 @@ class TaskAdmin(Aborts):
     action_form = DependentsForm
     actions = ("retry_now", "unblock", "skip", "abort")
 
-    @admin.action(description="Retry now: wait no longer")
+    @admin.action(description="Retry now")
     def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.retry_now(
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
         self.told(request, len(changed), "retried now")
 
-    @admin.action(description="Unblock: go on without what was skipped")
+    @admin.action(description="Unblock: go on without the skipped task")
     def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.unblock(
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
         self.told(request, len(changed), "unblocked")
 
-    @admin.action(description="Skip: go on without")
+    @admin.action(description="Skip")
     def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.skip(
             chosen.values_list("pk", flat=True),
-            dependents=dependents_in(request),
+            dependents=read_dependents(request),
             actor=person(request.user),
         )
         self.told(request, len(changed), "skipped")
@@ -184,18 +184,30 @@ class TaskAdmin(Aborts):
     @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            return self.asked(request, chosen, task_actions.count_abort(chosen))
+            return self.confirm_abort(request, chosen, task_actions.count_abort(chosen))
         stopped = task_actions.abort(
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
         now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
-        self.told(request, len(stopped), f"stopped: {counts(now, later)}" if stopped else "stopped")
+        self.told(
+            request,
+            len(stopped),
+            f"stopped: {describe_counts(now, later)}" if stopped else "stopped",
+        )
         return None
 
 
 @admin.register(Plan)
-class PlanAdmin(Aborts):
-    list_display = ("ref", "title", "project", "stands", "run", "created_by_name", "updated_at")
+class PlanAdmin(AbortableAdmin):
+    list_display = (
+        "ref",
+        "title",
+        "project",
+        "current_state",
+        "run",
+        "created_by_name",
+        "updated_at",
+    )
     list_filter = ("project",)
     list_select_related = ("project",)
     search_fields = ("ref", "title")
@@ -203,10 +215,10 @@ class PlanAdmin(Aborts):
     actions = ("pause", "resume", "abort", "restart")
 
     @admin.display(description="state")
-    def stands(self, row: Plan) -> str:
+    def current_state(self, row: Plan) -> str:
         return row.state
 
-    @admin.action(description="Pause: hand out none of its tasks")
+    @admin.action(description="Pause: start no more of its tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
         self.told(request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused")
@@ -216,21 +228,21 @@ class PlanAdmin(Aborts):
         ids = chosen.values_list("pk", flat=True)
         self.told(request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed")
 
-    @admin.action(description="Abort: start no further task…")
+    @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             under_way = chosen.filter(completed_at=None, aborted_at=None).order_by()
             of_them = Task.objects.filter(plan__in=under_way.values("pk"))
-            return self.asked(request, chosen, task_actions.count_abort(of_them))
+            return self.confirm_abort(request, chosen, task_actions.count_abort(of_them))
         now = timezone.now()
         done = aborting.abort(
             chosen.values_list("pk", flat=True), actor=person(request.user), now=now
         )
-        of_tasks = counts(*aborting.count_stopped(done, at=now))
+        of_tasks = describe_counts(*aborting.count_stopped(done, at=now))
         self.told(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
         return None
 
-    @admin.action(description="Restart: what is not done begins anew, as the next run")
+    @admin.action(description="Restart: run the tasks that are not done again")
     def restart(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         done = 0
         for plan in chosen:
@@ -252,19 +264,19 @@ class DeadLetterAdmin(ReadOnly):
     action_form = DependentsForm
     actions = ("replay", "dismiss")
 
-    @admin.action(description="Replay: a new task in its place")
+    @admin.action(description="Replay: enqueue the task again")
     def replay(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         done = deadletters.replay(ids, among=DeadLetter.objects.all(), actor=person(request.user))
         self.told(request, len(done), "replayed")
 
-    @admin.action(description="Dismiss: do not try again")
+    @admin.action(description="Dismiss: do not retry")
     def dismiss(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         done = deadletters.dismiss(
             ids,
             among=DeadLetter.objects.all(),
-            dependents=dependents_in(request),
+            dependents=read_dependents(request),
             actor=person(request.user),
         )
         self.told(request, len(done), "dismissed")
@@ -284,35 +296,35 @@ class FailurePatternAdmin(ReadOnly):
         ids = chosen.values_list("pk", flat=True)
         self.told(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
 
-    @admin.action(description="Ignore for good")
+    @admin.action(description="Ignore permanently")
     def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
         self.told(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
 
-    @admin.action(description="Open again")
+    @admin.action(description="Reopen")
     def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.reopen(ids, actor=person(request.user))), "opened again")
+        self.told(request, len(patterns.reopen(ids, actor=person(request.user))), "reopened")
 
-    @admin.action(description="Try all of it again: dead letters, retries, questions")
+    @admin.action(description="Retry all: dead letters, retries and questions")
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         again = patterns.retry(ids, actor=person(request.user), channel="admin")
-        self.told(request, len(again), "tried again")
+        self.told(request, len(again), "retried")
 
 
-class Switches(ReadOnly):
-    """Breakers by hand, for rows that are an agent or belong to one."""
+class BreakerActions(ReadOnly):
+    """Actions on the breakers of agents, for rows that are an agent or belong to one."""
 
     actions: tuple[str, ...] = ("trip_breaker", "reset_breaker")
 
-    @admin.action(description="Trip the breaker: hand out no tasks until it is half open")
+    @admin.action(description="Trip the breaker: hand out no tasks until it is half-open")
     def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         who, agents = person(request.user), [agent_of(row) for row in chosen]
         changed = breaker.trip(agents, reason="by hand", actor=who, now=timezone.now())
         self.told(request, len(changed), "tripped")
 
-    @admin.action(description="Reset the breaker: close it and forget the failures")
+    @admin.action(description="Reset the breaker: close it and clear its failures")
     def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         who, agents = person(request.user), [agent_of(row) for row in chosen]
         changed = breaker.reset(agents, actor=who, now=timezone.now())
@@ -324,7 +336,7 @@ def agent_of(row: Agent | Breaker) -> Agent:
 
 
 @admin.register(Breaker)
-class BreakerAdmin(Switches):
+class BreakerAdmin(BreakerActions):
     list_display = ("agent", "state", "failures", "opened_at", "trips", "updated_at")
     list_filter = ("state", "agent__project")
     list_select_related = ("agent",)
@@ -335,7 +347,7 @@ admin.site.unregister(Agent)
 
 
 @admin.register(Agent)
-class AgentAdmin(Switches, ledger_admin.AgentAdmin):
-    """As the ledger knows agents, with their breakers: a breaker has no row until it is needed."""
+class AgentAdmin(BreakerActions, ledger_admin.AgentAdmin):
+    """The ledger's page of agents, with actions on their breakers."""
 
-    actions = (*ledger_admin.AgentAdmin.actions, *Switches.actions)
+    actions = (*ledger_admin.AgentAdmin.actions, *BreakerActions.actions)

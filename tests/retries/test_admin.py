@@ -1,11 +1,10 @@
-"""The admin: a triage window. It shows everything, edits nothing, and acts through the verbs."""
+"""The admin's pages of retries, and what holds for every page of the admin."""
 
 import re
 from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -24,11 +23,11 @@ from ledger.models import (
     TaskHistory,
     Token,
 )
-from ledger.states import InstructionState
 from retries.models import Escalation, FailurePattern
-from tests.conftest import Api
+from tests.admin_pages import act, path
+from tests.admin_pages import mara as mara
 from tests.dashboard.worked import make_plan
-from tests.factories import NOW, make_instruction, make_token, pull
+from tests.factories import NOW, make_token, pull
 from tests.retries.escalations.test_escalations import ignored
 from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
 
@@ -51,24 +50,6 @@ MODELS = [
     TaskHistory,
     Token,
 ]
-
-
-@pytest.fixture
-def mara() -> Client:
-    client = Client()
-    client.force_login(User.objects.create_user("mara", is_staff=True))
-    return client
-
-
-def path(model: Any, rest: str = "") -> str:
-    return f"/admin/{model._meta.app_label}/{model._meta.model_name}/{rest}"
-
-
-def act(client: Client, model: Any, action: str, *rows: Any, **more: str) -> str:
-    data = {"action": action, "_selected_action": [str(row.pk) for row in rows]} | more
-    response = client.post(path(model), data, follow=True)
-    assert response.status_code == 200
-    return " ".join(str(message) for message in response.context["messages"])
 
 
 @pytest.fixture
@@ -109,82 +90,6 @@ def test_a_list_takes_a_fixed_number_of_queries(
         mara.get(path(model))
 
 
-def test_it_is_for_staff_alone() -> None:
-    client = Client()
-    door = client.get("/admin/", follow=True).redirect_chain[-1][0]
-    assert door.startswith("/sign-in/")
-    client.force_login(User.objects.create_user("guest"))
-    assert client.get(path(Agent)).status_code in (302, 403)
-
-
-def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> None:
-    make_instruction(InstructionState.DELIVERED, agent=agent)
-    assert act(mara, Agent, "pause", agent) == "1 paused."
-    assert act(mara, Agent, "pause", agent) == "None paused."
-    assert act(mara, Agent, "go_on", agent) == "1 go on."
-    assert act(mara, Agent, "limit", agent, concurrency="2") == "1 limited."
-    assert Agent.objects.get().concurrency == 2
-    for wrong in ("0", "1001", "²", "two"):
-        assert "from 1 to 1000" in act(mara, Agent, "limit", agent, concurrency=wrong)
-        assert Agent.objects.get().concurrency == 2
-    assert act(mara, Agent, "limit", agent, concurrency="") == "1 freed of their limit."
-    assert act(mara, Agent, "brief", agent, system_text="Mind the tests") == "1 briefed."
-    assert Agent.objects.get().system_text == "Mind the tests"
-    assert "at most 16,000" in act(mara, Agent, "brief", agent, system_text="x" * 16_001)
-    assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
-    told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
-    assert set(told) == {
-        "agent.paused",
-        "agent.resumed",
-        "agent.limited",
-        "agent.briefed",
-        "agent.reset",
-        "instruction.cancelled",
-    }
-
-
-def test_an_agent_is_made_known(mara: Client, project: Project) -> None:
-    def add(name: str) -> Any:
-        form = {"project": project.pk, "name": name}
-        return mara.post("/admin/ledger/agent/add/", form)
-
-    assert add("coder").status_code == 302
-    event = Event.objects.get(kind="agent.registered")
-    assert (event.subject_id, event.actor_name) == (Agent.objects.get().pk, "mara")
-    assert "already exists" in add("coder").content.decode()
-    assert "no invisible characters" in add("cod\u200ber").content.decode()
-    assert Agent.objects.count() == 1
-
-
-def test_a_project_is_made_and_journalled(mara: Client) -> None:
-    mara.post("/admin/ledger/project/add/", {"name": "blue"})
-    event = Event.objects.get(kind="project.created")
-    assert (event.actor_type, event.actor_name, event.data) == ("user", "mara", {"name": "blue"})
-    assert event.subject_id == Project.objects.get(name="blue").pk
-
-
-def test_a_token_is_made_shown_once_and_revoked(mara: Client, project: Project) -> None:
-    form = {"kind": "operator", "project": str(project.pk), "agent": "", "name": "mine"}
-    page = mara.post(path(Token, "add/"), form, follow=True)
-    secret = str(next(iter(page.context["messages"]))).rsplit(" ", 1)[1]
-    assert Api(secret)("GET", "/me").body["name"] == "mine"
-    assert secret not in mara.get(path(Token)).content.decode()
-    assert act(mara, Token, "revoke", *Token.objects.all()) == "1 revoked."
-    assert Api(secret)("GET", "/me").status_code == 401
-    assert Event.objects.get(kind="token.revoked").actor_name == "mara"
-
-
-def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent) -> None:
-    rows = [make_instruction(state, agent=agent) for state in InstructionState]
-    assert act(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
-    assert act(mara, Instruction, "withdraw", *rows) == "1 withdrawn."
-    assert set(Instruction.objects.values_list("state", flat=True)) == {
-        InstructionState.ACKNOWLEDGED,
-        InstructionState.FAILED,
-        InstructionState.CANCELLED,
-    }
-
-
 def test_tasks_are_retried_skipped_and_aborted(mara: Client, agent: Agent) -> None:
     waits, stops = make_task(agent), make_task(agent)
     retried = make_task(agent, priority=1)
@@ -208,15 +113,15 @@ def test_dead_letters_are_settled(mara: Client, agent: Agent, action: str, as_: 
     assert (letter.closed_as, letter.closed_by_name) == (as_, "mara")
 
 
-def test_patterns_are_settled_and_tried_again(mara: Client, agent: Agent) -> None:
+def test_patterns_are_moved_and_retried(mara: Client, agent: Agent) -> None:
     make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent)), now=NOW)
     pattern = FailurePattern.objects.get()
     assert "1 resolved" in act(mara, FailurePattern, "resolve", pattern)
     assert "None ignored" in act(mara, FailurePattern, "ignore", pattern)
-    assert "1 opened again" in act(mara, FailurePattern, "reopen", pattern)
+    assert "1 reopened" in act(mara, FailurePattern, "reopen", pattern)
     assert "1 ignored" in act(mara, FailurePattern, "ignore", pattern)
-    assert "1 tried again" in act(mara, FailurePattern, "retry", pattern)
+    assert "1 retried" in act(mara, FailurePattern, "retry", pattern)
     assert DeadLetter.objects.get().closed_as == "replayed"
 
 
@@ -241,13 +146,13 @@ def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("action", ["retry", "skip", "abort"])
-def test_the_other_answers(mara: Client, agent: Agent, action: str) -> None:
+def test_each_answer_is_given(mara: Client, agent: Agent, action: str) -> None:
     escalation = ignored(agent)
     assert act(mara, Escalation, action, escalation) == "1 answered."
     assert Escalation.objects.get().action == action
 
 
-def test_every_model_of_ours_is_there() -> None:
+def test_every_model_has_a_page() -> None:
     assert set(MODELS) <= set(admin.site._registry)
 
 
@@ -263,10 +168,10 @@ def test_plans_are_paused_resumed_and_aborted(mara: Client, agent: Agent) -> Non
 
 @pytest.mark.parametrize("model", [Plan, Task])
 @pytest.mark.parametrize("every", ["", "1"])
-def test_an_abort_is_asked_first_with_the_counts_of_what_it_stops(
+def test_an_abort_shows_its_effects_before_and_after(
     mara: Client, agent: Agent, model: Any, every: str
 ) -> None:
-    """As the pages ask it; what is posted then is that form, and it tells what really stopped."""
+    """The confirmation is the form on that page, and its message counts what was stopped."""
     made = [("One", []), ("Two", []), ("Three", []), ("Four", [1])]
     plan, ids = make_plan("03-01", made, agent=agent, now=NOW)
     other = make_task(agent, title="Elsewhere", needs=[ids[1]])
@@ -278,9 +183,9 @@ def test_an_abort_is_asked_first_with_the_counts_of_what_it_stops(
     asked = mara.post(path(model), form).content.decode()
     text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", asked))
     many = 4 if every and model is Task else 3
-    assert f"{many} tasks that wait are aborted. 1 task that runs is told to stop:" in text
-    assert "1 open question is withdrawn." in text and "This can’t be taken back." in text
-    stays = "1 other task that depends on what is stopped stays blocked."
+    assert f"{many} waiting tasks will be aborted. 1 running task will be told to stop." in text
+    assert "1 open question will be withdrawn." in text and "This can’t be undone." in text
+    stays = "1 other task that depends on these will stay blocked."
     assert (stays in text) == (many == 3)
     assert not Event.objects.filter(actor_name="mara").exists()
     fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', asked)

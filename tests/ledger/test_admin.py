@@ -1,0 +1,92 @@
+"""The admin's pages of the ledger: they show everything and act only through verbs."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from ledger.models import Agent, Event, Instruction, Project, Token
+from ledger.states import InstructionState
+from tests.admin_pages import act, path
+from tests.admin_pages import mara as mara
+from tests.conftest import Api
+from tests.factories import make_instruction
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_admin_is_for_staff_only() -> None:
+    client = Client()
+    door = client.get("/admin/", follow=True).redirect_chain[-1][0]
+    assert door.startswith("/sign-in/")
+    client.force_login(User.objects.create_user("guest"))
+    assert client.get(path(Agent)).status_code in (302, 403)
+
+
+def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> None:
+    make_instruction(InstructionState.DELIVERED, agent=agent)
+    assert act(mara, Agent, "pause", agent) == "1 paused."
+    assert act(mara, Agent, "pause", agent) == "None paused."
+    assert act(mara, Agent, "go_on", agent) == "1 go on."
+    assert act(mara, Agent, "limit", agent, concurrency="2") == "1 limited."
+    assert Agent.objects.get().concurrency == 2
+    for wrong in ("0", "1001", "²", "two"):
+        assert "from 1 to 1000" in act(mara, Agent, "limit", agent, concurrency=wrong)
+        assert Agent.objects.get().concurrency == 2
+    assert act(mara, Agent, "limit", agent, concurrency="") == "1 freed of their limit."
+    assert act(mara, Agent, "brief", agent, system_text="Mind the tests") == "1 briefed."
+    assert Agent.objects.get().system_text == "Mind the tests"
+    assert "at most 16,000" in act(mara, Agent, "brief", agent, system_text="x" * 16_001)
+    assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
+    told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
+    assert set(told) == {
+        "agent.paused",
+        "agent.resumed",
+        "agent.limited",
+        "agent.briefed",
+        "agent.reset",
+        "instruction.cancelled",
+    }
+
+
+def test_an_agent_is_registered(mara: Client, project: Project) -> None:
+    def add(name: str) -> Any:
+        form = {"project": project.pk, "name": name}
+        return mara.post("/admin/ledger/agent/add/", form)
+
+    assert add("coder").status_code == 302
+    event = Event.objects.get(kind="agent.registered")
+    assert (event.subject_id, event.actor_name) == (Agent.objects.get().pk, "mara")
+    assert "already exists" in add("coder").content.decode()
+    assert "no invisible characters" in add("cod\u200ber").content.decode()
+    assert Agent.objects.count() == 1
+
+
+def test_a_project_is_created_and_journaled(mara: Client) -> None:
+    mara.post("/admin/ledger/project/add/", {"name": "blue"})
+    event = Event.objects.get(kind="project.created")
+    assert (event.actor_type, event.actor_name, event.data) == ("user", "mara", {"name": "blue"})
+    assert event.subject_id == Project.objects.get(name="blue").pk
+
+
+def test_a_token_is_created_shown_once_and_revoked(mara: Client, project: Project) -> None:
+    form = {"kind": "operator", "project": str(project.pk), "agent": "", "name": "mine"}
+    page = mara.post(path(Token, "add/"), form, follow=True)
+    secret = str(next(iter(page.context["messages"]))).rsplit(" ", 1)[1]
+    assert Api(secret)("GET", "/me").body["name"] == "mine"
+    assert secret not in mara.get(path(Token)).content.decode()
+    assert act(mara, Token, "revoke", *Token.objects.all()) == "1 revoked."
+    assert Api(secret)("GET", "/me").status_code == 401
+    assert Event.objects.get(kind="token.revoked").actor_name == "mara"
+
+
+def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent) -> None:
+    rows = [make_instruction(state, agent=agent) for state in InstructionState]
+    assert act(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
+    assert act(mara, Instruction, "withdraw", *rows) == "1 withdrawn."
+    assert set(Instruction.objects.values_list("state", flat=True)) == {
+        InstructionState.ACKNOWLEDGED,
+        InstructionState.FAILED,
+        InstructionState.CANCELLED,
+    }
