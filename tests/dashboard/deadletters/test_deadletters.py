@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard import live_updates
 from dashboard.deadletters import action_views as deadletter_action_views
-from dashboard.deadletters import views as page_of
+from dashboard.deadletters import queries as deadletter_queries
 from dashboard.deadletters.causes import find_cause, group_by_cause
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
@@ -238,7 +238,7 @@ def test_everything_that_matches(
     told = said(browser, f"{URL}dismiss/all/", form | {"confirmed": "yes", "note": "old"})
     assert told == "42 dead letters dismissed."
     assert set(DeadLetter.objects.open()) == {other, late}
-    monkeypatch.setattr(page_of, "MOST", 1)
+    monkeypatch.setattr(deadletter_queries, "MOST", 1)
     form = {"every": str(late.pk), "next": URL, "confirmed": "yes"}
     assert said(browser, f"{URL}replay/all/", form) == "1 dead letter replayed as a new task."
     assert DeadLetter.objects.open().count() == 1
