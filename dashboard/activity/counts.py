@@ -1,4 +1,4 @@
-"""How much happens: the journal's last day by kind and agent, its last hour minute by minute."""
+"""Count events: those of the last day by kind and agent, those of the last hour by minute."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from django.db.models.functions import TruncMinute
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
-from dashboard.activity.queries import events
+from dashboard.activity.queries import filter_events
 from dashboard.shared_queries import WINDOW
 from ledger import sql
 from ledger.ids import SLACK, first_id
@@ -18,32 +18,34 @@ from ledger.optional_cache import figure
 
 
 @dataclass(frozen=True, slots=True)
-class Tallies:
-    """The events of the last day by the noun of their kind, by agent, and by people."""
+class EventCounts:
+    """The numbers of the last day's events by the noun of their kind, by agent, and by people."""
 
     total: int
     nouns: dict[str, int]
-    agents: list[tuple[str, int]]  # the busiest first
+    agents: list[tuple[str, int]]  # the most active first
     people: int
 
 
-AGENTS_TALLIED = 12
-TALLIES = """select split_part(kind, '.', 1) as noun, agent_id, actor_type = 'user' as person,
+MOST_AGENTS = 12
+COUNTS = """select split_part(kind, '.', 1) as noun, agent_id, actor_type = 'user' as person,
     count(*) as n
 from ledger_event where id >= %(floor)s and at >= %(since)s
     and (%(project)s::uuid is null or project_id = %(project)s)
 group by 1, 2, 3"""
 
 
-def tallies(project: Project | None, *, now: datetime) -> Tallies:
+def count_events(project: Project | None, *, now: datetime) -> EventCounts:
+    """Return the counts of the last day, which are cached for a short time."""
     return figure(
-        f"tallies:{project.id if project else 'all'}", lambda: tallied(project, since=now - WINDOW)
+        f"event-counts:{project.id if project else 'all'}",
+        lambda: read_counts(project, since=now - WINDOW),
     )
 
 
-def tallied(project: Project | None, *, since: datetime) -> Tallies:
+def read_counts(project: Project | None, *, since: datetime) -> EventCounts:
     rows = sql.planned(
-        TALLIES,
+        COUNTS,
         floor=first_id(since - SLACK),
         since=since,
         project=project.id if project else None,
@@ -54,18 +56,18 @@ def tallied(project: Project | None, *, since: datetime) -> Tallies:
         people += row["n"] if row["person"] else 0
         if row["agent_id"]:
             agents[row["agent_id"]] = agents.get(row["agent_id"], 0) + row["n"]
-    busiest = sorted(agents, key=lambda id: -agents[id])[:AGENTS_TALLIED]
+    busiest = sorted(agents, key=lambda id: -agents[id])[:MOST_AGENTS]
     names = dict(Agent.objects.filter(pk__in=busiest).values_list("pk", "name"))
     by_name: dict[str, int] = {}
-    for id in busiest:  # agents of several projects may share a name, and then a filter
+    for id in busiest:  # agents of several projects can share a name, and the filter is by name
         if id in names:
             by_name[names[id]] = by_name.get(names[id], 0) + agents[id]
-    return Tallies(sum(nouns.values()), nouns, list(by_name.items()), people)
+    return EventCounts(sum(nouns.values()), nouns, list(by_name.items()), people)
 
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """How many events a minute had, and how many of them tell of something given up."""
+    """The numbers of events in a minute: all, and those that report a failure."""
 
     at: datetime
     count: int
@@ -76,13 +78,13 @@ MINUTES = 60
 BAD = ("instruction.failed", "task.failed", "escalation.opened", "agent.breaker_opened")
 
 
-def minutes(query: EventQuery, project: Project | None, *, now: datetime) -> list[Minute]:
-    """The last hour, or the hour before `until`, minute by minute, oldest first."""
+def count_by_minute(query: EventQuery, project: Project | None, *, now: datetime) -> list[Minute]:
+    """Count the events of the last hour, or of the hour before `until`, oldest first."""
     end = min(query.until or now, now).astimezone(UTC)
     first = end.replace(second=0, microsecond=0) - timedelta(minutes=MINUTES - 1)
     if query.since and query.since > first:
         first = query.since.astimezone(UTC).replace(second=0, microsecond=0)
-    rows = events(query, project).filter(id__gte=first_id(first - SLACK), at__gte=first)
+    rows = filter_events(query, project).filter(id__gte=first_id(first - SLACK), at__gte=first)
     found = (
         rows.order_by()
         .annotate(minute=TruncMinute("at", tzinfo=UTC))

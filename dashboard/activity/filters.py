@@ -74,7 +74,7 @@ def parse(text: str, *, now: datetime) -> EventQuery:
         if found := as_id(word.strip('"')):
             ids.append(found)
         else:
-            parsed.problems.append(f"“{word}” has no key. {ADVICE}")
+            parsed.problems.append(f"“{word}” is not a filter. {ADVICE}")
     return EventQuery(
         text=parsed.text,
         **parsed.names,

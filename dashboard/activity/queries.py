@@ -1,4 +1,4 @@
-"""What Activity and the feeds ask the journal: newest first, by keyset, counted only so far."""
+"""Queries of the journal for the Activity page and for the feeds of other pages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,10 +20,9 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Trim
 
-from dashboard import pagination
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
-from dashboard.pagination import Page
+from dashboard.pagination import Page, read_page
 from dashboard.sentences.events import EventSentence, EventSubject, describe_event
 from dashboard.sentences.plans import describe_plan_event
 from dashboard.shared_queries import match_values, of_project, title_of
@@ -33,22 +32,21 @@ from retries.models import Escalation, FailurePattern
 
 SNIPPET = 240
 DATA_SHOWN = 4000  # characters
-NEW_COUNTED = 100
-# ---- events
+NEW_CAP = 100  # counting stops here
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """An event with the words for it and where its subject is."""
+class EventEntry:
+    """An event with its sentence and the page of its subject."""
 
-    event: Event  # with `shown`, `size` and `cut`
-    told: EventSentence
+    event: Event  # with `size` and `cut`
+    sentence: EventSentence
     agent: str
-    linked: str  # the name of the page that shows the subject, or nothing
+    page: str  # the name of the URL, or an empty string
 
 
-def events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
-    """Those that a query asks for. Time is asked of the id, which is indexed."""
+def filter_events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
+    """Return the events of a query, by their ids where it limits the time: these are indexed."""
     rows = Event.objects.all()
     if project:
         rows = rows.filter(project_id=project.id)
@@ -71,43 +69,43 @@ def events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
 
 
 def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
-    """Looked up first: the planner can't know how many events a name stands for."""
+    """Return the ids of agents; with a join the planner could not estimate their events."""
     rows = of_project(Agent.objects.filter(name__in=list(names)), project)
     return list(rows.values_list("pk", flat=True))
 
 
-def page(rows: QuerySet[Event], *, before: UUID | None, after: UUID | None) -> Page[Line]:
-    """The events next to a place."""
-    return pagination.read_page(shown(rows), before=before, after=after).map(lines)
+def list_events(
+    rows: QuerySet[Event], *, before: UUID | None, after: UUID | None
+) -> Page[EventEntry]:
+    return read_page(with_extras(rows), before=before, after=after).map(describe_events)
 
 
-class Brief(Func):
-    """A signal's event without the data that came with the signal."""
+class WithoutSignalData(Func):
+    """An event's data without the data of its signal."""
 
     template = "(%(expressions)s - 'data')"
     output_field = JSONField()
 
 
-OWN = Instruction.objects.filter(pk=OuterRef("subject_id"))
-ASKED_ABOUT = Escalation.objects.filter(pk=OuterRef("subject_id"))
-TITLED = Task.objects.filter(pk=OuterRef("subject_id"))
-PLANNED = Plan.objects.filter(pk=OuterRef("subject_id"))
-GROUPED = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
-# the words of what an event is about, by the type of its subject
+INSTRUCTION = Instruction.objects.filter(pk=OuterRef("subject_id"))
+ESCALATION = Escalation.objects.filter(pk=OuterRef("subject_id"))
+TASK = Task.objects.filter(pk=OuterRef("subject_id"))
+PLAN = Plan.objects.filter(pk=OuterRef("subject_id"))
+PATTERN = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
+# the text of an event's subject, by its type
 TEXTS = {
-    "instruction": OWN.values(start=Left("content", SNIPPET)),
-    "task": TITLED.values(start=title_of()),
-    "plan": PLANNED.values(start=Trim(Concat("ref", Value(" "), "title"))),
-    "escalation": ASKED_ABOUT.values(
+    "instruction": INSTRUCTION.values(start=Left("content", SNIPPET)),
+    "task": TASK.values(start=title_of()),
+    "plan": PLAN.values(start=Trim(Concat("ref", Value(" "), "title"))),
+    "escalation": ESCALATION.values(
         start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
     ),
-    "pattern": GROUPED.values(start=Left("template", SNIPPET)),
+    "pattern": PATTERN.values(start=Left("template", SNIPPET)),
 }
 
 
-def shown(rows: QuerySet[Event]) -> QuerySet[Any]:
-    """With the names and words that its data does not have, and as much of the data as a page can
-    bear: a signal's may be long. Each is looked up for the page's rows alone."""
+def with_extras(rows: QuerySet[Event]) -> QuerySet[Any]:
+    """Return the events with names and texts of their subjects, and with long data cut off."""
     text = Cast("data", TextField())
     return rows.defer("data", "tx").annotate(
         agent=Subquery(Agent.objects.filter(pk=OuterRef("agent_id")).values("name")),
@@ -116,52 +114,54 @@ def shown(rows: QuerySet[Event]) -> QuerySet[Any]:
             output_field=TextField(),
         ),
         queued_at=Case(
-            When(subject_type="instruction", then=Subquery(OWN.values("queued_at"))),
+            When(subject_type="instruction", then=Subquery(INSTRUCTION.values("queued_at"))),
             output_field=DateTimeField(),
         ),
         size=Length(text),
         cut=Case(When(size__gt=DATA_SHOWN, then=Left(text, DATA_SHOWN)), default=Value("")),
         shown=Case(
-            When(size__gt=DATA_SHOWN, then=Brief("data")),
+            When(size__gt=DATA_SHOWN, then=WithoutSignalData("data")),
             default=F("data"),
             output_field=JSONField(),
         ),
     )
 
 
-def latest(project: Project | None, *, agent: Agent | None = None, most: int) -> list[Line]:
-    """The newest events of a project or an agent."""
+def list_latest(
+    project: Project | None, *, agent: Agent | None = None, most: int
+) -> list[EventEntry]:
+    """Return the newest events of a project or an agent."""
     rows = Event.objects.all()
     if agent:
         rows = rows.filter(agent_id=agent.pk)
     elif project:
         rows = rows.filter(project_id=project.id)
-    return lines(list(shown(rows.order_by("-id"))[:most]))
+    return describe_events(list(with_extras(rows.order_by("-id"))[:most]))
 
 
-def new_count(rows: QuerySet[Event], *, since: UUID) -> int:
-    """How many are newer than the newest that is shown; nobody counts further than a hundred."""
-    return rows.filter(id__gt=since).order_by()[:NEW_COUNTED].count()
+def count_newer(rows: QuerySet[Event], *, than: UUID) -> int:
+    """Count the events newer than one, up to NEW_CAP."""
+    return rows.filter(id__gt=than).order_by()[:NEW_CAP].count()
 
 
-def lines(found: list[Any]) -> list[Line]:
-    """The events with the words for them."""
-    made = []
-    for event in found:
+def describe_events(events: list[Any]) -> list[EventEntry]:
+    entries = []
+    for event in events:
         event.data = event.shown
         waited = (event.at - event.queued_at).total_seconds() if event.queued_at else None
         about = EventSubject(event.agent or "", event.text or "", waited)
-        made.append(Line(event, sentence(event, about), event.agent or "", linked(event)))
-    return made
+        sentence = describe(event, about)
+        entries.append(EventEntry(event, sentence, event.agent or "", page_of(event)))
+    return entries
 
 
-def sentence(event: Event, about: EventSubject) -> EventSentence:
+def describe(event: Event, about: EventSubject) -> EventSentence:
     is_plan = event.kind.startswith("plan.")
     return describe_plan_event(event, about) if is_plan else describe_event(event, about)
 
 
-def linked(event: Any) -> str:
-    """The page of the subject, where there is one: history outlives what it tells of."""
+def page_of(event: Any) -> str:
+    """Return the URL name of the page of an event's subject, if the subject still exists."""
     match event.subject_type:
         case "instruction" | "task" | "plan" | "escalation" | "pattern" if event.text:
             return f"dashboard:{event.subject_type}"

@@ -1,8 +1,8 @@
-"""The journal, newest first, as its reader wants to see it."""
+"""The Activity page: the journal, newest first, with facets and a histogram."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -10,23 +10,24 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
-from dashboard import live_updates, query_box, rendering
+from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.activity import counts as activity_counts
-from dashboard.activity import filters as activity_filters
-from dashboard.activity import queries
-from dashboard.activity.counts import Minute, Tallies
+from dashboard.activity import filters, queries
+from dashboard.activity.counts import EventCounts, Minute, count_by_minute, count_events
 from dashboard.activity.filters import EventQuery
-from dashboard.activity.queries import Line
-from dashboard.formatting import counted as words_counted
+from dashboard.activity.queries import EventEntry
+from dashboard.formatting import counted
+from dashboard.live_updates import read_live_key
 from dashboard.navigation import here_of, read_scope, requested_project
-from dashboard.rendering import HtmxRequest
-from dashboard.sparklines import bars
-from ledger.models import Event, Project
+from dashboard.pagination import Page
+from dashboard.query_box import as_id, term
+from dashboard.rendering import HtmxRequest, PageContext, Visit
+from dashboard.sparklines import Bars, bars
+from ledger.models import Event
 
-HISTOGRAM_TALL = 38
+HISTOGRAM_HEIGHT = 38
 
-# how long ago -> what stands above those events
+# the age in seconds up to which a heading stands above events
 AGES = ((60, "Last minute"), (3600, "Last hour"), (86_400, "Last 24 hours"))
 OLDER = "Older"
 
@@ -41,75 +42,108 @@ NOUN_ICONS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AgeGroup:
+    """Consecutive events of about the same age."""
+
+    name: str
+    entries: list[EventEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A filter beside the list, with the query that adds or removes it."""
+
+    label: str
+    query: str
+    count: int
+    current: bool
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    kinds: list[Facet]
+    agents: list[Facet]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The number of events per minute as bars, with times under them."""
+
+    label: str
+    bars: Bars
+    marks: list[tuple[datetime, str]]
+    to_now: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityPage(PageContext):
+    query: EventQuery
+    page: Page[EventEntry]
+    newest: UUID | None
+    groups: list[AgeGroup]
+    facets: Facets
+    histogram: Histogram | None
+    is_filtered: bool
+
+
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """The list; for a reader who holds it still only the number of what is new."""
+    """Show the journal; a paused page gets only the number of new events."""
     now = timezone.now()
-    key = live_updates.read_live_key(now=now, project=requested_project(request))
+    key = read_live_key(now=now, project=requested_project(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()
-    scope = read_scope(request)
-    query = activity_filters.parse(request.GET.get("q", ""), now=now)
-    rows = queries.events(query, scope.project)
-    held = query_box.as_id(request.GET.get("held", ""))
+    visit = Visit(request, read_scope(request), "activity", now, key)
+    query = filters.parse(request.GET.get("q", ""), now=now)
+    held = as_id(request.GET.get("held", ""))
     if held and rendering.wants_part(request):
-        return counted(request, queries.new_count(rows, since=held), key)
-    page = queries.page(
-        rows,
-        before=query_box.as_id(request.GET.get("before", "")),
-        after=query_box.as_id(request.GET.get("after", "")),
-    )
-    context = {
-        "live_key": key,
-        "now": now,
-        "title": f"{query.text} · Activity" if query.text else "Activity",
-        "heading": "Activity",
-        "query": query,
-        "page": page,
-        "newest": page.rows[0].event.pk if page.rows and page.newer is None else None,
-        "groups": grouped(page.rows, now=now),
-        "facets": facets(activity_counts.tallies(scope.project, now=now), query),
-        "histogram": histogram(query, scope.project, now=now),
-        "is_filtered": bool(query.text),
-    }
-    return rendering.respond_with(
-        request,
-        "activity/index.html",
-        "activity/_activity.html",
-        context,
-        scope=scope,
-        current="activity",
+        rows = queries.filter_events(query, visit.scope.project)
+        return render_new_count(visit, queries.count_newer(rows, than=held))
+    return rendering.respond(
+        visit, "activity/index.html", "activity/_activity.html", build_page(visit, query)
     )
 
 
-def counted(request: HtmxRequest, count: int, key: str) -> HttpResponse:
-    """The line that says how many events wait; what is open stays as it is."""
-    context = {"fresh": count, "fresh_key": key, "here": here_of(request)}
-    response = render(request, "activity/_fresh.html", context)
+def render_new_count(visit: Visit, count: int) -> HttpResponse:
+    """Return the link to new events alone, which leaves opened rows as they are."""
+    context = {"fresh": count, "fresh_key": visit.live_key, "here": here_of(visit.request)}
+    response = render(visit.request, "activity/_fresh.html", context)
     response["HX-Retarget"], response["HX-Reswap"] = "#fresh", "outerMorph"
     patch_vary_headers(response, ["HX-Request"])
     return response
 
 
-# ---- the list
+def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
+    params, project, now = visit.request.GET, visit.scope.project, visit.now
+    page = queries.list_events(
+        queries.filter_events(query, project),
+        before=as_id(params.get("before", "")),
+        after=as_id(params.get("after", "")),
+    )
+    minutes = count_by_minute(query, project, now=now)
+    return ActivityPage(
+        title=f"{query.text} · Activity" if query.text else "Activity",
+        heading="Activity",
+        query=query,
+        page=page,
+        newest=page.rows[0].event.pk if page.rows and page.newer is None else None,
+        groups=group_by_age(page.rows, now=now),
+        facets=build_facets(count_events(project, now=now), query),
+        histogram=build_histogram(minutes, to_now=query.until is None or query.until >= now),
+        is_filtered=bool(query.text),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Events of about the same age."""
-
-    name: str
-    lines: list[Line]
-
-
-def grouped(lines: list[Line], *, now: datetime) -> list[Group]:
-    groups: list[Group] = []
-    for line in lines:
-        name = age_of(line.event, now=now)
+def group_by_age(entries: list[EventEntry], *, now: datetime) -> list[AgeGroup]:
+    groups: list[AgeGroup] = []
+    for entry in entries:
+        name = age_of(entry.event, now=now)
         if not groups or groups[-1].name != name:
-            groups.append(Group(name, []))
-        groups[-1].lines.append(line)
+            groups.append(AgeGroup(name, []))
+        groups[-1].entries.append(entry)
     return groups
 
 
@@ -118,56 +152,43 @@ def age_of(event: Event, *, now: datetime) -> str:
     return next((name for most, name in AGES if age < most), OLDER)
 
 
-# ---- what stands beside it
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    label: str
-    query: str
-    count: int
-    current: bool
-    icon: str = ""
-
-
-def facets(tallies: Tallies, query: EventQuery) -> dict[str, list[Facet]]:
-    """The kinds and agents of the last day, each a filter or the way back from it."""
+def build_facets(counts: EventCounts, query: EventQuery) -> Facets:
+    """Return the kinds and agents of the last day as filters."""
     is_all = not query.one_kind and not query.is_by_people
-    kinds = [Facet("All", query.without("kind", "by"), tallies.total, is_all)]
-    for noun, count in tallies.nouns.items():
+    kinds = [Facet("All", query.without("kind", "by"), counts.total, is_all)]
+    for noun, count in counts.nouns.items():
         current = query.one_kind == noun
         if count or current:
             text = query.having("kind", "" if current else f"kind:{noun}")
             kinds.append(Facet(noun, text, count, current, NOUN_ICONS.get(noun, "info")))
-    if tallies.people or query.is_by_people:
+    if counts.people or query.is_by_people:
         text = query.having("by", "" if query.is_by_people else "by:people")
-        kinds.append(Facet("by people", text, tallies.people, query.is_by_people, "person"))
+        kinds.append(Facet("by people", text, counts.people, query.is_by_people, "person"))
     agents = []
-    for name, count in tallies.agents:
+    for name, count in counts.agents:
         current = query.one_agent == name
-        text = query.having("agent", "" if current else query_box.term("agent", name))
+        text = query.having("agent", "" if current else term("agent", name))
         agents.append(Facet(name, text, count, current))
-    return {"kinds": kinds, "agents": agents}
+    return Facets(kinds, agents)
 
 
-def histogram(query: EventQuery, project: Project | None, *, now: datetime) -> dict[str, Any]:
-    """A bar for each minute; nothing where nothing happened in that hour."""
-    minutes = activity_counts.minutes(query, project, now=now)
+def build_histogram(minutes: list[Minute], *, to_now: bool) -> Histogram | None:
+    """Return a bar for each minute, or None without any events."""
     total, bad = sum(each.count for each in minutes), sum(each.bad for each in minutes)
     if not total:
-        return {}
-    given_up = f", {bad:,} of them failures" if bad else ""
+        return None
+    failures = f", {bad:,} of them failures" if bad else ""
     counts, bad_counts = [each.count for each in minutes], [each.bad for each in minutes]
-    return {
-        "label": f"{words_counted(total, 'event')} in {len(minutes)} minutes{given_up}.",
-        "bars": bars(counts, bad_counts, tall=HISTOGRAM_TALL),
-        "marks": marks(minutes),
-        "to_now": query.until is None or query.until >= now,
-    }
+    return Histogram(
+        label=f"{counted(total, 'event')} in {len(minutes)} minutes{failures}.",
+        bars=bars(counts, bad_counts, tall=HISTOGRAM_HEIGHT),
+        marks=time_marks(minutes),
+        to_now=to_now,
+    )
 
 
-def marks(minutes: list[Minute]) -> list[tuple[datetime, str]]:
-    """The times under the bars: at the beginning and at each third."""
+def time_marks(minutes: list[Minute]) -> list[tuple[datetime, str]]:
+    """Return the times at the start and at each third, with their place in percent."""
     step = 100 / len(minutes)
     places = sorted({0, len(minutes) // 3, 2 * len(minutes) // 3})
     return [(minutes[n].at, f"{n * step:.2f}") for n in places if n < len(minutes)]

@@ -12,7 +12,7 @@ from django.urls import reverse_lazy
 from dashboard import query_box
 from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
-from dashboard.activity.queries import Line
+from dashboard.activity.queries import EventEntry
 from dashboard.agents import queries
 from dashboard.agents.queries import AgentCounts, AgentPage
 from dashboard.agents.rows import AgentRow, build_rows
@@ -119,7 +119,7 @@ class AgentDetailPage(PageContext):
     whole: Statistics
     most_given_up: Statistics | None
     defaults: Mapping[str, Any]
-    events: list[Line]
+    events: list[EventEntry]
     tokens: list[Token]
     asked: Action | None  # the action whose question the page shows to a browser without scripts
 
@@ -143,7 +143,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         whole=row.figures,
         most_given_up=row.figures if row.figures.failed else None,
         defaults=settings.TENFOUR,
-        events=activity_queries.latest(None, agent=agent, most=EVENTS_SHOWN),
+        events=activity_queries.list_latest(None, agent=agent, most=EVENTS_SHOWN),
         tokens=queries.list_tokens(agent),
         asked=next((action for action in row.actions if action.verb == ask), None),
     )

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.activity import queries as activity_queries
-from dashboard.activity.queries import Line
+from dashboard.activity.queries import EventEntry
 from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import annotate_agents, list_silent_agents, read_hourly_activity
 from dashboard.agents.rows import AgentRow, build_rows
@@ -40,7 +40,7 @@ class OverviewPage(PageContext):
     tasks_need_you: bool
     long_ago: datetime  # escalations opened earlier are marked
     silent: SilentAgents
-    events: list[Line]
+    events: list[EventEntry]
     last_day: LastDay | None  # None before the first instruction
 
 
@@ -59,7 +59,7 @@ def index(visit: Visit) -> OverviewPage:
         tasks_need_you=any(need.task_id for need in needs),
         long_ago=visit.now - LONG,
         silent=silent,
-        events=activity_queries.latest(project, most=EVENTS_SHOWN),
+        events=activity_queries.list_latest(project, most=EVENTS_SHOWN),
         last_day=read_last_day(project, silent, now=visit.now),
     )
 

@@ -26,7 +26,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Left, Now
 
 from dashboard.activity import queries as activity_queries
-from dashboard.activity.queries import Line
+from dashboard.activity.queries import EventEntry
 from dashboard.dependencies import NeedLink, TaskMark, natural_key
 from dashboard.plans.common_failures import TaskFailure
 from dashboard.shared_queries import title_of
@@ -165,11 +165,13 @@ EVENTS = """(
 )"""
 
 
-def list_events(plan_id: UUID) -> tuple[list[Line], list[Line]]:
+def list_events(plan_id: UUID) -> tuple[list[EventEntry], list[EventEntry]]:
     """Return the newest events of the plan itself, and the newest of the plan and its tasks."""
     values = (plan_id, HISTORY_SHOWN, plan_id, TASKS_SEARCHED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
     rows = Event.objects.filter(pk__in=RawSQL(EVENTS, values))  # noqa: S611
-    events = activity_queries.lines(list(activity_queries.shown(rows.order_by("-id"))))
+    events = activity_queries.describe_events(
+        list(activity_queries.with_extras(rows.order_by("-id")))
+    )
     own = [event for event in events if event.event.subject_id == plan_id]
     return own, events[:ACTIVITY_SHOWN]
 

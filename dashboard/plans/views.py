@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from dashboard import query_box
 from dashboard.access import operators_only
 from dashboard.actions import Action
-from dashboard.activity.queries import Line
+from dashboard.activity.queries import EventEntry
 from dashboard.dependencies import NeedLink, TaskMark
 from dashboard.navigation import read_scope
 from dashboard.pagination import Page
@@ -182,8 +182,8 @@ class PlanPage(PageContext):
     failure_count: int
     identical: int
     proposed: list[Any]
-    history: list[Line]
-    activity: list[Line]
+    history: list[EventEntry]
+    activity: list[EventEntry]
     runs: list[RunRow]
 
 
