@@ -1,4 +1,4 @@
-"""The search box: an id or a ref lands on what it names, anything else filters the list."""
+"""The search box: open what an id or a ref names, or else search instructions."""
 
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
@@ -17,26 +17,28 @@ from dashboard.plans import queries as plan_queries
 from dashboard.rendering import HtmxRequest
 from dashboard.tasks import queries as task_queries
 
+# the queries that know whether an id exists, with the page of what it names
+PAGES = (
+    (instruction_queries.exists, "instruction"),
+    (escalation_queries.exists, "escalation"),
+    (task_queries.exists, "task"),
+    (deadletter_queries.exists, "deadletter"),
+    (pattern_queries.exists, "pattern"),
+    (agent_queries.exists, "agent"),
+    (plan_queries.exists, "plan"),
+)
+QUOTES = "\"'`<>()[],;"
+
 
 @require_safe
 @operators_only
 def search(request: HtmxRequest) -> HttpResponse:
+    """Redirect to what an id or a ref names, or else to the instructions that match the text."""
     text = query_box.clean(request.GET.get("q", ""))
-    found = query_box.as_id(text.strip("\"'`<>()[],;"))
-    if found and instruction_queries.exists(found):
-        return redirect("dashboard:instruction", found)
-    if found and escalation_queries.exists(found):
-        return redirect("dashboard:escalation", found)
-    if found and task_queries.exists(found):
-        return redirect("dashboard:task", found)
-    if found and deadletter_queries.exists(found):
-        return redirect("dashboard:deadletter", found)
-    if found and pattern_queries.exists(found):
-        return redirect("dashboard:pattern", found)
-    if found and agent_queries.exists(found):
-        return redirect("dashboard:agent", found)
-    if found and plan_queries.exists(found):
-        return redirect("dashboard:plan", found)
+    if id := query_box.as_id(text.strip(QUOTES)):
+        for exists, page in PAGES:
+            if exists(id):
+                return redirect(f"dashboard:{page}", id)
     if address := plan_queries.find_url(text, requested_project(request)):
         return redirect(address)
     params = QueryDict(mutable=True)

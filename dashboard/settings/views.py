@@ -1,33 +1,27 @@
 """The Settings page, which is read-only: settings come from the environment."""
 
+from dataclasses import dataclass
+
 from django.http import HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard import rendering
 from dashboard.access import operators_only
-from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest
-from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
+from dashboard.rendering import HtmxRequest, PageContext
+from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS, Group, Limit, Mechanism
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsPage(PageContext):
+    limits: tuple[Limit, ...] = LIMITS
+    mechanisms: tuple[Mechanism, ...] = MECHANISMS
+    groups: tuple[Group, ...] = GROUPS
 
 
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """Render the limits and every setting with its value."""
-    context = {
-        "now": timezone.now(),
-        "title": "Settings",
-        "heading": "Settings",
-        "limits": LIMITS,
-        "mechanisms": MECHANISMS,
-        "groups": GROUPS,
-    }
-    return rendering.respond_with(
-        request,
-        "settings/index.html",
-        "settings/_settings.html",
-        context,
-        scope=read_scope(request),
-        current="settings",
-    )
+    """Show the limits and every setting with its value."""
+    visit = rendering.begin_visit(request, current="settings")
+    page = SettingsPage(title="Settings", heading="Settings")
+    return rendering.respond(visit, "settings/index.html", "settings/_settings.html", page)

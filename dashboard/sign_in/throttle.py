@@ -1,4 +1,4 @@
-"""Failed sign-ins, counted by address and name; without the counter nobody is held up."""
+"""Limit sign-in attempts by address and username; without the cache there is no limit."""
 
 import hashlib
 
@@ -14,15 +14,14 @@ def key_of(address: str, username: str) -> str:
     return f"sign-in:{name}"
 
 
-def take_try(address: str, username: str) -> bool:
-    """Count this try before the password is looked at; False once there were too many.
+def count_attempt(address: str, username: str) -> bool:
+    """Count an attempt and return whether it is within the limit.
 
-    Counting first means that tries at the same moment can't slip through together.
+    Call this before the password is checked, so that concurrent attempts cannot exceed the limit.
     """
-    tries = optional_cache.count(key_of(address, username), seconds=WINDOW_SECONDS)
-    return tries <= int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
+    attempts = optional_cache.count(key_of(address, username), seconds=WINDOW_SECONDS)
+    return attempts <= int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
 
 
-def forget_tries(address: str, username: str) -> None:
-    """The password was right."""
+def reset_attempts(address: str, username: str) -> None:
     optional_cache.forget(key_of(address, username))

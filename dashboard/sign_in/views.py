@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""Sign in and out."""
 
 from django import forms
 from django.conf import settings
@@ -13,11 +13,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import may_enter
-from dashboard.sign_in.throttle import WINDOW_SECONDS, forget_tries, take_try
+from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
 
 
 class SignInForm(AuthenticationForm):
-    """Name and password; those who are no staff learn no more than those who mistyped."""
+    """Username and password; the error is the same for a user without access."""
 
     error_messages = {
         "invalid_login": "Incorrect username or password.",
@@ -33,26 +33,26 @@ class SignInForm(AuthenticationForm):
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """The form, and what comes of it: the page that was asked for, or a sentence."""
-    target = where_to(request)
+    """Show the sign-in form, or sign in and redirect to the requested page."""
+    target = target_of(request)
     if request.method != "POST":
         if may_enter(request.user):
             return redirect(target)
-        return page(request, SignInForm(request), target)
+        return render_form(request, SignInForm(request), target)
     address, username = request.META.get("REMOTE_ADDR", ""), request.POST.get("username", "")
-    if not take_try(address, username):
-        response = page(request, SignInForm(request), target, throttled=True, status=429)
+    if not count_attempt(address, username):
+        response = render_form(request, SignInForm(request), target, throttled=True, status=429)
         response["Retry-After"] = str(WINDOW_SECONDS)
         return response
     form = SignInForm(request, data=request.POST)
     if not form.is_valid():
-        return page(request, form, target, status=422)
-    forget_tries(address, username)
+        return render_form(request, form, target, status=422)
+    reset_attempts(address, username)
     auth.login(request, form.get_user())
     return redirect(target)
 
 
-def page(
+def render_form(
     request: HttpRequest,
     form: SignInForm,
     target: str,
@@ -64,8 +64,8 @@ def page(
     return render(request, "sign_in/sign_in.html", context, status=status)
 
 
-def where_to(request: HttpRequest) -> str:
-    """The page that was asked for, if it is one of ours."""
+def target_of(request: HttpRequest) -> str:
+    """Return the requested path if it is a path of this site, or else the first page."""
     target = request.POST.get("next") or request.GET.get("next") or ""
     ours = url_has_allowed_host_and_scheme(
         target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
