@@ -20,7 +20,7 @@ from ledger.plans import editing as ledger_plans
 from retries import breaker, deadletters, task_actions
 from retries.escalations import answer_outcome, answering
 from retries.escalations.choices import FIX_LENGTH, Choice
-from retries.escalations.record import told
+from retries.escalations.record import render_escalation
 from retries.failures import patterns
 from retries.models import Escalation, FailurePattern
 from retries.plans import aborting, restarting
@@ -104,7 +104,7 @@ class EscalationAdmin(ReadOnly):
 
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:
-        return told(escalation)
+        return render_escalation(escalation)
 
     @admin.display(description="Outcome")
     def outcome(self, escalation: Escalation) -> str:

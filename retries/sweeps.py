@@ -33,7 +33,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "expire_leases": leases.expire_leases,
     "breakers": leases.half_open_breakers,
     "plans": completing.complete_plans,
-    "escalations": expiry.due,
+    "escalations": expiry.process_due,
 }
 
 

@@ -32,7 +32,7 @@ from dashboard.rendering import HtmxRequest, Visit, begin_visit
 from ledger.errors import Refusal
 from ledger.journal import person
 from retries.escalations import assignment
-from retries.escalations.record import Record, record_of
+from retries.escalations.record import Record, load_record
 from retries.models import Escalation
 
 
@@ -121,7 +121,7 @@ def render_panel(visit: Visit, escalation: Escalation | None, reply: Reply) -> H
     template = "escalations/_vanished.html"
     if escalation:
         template = "escalations/_panel.html"
-        record = record_of(escalation)
+        record = load_record(escalation)
         context |= {"row": escalation.instruction, "task": escalation.task}
         if escalation.is_open:
             context["answer_form"] = build_form(escalation, record, reply)

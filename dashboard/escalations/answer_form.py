@@ -13,8 +13,8 @@ from retries.escalations import answering, choices
 from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
-from retries.escalations.options import Option, options
-from retries.escalations.response_schema import ANSWERED, read
+from retries.escalations.options import Option, list_options
+from retries.escalations.response_schema import ANSWER_POINTER, parse_values
 from retries.models import Escalation
 from retries.states import TEXT_ANSWERS, Answer, Dependents
 
@@ -82,7 +82,7 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
         return Reply(409, message, warning=f"{refusal.detail} Nothing was changed.")
     except Invalid as refusal:
         place, _, field = refusal.more["errors"][0]["pointer"].rpartition("/")
-        field = field if place == ANSWERED else ""
+        field = field if place == ANSWER_POINTER else ""
         return Reply(422, message, values=values, field=field, error=refusal.detail)
     return Reply(message="" if action in TEXT_ANSWERS else message, is_done=True)
 
@@ -116,7 +116,7 @@ def read_choice(
         action,
         fix=message if action in TEXT_ANSWERS else "",
         dependents=wanted or Dependents.CONTINUE,
-        response=read(schema, values) if schema and action == Answer.ANSWER else None,
+        response=parse_values(schema, values) if schema and action == Answer.ANSWER else None,
     )
 
 
@@ -136,7 +136,7 @@ def compose_message(request: HttpRequest, escalation: Escalation) -> str:
     message = read_message(request)
     if not escalation.response_schema:
         return message
-    values = read(escalation.response_schema, read_values(request))
+    values = parse_values(escalation.response_schema, read_values(request))
     return choices.compose_text(message.strip(), values)
 
 
@@ -145,7 +145,7 @@ def find_question(escalation: Escalation, action: Answer) -> Option | None:
     if not escalation.is_open:
         return None
     return next(
-        (each for each in options(escalation) if each.name == action and each.confirm), None
+        (each for each in list_options(escalation) if each.name == action and each.confirm), None
     )
 
 

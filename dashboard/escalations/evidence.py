@@ -20,9 +20,8 @@ from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Event, Failure, Instruction, Task
-from retries.escalations import record as escalation_record
 from retries.escalations.choices import FIX_LENGTH
-from retries.escalations.record import Record
+from retries.escalations.record import Record, render_escalation
 from retries.failures import suggestions
 from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation
@@ -169,7 +168,7 @@ def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
         failures=failures,
         dependents=record.dependents[: detail_queries.NEIGHBORS_SHOWN],
         comments=queries.list_comments(escalation.pk),
-        message=escalation_record.told(escalation, record),
+        message=render_escalation(escalation, record),
     )
 
 

@@ -10,9 +10,9 @@ from dashboard.escalations.outcome import AnswerOutcome, confirm_answer, describ
 from dashboard.escalations.queries import read_aftermaths
 from retries.escalations import answer_outcome
 from retries.escalations.choices import FIX_LENGTH
-from retries.escalations.options import Option, options
+from retries.escalations.options import Option, list_options
 from retries.escalations.record import Record
-from retries.escalations.response_schema import Field, fields
+from retries.escalations.response_schema import Field, list_fields
 from retries.failures.suggestions import FixOffer
 from retries.models import Escalation
 from retries.states import Answer
@@ -63,7 +63,7 @@ class GivenAnswer:
 def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> AnswerForm:
     buttons = [
         AnswerButton(option, KEYS[option.name], ANSWER_ICONS[option.name])
-        for option in options(escalation, record)
+        for option in list_options(escalation, record)
     ]
     send, *other_sends = [button for button in buttons if button.option.requires_text]
     return AnswerForm(
@@ -71,7 +71,7 @@ def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> A
         other_sends=other_sends,
         others=[button for button in buttons if not button.option.requires_text],
         suggestions=suggest_fixes(record) if record else [],
-        fields=fields(escalation.response_schema or {}, reply.values),
+        fields=list_fields(escalation.response_schema or {}, reply.values),
     )
 
 

@@ -22,7 +22,7 @@ from dashboard.navigation import Scope
 from dashboard.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.shared_queries import silent_after
 from ledger.models import Instruction, Task
-from retries.escalations.record import record_of
+from retries.escalations.record import load_record
 from retries.models import Escalation
 
 TEMPLATE, PART = "escalations/index.html", "escalations/_inbox.html"
@@ -83,7 +83,7 @@ def build_page(
 ) -> InboxPage:
     now = visit.now
     entries, recent = build_rows(listing, escalation, now=now)
-    record = record_of(escalation) if escalation else None
+    record = load_record(escalation) if escalation else None
     row = escalation.instruction if escalation else None
     is_open = escalation is not None and escalation.is_open
     return InboxPage(

@@ -21,7 +21,7 @@ from dashboard.sentences import tasks as sentences_tasks
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
-from retries.escalations import message as escalation_message
+from retries.escalations.message import describe_status
 from retries.failures import suggestions
 
 register = template.Library()
@@ -34,7 +34,7 @@ register.filter("allowed_actions", allowed_actions)
 register.filter("attempt_dots", attempt_dots.attempt_dots)
 register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
-register.filter("wordy", escalation_message.note)
+register.filter("wordy", describe_status)
 register.filter("suggested", suggestions.suggest)
 
 

@@ -152,7 +152,7 @@ def withdraw(
             allowed=[],
         )
     lifecycle.require_open(escalation)
-    task_effects.go_on(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
+    task_effects.requeue(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
     lifecycle.close(
         escalation, EscalationState.WITHDRAWN, actor=actor, now=now, request_id=request_id
     )

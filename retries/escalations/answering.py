@@ -21,7 +21,7 @@ from retries.states import Answer, EscalationState, Reason
 
 
 class HumanRequired(Refusal):
-    """Only a person may answer this"""
+    """Human answer required"""
 
     code = "human_required"
     hint = "Answer in the browser as an operator, or send an operator's token."
@@ -140,7 +140,7 @@ def act_on_task(
     assert escalation.task_id is not None
     needs.hold([escalation.task_id])
     if choice.action in task_effects.GRANTS:
-        task_effects.go_on(
+        task_effects.requeue(
             escalation, choice.action, due_at=due_at, actor=actor, now=now, request_id=request_id
         )
         return

@@ -88,7 +88,7 @@ def compose_text(text: str, values: dict[str, Any]) -> str:
     """Return an answer's text followed by its values, as the next attempt reads them."""
     others = {name: value for name, value in values.items() if name != INSTRUCTION}
     instruction = text or str(values.get(INSTRUCTION, "")).strip()
-    return "\n".join(part for part in (instruction, response_schema.worded(others)) if part)
+    return "\n".join(part for part in (instruction, response_schema.format_values(others)) if part)
 
 
 def require_text(choice: Choice) -> Choice:

@@ -1,4 +1,4 @@
-"""The clock's entry for questions to people: those whose time is over, and reminders."""
+"""Expire, remind of, and clean up open escalations; runs on the clock."""
 
 import logging
 from datetime import datetime
@@ -22,21 +22,21 @@ from retries.states import Answer, Dependents, EscalationState, OnExpiry
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 500
-ENTRY = clock("escalations")
+BATCH_SIZE = 500
+CLOCK = clock("escalations")
 
-# again after it has waited as long once more, and at least once a day
-REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
+# The next reminder comes when the waiting time has doubled, or after a day.
+REMIND = f"""with {TrustedCaller.cte}, due as materialized (
     select id from retries_escalation
     where state = '{EscalationState.OPEN}' and notify_again_at <= %(now)s
         and (%(of)s::uuid is null or project_id = %(of)s)
-    order by id limit {AT_ONCE} for update skip locked
+    order by id limit {BATCH_SIZE} for update skip locked
 ), reminded as (
     update retries_escalation e set notify_again_at = %(now)s + least(interval '1 day',
         greatest(%(wait)s * interval '1 second', %(now)s - e.opened_at))
-    where e.id = any(array(select id from ripe))
+    where e.id = any(array(select id from due))
     returning e.id, e.project_id, e.agent_id, e.reason
-), told as ({
+), events as ({
     journal.insert(
         "reminded",
         kind=f"'{Kind.ESCALATION_REMINDED}'",
@@ -47,8 +47,8 @@ REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
     )
 }) select id from reminded"""
 
-# An offer is over once somebody has begun its task, or nobody will: claims pass over it.
-OVER = f"""update retries_escalation e set offered_to = null
+# Claims ignore the offer of a task that has started or can no longer start.
+WITHDRAW_OFFERS = f"""update retries_escalation e set offered_to = null
     where e.offered_to is not null and (%(of)s::uuid is null or e.project_id = %(of)s)
         and not exists (select from ledger_task t where t.id = e.task_id
             and t.attempts = e.attempts
@@ -56,36 +56,36 @@ OVER = f"""update retries_escalation e set offered_to = null
     returning e.id"""
 
 
-def due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Close what has expired, remind of what still waits, and forget offers that are over."""
+def process_due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
+    """Expire escalations, send reminders, and withdraw offers that have ended."""
     of = project.id if project else None
-    expired = expire(now=now, of=of)
+    expired = expire_due(now=now, of=of)
     wait = max(1, settings.TENFOUR["ESCALATION_REMIND_SECONDS"])
-    reminded = sql.run(REMIND, now=now, of=of, wait=wait, **TrustedCaller(ENTRY).params)
-    over = sql.run(OVER, of=of)
-    return {"expired": expired, "reminded": len(reminded), "offers_over": len(over)}
+    reminded = sql.run(REMIND, now=now, of=of, wait=wait, **TrustedCaller(CLOCK).params)
+    withdrawn = sql.run(WITHDRAW_OFFERS, of=of)
+    return {"expired": expired, "reminded": len(reminded), "offers_over": len(withdrawn)}
 
 
-def expire(*, now: datetime, of: UUID | None) -> int:
-    """Close every question whose time is over, as its asker wanted; returns how many."""
+def expire_due(*, now: datetime, of: UUID | None) -> int:
+    """Close every escalation whose time is over; return how many."""
     rows = Escalation.objects.open().filter(expires_at__lte=now)
     rows = rows.filter(project=of) if of else rows
-    return sum(expire_one(id, now=now) for id in rows.values_list("pk", flat=True)[:AT_ONCE])
+    return sum(expire_one(id, now=now) for id in rows.values_list("pk", flat=True)[:BATCH_SIZE])
 
 
 def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
-    """Whether it was this call that closed it; what goes wrong here holds nobody else up."""
+    """Close one escalation and return whether this call did it; log an error and go on."""
     try:
         with transaction.atomic():
             rows = Escalation.objects.open().filter(pk=escalation_id, expires_at__lte=now)
             escalation = rows.select_for_update(skip_locked=True).first()
             if escalation is None:
                 return False
-            act(escalation, OnExpiry(escalation.on_expiry or ""), now=now)
+            apply_expiry(escalation, OnExpiry(escalation.on_expiry or ""), now=now)
             lifecycle.close(
                 escalation,
                 EscalationState.EXPIRED,
-                actor=ENTRY,
+                actor=CLOCK,
                 now=now,
                 data={"on_expiry": escalation.on_expiry},
             )
@@ -95,17 +95,18 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
         return False
 
 
-def act(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
+def apply_expiry(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
+    """Move the task as the escalation's `on_expiry` says."""
     match then:
         case OnExpiry.RETRY:
-            task_effects.go_on(escalation, Answer.ANSWER, actor=ENTRY, now=now)
+            task_effects.requeue(escalation, Answer.ANSWER, actor=CLOCK, now=now)
         case OnExpiry.FAIL:
-            row = task_effects.fail(escalation, actor=ENTRY, now=now)
-            asked = f"Nobody answered in time: {escalation.question}"
-            deadletters.bury(row["id"], "expired", error=asked[:MESSAGE_LENGTH], now=now)
+            row = task_effects.fail(escalation, actor=CLOCK, now=now)
+            error = f"The question expired without an answer: {escalation.question}"
+            deadletters.bury(row["id"], "expired", error=error[:MESSAGE_LENGTH], now=now)
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
-            task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=ENTRY, now=now)
-            # an agent ends its own task so, and no plan: that takes a person
+            task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=CLOCK, now=now)
+            # An expired question of an agent ends its own task only; a person aborts a plan.
             if answer == Answer.SKIP and escalation.task:
-                aborting.follow_answer(escalation.task, answer, actor=ENTRY, now=now)
+                aborting.follow_answer(escalation.task, answer, actor=CLOCK, now=now)

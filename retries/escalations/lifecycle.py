@@ -35,14 +35,14 @@ CLOSED_EVENTS = {
 
 
 class AlreadyResolved(Refusal):
-    """Somebody has answered this already"""
+    """Already answered"""
 
     code = "already_resolved"
     hint = "An answer is final; read it in 'resolution'."
 
 
 class EscalationExpired(Refusal):
-    """Nobody answered in time"""
+    """Escalation expired"""
 
     code = "escalation_expired"
     hint = "The action set for its expiry was taken; see the task's history."

@@ -1,4 +1,4 @@
-"""The Markdown message of an escalated task (pure): the same facts give the same bytes."""
+"""Render the Markdown message of an escalated task (pure); equal facts give equal bytes."""
 
 import re
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ DETAILS_LENGTH = 4000
 NAMES_SHOWN = 10
 FILES_SHOWN = 50
 
-# the second sentence of the summary, by the reason
+# the second sentence of the summary, by reason
 SENTENCES = {
     "max_retries_exceeded": "Automated recovery has been exhausted.",
-    "permission_denied": "Permission was denied, which no retry can change.",
-    "service_unavailable": "A service that it needs is not available.",
+    "permission_denied": "Permission was denied, and a retry cannot change that.",
+    "service_unavailable": "A service that it needs is unavailable.",
     "conflicting_requirements": "Its requirements conflict with each other.",
     "impossible": "Its agent reports that it is impossible.",
-    "needs_confirmation": "It timed out, and nobody knows whether it took effect.",
+    "needs_confirmation": "It timed out, and it may or may not have taken effect.",
     "blocked": "Its agent reports that it is blocked.",
     "non_retryable": "Its agent reports that another attempt would not help.",
-    "releases_exhausted": "It was given back too often.",
+    "releases_exhausted": "It was released too often.",
     "agent_question": "Its agent asks a question.",
     "checkpoint": "Its plan asks a question.",
 }
-# what is said of a file where the agent's word for its state is no sentence
+# the notes on files whose status does not read as one
 NOTES = {"partially_modified": "Modified but incomplete"}
 
 OPTIONS = """### Suggested Actions
@@ -47,8 +47,8 @@ OPTIONS = """### Suggested Actions
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """An attempt of the history; `kind` is its failure's type, or how else it ended."""
+class AttemptRow:
+    """An attempt of the history; `kind` is its failure's type or else its outcome."""
 
     number: int
     at: datetime
@@ -57,14 +57,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileStatus:
     path: str
     status: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """What the message tells: `attempts` of `limit`, `failed` of them failures."""
+class Facts:
+    """The facts of the message: `attempts` of `limit`, of which `failed` are failures."""
 
     name: str
     plan: str
@@ -72,108 +72,120 @@ class Story:
     limit: int
     failed: int
     reason: str
-    rows: Sequence[Row]
+    rows: Sequence[AttemptRow]
     details: str
-    files: Sequence[File]
+    files: Sequence[FileStatus]
     question: str = ""
     dependents: Sequence[str] = ()
 
 
-def message(story: Story) -> str:
-    """The message of S1.38 to S1.43; `dependents` are the names of what waits for the task."""
+def render_message(facts: Facts) -> str:
+    """Render the message (S1.38 to S1.43)."""
     parts = [
         "## Task Escalation Required",
-        f"**Task:** {line(story.name)}\n**Plan:** {story.plan or 'none'}\n"
-        f"**Attempts:** {story.attempts} of {story.limit}",
+        f"**Task:** {inert_line(facts.name)}\n**Plan:** {facts.plan or 'none'}\n"
+        f"**Attempts:** {facts.attempts} of {facts.limit}",
         "### Failure Summary",
-        summary(story),
+        render_summary(facts),
         "### Attempt History",
-        table(story.rows),
+        render_table(facts.rows),
         "### Last Error Details",
-        fenced(story.details),
+        code_block(facts.details),
         "### Files Modified (Partial State)",
-        files(story.files),
-        OPTIONS.format(waiting=waiting(story.dependents)),
+        render_files(facts.files),
+        OPTIONS.format(waiting=describe_dependents(facts.dependents)),
     ]
     return "\n\n".join(parts)
 
 
-def summary(story: Story) -> str:
-    times = "1 time" if story.failed == 1 else f"{story.failed} times"
-    failed = f"This task has failed {times}." if story.failed else "This task has not failed."
-    why = SENTENCES.get(story.reason) or f"The reason is {line(story.reason).replace('_', ' ')}."
-    asked = f"\n\n{quoted(story.question)}" if story.question else ""
+def render_summary(facts: Facts) -> str:
+    """Return how often the task failed, why it was escalated, and the question if there is one."""
+    times = "1 time" if facts.failed == 1 else f"{facts.failed} times"
+    failed = f"This task has failed {times}." if facts.failed else "This task has not failed."
+    why = (
+        SENTENCES.get(facts.reason)
+        or f"The reason is {inert_line(facts.reason).replace('_', ' ')}."
+    )
+    asked = f"\n\n{block_quote(facts.question)}" if facts.question else ""
     return f"{failed} {why}{asked}"
 
 
-def table(rows: Sequence[Row]) -> str:
+def render_table(rows: Sequence[AttemptRow]) -> str:
+    """Render the attempt history."""
     lines = [
         "| Attempt | Timestamp | Failure Type | Error |",
         "|---------|-----------|--------------|-------|",
     ]
     for row in rows:
         at = row.at.astimezone(UTC)
-        lines.append(f"| {row.number} | {at:%Y-%m-%d %H:%M} | {row.kind} | {cell(row.error)} |")
+        lines.append(
+            f"| {row.number} | {at:%Y-%m-%d %H:%M} | {row.kind} | {table_cell(row.error)} |"
+        )
     return "\n".join(lines)
 
 
-def files(found: Sequence[File]) -> str:
-    if not found:
+def render_files(files: Sequence[FileStatus]) -> str:
+    """Render the list of changed files."""
+    if not files:
         return "- None reported"
-    lines = [f"- {code(file.path)} - {note(file.status)}" for file in found[:FILES_SHOWN]]
-    more = len(found) - FILES_SHOWN
+    lines = [
+        f"- {code_span(file.path)} - {describe_status(file.status)}" for file in files[:FILES_SHOWN]
+    ]
+    more = len(files) - FILES_SHOWN
     return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])
 
 
-def note(status: str) -> str:
-    """What is said of a file: `tests_added` reads as "Tests added"."""
-    words = line(status).replace("_", " ")
-    return NOTES.get(status) or words[:1].upper() + words[1:] or "Modified"
+def describe_status(status: str) -> str:
+    """Return the note on a file: `tests_added` reads as "Tests added"."""
+    text = inert_line(status).replace("_", " ")
+    return NOTES.get(status) or text[:1].upper() + text[1:] or "Modified"
 
 
-def waiting(names: Sequence[str]) -> str:
-    """The tasks that depend on it, named behind `skip`."""
+def describe_dependents(names: Sequence[str]) -> str:
+    """Return the names of the dependents, for the description of `skip`."""
     if not names:
         return ""
     count = "1 task depends" if len(names) == 1 else f"{len(names)} tasks depend"
-    shown = ", ".join(line(name) for name in names[:NAMES_SHOWN])
+    shown = ", ".join(inert_line(name) for name in names[:NAMES_SHOWN])
     more = f", and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return f" ({count} on it: {shown}{more})"
 
 
-# ---- program output is hostile text: it stays in its cell, its fence, its quote
+# ---- program output is untrusted: it stays in its cell, code block or quotation
 
 
-# a tag or a link of a program's making: a page that shows Markdown would make it real
+# the start of a tag or a link, which a page that shows Markdown would render
 MARKUP = re.compile(r"(\\*)(<|(?<=\])\()")
 
 
-def plain(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the text on one line."""
     return " ".join(text.split())
 
 
-def line(text: str) -> str:
-    return inert(plain(text))
+def inert_line(text: str) -> str:
+    """Return the text on one line with its markup escaped."""
+    return escape_markup(one_line(text))
 
 
-def inert(text: str) -> str:
-    r"""Text in which no tag and no link is left, whatever stands before them.
+def escape_markup(text: str) -> str:
+    r"""Return the text with every tag and link escaped, after any number of backslashes.
 
-    >>> print(inert(r"[a](b) <i> \<i>"))
+    >>> print(escape_markup(r"[a](b) <i> \<i>"))
     [a]\(b) \<i> \\\<i>
     """
     return MARKUP.sub(r"\1\1\\\2", text)
 
 
-def cell(text: str) -> str:
-    """The first line of an error, so that it can neither end its cell nor its row."""
-    said = plain(next((each for each in text.splitlines() if each.strip()), ""))
-    said = truncate(said, CELL_LENGTH)
-    return MARKUP.sub(r"\1\\\2", said.replace("\\", "\\\\").replace("|", "\\|"))
+def table_cell(text: str) -> str:
+    """Return the first line of an error so that it cannot end its cell or row."""
+    line = one_line(next((each for each in text.splitlines() if each.strip()), ""))
+    line = truncate(line, CELL_LENGTH)
+    return MARKUP.sub(r"\1\\\2", line.replace("\\", "\\\\").replace("|", "\\|"))
 
 
-def fenced(text: str) -> str:
-    """A code block whose fence is longer than any run of backticks in it."""
+def code_block(text: str) -> str:
+    """Return a code block whose fence is longer than any run of backticks in it."""
     text = text.strip("\n")
     if len(text) > DETAILS_LENGTH:
         text = f"{text[:DETAILS_LENGTH]}\n… {len(text) - DETAILS_LENGTH} more characters"
@@ -182,9 +194,11 @@ def fenced(text: str) -> str:
     return f"{fence}\n{text or 'No output was reported.'}\n{fence}"
 
 
-def code(text: str) -> str:
-    return f"`{plain(text).replace('`', chr(39))}`"
+def code_span(text: str) -> str:
+    """Return the text as inline code."""
+    return f"`{one_line(text).replace('`', chr(39))}`"
 
 
-def quoted(text: str) -> str:
-    return "\n".join(f"> {inert(each)}".rstrip() for each in text.strip().splitlines())
+def block_quote(text: str) -> str:
+    """Return the text as a quotation."""
+    return "\n".join(f"> {escape_markup(each)}".rstrip() for each in text.strip().splitlines())

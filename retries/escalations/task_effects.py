@@ -1,4 +1,4 @@
-"""What an answer does to its task: the moves, and the one that takes an answer back."""
+"""Move the task of an escalation as its answer says, and undo that move."""
 
 from datetime import datetime
 from uuid import UUID
@@ -19,10 +19,11 @@ from retries import dependents
 from retries.models import Escalation
 from retries.states import Answer, Reason
 
-ASKED = f"""t.id = %(id)s
+WAITS_FOR_ANSWER = f"""t.id = %(id)s
     and (t.state = '{TaskState.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
 
-# what goes on is granted attempts: a round, one that is guided, or the one that the question cost
+# The attempts that an answer grants: a new round, one guided attempt, or the one that the
+# question used.
 GRANTS = {
     Answer.RETRY: "retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
     Answer.FIX: "attempt_limit = t.attempts + 1",
@@ -35,36 +36,38 @@ ENDS = {
 }
 
 
-def statement(
-    to: TaskState, kind: Kind, *, where: str = ASKED, sets: str = "", reason: str = ""
+def move_statement(
+    to: TaskState, kind: Kind, *, where: str = WAITS_FOR_ANSWER, sets: str = "", reason: str = ""
 ) -> str:
+    """Return the SQL that moves the task of an escalation and journals it."""
     moved = task_to(to, where=where, sets=sets, reason=reason or "null")
-    told = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
-    return f"with {TrustedCaller.cte}, moved as ({moved}), told as ({told}) select * from moved"
+    events = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
+    return f"with {TrustedCaller.cte}, moved as ({moved}), events as ({events}) select * from moved"
 
 
-def granted(grant: str) -> str:
+def grant_columns(grant: str) -> str:
+    """Return the SQL that sets the columns of a grant."""
     return f"releases = 0, {grant}"
 
 
-AT_ONCE = {
-    action: statement(TaskState.QUEUED, Kind.TASK_REQUEUED, sets=granted(grant))
+REQUEUE_NOW = {
+    action: move_statement(TaskState.QUEUED, Kind.TASK_REQUEUED, sets=grant_columns(grant))
     for action, grant in GRANTS.items()
 }
-LATER = {
-    action: statement(
+REQUEUE_LATER = {
+    action: move_statement(
         TaskState.RETRY,
         Kind.TASK_REQUEUED,
-        sets=f"due_at = %(due_at)s, due_noted_at = null, {granted(grant)}",
+        sets=f"due_at = %(due_at)s, due_noted_at = null, {grant_columns(grant)}",
     )
     for action, grant in GRANTS.items()
     if action in UNDOABLE
 }
-ENDED = {action: statement(to, kind) for action, (to, kind) in ENDS.items()}
-FAILED = statement(TaskState.FAILED, Kind.TASK_FAILED)
+END = {action: move_statement(to, kind) for action, (to, kind) in ENDS.items()}
+FAIL = move_statement(TaskState.FAILED, Kind.TASK_FAILED)
 
 
-def go_on(
+def requeue(
     escalation: Escalation,
     action: Answer,
     *,
@@ -73,11 +76,11 @@ def go_on(
     now: datetime,
     request_id: str = "",
 ) -> Row:
-    """Queue the task again with what was granted; with `due_at` it waits so long for an undo.
+    """Queue the task again with the granted attempts, or at `due_at` to leave time for an undo.
 
-    The worker that had it last gets it first, if it asks before another does: see `claims`.
+    The worker of the last attempt has precedence if it claims before another does: see `claims`.
     """
-    table = AT_ONCE if due_at is None else LATER
+    table = REQUEUE_NOW if due_at is None else REQUEUE_LATER
     row = move(
         escalation,
         table[action],
@@ -102,8 +105,8 @@ def end(
     now: datetime,
     request_id: str = "",
 ) -> list[UUID]:
-    """Skip or abort the task; the ids of the dependents that were skipped with it."""
-    row = move(escalation, ENDED[action], action, actor=actor, now=now, request_id=request_id)
+    """Skip or abort the task; return the ids of the dependents that were skipped with it."""
+    row = move(escalation, END[action], action, actor=actor, now=now, request_id=request_id)
     if action != Answer.SKIP:
         return []
     return dependents.settle_dependents(
@@ -112,13 +115,13 @@ def end(
 
 
 def fail(escalation: Escalation, *, actor: Actor, now: datetime) -> Row:
-    """Give the task up; the caller writes its dead letter."""
-    return move(escalation, FAILED, "fail", actor=actor, now=now, request_id="")
+    """Fail the task; the caller inserts its dead letter."""
+    return move(escalation, FAIL, "fail", actor=actor, now=now, request_id="")
 
 
 def move(
     escalation: Escalation,
-    text: str,
+    statement: str,
     answer: str,
     *,
     due_at: datetime | None = None,
@@ -126,12 +129,13 @@ def move(
     now: datetime,
     request_id: str,
 ) -> Row:
+    """Run a move of the task; raise InvalidTransition if it waits for no answer."""
     assert escalation.task_id is not None
     rows = sql.run(
-        text,
+        statement,
         id=escalation.task_id,
         due_at=due_at,
-        cost=int(escalation.is_of_agent),  # what a checkpoint asks costs none
+        cost=int(escalation.is_of_agent),  # the question of a checkpoint uses no attempt
         data=Jsonb({"answer": answer, "escalation": str(escalation.pk)}),
         now=now,
         **TrustedCaller(actor, request_id=request_id).params,
@@ -139,35 +143,35 @@ def move(
     if not rows:
         row = fetch_task(escalation.task_id)
         raise InvalidTransition(
-            f"The task is {row['state']}: it waits for no answer.",
+            f"The task is {row['state']} and does not wait for an answer.",
             current=row["state"],
             allowed=[],
         )
     return rows[0]
 
 
-# ---- taken back
+# ---- undo
 
-# no attempt was made since, and nobody has hurried it: it is the very wait that the answer began
-STILL_WAITS = f"""t.id = %(id)s and t.state = '{TaskState.RETRY}' and t.attempts = %(attempts)s
+# No attempt has started since, and `due_at` is still the one that the answer set.
+CAN_UNDO = f"""t.id = %(id)s and t.state = '{TaskState.RETRY}' and t.attempts = %(attempts)s
     and t.due_at = %(due_at)s and t.due_at > %(now)s"""
-RESTORED = "retry_count = %(retry_count)s, attempt_limit = %(attempt_limit)s, due_at = null"
+RESTORE = "retry_count = %(retry_count)s, attempt_limit = %(attempt_limit)s, due_at = null"
 UNDO = {
-    TaskState.ESCALATED: statement(
-        TaskState.ESCALATED, Kind.TASK_ANSWER_UNDONE, where=STILL_WAITS, sets=RESTORED
+    TaskState.ESCALATED: move_statement(
+        TaskState.ESCALATED, Kind.TASK_ANSWER_UNDONE, where=CAN_UNDO, sets=RESTORE
     ),
-    TaskState.BLOCKED: statement(
+    TaskState.BLOCKED: move_statement(
         TaskState.BLOCKED,
         Kind.TASK_ANSWER_UNDONE,
-        where=STILL_WAITS,
-        sets=RESTORED,
+        where=CAN_UNDO,
+        sets=RESTORE,
         reason=f"'{BlockedReason.REPORTED}'",
     ),
 }
 
 
 def undo(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str) -> bool:
-    """Bring the task back to where it was asked about; False where it has gone on."""
+    """Return the task to its state before the answer; return False if it has moved on."""
     was = TaskState.BLOCKED if escalation.reason == Reason.BLOCKED else TaskState.ESCALATED
     rows = sql.run(
         UNDO[was],

@@ -14,8 +14,8 @@ from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import Aftermath
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
 from retries.escalations.lifecycle import resolution
-from retries.escalations.options import Option, options
-from retries.escalations.record import record_of, told
+from retries.escalations.options import Option, list_options
+from retries.escalations.record import load_record, render_escalation
 from retries.escalations.response_schema import MOST_FIELDS
 from retries.failures.suggestions import find_first_fixes
 from retries.models import Escalation
@@ -234,15 +234,15 @@ def outcome_out(since: Aftermath | None) -> dict[str, Any] | None:
 def base_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
     """Return the JSON object without its outcome; `fix` is the suggested text of a fix."""
     is_open = escalation.is_open
-    record = record_of(escalation)
-    offered = options(escalation, record) if is_open else []
+    record = load_record(escalation)
+    offered = list_options(escalation, record) if is_open else []
     return {
         "id": escalation.id,
         "state": escalation.state,
         "reason": escalation.reason,
         "severity": escalation.severity,
         "title": title(escalation),
-        "message": told(escalation, record),
+        "message": render_escalation(escalation, record),
         "task": escalation.task_id,
         "plan": escalation.task.plan_id if escalation.task else None,
         "instruction": escalation.instruction_id,

@@ -176,7 +176,7 @@ def test_what_is_over_waits_for_nobody(browser: Client, agent: Agent, now: datet
     told = words(browser.get(address(question)))
     assert "is checking in for work." in told and "waiting for your answer" not in told
     late = asked(agent, now=now, expires_at=now + MINUTE, on_expiry="skip")
-    expiry.due(now=now + MINUTE)
+    expiry.process_due(now=now + MINUTE)
     told = words(browser.get(address(late)))
     assert "Reason No answer came in time, so the task was skipped" in told
     assert "Answered" not in told.partition("Why Nobody")[0].rpartition("Clean up")[2]
@@ -509,7 +509,7 @@ def test_an_answer_after_it_was_closed_is_told_so(
     asks = Question(text="Drop it?", choices=[], expires_at=now + MINUTE, on_expiry="skip")
     question = questions.ask(live, asks, caller=caller, now=now)
     if closed == "expired":
-        assert expiry.due(now=now + MINUTE)["expired"] == 1
+        assert expiry.process_due(now=now + MINUTE)["expired"] == 1
     else:
         every = Escalation.objects.all()
         questions.withdraw(question.pk, among=every, actor=SYSTEM, by_person=False, now=now)

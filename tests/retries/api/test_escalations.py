@@ -332,7 +332,7 @@ def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None
     until = timezone.now() + timedelta(hours=1)
     body = ASK | {"expires_at": until.isoformat(), "on_expiry": "retry"}
     asked = coder("POST", f"/attempts/{begun(coder)}/escalate", body).body
-    assert expiry.due(now=until)["expired"] == 1
+    assert expiry.process_due(now=until)["expired"] == 1
     told = operator("POST", f"/escalations/{asked['id']}/resolve", {"text": "retry"})
     problem(told, 410, "escalation_expired")
 

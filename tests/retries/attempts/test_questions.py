@@ -19,8 +19,8 @@ from retries.attempts.report_fields import Report
 from retries.escalations import assignment, expiry
 from retries.escalations.answering import HumanRequired
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Question
-from retries.escalations.options import options
-from retries.escalations.record import told
+from retries.escalations.options import list_options
+from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.retry_context.block import render_retry_context
 from retries.retry_context.history import load_histories
@@ -71,9 +71,9 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     )
     attempt = Attempt.objects.get()
     assert attempt.outcome == "escalated" and not hasattr(attempt, "failure")
-    offered = [option.name for option in options(found)]
+    offered = [option.name for option in list_options(found)]
     assert offered == [Answer.ANSWER, Answer.FIX, Answer.RETRY, Answer.SKIP, Answer.ABORT]
-    assert "Its agent asks a question.\n\n> Drop the table?\n" in told(found)
+    assert "Its agent asks a question.\n\n> Drop the table?\n" in render_escalation(found)
     done = answer(found, "answer", "Yes, but keep a copy")
     assert done.fix == "Yes, but keep a copy"
     assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
@@ -164,9 +164,9 @@ def test_what_tenfour_asked_no_agent_takes_back(agent: Agent) -> None:
 def test_a_question_expires_as_its_asker_wanted(agent: Agent, then: str, state: str) -> None:
     found = asked(agent, expires_at=NOW + HOUR, on_expiry=then)
     waits = make_task(agent, needs=[found.task_id])
-    assert expiry.due(now=NOW + HOUR - SECOND)["expired"] == 0
+    assert expiry.process_due(now=NOW + HOUR - SECOND)["expired"] == 0
     for expired in (1, 0):  # safe to run twice
-        assert expiry.due(now=NOW + HOUR)["expired"] == expired
+        assert expiry.process_due(now=NOW + HOUR)["expired"] == expired
     found.refresh_from_db()
     assert (found.state, found.action) == ("expired", None)
     assert stands(found.task_id)[0] == state
@@ -182,7 +182,7 @@ def test_a_question_that_expires_stops_no_plan(agent: Agent) -> None:
     """What an agent asked for ends its own task alone; a plan is stopped by a person."""
     imported({}, {})
     found = ask(agent, attempt_of(claim(agent)), expires_at=NOW + HOUR, on_expiry="abort")
-    assert expiry.due(now=NOW + HOUR)["expired"] == 1
+    assert expiry.process_due(now=NOW + HOUR)["expired"] == 1
     assert states() == {"task-1": S.ABORTED, "task-2": S.QUEUED}
     assert stands(found.task_id)[0] == S.ABORTED
     assert Plan.objects.get().state == "active" and list(audit()) == []
@@ -192,7 +192,7 @@ def test_one_that_cannot_expire_holds_up_no_other(agent: Agent) -> None:
     bad = asked(agent, expires_at=NOW + HOUR, on_expiry="skip")
     good = asked(agent, expires_at=NOW + HOUR, on_expiry="retry")
     Task.objects.filter(pk=bad.task_id).update(state=S.QUEUED)
-    assert expiry.due(now=NOW + HOUR)["expired"] == 1
+    assert expiry.process_due(now=NOW + HOUR)["expired"] == 1
     assert Escalation.objects.open().get() == bad and good.state == "open"
 
 

@@ -16,7 +16,7 @@ from ledger.states import InstructionState
 from retries.escalations import answering
 from retries.escalations.choices import Choice, parse
 from retries.escalations.lifecycle import AlreadyResolved
-from retries.escalations.options import options
+from retries.escalations.options import list_options
 from retries.models import Escalation
 from retries.states import TEXT_ANSWERS, Answer, EscalationState
 from tests.elsewhere import blocked
@@ -197,7 +197,7 @@ def test_the_options_name_the_consequence(agent: Agent) -> None:
     escalation = ignored(agent)
     send(agent)
     send(agent)
-    offered = {option.name: option for option in options(escalation)}
+    offered = {option.name: option for option in list_options(escalation)}
     assert list(offered) == [Answer.FIX, Answer.RETRY, Answer.SKIP, Answer.ABORT]
     assert "2 instructions for coder" in offered[Answer.ABORT].description
     assert offered[Answer.FIX].requires_text and offered[Answer.ABORT].confirm

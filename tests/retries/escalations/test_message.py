@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retries.escalations.message import SENTENCES, File, Row, Story, message
+from retries.escalations.message import SENTENCES, AttemptRow, Facts, FileStatus, render_message
 from retries.states import Reason
 
 
@@ -61,7 +61,7 @@ FAIL tests/PlannerId.test.ts
 - `abort` - Stop plan execution
 - `fix: <instruction>` - Provide specific fix instruction"""
 
-STORY = Story(
+STORY = Facts(
     name="Task 3: Create InvalidPlannerIdError class",
     plan="03-01",
     attempts=3,
@@ -69,49 +69,51 @@ STORY = Story(
     failed=3,
     reason="max_retries_exceeded",
     rows=[
-        Row(1, at(30), "verification_failed", "2 tests failed"),
-        Row(2, at(32), "verification_failed", "1 test failed"),
-        Row(3, at(35), "verification_failed", "Edge case not handled"),
+        AttemptRow(1, at(30), "verification_failed", "2 tests failed"),
+        AttemptRow(2, at(32), "verification_failed", "1 test failed"),
+        AttemptRow(3, at(35), "verification_failed", "Edge case not handled"),
     ],
     details="FAIL tests/PlannerId.test.ts\n"
     "  - Expected InvalidPlannerIdError to be thrown for whitespace-only input\n"
     "  - Received: undefined\n",
     files=[
-        File("src/domain/PlannerId.ts", "partially_modified"),
-        File("tests/PlannerId.test.ts", "tests_added"),
+        FileStatus("src/domain/PlannerId.ts", "partially_modified"),
+        FileStatus("tests/PlannerId.test.ts", "tests_added"),
     ],
 )
 
 
 def test_it_is_the_sample_to_the_letter() -> None:
     """S1.38 to S1.43"""
-    assert message(STORY) == SAMPLE
+    assert render_message(STORY) == SAMPLE
 
 
 @pytest.mark.parametrize("reason", [each for each in Reason if each != Reason.INSTRUCTION_IGNORED])
 def test_the_second_sentence_names_the_reason(reason: Reason) -> None:
     """S1.36, S1.39"""
-    said = message(replace(STORY, reason=str(reason), failed=1))
+    said = render_message(replace(STORY, reason=str(reason), failed=1))
     assert f"\n\nThis task has failed 1 time. {SENTENCES[reason]}\n\n" in said
     assert len(set(SENTENCES.values())) == len(SENTENCES)
 
 
 def test_an_unknown_reason_is_told_as_it_is() -> None:
-    assert "has not failed. The reason is too hot.\n" in message(
+    assert "has not failed. The reason is too hot.\n" in render_message(
         replace(STORY, reason="too_hot", failed=0)
     )
 
 
 def test_skip_names_what_depends_on_it() -> None:
     """S1.51"""
-    one = message(replace(STORY, dependents=["Write the docs"]))
+    one = render_message(replace(STORY, dependents=["Write the docs"]))
     assert "continue with next (1 task depends on it: Write the docs)\n" in one
-    many = message(replace(STORY, dependents=[f"No {n}" for n in range(12)]))
+    many = render_message(replace(STORY, dependents=[f"No {n}" for n in range(12)]))
     assert "(12 tasks depend on it: No 0, " in many and "No 9, and 2 more)\n" in many
 
 
 def test_a_question_is_quoted() -> None:
-    asked = message(replace(STORY, reason="agent_question", failed=0, question="Which?\n## a or b"))
+    asked = render_message(
+        replace(STORY, reason="agent_question", failed=0, question="Which?\n## a or b")
+    )
     assert (
         "This task has not failed. Its agent asks a question.\n\n> Which?\n> ## a or b\n" in asked
     )
@@ -120,13 +122,16 @@ def test_a_question_is_quoted() -> None:
 def test_hostile_output_stays_where_it_belongs() -> None:
     """An error can't end its cell, its row, its fence or its line."""
     hostile = "a | b \\| c\n| 9 | forged | row |"
-    said = message(
+    said = render_message(
         replace(
             STORY,
             name="x\n\n## Forged",
-            rows=[Row(1, at(1), "timeout", hostile), Row(2, at(2), "timeout", "y" * 9000)],
+            rows=[
+                AttemptRow(1, at(1), "timeout", hostile),
+                AttemptRow(2, at(2), "timeout", "y" * 9000),
+            ],
             details="before\n```\n````\n## out",
-            files=[File("a`b\n- `c`", "moved\n# x")],
+            files=[FileStatus("a`b\n- `c`", "moved\n# x")],
         )
     )
     assert "| 1 | 2026-01-26 14:01 | timeout | a \\| b \\\\\\| c |\n" in said
@@ -140,13 +145,13 @@ def test_no_tag_and_no_link_of_a_program_s_making_is_left() -> None:
     """What shows Markdown must not make an element or a link of a title, an error, a question."""
     image, link = "<img src=x onerror=alert(1)>", "[here](javascript:alert(1))"
     hostile = f"{image} \\{image} {link}"
-    said = message(
+    said = render_message(
         replace(
             STORY,
             name=hostile,
             question=hostile,
-            rows=[Row(1, at(1), "timeout", hostile)],
-            files=[File("a", hostile)],
+            rows=[AttemptRow(1, at(1), "timeout", hostile)],
+            files=[FileStatus("a", hostile)],
             dependents=[hostile],
         )
     )
@@ -156,5 +161,5 @@ def test_no_tag_and_no_link_of_a_program_s_making_is_left() -> None:
 
 
 def test_long_output_is_cut_and_says_so() -> None:
-    said = message(replace(STORY, details="z" * 5000, files=[]))
+    said = render_message(replace(STORY, details="z" * 5000, files=[]))
     assert "\n… 1000 more characters\n```\n" in said and "- None reported\n" in said

@@ -114,12 +114,16 @@ def test_formats_are_checked(format: str, fit: str, unfit: str) -> None:
 def test_what_is_typed_becomes_values_of_their_types() -> None:
     """What is not of its type stays as it was typed, and is told so."""
     typed = {"table": "items", "rows": " 12 ", "ratio": "0.5", "drop": "Yes", "by": " "}
-    values = response_schema.read(FORM, typed)
+    values = response_schema.parse_values(FORM, typed)
     assert values == {"table": "items", "rows": 12, "ratio": 0.5, "drop": True}
     response_schema.check(FORM, values)
     rude = {"rows": "²", "ratio": "1e999", "drop": "maybe", "else": "x"}
-    assert response_schema.read(FORM, rude) == {"rows": "²", "ratio": "1e999", "drop": "maybe"}
-    offered = {each.name: each for each in response_schema.fields(FORM)}
+    assert response_schema.parse_values(FORM, rude) == {
+        "rows": "²",
+        "ratio": "1e999",
+        "drop": "maybe",
+    }
+    offered = {each.name: each for each in response_schema.list_fields(FORM)}
     assert (offered["rows"].value, offered["drop"].choices) == ("10", ("yes", "no"))
     assert (offered["table"].label, offered["table"].is_needed) == ("Which table", True)
 

@@ -23,8 +23,8 @@ from retries.escalations import answering
 from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved
-from retries.escalations.options import options
-from retries.escalations.record import told
+from retries.escalations.options import list_options
+from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.states import Answer
 from tests.elsewhere import blocked
@@ -90,14 +90,14 @@ pytestmark = pytest.mark.django_db
 def test_the_message_tells_how_it_stood(agent: Agent) -> None:
     """S1.38 to S1.41, also after the answer has granted more."""
     asked = escalated(agent, title="Backfill")
-    said = told(asked)
+    said = render_escalation(asked)
     assert "**Task:** Backfill\n**Plan:** none\n**Attempts:** 3 of 3\n" in said
     assert said.count("| execution_error | it broke, ") == 3
     assert "\n```\nit broke, 3\n```\n" in said
     done = answer(asked, "retry")
     fail(agent, attempt_of(claim(agent, now=LATER)), now=LATER, message="it broke, 4")
     assert Task.objects.get().attempt_limit == 6
-    assert told(Escalation.objects.select_related("task").get(pk=done.pk)) == said
+    assert render_escalation(Escalation.objects.select_related("task").get(pk=done.pk)) == said
 
 
 def test_the_message_calls_a_plan_s_task_as_the_state_does(agent: Agent) -> None:
@@ -106,7 +106,7 @@ def test_the_message_calls_a_plan_s_task_as_the_state_does(agent: Agent) -> None
         {"title": "Create the class", "max_attempts": 1}, {"title": "Use it"}, order="sequential"
     )
     fail(agent, attempt_of(claim(agent)), now=NOW)
-    said = told(Escalation.objects.select_related("task__plan").get())
+    said = render_escalation(Escalation.objects.select_related("task__plan").get())
     assert "**Task:** Task 1: Create the class\n**Plan:** 03-01\n**Attempts:** 1 of 1\n" in said
     assert "(1 task depends on it: Task 2: Use it)\n" in said
 
@@ -130,7 +130,7 @@ def test_an_answer_needs_a_task_that_waits_for_it(agent: Agent) -> None:
     """What moved its task without closing it is told, not passed over."""
     asked = escalated(agent)
     Task.objects.filter(pk=asked.task_id).update(state=S.QUEUED)
-    with pytest.raises(InvalidTransition, match="it waits for no answer"):
+    with pytest.raises(InvalidTransition, match="does not wait for an answer"):
         answer(asked, "retry")
     assert about(asked.task_id or asked.pk).is_open
 
@@ -332,17 +332,17 @@ def test_the_option_names_the_first_of_them(agent: Agent) -> None:
     asked = escalated(agent, attempts=1)
     for title in ("Use it", "x" * 200, "Tell\nall", "Look", "Clean up"):
         make_task(agent, title=title, needs=[asked.task_id])
-    (skip,) = [option for option in options(asked) if option.name == Answer.SKIP]
+    (skip,) = [option for option in list_options(asked) if option.name == Answer.SKIP]
     assert skip.description.endswith(f": Use it, {'x' * 59}…, Tell all, and 2 more.")
 
 
 def test_the_option_says_how_many(agent: Agent) -> None:
     asked = escalated(agent, attempts=1)
-    offered = {option.name: option for option in options(asked)}
+    offered = {option.name: option for option in list_options(asked)}
     assert offered[Answer.SKIP].description == "Nothing depends on it."
     assert offered[Answer.SKIP].dependents == ()
     family(agent, asked.task_id or agent.pk)
-    offered = {option.name: option for option in options(asked)}
+    offered = {option.name: option for option in list_options(asked)}
     skips = "2 tasks depend on it and may fail without it: first, second."
     assert offered[Answer.SKIP].description == skips
     assert [way.title for way in offered[Answer.SKIP].dependents] == [
@@ -350,7 +350,7 @@ def test_the_option_says_how_many(agent: Agent) -> None:
         "They stay blocked until you decide",
         "Skip them too, and what follows: 3 tasks in all",
     ]
-    assert "(2 tasks depend on it: first, second)" in told(asked)
+    assert "(2 tasks depend on it: first, second)" in render_escalation(asked)
 
 
 @pytest.mark.parametrize(

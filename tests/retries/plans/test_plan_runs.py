@@ -22,11 +22,10 @@ from retries import deadletters, in_process, task_actions
 from retries.attempts import finishing, heartbeats, questions
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, expiry
-from retries.escalations import record as escalation_record
 from retries.escalations.answering import HumanRequired
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
-from retries.escalations.record import Record
+from retries.escalations.record import Record, build_facts, render_escalation
 from retries.failures import suggestions
 from retries.models import Escalation, FailurePattern
 from retries.plans import aborting, completing, restarting
@@ -173,8 +172,8 @@ def everywhere(id: UUID, old: UUID) -> None:
     asked = Escalation.objects.open().get(task=id)
     record = Record(Task.objects.get(pk=id))
     for message in ("late", "later still"):
-        assert message in escalation_record.told(asked, record)
-    assert [row.number for row in escalation_record.story(asked, record).rows] == [1, 2, 3, 4]
+        assert message in render_escalation(asked, record)
+    assert [row.number for row in build_facts(asked, record).rows] == [1, 2, 3, 4]
     assert [each.attempt for each in state_queries.load_failures(fetch_lineages([id]))[id]] == [
         1,
         2,
@@ -387,7 +386,7 @@ def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> 
 def test_a_checkpoint_that_is_replayed_asks_again(agent: Agent) -> None:
     imported(CHECKPOINT)
     Escalation.objects.update(expires_at=NOW, on_expiry="fail")
-    expiry.due(now=NOW)
+    expiry.process_due(now=NOW)
     letters = DeadLetter.objects.all()
     replayed = deadletters.replay([letters.get().pk], among=letters, actor=MARA, now=NOW)
     new = Task.objects.get(pk=replayed[0].replayed_as_id)
@@ -423,7 +422,7 @@ def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs:
     asked = Escalation.objects.open().get()
     assert asked.is_of_checkpoint and not asked.is_of_agent
     assert (asked.task, asked.attempts, asked.attempt_limit) == (task(ref), 1, 3)
-    assert "Its plan asks a question." in escalation_record.told(asked)
+    assert "Its plan asks a question." in render_escalation(asked)
     with pytest.raises(HumanRequired):
         withdraw(asked)
     # taken back, the answer finds the task as it was asked about

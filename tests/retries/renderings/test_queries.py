@@ -336,7 +336,7 @@ def test_what_the_clock_skipped_was_nobody_s_request(agent: Agent) -> None:
     question = Question(text="Go on?", choices=[], expires_at=NOW + MINUTE, on_expiry="skip")
     caller = TrustedCaller(SYSTEM, agent=agent)
     questions.ask(row["attempt_id"], question, caller=caller, now=NOW)
-    expiry.due(now=NOW + MINUTE)
+    expiry.process_due(now=NOW + MINUTE)
     told = "".join(documents.render_skips(RenderingScope(plan.project_id, plan)))
     assert 'reason: "User escalation - no answer in time"\n' in told
 
