@@ -1,4 +1,4 @@
-"""Questions to people, and the patterns that failures fall into."""
+"""Escalations, and the patterns that group failures."""
 
 from typing import Self
 
@@ -14,7 +14,7 @@ from retries.states import TROUBLING, Answer, EscalationState, OnExpiry, Pattern
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Those of the caller's project; an agent sees what concerns itself."""
+        """Filter by the caller's project; an agent sees only its own escalations."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -27,7 +27,7 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
 
 
 class Escalation(models.Model):
-    """What machines could not settle; a person does, once and for good."""
+    """A question to a person about a task or an instruction, answered once."""
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
@@ -50,7 +50,7 @@ class Escalation(models.Model):
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_index=False
     )
-    # where its task stood when it was asked: what the message tells and an undo brings back
+    # the counters of its task when it was opened, for the message and for an undo
     attempts = models.IntegerField(null=True)
     attempt_limit = models.IntegerField(null=True)
     retry_count = models.IntegerField(null=True)
@@ -59,7 +59,7 @@ class Escalation(models.Model):
     response_schema = models.JSONField(null=True)
     client_state = models.JSONField(null=True, help_text="opaque data returned to the asker")
     expires_at = models.DateTimeField(null=True)
-    on_expiry = models.CharField(  # noqa: DJ001 - null: it waits for ever
+    on_expiry = models.CharField(  # noqa: DJ001 - null: it never expires
         max_length=8, null=True, choices=OnExpiry.choices
     )
     notify_again_at = models.DateTimeField(null=True)
@@ -76,7 +76,7 @@ class Escalation(models.Model):
     answered_by_name = models.CharField(max_length=64, db_default="")
     channel = models.CharField(max_length=8, db_default="")
     undo_until = models.DateTimeField(null=True, help_text="the answer can be undone until then")
-    offered_to = models.CharField(  # noqa: DJ001 - null: to whoever asks first
+    offered_to = models.CharField(  # noqa: DJ001 - null: to the first worker that asks
         max_length=128,
         null=True,
         editable=False,
@@ -179,26 +179,26 @@ class Escalation(models.Model):
 
     @property
     def is_of_agent(self) -> bool:
-        """Whether its agent asks it, in an attempt that ended with it."""
+        """Whether its agent asked it, in an attempt that ended with it."""
         return self.asked_in_id is not None
 
     @property
     def is_of_checkpoint(self) -> bool:
-        """Whether its plan asks it; it may carry on attempts of an earlier run."""
+        """Whether a checkpoint of a plan asked it; its task may have attempts of an earlier run."""
         return self.reason == Reason.AGENT_QUESTION and not self.is_of_agent
 
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Those of the caller's project."""
+        """Filter by the caller's project."""
         return self.filter(project_id=principal.project_id)
 
 
 class FailurePattern(models.Model):
-    """The failures of a project that say the same but for what differs from case to case.
+    """A group of failures of a project with the same error, apart from its variable parts.
 
-    Written by `retries.failures.grouping` alone. How many there are, when and whose is counted from
-    `Grouped`: a count kept here would have every failing agent wait for the same row.
+    Only `retries.failures.grouping` writes it. Counts come from `Grouped`: with a count in this
+    row, all failing agents would wait for the same row.
     """
 
     id = key()
@@ -243,7 +243,7 @@ class FailurePattern(models.Model):
 
 
 class Grouped(models.Model):
-    """One failure in its pattern."""
+    """The membership of a failure in its pattern."""
 
     failure = models.OneToOneField(Failure, models.CASCADE, primary_key=True)
     pattern = models.ForeignKey(

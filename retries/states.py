@@ -1,4 +1,4 @@
-"""The states of escalations and of patterns, why a person is asked, and what can be answered."""
+"""The states of escalations and failure patterns, the reasons to escalate, and the answers."""
 
 from django.db.models import TextChoices
 
@@ -6,20 +6,20 @@ from ledger.states import Who
 
 
 class EscalationState(TextChoices):
-    """Where a question to a person stands."""
+    """The state of an escalation."""
 
-    # somebody has to answer; an answer, its asker or its expiry moves it on
+    # waits for an answer, its withdrawal or its expiry
     OPEN = "open"
-    # a person has answered; final
+    # a person has answered; only an undo reopens it
     RESOLVED = "resolved"
-    # the time its asker set ran out; final
+    # no answer came before the time that its asker set; final
     EXPIRED = "expired"
-    # its asker needs no answer any more; final
+    # an answer is no longer needed; final
     WITHDRAWN = "withdrawn"
 
 
 class Reason(TextChoices):
-    """Why a machine could not settle it."""
+    """The reason why a person is asked."""
 
     INSTRUCTION_IGNORED = "instruction_ignored"
     MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
@@ -35,13 +35,13 @@ class Reason(TextChoices):
 
 
 class Answer(TextChoices):
-    """What a person can answer."""
+    """The answers to an escalation."""
 
     RETRY = "retry"
     FIX = "fix"
     SKIP = "skip"
     ABORT = "abort"
-    # to a question that an agent asked, and to nothing else
+    # only for a question from an agent or a checkpoint
     ANSWER = "answer"
 
 
@@ -92,18 +92,18 @@ def pattern_sources(to: PatternState, who: Who) -> list[PatternState]:
 
 
 class Dependents(TextChoices):
-    """What becomes of what depends on a task that a person goes on without."""
+    """The treatment of the dependents of a skipped task or a dismissed dead letter."""
 
-    # it counts as met, and whoever looks is told that it is missing
+    # the need counts as met, and the journal warns that it is missing
     CONTINUE = "continue"
-    # they stay blocked, or become it, until a person decides about them
+    # they are blocked until a person decides about them
     BLOCK = "block"
-    # they are skipped too, and what depends on them
+    # they and their dependents are skipped too
     SKIP = "skip"
 
 
 class OnExpiry(TextChoices):
-    """What becomes of a task whose question nobody answered in time; its asker says."""
+    """The treatment of a task whose question expires; its asker chooses."""
 
     RETRY = "retry"
     SKIP = "skip"

@@ -1,4 +1,4 @@
-"""Write retry state and logs as files, straight from the database."""
+"""Write the retry state and logs to files."""
 
 import os
 from argparse import ArgumentParser
@@ -19,25 +19,25 @@ class Command(BaseCommand):
     help = "Writes retry-state.json, retry.log, retry.jsonl and state.md, as 'tenfour export' does."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("folder", metavar="DIR", help="made where it is missing")
+        parser.add_argument("folder", metavar="DIR", help="created if it is missing")
         parser.add_argument("--project", default=DEFAULT)
-        parser.add_argument("--plan", metavar="REF", help="of this plan alone")
+        parser.add_argument("--plan", metavar="REF", help="only this plan")
 
     def handle(self, *, folder: str, project: str, plan: str | None, **_: Any) -> None:
-        home = Project.objects.filter(name=project).first()
-        if home is None:
+        found = Project.objects.filter(name=project).first()
+        if found is None:
             raise CommandError(f"There is no project '{project}'.")
-        plans = Plan.objects.filter(project=home)
+        plans = Plan.objects.filter(project=found)
         if plan:
             one = plans.filter(ref=plan).first()
             if one is None:
                 raise CommandError(f"There is no plan {plan} in the project '{project}'.")
-            self.write(Path(folder), RenderingScope(home.pk, one))
+            self.write(Path(folder), RenderingScope(found.pk, one))
             return
-        self.write(Path(folder), RenderingScope(home.pk))
+        self.write(Path(folder), RenderingScope(found.pk))
         recent = timezone.now() - retry_jsonl.WINDOW
         for each in plans.filter(task__updated_at__gte=recent).order_by("ref").distinct():
-            self.write(Path(folder) / "plans" / each.ref, RenderingScope(home.pk, each))
+            self.write(Path(folder) / "plans" / each.ref, RenderingScope(found.pk, each))
 
     def write(self, folder: Path, about: RenderingScope) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class Command(BaseCommand):
 
 
 def replace(path: Path, pieces: Iterable[str]) -> None:
-    """Write beside the old file and take its place: nobody reads a part."""
+    """Write a file through a draft beside it, so that readers never see a part of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as file:

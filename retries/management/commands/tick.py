@@ -11,7 +11,7 @@ from retries import sweeps
 
 
 class Command(BaseCommand):
-    help = "Runs one entry of the clock now and prints what it did."
+    help = "Runs one entry of the clock now and prints its counts."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", nargs="?", help="the entry to run")
@@ -23,20 +23,20 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(sweeps.ENTRIES))
             return
         if not name:
-            raise CommandError("Name an entry of the clock; --list prints them.")
+            raise CommandError("Give the name of an entry; --list prints all names.")
         try:
-            did = sweeps.run(name, project=the_project(project) if project else None)
+            counted = sweeps.run(name, project=find_project(project) if project else None)
         except Refusal as refusal:
             raise CommandError(refusal.detail) from refusal
         counts = ", ".join(
             f"{count} {what.replace('_', ' ')}"
-            for what, count in did.items()
+            for what, count in counted.items()
             if isinstance(count, int)
         )
         self.stdout.write(f"{name}: {counts}")
 
 
-def the_project(name: str) -> Project:
+def find_project(name: str) -> Project:
     found = Project.objects.filter(name=name).first()
     if found is None:
         raise CommandError(f"There is no project '{name}'.")
