@@ -108,9 +108,11 @@ class EscalationAdmin(ReadOnly):
 
     @admin.display(description="Outcome")
     def outcome(self, escalation: Escalation) -> str:
-        since = answer_outcome.of([escalation]).get(escalation.pk)
-        came = since.told(escalation.action) if since else ""
-        return ". ".join(filter(None, [came, answer_outcome.consequence(escalation)])) or "–"
+        since = answer_outcome.find_outcomes([escalation]).get(escalation.pk)
+        came = since.describe(escalation.action) if since else ""
+        return (
+            ". ".join(filter(None, [came, answer_outcome.describe_consequence(escalation)])) or "–"
+        )
 
     @admin.action(description="Fix: send the text")
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:

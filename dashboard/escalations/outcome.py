@@ -6,7 +6,7 @@ from dashboard.badges import ANSWER_ICONS
 from dashboard.formatting import counted
 from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
-from retries.escalations.answer_outcome import Aftermath, here
+from retries.escalations.answer_outcome import TaskOutcome, outcome_of
 from retries.models import Escalation
 from retries.states import Answer, EscalationState, OnExpiry
 
@@ -57,7 +57,7 @@ TASK_CONFIRMATIONS = {
 PLAN_ABORTED = "The whole plan is aborted. Running tasks are told to stop."
 
 
-def describe_outcome(escalation: Escalation, aftermath: Aftermath | None = None) -> AnswerOutcome:
+def describe_outcome(escalation: Escalation, aftermath: TaskOutcome | None = None) -> AnswerOutcome:
     """Describe the answer to a closed escalation.
 
     Pass the aftermath if another row has taken the task's place.
@@ -69,7 +69,7 @@ def describe_outcome(escalation: Escalation, aftermath: Aftermath | None = None)
     if task := escalation.task:
         asked_again = getattr(escalation, "asked_again", None)
         result, tone = describe_task_result(
-            action, aftermath or here(task, asked_again=asked_again)
+            action, aftermath or outcome_of(task, asked_again=asked_again)
         )
         ends_plan = action == Answer.ABORT and task.plan_id
         did = ABORTED_PLAN if ends_plan else TASK_ANSWERS[action]
@@ -94,9 +94,9 @@ def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
     return AnswerOutcome(NO_ANSWER, "was needed: the task ended first", "s-aborted")
 
 
-def describe_task_result(action: Answer, aftermath: Aftermath) -> tuple[str, str]:
+def describe_task_result(action: Answer, aftermath: TaskOutcome) -> tuple[str, str]:
     """Return what the attempts after an answer did, and its tone."""
-    result = aftermath.told(action)
+    result = aftermath.describe(action)
     if not result:
         return "", ""
     if aftermath.asked_again is not None:

@@ -83,7 +83,7 @@ def describe_answer(escalation: Escalation, reply: Reply, *, now: datetime) -> G
     state = escalation.task.state if escalation.task else ""
     return GivenAnswer(
         outcome=describe_outcome(escalation, aftermath),
-        side_effects=answer_outcome.consequence(escalation),
+        side_effects=answer_outcome.describe_consequence(escalation),
         task_id=aftermath.task_id if aftermath else escalation.task_id,
         task_state=aftermath.state if aftermath else state,
         confirmation=confirm_answer(escalation) if reply.is_done else "",

@@ -16,7 +16,7 @@ from ledger.agents import find_silent
 from ledger.journal import Kind
 from ledger.models import Event, Instruction, Project
 from retries.escalations import answer_outcome
-from retries.escalations.answer_outcome import Aftermath
+from retries.escalations.answer_outcome import TaskOutcome
 from retries.models import Escalation
 from retries.states import EscalationState
 
@@ -71,12 +71,12 @@ def asked_again() -> Subquery:
     return Subquery(later.order_by("id").values("attempts")[:1])
 
 
-def read_aftermaths(rows: Iterable[Escalation]) -> dict[UUID, Aftermath]:
+def read_aftermaths(rows: Iterable[Escalation]) -> dict[UUID, TaskOutcome]:
     """Return the results of the answers whose tasks were restarted or replayed.
 
     Without such a task there is no query.
     """
-    return answer_outcome.of(row for row in rows if row.task and row.task.replaced_by_id)
+    return answer_outcome.find_outcomes(row for row in rows if row.task and row.task.replaced_by_id)
 
 
 def first_words() -> Coalesce:

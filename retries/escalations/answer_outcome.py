@@ -1,4 +1,4 @@
-"""What came of an answer about a task: what the attempts after it did, and where it stands now."""
+"""Find and describe what happened to a task after a person answered about it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,29 +12,29 @@ from ledger.states import TaskState
 from retries.models import Escalation
 from retries.states import Answer, Dependents
 
-# the answers after which its attempts go on
-GOES_ON = (Answer.FIX, Answer.RETRY, Answer.ANSWER)
-# by the state of its task
-CAME = {
-    TaskState.QUEUED: "It waits for its agent",
-    TaskState.RETRY: "It waits for attempt {next} of {limit}",
-    TaskState.RUNNING: "It runs, attempt {number} of {limit}",
-    TaskState.BLOCKED: "It is blocked",
-    TaskState.ESCALATED: "It needs a person",
+# the answers after which the task resumes
+RESUMING_ANSWERS = (Answer.FIX, Answer.RETRY, Answer.ANSWER)
+# the descriptions by the state of the task
+STATE_TEXTS = {
+    TaskState.QUEUED: "Waiting for its agent",
+    TaskState.RETRY: "Waiting for attempt {next} of {limit}",
+    TaskState.RUNNING: "Running attempt {number} of {limit}",
+    TaskState.BLOCKED: "Blocked",
+    TaskState.ESCALATED: "Escalated to a person",
     TaskState.DONE: "Done on attempt {number}",
-    TaskState.FAILED: "Failed for good on attempt {number}",
-    TaskState.SKIPPED: "Skipped since",
-    TaskState.ABORTED: "Aborted since",
+    TaskState.FAILED: "Failed permanently on attempt {number}",
+    TaskState.SKIPPED: "Skipped later",
+    TaskState.ABORTED: "Aborted later",
 }
-AGAIN = "Needed a person again after attempt {again}"
+ESCALATED_AGAIN = "Escalated again after attempt {again}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aftermath:
-    """Where the task of an answered escalation stands now.
+class TaskOutcome:
+    """The current state of an answered escalation's task.
 
-    `is_same` is false where another row has taken its place, restarted in run `run` or replayed.
-    `asked_again` is the number of the attempt after which it needed a person again.
+    `is_same` is false if another row replaced the task, by a restart in run `run` or by a replay.
+    `asked_again` is the number of the attempt after which it was escalated again.
     """
 
     task_id: UUID
@@ -45,24 +45,25 @@ class Aftermath:
     is_same: bool
     asked_again: int | None
 
-    def told(self, action: str | None) -> str:
-        """In words; nothing where the answer ended it and nobody began it anew."""
-        said = AGAIN if self.asked_again is not None else CAME[TaskState(self.state)]
-        came = said.format(
+    def describe(self, action: str | None) -> str:
+        """Describe the outcome; empty if the answer ended the task and nothing restarted it."""
+        is_escalated = self.asked_again is not None
+        template = ESCALATED_AGAIN if is_escalated else STATE_TEXTS[TaskState(self.state)]
+        text = template.format(
             number=self.attempts,
             next=self.attempts + 1,
             limit=self.attempt_limit,
             again=self.asked_again,
         )
         if self.is_same:
-            return came if action in GOES_ON else ""
-        anew = f"Begun anew in run {self.run}" if self.run else "Replayed"
-        return f"{anew}: {came[0].lower()}{came[1:]}"
+            return text if action in RESUMING_ANSWERS else ""
+        event = f"Restarted in run {self.run}" if self.run else "Replayed"
+        return f"{event}: {text[0].lower()}{text[1:]}"
 
 
-def here(task: Task, *, asked_again: int | None) -> Aftermath:
-    """That of a task whose place nobody has taken."""
-    return Aftermath(
+def outcome_of(task: Task, *, asked_again: int | None) -> TaskOutcome:
+    """Return the outcome of a task that no other row has replaced."""
+    return TaskOutcome(
         task_id=task.pk,
         state=task.state,
         attempts=task.attempts,
@@ -73,8 +74,8 @@ def here(task: Task, *, asked_again: int | None) -> Aftermath:
     )
 
 
-# Rows that take its place are followed to the last one; questions only as long as attempts go on.
-STANDS = """with recursive stands as (
+# Replacements are followed to the last row, escalations only while the attempts continue.
+OUTCOMES = """with recursive stands as (
     select e.id, t.id as task_id, t.replaced_by_id, true as goes_on
     from retries_escalation e join ledger_task t on t.id = e.task_id where e.id = any(%(ids)s)
     union all
@@ -91,53 +92,58 @@ from stands s join ledger_task t on t.id = s.task_id join retries_escalation e o
 where s.replaced_by_id is null"""
 
 
-def of(escalations: Iterable[Escalation]) -> dict[UUID, Aftermath]:
-    """By the ids of those that are about tasks and closed: one query, however many."""
+def find_outcomes(escalations: Iterable[Escalation]) -> dict[UUID, TaskOutcome]:
+    """Return the outcomes of closed escalations of tasks by escalation id, in one query."""
     ids = [each.pk for each in escalations if each.task_id and not each.is_open]
-    rows = sql.run(STANDS, ids=ids) if ids else []
-    return {row.pop("id"): Aftermath(**row) for row in rows}
+    rows = sql.run(OUTCOMES, ids=ids) if ids else []
+    return {row.pop("id"): TaskOutcome(**row) for row in rows}
 
 
-# ---- what else the answer ended or let go on
+# ---- consequences for other tasks
 
-BECAME = {
-    Dependents.CONTINUE: "went on without it",
+DEPENDENTS_TEXTS = {
+    Dependents.CONTINUE: "continued without it",
     Dependents.BLOCK: "stayed blocked",
     Dependents.SKIP: "{was} skipped with it",
 }
 
 
-def consequence(escalation: Escalation) -> str:
-    """What a skip did with the tasks that depend on it, or an abort with the rest of its plan."""
+def describe_consequence(escalation: Escalation) -> str:
+    """Describe what a skip did to the dependents, or an abort to the rest of the plan."""
     task = escalation.task
     match escalation.action:
         case Answer.SKIP if task:
-            return of_skip(escalation)
+            return describe_skip(escalation)
         case Answer.ABORT if task and task.plan_id:
-            return of_abort(escalation, task.plan_id)
+            return describe_abort(escalation, task.plan_id)
     return ""
 
 
-def of_skip(escalation: Escalation) -> str:
-    depended = Need.objects.filter(need=escalation.task_id).count()
-    if not depended:
+def describe_skip(escalation: Escalation) -> str:
+    """Describe what a skip did to the task's dependents."""
+    dependents = Need.objects.filter(need=escalation.task_id).count()
+    if not dependents:
         return ""
-    chosen = data_of(escalation.pk, Kind.ESCALATION_RESOLVED, escalation)["dependents"]
-    one = depended == 1
-    became = BECAME[Dependents(chosen)].format(was="was" if one else "were")
-    return f"{depended} task{'' if one else 's'} that depend{'s' if one else ''} on it {became}"
+    chosen = fetch_event_data(escalation.pk, Kind.ESCALATION_RESOLVED, escalation)["dependents"]
+    one = dependents == 1
+    effect = DEPENDENTS_TEXTS[Dependents(chosen)].format(was="was" if one else "were")
+    return f"{dependents} dependent task{'' if one else 's'} {effect}"
 
 
-def of_abort(escalation: Escalation, plan_id: UUID) -> str:
-    counts = data_of(plan_id, Kind.PLAN_ABORTED, escalation)
+def describe_abort(escalation: Escalation, plan_id: UUID) -> str:
+    """Describe what an abort did to the rest of the plan."""
+    counts = fetch_event_data(plan_id, Kind.PLAN_ABORTED, escalation)
     stopped, running = counts.get("aborted", 0), counts.get("running", 0)
-    said = [f"{stopped} more of its plan {'was' if stopped == 1 else 'were'} aborted"]
-    said += [f"{running} told to stop"] if running else []
-    return ", ".join(said) if counts else ""
+    one = stopped == 1
+    texts = [
+        f"{stopped} other task{'' if one else 's'} of the plan {'was' if one else 'were'} aborted"
+    ]
+    texts += [f"{running} told to stop"] if running else []
+    return ", ".join(texts) if counts else ""
 
 
-def data_of(subject_id: UUID, kind: Kind, escalation: Escalation) -> dict[str, Any]:
-    """What the journal tells of that at the time of the answer; nothing where it did not happen."""
+def fetch_event_data(subject_id: UUID, kind: Kind, escalation: Escalation) -> dict[str, Any]:
+    """Return the data of the event that the answer caused, or an empty dict if there is none."""
     assert escalation.closed_at is not None
     rows = Event.objects.filter(subject_id=subject_id, kind=kind, at=escalation.closed_at)
     return rows.values_list("data", flat=True).first() or {}

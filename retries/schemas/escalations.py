@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictInt
 from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery
 from ledger.states import TaskState, urgency_of
 from retries.escalations import answer_outcome
-from retries.escalations.answer_outcome import Aftermath
+from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
 from retries.escalations.lifecycle import resolution
 from retries.escalations.options import Option, list_options
@@ -210,7 +210,7 @@ def escalation_out(escalation: Escalation) -> dict[str, Any]:
 def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
     fixes = find_first_fixes(asked) if asked else {}
-    since = answer_outcome.of(escalations)
+    since = answer_outcome.find_outcomes(escalations)
     return [
         base_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
         | {"outcome": outcome_out(since.get(each.pk))}
@@ -218,7 +218,7 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     ]
 
 
-def outcome_out(since: Aftermath | None) -> dict[str, Any] | None:
+def outcome_out(since: TaskOutcome | None) -> dict[str, Any] | None:
     if since is None:
         return None
     return {

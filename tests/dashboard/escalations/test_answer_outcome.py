@@ -45,7 +45,7 @@ def restarted(agent: Agent, *, carry: bool) -> None:
 
 def told(question: Escalation) -> str:
     question.refresh_from_db()
-    return answer_outcome.of([question])[question.pk].told(question.action)
+    return answer_outcome.find_outcomes([question])[question.pk].describe(question.action)
 
 
 def everywhere(browser: Client, admin_client: Client, question: Escalation, said: str) -> None:
@@ -59,7 +59,7 @@ def done(agent: Agent, *, now: datetime) -> None:
 
 
 def test_an_open_one_has_no_outcome(agent: Agent) -> None:
-    assert answer_outcome.of([asked(agent)]) == {}
+    assert answer_outcome.find_outcomes([asked(agent)]) == {}
 
 
 def test_what_a_fix_led_to_is_followed_into_the_run_that_goes_on(
@@ -67,12 +67,12 @@ def test_what_a_fix_led_to_is_followed_into_the_run_that_goes_on(
 ) -> None:
     question = asked(agent)
     jonas_answers(question, "fix", NOW, "Trim first")
-    assert told(question) == "It waits for its agent"
+    assert told(question) == "Waiting for its agent"
     restarted(agent, carry=True)
     restarted(agent, carry=True)
     found = claim(agent, task=task("03-01:task-1").pk, now=NOW + 2 * MINUTE)
     fail(agent, attempt_of(found), now=NOW + 2 * MINUTE)
-    again = "Begun anew in run 3: needed a person again after attempt 2"
+    again = "Restarted in run 3: escalated again after attempt 2"
     assert told(question) == again
     everywhere(browser, admin_client, question, again)
     assert again in words(browser.get("/escalations/?state=answered"))
@@ -89,15 +89,15 @@ def test_a_run_that_begins_at_nothing_owes_nothing_to_the_answer(agent: Agent) -
     restarted(agent, carry=False)
     found = claim(agent, task=task("03-01:task-1").pk, now=NOW + 2 * MINUTE)
     fail(agent, attempt_of(found), now=NOW + 2 * MINUTE)
-    assert told(question) == "Begun anew in run 2: it needs a person"
+    assert told(question) == "Restarted in run 2: escalated to a person"
 
 
 @pytest.mark.parametrize(
     ("dependents", "became"),
     [
-        ("continue", "2 tasks that depend on it went on without it"),
-        ("block", "2 tasks that depend on it stayed blocked"),
-        ("skip", "2 tasks that depend on it were skipped with it"),
+        ("continue", "2 dependent tasks continued without it"),
+        ("block", "2 dependent tasks stayed blocked"),
+        ("skip", "2 dependent tasks were skipped with it"),
     ],
 )
 def test_a_skip_tells_what_became_of_the_dependents(
@@ -115,7 +115,7 @@ def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
 ) -> None:
     question = asked(agent)
     jonas_answers(question, "abort", NOW)
-    counts = "2 more of its plan were aborted, 1 told to stop"
+    counts = "2 other tasks of the plan were aborted, 1 told to stop"
     everywhere(browser, admin_client, question, counts)
     live = task("03-01:task-4").current_attempt
     assert live
@@ -124,7 +124,7 @@ def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
     )
     restarting.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
     done(agent, now=NOW + 2 * MINUTE)
-    everywhere(browser, admin_client, question, "Begun anew in run 2: done on attempt 2")
+    everywhere(browser, admin_client, question, "Restarted in run 2: done on attempt 2")
     everywhere(browser, admin_client, question, counts)
 
 
@@ -151,7 +151,7 @@ def test_a_replay_is_followed_too(agent: Agent) -> None:
     jonas_answers(question, "retry", NOW)
     found = claim(agent, task=task("03-01:task-1").pk, now=NOW)
     fail(agent, attempt_of(found), now=NOW, code="malformed_task")
-    assert told(question) == "Failed for good on attempt 2"
+    assert told(question) == "Failed permanently on attempt 2"
     letters = DeadLetter.objects.values_list("pk", flat=True)
     deadletters.replay(letters, among=DeadLetter.objects.all(), actor=SYSTEM, now=NOW + MINUTE)
-    assert told(question).endswith("it waits for its agent")
+    assert told(question).endswith("waiting for its agent")

@@ -234,14 +234,14 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     question = exhausted(agent, now=now)
     jonas_answers(question, "fix", now - 10 * MINUTE, "Round per line")
     page = lambda: words(browser.get(address(question)))  # noqa: E731
-    assert "jonas sent a fix It waits for its agent" in page()
+    assert "jonas sent a fix Waiting for its agent" in page()
     attempt = claimed(agent, question.task_id or agent.pk, now=now - 9 * MINUTE)
-    assert "It runs, attempt 4 of 4" in page()
+    assert "Running attempt 4 of 4" in page()
     said = Report(status="failure", message="1 differs")
     finishing.finish_attempt(
         attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now - 8 * MINUTE
     )
-    assert "jonas sent a fix Needed a person again after attempt 4" in page()
+    assert "jonas sent a fix Escalated again after attempt 4" in page()
     assert "1 differs" not in page() and "3/3" in page()
     second = about(question.task_id or agent.pk)
     jonas_answers(second, "retry", now - 7 * MINUTE)
@@ -249,7 +249,7 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     in_process.report_success(again, now=now - 5 * MINUTE)
     listed = words(browser.get("/escalations/?state=answered"))
     assert "jonas granted a retry. Done on attempt 5" in listed
-    assert "jonas sent a fix. Needed a person again after attempt 4" in listed
+    assert "jonas sent a fix. Escalated again after attempt 4" in listed
 
 
 def test_each_thing_on_record_is_read_once(
