@@ -42,7 +42,7 @@ MOST_EVENTS = 1000
 
 
 def role_of(principal: Principal) -> Who:
-    """Return whose moves the caller may make; a reader is shown the producer's."""
+    """Return whose moves the caller may make; a reader sees the producer's."""
     return WHO.get(principal.kind, Who.PRODUCER)
 
 

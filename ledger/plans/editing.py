@@ -223,7 +223,7 @@ CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
     where t.id = any(%(ids)s) and t.state not in ({moves.FINAL_STATES})
         and jsonb_typeof(t.payload #> {PROPOSED}) = 'string'
     returning t.id, t.project_id, t.agent_id, t.payload #>> '{{verify,command}}' as command
-), told as ({
+), events as ({
     journal.insert(
         "confirmed",
         kind=f"'{Kind.TASK_CHANGED}'",

@@ -154,7 +154,7 @@ def refuse_cycles(plan_id: UUID) -> None:
         raise refusal_at(DependencyCycle, cycle_detail(refs), "/tasks", cycle=refs)
 
 
-RECOUNT = f"""with {TrustedCaller.cte}, moved as ({moves.recount_needs()}), told as ({
+RECOUNT = f"""with {TrustedCaller.cte}, moved as ({moves.recount_needs()}), events as ({
     journal.insert(
         "moved",
         kind=f"case m.state when '{TaskState.BLOCKED}' then '{Kind.TASK_BLOCKED}' "

@@ -167,7 +167,7 @@ def claim_next_attempt(reply: Reply, caller: Caller, *, after: UUID) -> ClaimRes
     try:
         task_id = UUID(reply.decision["task"]["id"])
         claimed = claims.claim(caller, task=task_id, worker_id=reply.worker_id)
-    except InvalidTransition:  # another worker was faster; the report stands
+    except InvalidTransition:  # another worker was faster; the report is still valid
         return None
     if not claimed.rows:
         return None
