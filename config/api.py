@@ -197,7 +197,7 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 
 def count_auth_failure(request: HttpRequest) -> int:
     """Count a failed authentication; return the seconds to wait if there were too many."""
-    count = optional_cache.count(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
+    count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
     return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0
 
 

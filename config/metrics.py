@@ -19,7 +19,7 @@ from ledger import sql, tokens
 from ledger.errors import Refusal
 from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
 from ledger.models import ClockRun
-from ledger.optional_cache import remembered
+from ledger.optional_cache import get_or_compute
 from ledger.states import LEVELS, InstructionState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -192,7 +192,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 def scrape() -> bytes:
     """Return the metrics, counted at most every 10 seconds."""
-    return remembered("metrics", lambda: generate_latest(registry), seconds=10)
+    return get_or_compute("metrics", lambda: generate_latest(registry), seconds=10)
 
 
 def may_read(request: HttpRequest) -> bool:

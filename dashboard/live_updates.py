@@ -64,7 +64,7 @@ def read_live_key(
     """Return the live key of a page; ask for it before reading what the page shows."""
     text = PLAN_LIVE_KEY if of is Plan and row else LIVE_KEYS[of]
     # planned with its values: a generic plan would walk the whole table to find one row
-    found = sql.planned(text, project=project.id if project else None, row=row)[0]
+    found = sql.run_custom_plan(text, project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
     return f"{bucket_of(now)}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"
 

@@ -17,7 +17,7 @@ from ledger import instruction_stats
 from ledger.agents import find_silent
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 from retries.models import Escalation
 
@@ -141,11 +141,11 @@ def read_figures(
     project: Project | None, *, now: datetime
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
     """Return the statistics of the last day's instructions: of all, and by agent."""
-    rows = figure(
+    rows = get_or_compute_slow(
         f"figures:{project.id if project else 'all'}",
-        lambda: instruction_stats.counted(project.id if project else None, since=now - WINDOW),
+        lambda: instruction_stats.fetch_counts(project.id if project else None, since=now - WINDOW),
     )
-    return instruction_stats.of_rows(*rows)
+    return instruction_stats.combine_rows(*rows)
 
 
 def silent_after() -> timedelta:

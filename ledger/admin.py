@@ -58,7 +58,7 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
         except ValueError:
             return super().get_search_results(request, queryset, search_term.replace("\x00", ""))
 
-    def told(self, request: HttpRequest, changed: int, what: str) -> None:
+    def report_changes(self, request: HttpRequest, changed: int, what: str) -> None:
         """Say what really changed."""
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
@@ -107,12 +107,12 @@ class AgentAdmin(ReadOnly):
     @admin.action(description="Pause: hand out no tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         changed = agents.pause(chosen, actor=person(request.user))
-        self.told(request, len(changed), "paused")
+        self.report_changes(request, len(changed), "paused")
 
     @admin.action(description="Go on after a pause")
     def go_on(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         changed = agents.pause(chosen, paused=False, actor=person(request.user))
-        self.told(request, len(changed), "go on")
+        self.report_changes(request, len(changed), "go on")
 
     @admin.action(description="Limit: so many attempts at once, any number where none is given")
     def limit(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
@@ -123,7 +123,7 @@ class AgentAdmin(ReadOnly):
         except Refusal as refusal:
             self.message_user(request, refusal.detail, messages.ERROR)
             return
-        self.told(request, len(changed), "limited" if asked else "freed of their limit")
+        self.report_changes(request, len(changed), "limited" if asked else "freed of their limit")
 
     @admin.action(description="Brief: put this system text before their prompts, or none")
     def brief(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
@@ -133,12 +133,12 @@ class AgentAdmin(ReadOnly):
         except Refusal as refusal:
             self.message_user(request, refusal.detail, messages.ERROR)
             return
-        self.told(request, len(changed), "briefed")
+        self.report_changes(request, len(changed), "briefed")
 
     @admin.action(description="Reset: cancel all unsettled instructions")
     def reset(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         cancelled = sum(agents.reset(each, actor=person(request.user)) for each in chosen)
-        self.told(request, cancelled, "instructions cancelled")
+        self.report_changes(request, cancelled, "instructions cancelled")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.has_module_permission(request)
@@ -205,7 +205,7 @@ class TokenAdmin(ReadOnly):
     def revoke(self, request: HttpRequest, chosen: QuerySet[Token]) -> None:
         actor = person(request.user)
         changed = sum([tokens.revoke(token, actor=actor) for token in chosen])
-        self.told(request, changed, "revoked")
+        self.report_changes(request, changed, "revoked")
 
 
 @admin.register(Instruction)
@@ -228,7 +228,7 @@ class InstructionAdmin(ReadOnly):
             caller = TrustedCaller(person(request.user), project_id=project_id)
             rows = instructions.acknowledge(ids, caller=caller)
             changed += sum(bool(row and not row.get("late")) for row in rows)
-        self.told(request, changed, "acknowledged")
+        self.report_changes(request, changed, "acknowledged")
 
     @admin.action(description="Withdraw")
     def withdraw(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
@@ -237,7 +237,7 @@ class InstructionAdmin(ReadOnly):
             len(instructions.cancel(ids, project_id=project_id, actor=actor))
             for project_id, ids in by_project(chosen)
         )
-        self.told(request, changed, "withdrawn")
+        self.report_changes(request, changed, "withdrawn")
 
 
 def by_project(chosen: QuerySet[Instruction]) -> list[tuple[UUID, list[UUID]]]:

@@ -23,14 +23,14 @@ class Finding:
 
 def audit() -> Iterator[Finding]:
     """Everything that does not add up, subject by subject."""
-    yield from paths("task", "ledger_task", legal(TASK_MOVES))
-    yield from paths("instruction", "ledger_instruction", legal(INSTRUCTION_MOVES))
+    yield from check_paths("task", "ledger_task", legal_moves(TASK_MOVES))
+    yield from check_paths("instruction", "ledger_instruction", legal_moves(INSTRUCTION_MOVES))
     for what, (detail, statement) in CHECKS.items():
         for row in sql.run(statement):
             yield Finding(what, str(row["id"]), detail.format(**row))
 
 
-def legal(table: Any) -> list[str]:
+def legal_moves(table: Any) -> list[str]:
     return [f"{start}>{to}" for start, targets in table.items() for to in targets]
 
 
@@ -58,7 +58,7 @@ from {table} r left join last l on l.id = r.id where l.to_state is distinct from
 """
 
 
-def paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]:
+def check_paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]:
     for row in sql.run(PATHS, subject=subject, legal=moves):
         yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
     for row in sql.run(LAST.format(table=table), subject=subject):

@@ -89,28 +89,30 @@ from (
 ) i group by grouping sets ((i.level), (i.agent_id, i.level))"""
 
 
-def sent_since(since: datetime) -> dict[str, Any]:
+def window_params(since: datetime) -> dict[str, Any]:
     """The parameters of SENT; the ids bound what is looked at, so no index of times is needed."""
     return {"since": since, "floor": first_id(since - SLACK)}
 
 
-def of_project(
+def fetch_stats(
     project_id: UUID | None, *, since: datetime
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
     """The whole (of all projects where none is named), and each agent's by its id."""
-    return of_rows(*counted(project_id, since=since))
+    return combine_rows(*fetch_counts(project_id, since=since))
 
 
-def counted(project_id: UUID | None, *, since: datetime) -> tuple[list[sql.Row], list[sql.Row]]:
+def fetch_counts(
+    project_id: UUID | None, *, since: datetime
+) -> tuple[list[sql.Row], list[sql.Row]]:
     """The totals of the whole and of each agent, and the same rung by rung."""
-    params = {"project": project_id, **sent_since(since)}
-    return sql.planned(TOTALS, **params), sql.planned(LADDER, **params)
+    params = {"project": project_id, **window_params(since)}
+    return sql.run_custom_plan(TOTALS, **params), sql.run_custom_plan(LADDER, **params)
 
 
-def of_rows(
+def combine_rows(
     whole_and_each: list[sql.Row], rungs: list[sql.Row]
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
-    found = {row["agent_id"]: totals(row) for row in whole_and_each}
+    found = {row["agent_id"]: build_statistics(row) for row in whole_and_each}
     for row in rungs:
         level = found[row["agent_id"]].levels[row["level"]]
         level.acknowledged, level.waiting = row["acknowledged"], row["waiting"]
@@ -119,7 +121,7 @@ def of_rows(
     return whole, found
 
 
-def totals(row: sql.Row) -> Statistics:
+def build_statistics(row: sql.Row) -> Statistics:
     sent, retries = row["sent"], row["retries"] or 0
     return Statistics(
         name=row["name"] or "",

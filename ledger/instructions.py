@@ -37,7 +37,7 @@ IDS = "array(select unnest(%(ids)s::uuid[]))"
 RETRIES = "jsonb_build_object('retry_count', m.retry_count)"
 
 
-def journalled(source: str, kind: Kind, *, data: str = RETRIES) -> str:
+def insert_event(source: str, kind: Kind, *, data: str = RETRIES) -> str:
     return journal.insert(source, kind=f"'{kind}'", subject="instruction", data=data)
 
 
@@ -100,7 +100,7 @@ SEND = f"""with {TrustedCaller.cte}, sent as (
     returning {moves.instruction_columns("i")}, null as from_state,
         old.id is not null as deduplicated
 ), fresh as (select * from sent where not deduplicated
-), journalled as ({journalled("fresh", Kind.INSTRUCTION_QUEUED, data="'{}'::jsonb")})
+), journalled as ({insert_event("fresh", Kind.INSTRUCTION_QUEUED, data="'{}'::jsonb")})
 select sent.*, c.agent_name from sent, caller c"""
 
 
@@ -176,7 +176,7 @@ def pull_statement(caller: type[Caller]) -> str:
         -- behind a select for the reason that IDS has
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
-    journalled as ({journalled("moved", Kind.INSTRUCTION_DELIVERED)})
+    journalled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
     select m.*, c.agent_name, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.position"""
 
@@ -241,11 +241,11 @@ def acknowledge(
     found = {row["id"]: row for row in require_caller(rows, caller, now)}
     missing = [each for each in ids if each not in found]
     if missing:
-        found |= {row["id"]: row for row in settled_before(missing, caller=caller, now=now)}
+        found |= {row["id"]: row for row in fetch_settled(missing, caller=caller, now=now)}
     return [found.get(each) for each in ids]
 
 
-def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row]:
+def fetch_settled(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row]:
     """The caller's own among `ids`, which an ack could not move; notes the first late ack."""
     sql.run(
         f"""with {caller.cte}, late as (
@@ -254,7 +254,7 @@ def settled_before(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Ro
                 and i.tracked
                 and i.state in ('{InstructionState.FAILED}', '{InstructionState.CANCELLED}')
             returning i.*, i.state as from_state
-        ) {journalled("late", Kind.INSTRUCTION_ACKNOWLEDGED_LATE)}""",
+        ) {insert_event("late", Kind.INSTRUCTION_ACKNOWLEDGED_LATE)}""",
         ids=ids,
         now=now,
         **caller.params,
@@ -289,7 +289,7 @@ def cancel_statement(which: str) -> str:
     )
     cancelled = instruction_to(InstructionState.CANCELLED, where=f"{which} and {open}")
     return f"""with {TrustedCaller.cte}, moved as ({cancelled}),
-    journalled as ({journalled("moved", Kind.INSTRUCTION_CANCELLED)})
+    journalled as ({insert_event("moved", Kind.INSTRUCTION_CANCELLED)})
     select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
 
 

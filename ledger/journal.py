@@ -181,7 +181,9 @@ class Cursor:
     id: str = "00000000-0000-0000-0000-000000000000"
 
 
-def stream(after: Cursor, *, project_id: UUID | None = None, limit: int = 100) -> list[sql.Row]:
+def fetch_stream(
+    after: Cursor, *, project_id: UUID | None = None, limit: int = 100
+) -> list[sql.Row]:
     """The settled events behind `after`, oldest first."""
     return sql.run(
         f"""select e.*, e.tx::text as tx from ledger_event e
@@ -200,7 +202,7 @@ HEAD = f"""select tx::text, id::text from ledger_event where {SETTLED}
     order by ledger_event.tx desc, ledger_event.id desc limit 1"""
 
 
-def head() -> Cursor:
+def fetch_head() -> Cursor:
     """The newest settled place: as long as it stands still, nothing new has happened."""
     rows = sql.run(HEAD)
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()

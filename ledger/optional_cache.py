@@ -20,7 +20,7 @@ WORTH, LONGEST_SECONDS = 1000, 60
 FRESH_SECONDS = 7
 
 
-def count(key: str, *, seconds: int) -> int:
+def increment(key: str, *, seconds: int) -> int:
     """One more of `key`: how many there were since the first, which is forgotten after `seconds`.
 
     0 without Redis: who only counts must not refuse because the counter is away.
@@ -33,31 +33,31 @@ def count(key: str, *, seconds: int) -> int:
         return 0
 
 
-def remembered(key: str, make: Callable[[], T], *, seconds: int) -> T:
+def get_or_compute(key: str, make: Callable[[], T], *, seconds: int) -> T:
     """What `make` returned at most `seconds` ago; made anew without Redis."""
-    kept: T | None = recall(key)
+    kept: T | None = read(key)
     if kept is None:
         kept = make()
-        keep(key, kept, seconds=seconds)
+        write(key, kept, seconds=seconds)
     return kept
 
 
-def figure(key: str, make: Callable[[], T]) -> T:
+def get_or_compute_slow(key: str, make: Callable[[], T]) -> T:
     """What `make` counted a moment ago, where counting takes long: small figures are always fresh,
     and a large installation is not counted anew at every poll of every tab.
     """
-    kept: T | None = recall(key)
+    kept: T | None = read(key)
     if kept is not None:
         return kept
     started = time.perf_counter()
     made = make()
     seconds = min(LONGEST_SECONDS, int(WORTH * (time.perf_counter() - started)))
     if seconds > FRESH_SECONDS:
-        keep(key, made, seconds=seconds)
+        write(key, made, seconds=seconds)
     return made
 
 
-def recall(key: str) -> Any:
+def read(key: str) -> Any:
     """What was kept under the key; None where nothing is, or Redis is away."""
     try:
         return cache.get(key)
@@ -66,14 +66,14 @@ def recall(key: str) -> Any:
         return None
 
 
-def keep(key: str, value: object, *, seconds: int) -> None:
+def write(key: str, value: object, *, seconds: int) -> None:
     try:
         cache.set(key, value, timeout=seconds)
     except AWAY as error:
         logger.info("not remembered: %s", error)
 
 
-def forget(key: str) -> None:
+def delete(key: str) -> None:
     try:
         cache.delete(key)
     except AWAY as error:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
-from ledger.instructions import journalled
+from ledger.instructions import insert_event
 from ledger.journal import Kind
 from ledger.moves import instruction_to
 from ledger.states import InstructionState
@@ -46,7 +46,7 @@ def signal_statement(caller: type[Caller]) -> str:
         select uuidv7() as id, agent_id, project_id from caller where exists (select from matched)
     ), moved as ({ack}),
     heard as ({event}),
-    journalled as ({journalled("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=told)})
+    journalled as ({insert_event("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=told)})
     select m.id, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.id"""
 

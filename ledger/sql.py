@@ -61,7 +61,7 @@ def run(sql: str, /, **params: Any) -> list[Row]:
         return _execute(sql, params)
 
 
-def planned(sql: str, /, **params: Any) -> list[Row]:
+def run_custom_plan(sql: str, /, **params: Any) -> list[Row]:
     """Run one statement with a plan of its own: one whose values say how many rows it will read.
 
     Every other one is planned once, whatever its values.
@@ -89,8 +89,8 @@ def atomic(verb: Callable[P, T]) -> Callable[P, T]:
         if connection.in_atomic_block:
             return within(*args, **kwargs)
         # what can be read only once is kept for the next time
-        asked: Any = [kept(each) for each in args]
-        named: Any = {name: kept(each) for name, each in kwargs.items()}
+        asked: Any = [repeatable(each) for each in args]
+        named: Any = {name: repeatable(each) for name, each in kwargs.items()}
         for _ in range(2):
             try:
                 return within(*asked, **named)
@@ -102,7 +102,7 @@ def atomic(verb: Callable[P, T]) -> Callable[P, T]:
     return again
 
 
-def kept(value: object) -> object:
+def repeatable(value: object) -> object:
     return list(value) if isinstance(value, Iterator) else value
 
 

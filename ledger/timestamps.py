@@ -3,11 +3,11 @@
 from datetime import datetime
 
 
-def written(at: datetime) -> str:
+def format_timestamp(at: datetime) -> str:
     """A moment of UTC, to the millisecond.
 
     >>> from datetime import UTC
-    >>> written(datetime(2026, 11, 21, 14, 5, 58, tzinfo=UTC))
+    >>> format_timestamp(datetime(2026, 11, 21, 14, 5, 58, tzinfo=UTC))
     '2026-11-21T14:05:58.000Z'
     """
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -147,7 +147,7 @@ class EscalationAdmin(ReadOnly):
                 changed += 1
             except Refusal as refusal:
                 self.message_user(request, refusal.detail, messages.ERROR)
-        self.told(request, changed, "answered")
+        self.report_changes(request, changed, "answered")
 
 
 @admin.register(Task)
@@ -165,14 +165,14 @@ class TaskAdmin(AbortableAdmin):
         changed = task_actions.retry_now(
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
-        self.told(request, len(changed), "retried now")
+        self.report_changes(request, len(changed), "retried now")
 
     @admin.action(description="Unblock: go on without the skipped task")
     def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.unblock(
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
-        self.told(request, len(changed), "unblocked")
+        self.report_changes(request, len(changed), "unblocked")
 
     @admin.action(description="Skip")
     def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
@@ -181,7 +181,7 @@ class TaskAdmin(AbortableAdmin):
             dependents=read_dependents(request),
             actor=person(request.user),
         )
-        self.told(request, len(changed), "skipped")
+        self.report_changes(request, len(changed), "skipped")
 
     @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
@@ -191,7 +191,7 @@ class TaskAdmin(AbortableAdmin):
             chosen.values_list("pk", flat=True), actor=person(request.user)
         )
         now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
-        self.told(
+        self.report_changes(
             request,
             len(stopped),
             f"stopped: {describe_counts(now, later)}" if stopped else "stopped",
@@ -223,12 +223,12 @@ class PlanAdmin(AbortableAdmin):
     @admin.action(description="Pause: start no more of its tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused")
+        self.report_changes(request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused")
 
     @admin.action(description="Resume")
     def resume(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed")
+        self.report_changes(request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed")
 
     @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> HttpResponse | None:
@@ -241,7 +241,7 @@ class PlanAdmin(AbortableAdmin):
             chosen.values_list("pk", flat=True), actor=person(request.user), now=now
         )
         of_tasks = describe_counts(*aborting.count_stopped(done, at=now))
-        self.told(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
+        self.report_changes(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
         return None
 
     @admin.action(description="Restart: run the tasks that are not done again")
@@ -253,7 +253,7 @@ class PlanAdmin(AbortableAdmin):
                 done += 1
             except Refusal as refusal:
                 self.message_user(request, refusal.detail, messages.ERROR)
-        self.told(request, done, "restarted")
+        self.report_changes(request, done, "restarted")
 
 
 @admin.register(DeadLetter)
@@ -270,7 +270,7 @@ class DeadLetterAdmin(ReadOnly):
     def replay(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         done = deadletters.replay(ids, among=DeadLetter.objects.all(), actor=person(request.user))
-        self.told(request, len(done), "replayed")
+        self.report_changes(request, len(done), "replayed")
 
     @admin.action(description="Dismiss: do not retry")
     def dismiss(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
@@ -281,7 +281,7 @@ class DeadLetterAdmin(ReadOnly):
             dependents=read_dependents(request),
             actor=person(request.user),
         )
-        self.told(request, len(done), "dismissed")
+        self.report_changes(request, len(done), "dismissed")
 
 
 @admin.register(FailurePattern)
@@ -296,23 +296,23 @@ class FailurePatternAdmin(ReadOnly):
     @admin.action(description="Resolve: the next failure is a regression")
     def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
+        self.report_changes(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
 
     @admin.action(description="Ignore permanently")
     def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
+        self.report_changes(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
 
     @admin.action(description="Reopen")
     def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.told(request, len(patterns.reopen(ids, actor=person(request.user))), "reopened")
+        self.report_changes(request, len(patterns.reopen(ids, actor=person(request.user))), "reopened")
 
     @admin.action(description="Retry all: dead letters, retries and questions")
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         again = patterns.retry(ids, actor=person(request.user), channel="admin")
-        self.told(request, len(again), "retried")
+        self.report_changes(request, len(again), "retried")
 
 
 class BreakerActions(ReadOnly):
@@ -324,13 +324,13 @@ class BreakerActions(ReadOnly):
     def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         who, agents = person(request.user), [agent_of(row) for row in chosen]
         changed = breaker.trip(agents, reason="by hand", actor=who, now=timezone.now())
-        self.told(request, len(changed), "tripped")
+        self.report_changes(request, len(changed), "tripped")
 
     @admin.action(description="Reset the breaker: close it and clear its failures")
     def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         who, agents = person(request.user), [agent_of(row) for row in chosen]
         changed = breaker.reset(agents, actor=who, now=timezone.now())
-        self.told(request, len(changed), "reset")
+        self.report_changes(request, len(changed), "reset")
 
 
 def agent_of(row: Agent | Breaker) -> Agent:

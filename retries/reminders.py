@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from ledger import sql
-from ledger.instructions import journalled
+from ledger.instructions import insert_event
 from ledger.journal import Actor, Kind, clock
 from ledger.models import Project
 from ledger.moves import instruction_to
@@ -67,8 +67,8 @@ REMIND = f"""with {TrustedCaller.cte}, ripe as materialized (
         and i.state = '{InstructionState.DELIVERED}' and i.tracked and i.delivered_at <= %(before)s
     order by i.id for update of i skip locked
 ), requeued as ({REQUEUE}), failed as ({GIVE_UP}),
-journaled_requeued as ({journalled("requeued", Kind.INSTRUCTION_REQUEUED)}),
-journaled_failed as ({journalled("failed", Kind.INSTRUCTION_FAILED)}),
+journaled_requeued as ({insert_event("requeued", Kind.INSTRUCTION_REQUEUED)}),
+journaled_failed as ({insert_event("failed", Kind.INSTRUCTION_FAILED)}),
 opened as ({lifecycle.insert_for_instructions("failed")}),
 journaled_opened as ({lifecycle.insert_opened_events("opened")})
 select (select count(*) from requeued) as requeued, f.id, f.max_retries,
@@ -83,7 +83,7 @@ SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
         where="i.id = any(%(ids)s) and i.tracked and i.retry_count < i.max_retries",
         sets="retry_count = i.retry_count + 1, position = -nextval('ledger_instruction_position')",
     )
-}), journalled as ({journalled("moved", Kind.INSTRUCTION_REQUEUED)})
+}), journalled as ({insert_event("moved", Kind.INSTRUCTION_REQUEUED)})
 select * from moved"""
 
 

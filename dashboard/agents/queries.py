@@ -18,9 +18,9 @@ from dashboard.shared_queries import (
 from dashboard.sparklines import Bars, bars
 from ledger import sql
 from ledger.agents import find_silent
-from ledger.instruction_stats import SENT, sent_since
+from ledger.instruction_stats import SENT, window_params
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 
 PAGE = 20
@@ -160,7 +160,7 @@ def count_agents(project: Project | None) -> AgentCounts:
         )
         return AgentCounts(silent=silent_agents(project).count(), **found)
 
-    return figure(f"agent_counts:{project.id if project else 'all'}", count)
+    return get_or_compute_slow(f"agent_counts:{project.id if project else 'all'}", count)
 
 
 def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
@@ -197,7 +197,9 @@ def read_hourly_activity(project: Project | None, *, now: datetime) -> dict[UUID
     def read() -> dict[UUID, HourlyActivity]:
         counts: dict[UUID, tuple[list[int], list[int]]] = {}
         project_id = project.id if project else None
-        rows = sql.planned(HOURLY_ACTIVITY, project=project_id, **sent_since(now - WINDOW))
+        rows = sql.run_custom_plan(
+            HOURLY_ACTIVITY, project=project_id, **window_params(now - WINDOW)
+        )
         for row in rows:
             sent, failed = counts.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
             sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]
@@ -206,7 +208,7 @@ def read_hourly_activity(project: Project | None, *, now: datetime) -> dict[UUID
             for id, (sent, failed) in counts.items()
         }
 
-    return figure(f"hourly:{project.id if project else 'all'}", read)
+    return get_or_compute_slow(f"hourly:{project.id if project else 'all'}", read)
 
 
 # ---- one agent

@@ -19,7 +19,7 @@ from dashboard.shared_queries import (
 from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 
 MOST = 20_000  # for one action on all that match
@@ -130,7 +130,9 @@ def count_deadletters(query: TaskQuery, project: Project | None) -> dict[str, in
         found = {row["closed_as"] or "open": row["n"] for row in rows}
         return {name: found.get(name, 0) for name in LETTER_STATES}
 
-    return figure(f"letters:{project.id if project else 'all'}:{hash_of(anything)}", count)
+    return get_or_compute_slow(
+        f"letters:{project.id if project else 'all'}:{hash_of(anything)}", count
+    )
 
 
 def find_deadletter(letter_id: UUID) -> Any:

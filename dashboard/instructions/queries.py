@@ -36,7 +36,7 @@ from dashboard.shared_queries import (
 from dashboard.status_text import AHEAD_CAP
 from ledger import instruction_stats, sql
 from ledger.models import ClockRun, Instruction, Project
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import LEVELS, InstructionState
 
 SNIPPET = 240
@@ -58,16 +58,16 @@ def count_latencies(
     """Count acknowledged instructions by class of latency and by whether they were reminded."""
 
     def count() -> dict[tuple[int, bool], int]:
-        rows = sql.planned(
+        rows = sql.run_custom_plan(
             LATENCIES,
             edges=[float(edge) for edge in LATENCY_EDGES],
             project=project.id if project else None,
             agent=agent_id,
-            **instruction_stats.sent_since(now - WINDOW),
+            **instruction_stats.window_params(now - WINDOW),
         )
         return {(row["class"], row["reminded"]): row["n"] for row in rows}
 
-    return figure(f"latencies:{project.id if project else 'all'}:{agent_id}", count)
+    return get_or_compute_slow(f"latencies:{project.id if project else 'all'}:{agent_id}", count)
 
 
 # ---- instructions
@@ -174,7 +174,7 @@ def count_by_state(query: InstructionQuery, project: Project | None) -> dict[str
             },
         }
 
-    return figure(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
+    return get_or_compute_slow(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
 
 
 def read_clock() -> Clock:

@@ -10,9 +10,9 @@ from dashboard.escalations.queries import first_words
 from dashboard.shared_queries import WINDOW, of_project
 from ledger import sql
 from ledger.ids import SLACK, first_id
-from ledger.instruction_stats import ACK_SECONDS, SENT, WAITING, sent_since, share
+from ledger.instruction_stats import ACK_SECONDS, SENT, WAITING, share, window_params
 from ledger.models import Instruction, Project
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import InstructionState
 from retries.models import Escalation
 
@@ -106,7 +106,7 @@ def first_half_hour(now: datetime) -> datetime:
 
 def read_trend(project: Project | None, *, now: datetime) -> Trend:
     first = first_half_hour(now)
-    rows = figure(
+    rows = get_or_compute_slow(
         f"trend:{project.id if project else 'all'}:{first:%d%H%M}",
         lambda: read_trend_rows(project, first, now=now),
     )
@@ -121,9 +121,9 @@ def read_trend(project: Project | None, *, now: datetime) -> Trend:
 def read_trend_rows(project: Project | None, first: datetime, *, now: datetime) -> list[sql.Row]:
     """Return a row for each half hour that has instructions, and one for the day before."""
     until, since = now - WINDOW, now - 2 * WINDOW
-    return sql.planned(
+    return sql.run_custom_plan(
         TREND,
-        **sent_since(first),
+        **window_params(first),
         before_since=since,
         before_until=until,
         before_floor=first_id(since - SLACK),

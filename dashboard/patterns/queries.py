@@ -12,7 +12,7 @@ from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
 from ledger import sql
 from ledger.models import Agent, Project
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 from retries.failures import grouping, patterns
 from retries.failures.patterns import BATCH_SIZE
@@ -80,7 +80,7 @@ def count_patterns(project: Project | None, *, words: str) -> dict[str, int]:
         found = dict(rows.annotate(n=Count("*")))
         return {name: sum(found.get(each, 0) for each in of) for name, of in STATES.items()}
 
-    return figure(f"patterns:{project.id if project else 'all'}:{words}", count)
+    return get_or_compute_slow(f"patterns:{project.id if project else 'all'}:{words}", count)
 
 
 def list_patterns(
@@ -123,7 +123,7 @@ def count_failures(ids: list[UUID]) -> dict[UUID, Total]:
         rows = sql.run(TOTALS, ids=ids)
         return {row["pattern_id"]: Total(row["total"], row["last_at"]) for row in rows}
 
-    return figure(f"patterns:totals:{hash_of(ids)}", count)
+    return get_or_compute_slow(f"patterns:totals:{hash_of(ids)}", count)
 
 
 def list_agent_names(ids: list[UUID]) -> dict[UUID, list[str]]:
@@ -132,7 +132,7 @@ def list_agent_names(ids: list[UUID]) -> dict[UUID, list[str]]:
     def read() -> dict[UUID, list[str]]:
         return {row["pattern_id"]: row["names"] for row in sql.run(AGENT_NAMES, ids=ids)}
 
-    return figure(f"patterns:whose:{hash_of(ids)}", read)
+    return get_or_compute_slow(f"patterns:whose:{hash_of(ids)}", read)
 
 
 def describe_patterns(ids: list[UUID], *, now: datetime) -> list[ListedPattern]:

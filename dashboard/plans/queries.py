@@ -15,7 +15,7 @@ from dashboard.query_box import as_id
 from dashboard.shared_queries import PLAN_ESCALATIONS, CountOf, hash_of, of_project
 from ledger.models import Plan, Project, Task
 from ledger.models.plan import STANDS
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 
 HEAVY = ("source", "objective")
 
@@ -70,7 +70,7 @@ def count_plans(text: str, project: Project | None) -> dict[str, int]:
         counts: dict[str, int] = plans.aggregate(all=Count("pk"), **by_state)
         return counts
 
-    return figure(f"plans:{project.id if project else 'all'}:{hash_of(text)}", count)
+    return get_or_compute_slow(f"plans:{project.id if project else 'all'}:{hash_of(text)}", count)
 
 
 # ---- one plan

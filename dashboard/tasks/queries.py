@@ -30,7 +30,7 @@ from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
 from ledger.models import Attempt, Failure, Project, Task
 from ledger.needs import unmet_needs
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 from ledger.tasks.lineage import fetch_lineages
 
@@ -163,7 +163,9 @@ def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
         return list(groups)
 
     where = project.id if project else "all"
-    return sum_counts(figure(f"tasks:{where}:{hash_of(query.anything())}", count), query)
+    return sum_counts(
+        get_or_compute_slow(f"tasks:{where}:{hash_of(query.anything())}", count), query
+    )
 
 
 def sum_counts(groups: list[tuple[str, str, str, int]], query: TaskQuery) -> TaskCounts:

@@ -23,7 +23,7 @@ def events_list(request: PrincipalRequest, query: Query[EventQuery]) -> HttpResp
     To read on without missing any, pass `next_cursor` as `after`. Events of transactions that are
     still open appear later, in order, however late they commit.
     """
-    rows = journal.stream(
+    rows = journal.fetch_stream(
         parse_cursor(query.after), project_id=request.auth.project_id, limit=query.limit
     )
     last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else query.after or None

@@ -14,7 +14,7 @@ from ledger import idempotency
 from ledger.api.auth import PrincipalRequest
 from ledger.api.cursors import Page
 from ledger.idempotency import StoredResponse
-from ledger.timestamps import written
+from ledger.timestamps import format_timestamp
 
 JSON = "application/json"
 
@@ -24,7 +24,7 @@ def encode_value(value: Any) -> str:
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
-        return written(value)
+        return format_timestamp(value)
     raise TypeError(f"JSON has no form for {value!r}")
 
 

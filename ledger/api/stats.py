@@ -25,7 +25,7 @@ LONGEST = timedelta(days=400)
 def stats_get(request: PrincipalRequest, query: Query[StatsQuery]) -> HttpResponse:
     """Get instruction statistics for the project and for each agent."""
     window, project_id = parse_window(query.window), request.auth.project_id
-    project, agents = instruction_stats.of_project(project_id, since=timezone.now() - window)
+    project, agents = instruction_stats.fetch_stats(project_id, since=timezone.now() - window)
     project.name = Project.objects.get(pk=project_id).name
     return json_response(
         {

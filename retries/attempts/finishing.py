@@ -14,7 +14,7 @@ from ledger.journal import Actor
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tasks.spec import Backoff
-from ledger.timestamps import written
+from ledger.timestamps import format_timestamp
 from ledger.tokens import Caller, TrustedCaller
 from retries.attempts import fast_path
 from retries.attempts.consequences import follow
@@ -206,7 +206,7 @@ def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:
     if decision.failure_type:
         fields["verdict"] = {"status": "failure", "type": str(decision.failure_type)}
     if decision.to == TaskState.RETRY:
-        fields["not_before"] = written(now + timedelta(seconds=decision.delay_s))
+        fields["not_before"] = format_timestamp(now + timedelta(seconds=decision.delay_s))
         fields["delay_s"] = decision.delay_s
     return fields
 

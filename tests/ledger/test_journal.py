@@ -62,21 +62,21 @@ def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
         finally:
             connection.close()
 
-    start = journal.head()
+    start = journal.fetch_head()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(slow)
         assert begun.wait(10)
         send(agent, "quick")
         assert Event.objects.filter(kind=Kind.INSTRUCTION_QUEUED).count() == 1
-        assert journal.stream(start) == [] and journal.head() == start
+        assert journal.fetch_stream(start) == [] and journal.fetch_head() == start
         may_commit.set()
         running.result(10)
-    seen = journal.stream(start)
+    seen = journal.fetch_stream(start)
     assert [row["kind"] for row in seen] == ["instruction.queued"] * 2
     assert [str(row["tx"]) for row in seen] == sorted(str(row["tx"]) for row in seen)
     last = seen[-1]
-    assert journal.head() == journal.Cursor(int(last["tx"]), str(last["id"]))
-    assert journal.stream(journal.head()) == []
+    assert journal.fetch_head() == journal.Cursor(int(last["tx"]), str(last["id"]))
+    assert journal.fetch_stream(journal.fetch_head()) == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -84,10 +84,10 @@ def test_a_stream_goes_on_exactly_where_it_stopped() -> None:
     agent: Any = make_agent()
     for number in range(6):
         send(agent, f"thing {number}")
-    whole = [row["id"] for row in journal.stream(journal.Cursor())]
+    whole = [row["id"] for row in journal.fetch_stream(journal.Cursor())]
     pieces: list[Any] = []
     at = journal.Cursor()
-    while rows := journal.stream(at, limit=2):
+    while rows := journal.fetch_stream(at, limit=2):
         pieces += [row["id"] for row in rows]
         at = journal.Cursor(int(rows[-1]["tx"]), str(rows[-1]["id"]))
     assert pieces == whole and len(whole) >= 7
