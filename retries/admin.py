@@ -223,12 +223,16 @@ class PlanAdmin(AbortableAdmin):
     @admin.action(description="Pause: start no more of its tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused")
+        self.report_changes(
+            request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused"
+        )
 
     @admin.action(description="Resume")
     def resume(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed")
+        self.report_changes(
+            request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed"
+        )
 
     @admin.action(description="Abort…")
     def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> HttpResponse | None:
@@ -296,17 +300,23 @@ class FailurePatternAdmin(ReadOnly):
     @admin.action(description="Resolve: the next failure is a regression")
     def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(patterns.resolve(ids, actor=person(request.user))), "resolved")
+        self.report_changes(
+            request, len(patterns.resolve(ids, actor=person(request.user))), "resolved"
+        )
 
     @admin.action(description="Ignore permanently")
     def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(patterns.ignore(ids, actor=person(request.user))), "ignored")
+        self.report_changes(
+            request, len(patterns.ignore(ids, actor=person(request.user))), "ignored"
+        )
 
     @admin.action(description="Reopen")
     def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(patterns.reopen(ids, actor=person(request.user))), "reopened")
+        self.report_changes(
+            request, len(patterns.reopen(ids, actor=person(request.user))), "reopened"
+        )
 
     @admin.action(description="Retry all: dead letters, retries and questions")
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
