@@ -14,7 +14,7 @@ from dashboard.shared_queries import WINDOW
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Project
-from ledger.optional_cache import figure
+from ledger.optional_cache import get_or_compute_slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ group by 1, 2, 3"""
 
 def count_events(project: Project | None, *, now: datetime) -> EventCounts:
     """Return the counts of the last day, which are cached for a short time."""
-    return figure(
+    return get_or_compute_slow(
         f"event-counts:{project.id if project else 'all'}",
         lambda: read_counts(project, since=now - WINDOW),
     )
 
 
 def read_counts(project: Project | None, *, since: datetime) -> EventCounts:
-    rows = sql.planned(
+    rows = sql.run_custom_plan(
         COUNTS,
         floor=first_id(since - SLACK),
         since=since,

@@ -19,9 +19,9 @@ def count_attempt(address: str, username: str) -> bool:
 
     Call this before the password is checked, so that concurrent attempts cannot exceed the limit.
     """
-    attempts = optional_cache.count(key_of(address, username), seconds=WINDOW_SECONDS)
+    attempts = optional_cache.increment(key_of(address, username), seconds=WINDOW_SECONDS)
     return attempts <= int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
 
 
 def reset_attempts(address: str, username: str) -> None:
-    optional_cache.forget(key_of(address, username))
+    optional_cache.delete(key_of(address, username))
