@@ -1,5 +1,8 @@
 """The API keeps to its own description, whatever it is fed (Schemathesis, over WSGI)."""
 
+from functools import cache
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,14 +18,21 @@ OPERATIONS = [
 ]
 
 
+@cache
+def load_description() -> Any:
+    """Load the description once: that takes longer than all calls of one operation."""
+    import schemathesis  # takes seconds to import: not while other tests are collected
+
+    return schemathesis.openapi.from_wsgi("/v1/openapi.json", application)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_are_as_declared(method: str, path: str) -> None:
-    import schemathesis  # takes seconds to import: not while other tests are collected
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi import checks
 
-    schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", application)
+    schema = load_description()
     agents_own = "pull" in path or path.endswith("/ack") or "signals" in path
     agent = make_agent()
     secret = make_token("agent" if agents_own else "operator", agent=agent if agents_own else None)
