@@ -279,7 +279,7 @@ def test_what_never_arrived_can_be_sent_again(visit: Visit, coder: Agent, now: d
 
     page.route("**/answer/**", broken)
     page.click("#send-fix")
-    expect(page.locator("[data-unsent]")).to_contain_text("the server answered 500")
+    expect(page.locator("[data-unsent]")).to_contain_text("the server responded with 500")
     assert "Traceback" not in page.content()
     page.unroute("**/answer/**")
     page.click("#send-fix")
@@ -373,7 +373,7 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     assert "Step 3" in page.inner_text("#escalation-title")
     page.click("button:has-text('Withdraw all')")
     page.click(".answer button:has-text('Withdraw all')")
-    assert "withdrawn" in page.inner_text("#toasts")
+    assert "were cancelled" in page.inner_text("#toasts")
     assert Escalation.objects.open().count() == 0
 
 

@@ -61,7 +61,7 @@ def test_signing_in_and_out(visit: Callable[..., Visitor], coder: Agent) -> None
     page.fill("#username", "mara")
     page.fill("#password", "wrong")
     page.click("button:has-text('Sign in')")
-    assert "do not go together" in page.inner_text("[role=alert]")
+    assert "Incorrect username or password." in page.inner_text("[role=alert]")
     page.fill("#password", "tenfour-tenfour-tenfour")
     page.click("button:has-text('Sign in')")
     page.wait_for_url("**/instructions/?q=agent:coder")

@@ -45,7 +45,7 @@ def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
     )
     page.keyboard.press("Escape")
     page.keyboard.press("z")
-    expect(page.locator(".answer")).to_contain_text("Taken back.")
+    expect(page.locator(".answer")).to_contain_text("Answer undone.")
     expect(page.locator("#fix")).to_have_value(FIX)
     expect(told).to_contain_text("Round each line")
     assert Task.objects.get().state == TaskState.ESCALATED
@@ -130,7 +130,7 @@ def test_without_script_it_is_answered_and_taken_back(
     page.fill("#fix", FIX)
     page.click("#send-fix")
     page.click("[data-undo] button")
-    assert "Taken back." in page.inner_text(".answer") and page.input_value("#fix") == FIX
+    assert "Answer undone." in page.inner_text(".answer") and page.input_value("#fix") == FIX
     page.click("button:has-text('Skip')")
     page.click(".answer button:has-text('Skip')")
     assert Task.objects.get().state == TaskState.SKIPPED
