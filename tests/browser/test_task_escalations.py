@@ -117,7 +117,7 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime) -> None:
     expect(page.locator("#response-c")).to_have_value("seven")
     assert_whole_as_it_is(page, widths=THREE_WIDTHS)
     page.click("button:has-text('Try again')")
-    expect(page.locator("[data-undo]")).to_contain_text("Another round for coder")
+    expect(page.locator("[data-undo]")).to_contain_text("Retry granted to coder")
     assert_whole_as_it_is(page, widths=THREE_WIDTHS)
     assert all("422" in each for each in visitor.complaints)
 
