@@ -42,7 +42,7 @@ HISTORY_SHOWN = 20
 TASKS_SEARCHED = 30  # the recently changed tasks whose events may be among the newest
 MESSAGE_LENGTH = 400
 
-# the replacement of a task stands for it
+# a replaced task is shown as its replacement
 CURRENT = Q(task__replaced_by=None)
 
 
