@@ -1,5 +1,6 @@
 """A second connection, and how to know that it waits for a lock of ours."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 
 @pytest.fixture
@@ -45,3 +46,25 @@ def blocked(future: Future[Any]) -> Iterator[None]:
         assert not future.done() and time.monotonic() < deadline, "it did not wait"
         time.sleep(0.01)
     yield
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Run `work` in `count` threads that start together; return each result or exception."""
+    gate, found = threading.Barrier(count), [None] * count
+
+    def run(n: int) -> None:
+        try:
+            connection.ensure_connection()
+            gate.wait(10)
+            found[n] = work(n)
+        except Exception as error:
+            found[n] = error
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return found

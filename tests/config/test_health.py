@@ -12,7 +12,7 @@ from config.celery import CLOCK
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
 from tests.factories import NOW, make_instruction, make_token
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from retries import breaker, in_process
 from retries.attempts import leases
 from tests.factories import MINUTE, NOW, make_instruction
 from tests.ledger.plans.test_import_writer import imported
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 

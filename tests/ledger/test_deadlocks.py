@@ -19,7 +19,7 @@ from retries.escalations import answering
 from retries.plans import aborting, importing, restarting
 from tests.elsewhere import blocked
 from tests.ledger.plans.test_import_writer import imported, states, task
-from tests.retries.test_tasks_flow import make_task
+from tests.retries.moves import make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

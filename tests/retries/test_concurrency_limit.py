@@ -12,10 +12,9 @@ from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.attempts import releases
 from retries.claims import ConcurrencyLimit
-from tests.elsewhere import blocked
+from tests.elsewhere import at_once, blocked
 from tests.factories import MINUTE, NOW
-from tests.retries.test_tasks_concurrency import at_once
-from tests.retries.test_tasks_flow import attempt_of, claim, make_task
+from tests.retries.moves import attempt_of, claim, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,16 +1,19 @@
-"""The one call that does it all: enqueue, start, retry, report."""
+"""Verbs for the same process: the five `mark_*` functions, and the call that does everything."""
 
 from typing import Any
 
 import pytest
 
-from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
+from ledger.errors import InvalidTransition, NotFound
+from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task, TaskHistory
 from ledger.states import BreakerState, TaskState
-from retries import breaker
+from retries import breaker, in_process
 from retries.breaker import CircuitBreakerOpen
 from retries.in_process import execute_agent_task_with_resilience
+from retries.models import Escalation
 from retries.strategy import RetryConfig, RetryStrategy
-from tests.factories import make_agent
+from tests.factories import MINUTE, NOW, make_agent
+from tests.retries.moves import kinds, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -101,3 +104,70 @@ def test_the_fifth_lasting_failure_opens_the_circuit(agent: Agent) -> None:
     make_agent("other")
     done = execute_agent_task_with_resilience("other", "build", None, Worker())
     assert done == {"built": 1}
+
+
+# ---- by a task's id
+
+
+def test_state_transitions(agent: Agent) -> None:
+    """S3.2, S3.10, S3.14"""
+    id = make_task(agent)
+    in_process.mark_running(id, now=NOW)
+    assert Task.objects.get(pk=id).state == TaskState.RUNNING
+    with pytest.raises(InvalidTransition) as refused:
+        in_process.mark_running(id, now=NOW)
+    assert refused.value.more["current"] == "running"
+    in_process.mark_done(id, {"ok": 1}, now=NOW)
+    task = Task.objects.get(pk=id)
+    assert (task.state, task.result) == (TaskState.DONE, {"ok": 1})
+    before = kinds(id)
+    for verb in (in_process.mark_retry, in_process.mark_failed, in_process.mark_blocked):
+        with pytest.raises(InvalidTransition):
+            verb(id, "too late", now=NOW)
+    assert kinds(id) == before
+    with pytest.raises(NotFound):
+        in_process.mark_done(agent.pk)
+
+
+def test_retry_count_increment(agent: Agent) -> None:
+    """S3.11, S3.29"""
+    one, two = make_task(agent, priority=1), make_task(agent)
+    in_process.mark_running(one, now=NOW)
+    in_process.mark_retry(one, "it broke", now=NOW)
+    assert [Task.objects.get(pk=id).retry_count for id in (one, two)] == [1, 0]
+    assert Task.objects.get(pk=one).state == TaskState.RETRY
+
+
+def test_blocked_stores_its_reason_and_asks(agent: Agent) -> None:
+    """S3.13, S1.8"""
+    id = make_task(agent)
+    in_process.mark_running(id, now=NOW)
+    in_process.mark_blocked(id, "no key", now=NOW)
+    task = Task.objects.get(pk=id)
+    assert (task.state, task.blocked_reason, task.retry_count) == (TaskState.BLOCKED, "reported", 0)
+    assert Escalation.objects.get().task_id == id
+
+
+def test_failed_is_final_at_once(agent: Agent) -> None:
+    id = make_task(agent)
+    in_process.mark_running(id, now=NOW)
+    in_process.mark_failed(id, "no way", now=NOW)
+    assert Task.objects.get(pk=id).state == TaskState.FAILED
+    assert DeadLetter.objects.get().reason == "non_retryable"
+
+
+def test_task_history(agent: Agent) -> None:
+    """S3.6: one row for each move, in order, with the error."""
+    id = make_task(agent, max_attempts=2)
+    for number in range(2):
+        at = NOW + MINUTE * number
+        in_process.mark_running(id, now=at)
+        in_process.mark_retry(id, f"error {number}", now=at)
+    rows = TaskHistory.objects.filter(task_id=id).order_by("id")
+    assert list(rows.values_list("from_state", "to_state", "error")) == [
+        ("queued", "running", None),
+        ("running", "retry", "error 0"),
+        ("retry", "running", None),
+        ("running", "failed", "error 1"),
+    ]
+    assert rows[0].timestamp == NOW

@@ -15,7 +15,7 @@ from retries import deadletters, in_process, task_actions
 from retries.models import Escalation
 from tests.elsewhere import blocked
 from tests.factories import NOW
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -159,3 +159,15 @@ def test_a_replay_leaves_the_needs_of_finished_dependents(agent: Agent) -> None:
     assert (old.replaced_by_id, old.version, old.needed_by) == (replayed, version + 1, 1)
     assert (new.replay_of_id, new.needed_by) == (need, 1)
     assert list(audit()) == []
+
+
+def test_dependents_wait_and_go_on(agent: Agent) -> None:
+    one, two = make_task(agent), make_task(agent)
+    third = make_task(agent, needs=[one, two])
+    assert Task.objects.get(pk=third).blocked_reason == "dependency"
+    in_process.report_success(attempt_of(claim(agent, task=one)), now=NOW)
+    assert Task.objects.get(pk=third).unmet == 1
+    in_process.report_success(attempt_of(claim(agent, task=two)), now=NOW)
+    task = Task.objects.get(pk=third)
+    assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
+    assert kinds(third) == ["task.created", "task.unblocked"]

@@ -20,11 +20,10 @@ from retries.escalations.lifecycle import AlreadyResolved
 from retries.models import Escalation
 from retries.plans import aborting, completing, restarting
 from retries.states import Answer
-from tests.elsewhere import blocked
+from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, make_project
 from tests.ledger.plans.test_import_writer import imported, plan_file, states, task
-from tests.retries.test_tasks_concurrency import at_once
-from tests.retries.test_tasks_flow import attempt_of, claim
+from tests.retries.moves import attempt_of, claim
 
 pytestmark = pytest.mark.django_db(transaction=True)
 S = TaskState

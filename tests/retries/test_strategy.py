@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retries.breaker import CircuitBreakerOpen
-from retries.strategy import RetryConfig, RetryStrategy, delay_s
+from retries.decisions import delay_s
+from retries.strategy import RetryConfig, RetryStrategy
 from tests.loops import told
 
 BARE = RetryConfig(jitter=False)

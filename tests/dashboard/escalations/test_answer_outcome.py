@@ -17,7 +17,7 @@ from tests.conftest import Api
 from tests.dashboard.escalations.test_escalations import address, jonas_answers, words
 from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import imported, task
-from tests.retries.test_tasks_flow import attempt_of, claim, fail
+from tests.retries.moves import attempt_of, claim, fail
 
 pytestmark = pytest.mark.django_db
 

@@ -43,7 +43,7 @@ from tests.dashboard.escalations.test_escalations import (
 from tests.dashboard.worked import claimed, enqueued, failed
 from tests.factories import NOW
 from tests.ledger.plans.test_import_writer import do, imported, task
-from tests.retries.test_tasks_flow import attempt_of, claim, fail
+from tests.retries.moves import attempt_of, claim, fail
 
 Part = Callable[..., HttpResponse]
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

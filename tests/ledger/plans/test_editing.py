@@ -11,7 +11,7 @@ from ledger.states import TaskState
 from retries import claims
 from tests.factories import NOW
 from tests.ledger.plans.test_import_writer import imported, task
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
+from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db
 S = TaskState

@@ -16,7 +16,7 @@ from ledger.tokens import TrustedCaller
 from retries.attempts import finishing, report_fields
 from retries.plans import importing
 from tests.factories import NOW
-from tests.retries.test_tasks_flow import attempt_of, claim, kinds
+from tests.retries.moves import attempt_of, claim, kinds
 
 pytestmark = pytest.mark.django_db
 S = TaskState

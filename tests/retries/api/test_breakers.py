@@ -9,7 +9,7 @@ from ledger.models import Agent, Event
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
-from tests.retries.test_tasks_flow import make_task
+from tests.retries.moves import make_task
 
 pytestmark = pytest.mark.django_db
 

@@ -16,7 +16,7 @@ from tests.ledger.api.test_instructions import problem
 from tests.ledger.plans.test_import_writer import imported
 from tests.retries.escalations.test_escalations import ignored
 from tests.retries.escalations.test_task_effects import about, escalated
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 

@@ -29,7 +29,7 @@ from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import imported, states
 from tests.retries.escalations.test_escalations import ignored
 from tests.retries.escalations.test_task_effects import answer, escalated, stands
-from tests.retries.test_tasks_flow import attempt_of, claim, make_task
+from tests.retries.moves import attempt_of, claim, make_task
 
 pytestmark = pytest.mark.django_db
 S = TaskState

@@ -30,7 +30,7 @@ from retries.states import Answer
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent
 from tests.ledger.plans.test_import_writer import imported
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, kinds, make_task
+from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
 
 Elsewhere = Callable[..., Future[Any]]
 S = TaskState

@@ -13,7 +13,7 @@ from retries.failures import patterns
 from retries.models import FailurePattern, Grouped
 from retries.states import PatternState
 from tests.factories import MINUTE, NOW, make_agent, make_project
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 S = PatternState

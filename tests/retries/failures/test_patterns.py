@@ -20,7 +20,7 @@ from retries.states import PATTERN_MOVES, Answer, PatternState, allowed_pattern_
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.failures.test_grouping import MARA, S, broken, kinds, only
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation, FailurePattern
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
-from tests.retries.test_tasks_flow import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 MARA = Actor("user", "1", "mara")

@@ -207,7 +207,7 @@ def test_the_tail_is_the_end_of_the_whole(agent: Agent) -> None:
 
 
 def test_a_task_on_its_own_goes_by_its_id(agent: Agent) -> None:
-    from tests.retries.test_tasks_flow import make_task
+    from tests.retries.moves import make_task
 
     id = make_task(agent, title="Mend the parser", max_attempts=1)
     attempt(agent, id, now=NOW, error="it broke")

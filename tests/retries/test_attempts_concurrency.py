@@ -1,13 +1,12 @@
 """Many at once: locks are held on one connection and tried from others."""
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import transaction
 
 from ledger.audit import audit
 from ledger.journal import SYSTEM
@@ -19,33 +18,11 @@ from retries.attempts import finishing, heartbeats, leases, releases
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
 from retries.breaker import CircuitBreakerOpen
-from tests.elsewhere import blocked
+from tests.elsewhere import at_once, blocked
 from tests.factories import MINUTE, NOW
-from tests.retries.test_tasks_flow import attempt_of, claim, make_task
+from tests.retries.moves import attempt_of, claim, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What `count` threads return, or the exception of each, all let go together."""
-    gate, found = threading.Barrier(count), [None] * count
-
-    def run(n: int) -> None:
-        try:
-            connection.ensure_connection()
-            gate.wait(10)
-            found[n] = work(n)
-        except Exception as error:
-            found[n] = error
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    return found
 
 
 def test_every_task_is_claimed_once(agent: Agent) -> None:

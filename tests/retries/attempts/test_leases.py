@@ -1,0 +1,62 @@
+"""Leases that expire, and outages of the sweep that expires them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Failure, Task
+from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
+from retries import in_process, sweeps
+from retries.attempts import heartbeats, leases
+from retries.attempts.live_attempt import LeaseLost
+from tests.factories import MINUTE, NOW
+from tests.retries.moves import attempt_of, claim, make_task
+
+pytestmark = pytest.mark.django_db
+S = TaskState
+
+
+def test_an_expired_lease_is_a_timeout_and_its_report_is_too_late(agent: Agent) -> None:
+    """S3.19"""
+    id = make_task(agent)
+    attempt = attempt_of(claim(agent))
+    assert leases.expire(now=NOW + timedelta(seconds=299)) == 0
+    assert leases.expire(now=NOW + timedelta(seconds=301)) == 1
+    assert leases.expire(now=NOW + timedelta(seconds=301)) == 0
+    task = Task.objects.get(pk=id)
+    assert (task.state, task.retry_count) == (S.RETRY, 1)
+    assert Failure.objects.get().type == "timeout" and Failure.objects.get().code == "lease_expired"
+    with pytest.raises(LeaseLost):
+        in_process.report_success(attempt, now=NOW + MINUTE * 6)
+    with pytest.raises(LeaseLost):
+        heartbeats.renew_lease(
+            attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE * 6
+        )
+    task.refresh_from_db()
+    assert task.state == S.RETRY
+
+
+def test_an_outage_of_the_sweep_expires_no_lease(agent: Agent) -> None:
+    make_task(agent)
+    claim(agent)
+    did = leases.expire_leases(now=NOW + MINUTE * 60)
+    assert (did["extended"], did["expired"]) == (1, 0)
+    # its deadline, an hour after the claim, passed meanwhile too
+    assert leases.expire(now=NOW + MINUTE * 64) == 0
+    assert Task.objects.get().state == S.RUNNING
+    assert leases.expire(now=NOW + MINUTE * 65) == 1
+
+
+def test_a_sweep_that_rarely_runs_still_expires_leases(agent: Agent, settings: Any) -> None:
+    """The configured interval between two runs is not an outage."""
+    settings.TENFOUR = settings.TENFOUR | {"EXPIRE_LEASES_SECONDS": 60}
+    make_task(agent)
+    claim(agent)
+    sweeps.run("expire_leases", now=NOW + MINUTE * 5)
+    did = sweeps.run("expire_leases", now=NOW + MINUTE * 8)
+    assert (did["extended"], did["expired"]) == (0, 0)
+    assert sweeps.run("expire_leases", now=NOW + MINUTE * 11)["expired"] == 1
+    assert sweeps.run("expire_leases", now=NOW + MINUTE * 15)["extended"] == 0

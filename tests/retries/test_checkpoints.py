@@ -1,0 +1,137 @@
+"""Checkpoints of plans ask a person once their needs are met."""
+
+from typing import Any
+
+import pytest
+
+from ledger.audit import audit
+from ledger.journal import SYSTEM
+from ledger.models import Agent, DeadLetter, Task
+from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
+from retries import deadletters, task_actions
+from retries.attempts import finishing
+from retries.attempts.report_fields import Report
+from retries.escalations import answering, expiry
+from retries.escalations.answering import HumanRequired
+from retries.escalations.record import render_escalation
+from retries.models import Escalation
+from retries.plans import aborting, restarting
+from retries.states import Answer
+from tests.factories import MINUTE, NOW
+from tests.ledger.plans.test_import_writer import do, imported, task
+from tests.retries.attempts.test_questions import ask, withdraw
+from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
+from tests.retries.plans.runs import CHECKPOINT, MARA, answer, plan
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_checkpoint_without_needs_asks_at_once(agent: Agent) -> None:
+    imported(CHECKPOINT)
+    asked = Escalation.objects.get()
+    assert (asked.task, asked.reason, asked.state) == (
+        task("03-01:task-1"),
+        "agent_question",
+        "open",
+    )
+    assert task("03-01:task-1").payload["options"] == [{"name": "a"}, {"name": "b"}]
+    assert claim(agent).rows == []
+    assert list(audit()) == []
+
+
+@pytest.mark.parametrize("end", ["done", "verified", "skip", "answer", "dismiss"])
+def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> None:
+    """Whoever meets the last need of a checkpoint: it is asked in the same transaction."""
+    first: dict[str, Any] = {}
+    if end in ("answer", "dismiss"):
+        first = {"max_attempts": 1} | ({"on_exhausted": "dead_letter"} if end == "dismiss" else {})
+    imported(first, {}, {**CHECKPOINT, "needs": ["task-1", "task-2"]})
+    do(agent, "03-01:task-2")
+    check = task("03-01:task-3")
+    assert check.state == TaskState.BLOCKED and not Escalation.objects.exists()
+    if end == "done":
+        do(agent, "03-01:task-1")
+    elif end == "verified":
+        said = Report(exit_code=0, verification={"exit_code": 0})
+        live = attempt_of(claim(agent))
+        finishing.finish_attempt(live, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    elif end == "skip":
+        task_actions.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
+    else:
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+        if end == "answer":
+            answer(Answer.SKIP)
+        else:
+            letters = DeadLetter.objects.all()
+            deadletters.dismiss([letters.get().pk], among=letters, actor=MARA, now=NOW)
+    asked = Escalation.objects.open().get()
+    assert (asked.task_id, asked.reason) == (check.pk, "agent_question")
+    assert kinds(check.pk) == ["task.created", "task.escalated"]
+    assert task("03-01:task-3").state == TaskState.ESCALATED
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_that_is_replayed_asks_again(agent: Agent) -> None:
+    imported(CHECKPOINT)
+    Escalation.objects.update(expires_at=NOW, on_expiry="fail")
+    expiry.process_due(now=NOW)
+    letters = DeadLetter.objects.all()
+    replayed = deadletters.replay([letters.get().pk], among=letters, actor=MARA, now=NOW)
+    new = Task.objects.get(pk=replayed[0].replayed_as_id)
+    assert new.state == TaskState.ESCALATED
+    asked = Escalation.objects.open().get()
+    assert (asked.task_id, asked.question) == (new.pk, "Which one?")
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_that_is_let_go_on_asks(agent: Agent) -> None:
+    imported({}, {**CHECKPOINT, "needs": "task-1"})
+    task_actions.skip([task("03-01:task-1").pk], dependents="block", actor=MARA, now=NOW)
+    check = task("03-01:task-2")
+    assert check.blocked_reason == "dependency_skipped" and not Escalation.objects.exists()
+    assert task_actions.unblock([check.pk], actor=MARA, now=NOW) == [check.pk]
+    assert Escalation.objects.open().get().task_id == check.pk
+    assert kinds(check.pk) == ["task.created", "task.blocked", "task.escalated"]
+    assert list(audit()) == []
+
+
+@pytest.mark.parametrize("needs", [{}, {"needs": "task-1"}])
+def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs: Any) -> None:
+    """S1.35: the attempts that it carries on make it no question of its agent's."""
+    imported(*[{} for _ in needs], {**CHECKPOINT, **needs})
+    ref = f"03-01:task-{1 + len(needs)}"
+    if needs:
+        do(agent, "03-01:task-1")
+    answer(Answer.RETRY)
+    ask(agent, attempt_of(claim(agent)))
+    assert Escalation.objects.open().get().is_of_agent
+    aborting.abort([plan().pk], actor=MARA, now=NOW)
+    restarting.restart(plan().pk, carry_over=NOW, now=NOW)
+    asked = Escalation.objects.open().get()
+    assert asked.is_of_checkpoint and not asked.is_of_agent
+    assert (asked.task, asked.attempts, asked.attempt_limit) == (task(ref), 1, 3)
+    assert "Its plan asks a question." in render_escalation(asked)
+    with pytest.raises(HumanRequired):
+        withdraw(asked)
+    # taken back, the answer finds the task as it was asked about
+    answer(Answer.RETRY, undo_for=MINUTE)
+    undone = answering.undo(asked.pk, among=Escalation.objects.all(), actor=MARA, now=NOW)
+    assert undone.is_open and undone.is_of_checkpoint
+    answer(Answer.ANSWER, "a")
+    assert task(ref).attempt_limit == 3  # the question has cost none
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
+    imported({}, {**CHECKPOINT, "needs": "task-1"})
+    imported({}, CHECKPOINT, mode="merge")
+    assert Escalation.objects.open().get().task == task("03-01:task-2")
+    imported({}, {**CHECKPOINT, "needs": "task-1"}, mode="merge")
+    assert Escalation.objects.open().count() == 1
+    assert list(audit()) == []
+
+
+def test_a_type_of_a_task_on_its_own_is_only_a_word(agent: Agent) -> None:
+    id = make_task(agent, type="checkpoint:decision")
+    assert Task.objects.get(pk=id).state == TaskState.QUEUED
