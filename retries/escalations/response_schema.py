@@ -1,7 +1,8 @@
-"""The form that an agent wants an answer in (pure): a JSON Schema of a flat object.
+"""Check the response schema of a question and the answer to it (pure).
 
-Its properties are texts, numbers and yes or no, so that every one of them can be a field on a page.
-All that such a schema says is checked; one that says more is refused when it is asked with.
+A response schema is a JSON Schema of a flat object, whose properties are strings, numbers and
+booleans, so that each can be a field on a page. Every keyword is enforced; a schema with other
+keywords is refused when the question is asked.
 """
 
 import math
@@ -22,7 +23,7 @@ SCHEMA_POINTER, ANSWER_POINTER = "/response_schema", "/response"
 
 SCHEMA_KEYS = ("$schema", "title", "description", "type", "properties", "required")
 COMMON_KEYWORDS = ("type", "title", "description", "default", "enum")
-# the keywords of each type beside these
+# the further keywords of each type
 KEYWORDS = {
     "string": ("minLength", "maxLength", "format"),
     "number": ("minimum", "maximum"),
@@ -38,30 +39,30 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
 }
 TYPE_NAMES = {
-    "string": "a text",
+    "string": "a string",
     "number": "a number",
-    "integer": "a whole number",
-    "boolean": "yes or no",
+    "integer": "an integer",
+    "boolean": "a boolean",
 }
 FORMATS = {
     "date": "a date such as 2026-11-21",
     "date-time": "a time such as 2026-11-21T14:05:58Z",
-    "email": "an address of mail",
-    "uri": "a web address with its scheme",
+    "email": "an email address",
+    "uri": "a URL with its scheme",
 }
 YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A property as a page asks for it; `value` is what was typed or is proposed."""
+    """A property as a field on a page; `value` is the typed text or the default."""
 
     name: str
     label: str
     hint: str
     type: str
     choices: tuple[str, ...]
-    is_needed: bool
+    is_required: bool
     value: str = ""
 
 
@@ -69,74 +70,76 @@ class Field:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raises Invalid, with the place, where it is no schema of this kind."""
+    """Raise Invalid, with a pointer, if this is not a schema of a flat object."""
     check_keywords(schema, (*SCHEMA_KEYS, "additionalProperties"), SCHEMA_POINTER)
     if schema.get("type") != "object":
         raise Invalid(
-            f"{SCHEMA_POINTER}/type", "A response_schema is of type 'object', a flat one."
+            f"{SCHEMA_POINTER}/type",
+            "Set 'type' to 'object': a response schema describes a flat object.",
         )
     if schema.get("additionalProperties", False) is not False:
         raise Invalid(
             f"{SCHEMA_POINTER}/additionalProperties",
-            "An answer has the named properties alone: false.",
+            "Set 'additionalProperties' to false, or omit it.",
         )
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or len(properties) > MOST_FIELDS:
         raise Invalid(
             f"{SCHEMA_POINTER}/properties",
-            f"'properties' is an object of at most {MOST_FIELDS} properties.",
+            f"'properties' must be an object with at most {MOST_FIELDS} properties.",
         )
-    for name, said in properties.items():
-        check_property(name, said)
+    for name, rules in properties.items():
+        check_property(name, rules)
     for each in required if isinstance(required, list) else [required]:
         if not isinstance(required, list) or not isinstance(each, str) or each not in properties:
             raise Invalid(
-                f"{SCHEMA_POINTER}/required", "'required' is a list of names of properties."
+                f"{SCHEMA_POINTER}/required", "'required' must be a list of property names."
             )
 
 
-def check_property(name: str, said: Any) -> None:
-    place = f"{SCHEMA_POINTER}/properties/{escape_pointer(name)}"
+def check_property(name: str, rules: Any) -> None:
+    """Raise Invalid, with a pointer, if a property\'s rules are not valid."""
+    pointer = f"{SCHEMA_POINTER}/properties/{escape_pointer(name)}"
     if not NAME.fullmatch(name):
-        raise Invalid(place, "A property's name has letters, digits, '_' and '-', at most 64.")
-    if not isinstance(said, dict):
-        raise Invalid(place, "A property is described by an object with its 'type'.")
-    type = said.get("type")
+        raise Invalid(pointer, "A property name has at most 64 letters, digits, '_' and '-'.")
+    if not isinstance(rules, dict):
+        raise Invalid(pointer, "A property must be an object with a 'type'.")
+    type = rules.get("type")
     if not isinstance(type, str) or type not in TYPES:
-        raise Invalid(f"{place}/type", "A property is of type string, number, integer or boolean.")
-    check_keywords(said, (*COMMON_KEYWORDS, *KEYWORDS[type]), place)
+        raise Invalid(f"{pointer}/type", "The type must be string, number, integer or boolean.")
+    check_keywords(rules, (*COMMON_KEYWORDS, *KEYWORDS[type]), pointer)
     for keyword in ("minLength", "maxLength"):
-        if keyword in said and not (TYPES["integer"](said[keyword]) and said[keyword] >= 0):
-            raise Invalid(f"{place}/{keyword}", f"'{keyword}' is a whole number from 0.")
+        if keyword in rules and not (TYPES["integer"](rules[keyword]) and rules[keyword] >= 0):
+            raise Invalid(f"{pointer}/{keyword}", f"'{keyword}' must be an integer from 0.")
     for keyword in ("minimum", "maximum"):
-        if keyword in said and not TYPES["number"](said[keyword]):
-            raise Invalid(f"{place}/{keyword}", f"'{keyword}' is a number.")
-    if "format" in said and said["format"] not in tuple(FORMATS):
-        raise Invalid(f"{place}/format", f"'format' is one of {', '.join(FORMATS)}.")
-    values = said.get("enum", [None])
+        if keyword in rules and not TYPES["number"](rules[keyword]):
+            raise Invalid(f"{pointer}/{keyword}", f"'{keyword}' must be a number.")
+    if "format" in rules and rules["format"] not in tuple(FORMATS):
+        raise Invalid(f"{pointer}/format", f"'format' must be one of {', '.join(FORMATS)}.")
+    values = rules.get("enum", [None])
     if not isinstance(values, list) or not 1 <= len(values) <= MOST_VALUES:
-        raise Invalid(f"{place}/enum", f"'enum' is a list of 1 to {MOST_VALUES} values.")
-    if "enum" in said and not all(map(TYPES[type], values)):
-        raise Invalid(f"{place}/enum", f"Each value of 'enum' is {TYPE_NAMES[type]}.")
+        raise Invalid(f"{pointer}/enum", f"'enum' must be a list of 1 to {MOST_VALUES} values.")
+    if "enum" in rules and not all(map(TYPES[type], values)):
+        raise Invalid(f"{pointer}/enum", f"Each value of 'enum' must be {TYPE_NAMES[type]}.")
     for keyword in ("title", "description"):
-        if not isinstance(said.get(keyword, ""), str):
-            raise Invalid(f"{place}/{keyword}", f"'{keyword}' is a text.")
-    if "default" in said and (wrong := find_mismatch(said, said["default"])):
-        raise Invalid(f"{place}/default", f"The default {wrong}.")
+        if not isinstance(rules.get(keyword, ""), str):
+            raise Invalid(f"{pointer}/{keyword}", f"'{keyword}' must be a string.")
+    if "default" in rules and (wrong := find_mismatch(rules, rules["default"])):
+        raise Invalid(f"{pointer}/default", f"The default {wrong}.")
 
 
-def check_keywords(said: Mapping[str, Any], keywords: tuple[str, ...], place: str) -> None:
-    """What nobody would check is no promise."""
-    for keyword in said:
+def check_keywords(rules: Mapping[str, Any], keywords: tuple[str, ...], pointer: str) -> None:
+    """Raise Invalid for a keyword that would not be enforced."""
+    for keyword in rules:
         if keyword not in keywords:
             raise Invalid(
-                f"{place}/{escape_pointer(keyword)}",
-                f"'{keyword}' is not checked here; known are {', '.join(keywords)}.",
+                f"{pointer}/{escape_pointer(keyword)}",
+                f"'{keyword}' is not supported; use {', '.join(keywords)}.",
             )
 
 
 def escape_pointer(name: str) -> str:
-    """A key as a part of a JSON pointer."""
+    """Return a key as a part of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -144,7 +147,7 @@ def escape_pointer(name: str) -> str:
 
 
 def check(schema: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Raises Invalid, with the place, where the values of an answer don't fit the schema."""
+    """Raise Invalid, with a pointer, if the values of an answer do not match the schema."""
     properties = schema.get("properties", {})
     for name in values:
         if name not in properties:
@@ -157,36 +160,37 @@ def check(schema: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         if name not in values:
             raise Invalid(
                 f"{ANSWER_POINTER}/{name}",
-                f"'{name}' is missing: {describe_property(properties[name])}.",
+                f"'{name}' is required: {describe_property(properties[name])}.",
             )
     for name, value in values.items():
         if wrong := find_mismatch(properties[name], value):
             raise Invalid(f"{ANSWER_POINTER}/{name}", f"'{name}' {wrong}.")
 
 
-def find_mismatch(said: Mapping[str, Any], value: Any) -> str:
-    """What is wrong with a value, to go on after its name; empty where it fits."""
-    type = said["type"]
+def find_mismatch(rules: Mapping[str, Any], value: Any) -> str:
+    """Return what is wrong with a value, as words after its name; empty if it matches."""
+    type = rules["type"]
     if not TYPES[type](value):
-        return f"is {TYPE_NAMES[type]}"
-    if "enum" in said and value not in said["enum"]:
-        return f"is one of {', '.join(map(format_value, said['enum']))}"
+        return f"must be {TYPE_NAMES[type]}"
+    if "enum" in rules and value not in rules["enum"]:
+        return f"must be one of {', '.join(map(format_value, rules['enum']))}"
     if type == "string":
-        if len(value) < said.get("minLength", 0):
-            return f"has at least {said['minLength']} characters"
-        if len(value) > said.get("maxLength", len(value)):
-            return f"has at most {said['maxLength']} characters"
-        if "format" in said and not has_format(said["format"], value):
-            return f"is {FORMATS[said['format']]}"
+        if len(value) < rules.get("minLength", 0):
+            return f"must have at least {rules['minLength']} characters"
+        if len(value) > rules.get("maxLength", len(value)):
+            return f"must have at most {rules['maxLength']} characters"
+        if "format" in rules and not has_format(rules["format"], value):
+            return f"must be {FORMATS[rules['format']]}"
     if type in ("number", "integer"):
-        if value < said.get("minimum", value):
-            return f"is at least {said['minimum']}"
-        if value > said.get("maximum", value):
-            return f"is at most {said['maximum']}"
+        if value < rules.get("minimum", value):
+            return f"must be at least {rules['minimum']}"
+        if value > rules.get("maximum", value):
+            return f"must be at most {rules['maximum']}"
     return ""
 
 
 def has_format(format: str, text: str) -> bool:
+    """Return whether a text has one of FORMATS."""
     try:
         match format:
             case "date":
@@ -201,6 +205,7 @@ def has_format(format: str, text: str) -> bool:
 
 
 def is_uri(text: str) -> bool:
+    """Return whether a text is an absolute URI."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -208,21 +213,22 @@ def is_uri(text: str) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path)) and not re.search(r"\s", text)
 
 
-def describe_property(said: Mapping[str, Any]) -> str:
-    """What a property is to be, in words."""
-    if "enum" in said:
-        return f"one of {', '.join(map(format_value, said['enum']))}"
-    return FORMATS[said["format"]] if "format" in said else TYPE_NAMES[said["type"]]
+def describe_property(rules: Mapping[str, Any]) -> str:
+    """Describe the values that a property takes."""
+    if "enum" in rules:
+        return f"one of {', '.join(map(format_value, rules['enum']))}"
+    return FORMATS[rules["format"]] if "format" in rules else TYPE_NAMES[rules["type"]]
 
 
 def format_value(value: Any) -> str:
+    """Return a value as a person reads it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
 
 
 def format_values(values: Mapping[str, Any]) -> str:
-    """The values as words for the agent, one to a line."""
+    """Return the values as text for the agent, one per line."""
     return "\n".join(f"{name}: {format_value(value)}" for name, value in values.items())
 
 
@@ -230,41 +236,43 @@ def format_values(values: Mapping[str, Any]) -> str:
 
 
 def list_fields(schema: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[Field]:
-    """What a page asks for; filled with what was typed, at first with what is proposed."""
+    """Return the fields of a form, with the typed texts or else the defaults."""
     return [
         Field(
             name,
-            label=said.get("title") or name,
-            hint=said.get("description", ""),
-            type=said["type"],
-            choices=list_choices(said),
-            is_needed=name in schema.get("required", []),
-            value=format_value(said.get("default", "")) if typed is None else typed.get(name, ""),
+            label=rules.get("title") or name,
+            hint=rules.get("description", ""),
+            type=rules["type"],
+            choices=list_choices(rules),
+            is_required=name in schema.get("required", []),
+            value=format_value(rules.get("default", "")) if typed is None else typed.get(name, ""),
         )
-        for name, said in schema.get("properties", {}).items()
+        for name, rules in schema.get("properties", {}).items()
     ]
 
 
-def list_choices(said: Mapping[str, Any]) -> tuple[str, ...]:
-    if said["type"] == "boolean" and "enum" not in said:
+def list_choices(rules: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the texts to choose from, or none for a free text."""
+    if rules["type"] == "boolean" and "enum" not in rules:
         return ("yes", "no")
-    return tuple(map(format_value, said.get("enum", ())))
+    return tuple(map(format_value, rules.get("enum", ())))
 
 
 def parse_values(schema: Mapping[str, Any], typed: Mapping[str, str]) -> dict[str, Any]:
-    """The values of what was typed, without the fields that were left empty.
+    """Return the values of the typed texts, without the empty ones.
 
-    What is not of its type stays a text, for `check` to say so.
+    A text that is not of its type stays a string, so that `check` refuses it.
     """
     properties = schema.get("properties", {})
     return {
-        name: parse_value(said["type"], typed[name])
-        for name, said in properties.items()
+        name: parse_value(rules["type"], typed[name])
+        for name, rules in properties.items()
         if typed.get(name, "").strip()
     }
 
 
 def parse_value(type: str, text: str) -> Any:
+    """Return a typed text as a value of its type, or unchanged if it is not one."""
     if type == "string":
         return text
     text = text.strip()
@@ -277,6 +285,7 @@ def parse_value(type: str, text: str) -> Any:
 
 
 def parse_finite(text: str) -> float:
+    """Return a finite number; raise ValueError for any other text."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)

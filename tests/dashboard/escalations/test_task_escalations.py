@@ -114,12 +114,12 @@ def test_the_form_of_an_answer_is_filled_in_and_held(
     form = {"version": question.version, "action": "answer", "fix": "Mind it"}
     form |= {"response.table": "", "response.rows": "12 x"}
     told = html(browser.post(f"{address(question)}answer/", form, headers=PART), 422)
-    assert "'table' is missing: one of orders, <b>." in told
+    assert "'table' is required: one of orders, <b>." in told
     assert re.search(r'name="response.table" aria-invalid="true"', told)
     assert 'name="response.rows" value="12 x"' in told and "Mind it</textarea>" in told
     form |= {"response.table": "orders"}
     told = html(browser.post(f"{address(question)}answer/", form, headers=PART), 422)
-    assert "'rows' is a whole number." in told
+    assert "'rows' must be an integer." in told
     shown = browser.post(f"{address(question)}preview/", form | {"response.rows": "12"})
     assert "Mind it\nrows: 12\ntable: orders" in plain(shown)
     retried = browser.post(f"{address(question)}answer/", form | {"response.rows": "12"})
@@ -569,7 +569,7 @@ def test_the_admin_shows_the_message_and_skips_with_dependents(
     page = words(admin_client.get(f"/admin/retries/escalation/{question.pk}/change/"))
     assert "## Task Escalation Required" in page
     listed = words(admin_client.get("/admin/retries/escalation/?q=Backfill"))
-    assert "Backfill" in listed and "stop the task's whole plan" in listed
+    assert "Backfill" in listed and "abort the task's plan" in listed
     form = {"action": "skip", "_selected_action": str(question.pk), "dependents": "skip"}
     admin_client.post("/admin/retries/escalation/", form)
     assert Task.objects.get(pk=waits).state == TaskState.SKIPPED

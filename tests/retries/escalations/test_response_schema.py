@@ -64,7 +64,7 @@ def of(**said: Any) -> dict[str, Any]:
         (of(type="integer", minimum=3, default=2), "/properties/x/default"),
     ],
 )
-def test_a_schema_that_says_more_or_else_is_refused(schema: dict[str, Any], where: str) -> None:
+def test_an_unsupported_schema_is_refused(schema: dict[str, Any], where: str) -> None:
     with pytest.raises(Invalid) as refused:
         response_schema.check_schema(schema)
     assert place(refused) == f"/response_schema{where}"
@@ -73,21 +73,21 @@ def test_a_schema_that_says_more_or_else_is_refused(schema: dict[str, Any], wher
 @pytest.mark.parametrize(
     ("values", "where", "says"),
     [
-        ({}, "table", "'table' is missing: one of orders, items."),
-        ({"table": "orders"}, "drop", "'drop' is missing: yes or no."),
-        (FIT | {"table": "users"}, "table", "'table' is one of orders, items."),
-        (FIT | {"drop": "no"}, "drop", "'drop' is yes or no."),
-        (FIT | {"rows": True}, "rows", "'rows' is a whole number."),
-        (FIT | {"rows": 1.5}, "rows", "'rows' is a whole number."),
-        (FIT | {"rows": 0}, "rows", "'rows' is at least 1."),
-        (FIT | {"rows": 501}, "rows", "'rows' is at most 500."),
-        (FIT | {"ratio": float("nan")}, "ratio", "'ratio' is a number."),
-        (FIT | {"by": "mara"}, "by", "'by' is an address of mail."),
-        (FIT | {"by": f"mara@{'x' * 20}.org"}, "by", "'by' has at most 20 characters."),
+        ({}, "table", "'table' is required: one of orders, items."),
+        ({"table": "orders"}, "drop", "'drop' is required: a boolean."),
+        (FIT | {"table": "users"}, "table", "'table' must be one of orders, items."),
+        (FIT | {"drop": "no"}, "drop", "'drop' must be a boolean."),
+        (FIT | {"rows": True}, "rows", "'rows' must be an integer."),
+        (FIT | {"rows": 1.5}, "rows", "'rows' must be an integer."),
+        (FIT | {"rows": 0}, "rows", "'rows' must be at least 1."),
+        (FIT | {"rows": 501}, "rows", "'rows' must be at most 500."),
+        (FIT | {"ratio": float("nan")}, "ratio", "'ratio' must be a number."),
+        (FIT | {"by": "mara"}, "by", "'by' must be an email address."),
+        (FIT | {"by": f"mara@{'x' * 20}.org"}, "by", "'by' must have at most 20 characters."),
         (FIT | {"a/b": 1}, "a~1b", "The question asks for table, rows, ratio, drop, by, not"),
     ],
 )
-def test_values_that_do_not_fit_are_told_with_their_place(
+def test_wrong_values_are_refused_with_a_pointer(
     values: dict[str, Any], where: str, says: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
@@ -111,7 +111,7 @@ def test_formats_are_checked(format: str, fit: str, unfit: str) -> None:
         response_schema.check(schema, {"x": unfit})
 
 
-def test_what_is_typed_becomes_values_of_their_types() -> None:
+def test_typed_texts_become_values() -> None:
     """What is not of its type stays as it was typed, and is told so."""
     typed = {"table": "items", "rows": " 12 ", "ratio": "0.5", "drop": "Yes", "by": " "}
     values = response_schema.parse_values(FORM, typed)
@@ -125,11 +125,11 @@ def test_what_is_typed_becomes_values_of_their_types() -> None:
     }
     offered = {each.name: each for each in response_schema.list_fields(FORM)}
     assert (offered["rows"].value, offered["drop"].choices) == ("10", ("yes", "no"))
-    assert (offered["table"].label, offered["table"].is_needed) == ("Which table", True)
+    assert (offered["table"].label, offered["table"].is_required) == ("Which table", True)
 
 
 @pytest.mark.django_db
-def test_an_answer_is_held_to_its_question(agent: Agent) -> None:
+def test_an_answer_must_match_the_schema(agent: Agent) -> None:
     """api.md §4.5"""
     found = asked(agent, response_schema=FORM)
     for more, where in (
@@ -149,17 +149,17 @@ def test_an_answer_is_held_to_its_question(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_words_alone_are_the_value_that_the_reference_asks_for(agent: Agent) -> None:
+def test_text_is_the_value_of_the_property_instruction(agent: Agent) -> None:
     """api.md §4.5: a schema of one property `instruction`."""
     schema = {"type": "object", "properties": {"instruction": {"type": "string", "maxLength": 9}}}
     found = asked(agent, response_schema=schema)
-    with pytest.raises(Invalid, match="'instruction' has at most 9 characters"):
+    with pytest.raises(Invalid, match="'instruction' must have at most 9 characters"):
         answer(found, "answer", "Drop them all")
     assert answer(found, "answer", "Drop it").response == {"instruction": "Drop it"}
 
 
 @pytest.mark.django_db
-def test_only_the_answer_to_such_a_question_has_values(agent: Agent) -> None:
+def test_only_an_answer_to_a_schema_has_values(agent: Agent) -> None:
     for made, action in ((asked(agent), "answer"), (asked(agent, response_schema=FORM), "fix")):
         with pytest.raises(Invalid) as refused:
             answer(made, action, "Go on", response=FIT)
@@ -168,7 +168,7 @@ def test_only_the_answer_to_such_a_question_has_values(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_a_question_with_an_unfit_schema_is_not_asked(agent: Agent) -> None:
+def test_a_question_with_an_unsupported_schema_is_refused(agent: Agent) -> None:
     with pytest.raises(Invalid) as refused:
         asked(agent, response_schema={"type": "object", "properties": {"x": {"type": "array"}}})
     assert place(refused) == "/response_schema/properties/x/type"
