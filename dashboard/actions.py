@@ -14,6 +14,7 @@ class Action:
     label: str
     key: str = ""
     question: str = ""
+    confirm: str = ""  # the label of the button that answers the question
     consequence: str = ""
     icon: str = ""
 

@@ -1,4 +1,4 @@
-"""What every page has around it: where one can go, which project is looked at, who looks."""
+"""Build the frame of every page: the sidebar with its counters, the project, the user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,37 +16,33 @@ from ledger.models import Project
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """The number beside a place."""
+    """The number beside a place in the sidebar."""
 
-    of: Callable[[Project | None], QuerySet[Any]]  # what is counted
-    word: str  # what the number counts, for readers of a screen
-    says: str
+    of: Callable[[Project | None], QuerySet[Any]]
+    label: str  # for screen readers
+    title: str
     css: str = "warn"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page that the sidebar, the tab bar and the keys G … lead to."""
+    """A page that the sidebar, the tab bar and the keys G … open."""
 
-    name: str  # of its URL
+    name: str  # of its URL pattern
     label: str
     icon: str
     key: str
-    tally: Counter | None = None
+    counter: Counter | None = None
     in_tabs: bool = True
 
 
-OPEN = Counter(shared_queries.open_escalations, "open", "wait for your answer", "alert")
-WAITING = Counter(shared_queries.waiting_instructions, "waiting", "wait for an acknowledgement")
-SILENT = Counter(
-    shared_queries.silent_agents, "silent", "do not ask although something waits for them"
-)
-RUNNING = Counter(shared_queries.running_tasks, "running", "run now", "plain")
-DEAD = Counter(
-    shared_queries.open_deadletters, "open", "were given up and wait for a decision", "plain"
-)
+OPEN = Counter(shared_queries.open_escalations, "open", "need an answer", "alert")
+WAITING = Counter(shared_queries.waiting_instructions, "waiting", "waiting for an acknowledgement")
+SILENT = Counter(shared_queries.silent_agents, "silent", "silent while instructions wait")
+RUNNING = Counter(shared_queries.running_tasks, "running", "running", "plain")
+DEAD = Counter(shared_queries.open_deadletters, "open", "open", "plain")
 
-# in the groups of the sidebar
+# by the groups of the sidebar
 PLACES = (
     (
         Place("home", "Overview", "n-overview", "o"),
@@ -67,7 +63,7 @@ PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The project that a page is about, or all of them."""
+    """The project that a page shows, or all projects."""
 
     project: Project | None
     projects: list[Project]
@@ -84,12 +80,12 @@ class Scope:
 
     @property
     def query(self) -> str:
-        """What a link to another page carries, so that it is about the same project."""
+        """The query string that keeps the project on a link to another page."""
         return f"?{self.params.urlencode()}" if self.params else ""
 
     @property
     def params(self) -> QueryDict:
-        """The same, for links that carry more."""
+        """The same as parameters, for links that add their own."""
         params = QueryDict(mutable=True)
         if self.project is not None and self.is_choice:
             params["project"] = self.project.name
@@ -98,7 +94,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SidebarEntry:
-    """A line of the sidebar."""
+    """A place in the sidebar."""
 
     place: Place
     url: str
@@ -112,7 +108,7 @@ class SidebarEntry:
 
 @dataclass(frozen=True, slots=True)
 class SidebarPlan:
-    """A plan under way in the sidebar: how far its ring is closed, red where a person is asked."""
+    """An active plan in the sidebar; its ring shows the progress, in red if it needs an answer."""
 
     url: str
     current: bool
@@ -128,6 +124,8 @@ class SidebarPlan:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
+    """What every page shows around its own part."""
+
     groups: list[list[SidebarEntry]]
     plans: list[SidebarPlan]
     scope: Scope
@@ -141,12 +139,12 @@ class Shell:
 
     @property
     def needs_you(self) -> int:
-        """How many questions wait for a person."""
-        return next(entry.count for entry in self.entries if entry.place.tally is OPEN)
+        """The number of open escalations."""
+        return next(entry.count for entry in self.entries if entry.place.counter is OPEN)
 
 
 def read_scope(request: HttpRequest) -> Scope:
-    """The project asked for; raises Http404 where there is none of that name."""
+    """Return the project that the request asks for; raise Http404 if it does not exist."""
     known, named = shared_queries.list_projects(), requested_project(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)
@@ -154,21 +152,18 @@ def read_scope(request: HttpRequest) -> Scope:
 
 
 def requested_project(request: HttpRequest) -> Project | None:
-    """The project in the address, or None: then it is about all, of which there may be but one.
-
-    Raises Http404 where there is none of that name.
-    """
+    """Return the project in the address, or None for all projects; raise Http404 if unknown."""
     name = request.GET.get("project", "")
     if not name:
         return None
     project = shared_queries.find_project(name)
     if project is None:
-        raise Http404(f"No project is called “{name[:64]}”.")
+        raise Http404(f"There is no project “{name[:64]}”.")
     return project
 
 
 def here_of(request: HttpRequest) -> QueryDict:
-    """This page's parameters, without those of a poll."""
+    """Return the page's parameters, without those that a poll adds."""
     here = request.GET.copy()
     for name in ("since", "held"):
         here.pop(name, None)
@@ -189,14 +184,14 @@ def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
 
 
 def read_counts(project: Project | None) -> dict[str, Any]:
-    """The numbers beside the places by their names, and the plans under way: one statement."""
+    """Read the counters by their places' names, and the active plans, in one statement."""
     wanted: dict[str, Any] = {
         place.name: shared_queries.CountOf(
-            place.tally.of(project).order_by().values("pk")[:COUNT_CAP]
+            place.counter.of(project).order_by().values("pk")[:COUNT_CAP]
         )
         for group in PLACES
         for place in group
-        if place.tally
+        if place.counter
     }
     wanted["under_way"] = ArraySubquery(shared_queries.plans_under_way(project))
     return Project.objects.order_by().annotate(**wanted).values(*wanted).first() or {}

@@ -6,13 +6,14 @@ from ledger.states import INSTRUCTION_MOVES, InstructionState
 
 SEND_AGAIN = Action("send-again", "Send again now", key="r")
 ACKNOWLEDGE = Action("acknowledge", "Mark as acknowledged")
-WITHDRAW = Action(
+CANCEL = Action(
     "withdraw",
-    "Withdraw",
-    question="Withdraw this instruction?",
-    consequence="It is not delivered again and nobody waits for an answer.",
+    "Cancel",
+    question="Cancel this instruction?",
+    confirm="Cancel instruction",
+    consequence="It is not delivered again, and Tenfour stops waiting for an acknowledgement.",
 )
-ACTIONS = {action.verb: action for action in (SEND_AGAIN, ACKNOWLEDGE, WITHDRAW)}
+ACTIONS = {action.verb: action for action in (SEND_AGAIN, ACKNOWLEDGE, CANCEL)}
 
 
 def allowed_actions(row: Instruction) -> list[Action]:
@@ -26,5 +27,5 @@ def allowed_actions(row: Instruction) -> list[Action]:
     if InstructionState.CANCELLED in moves and (
         row.tracked or row.state == InstructionState.QUEUED
     ):
-        allowed.append(WITHDRAW)
+        allowed.append(CANCEL)
     return allowed

@@ -94,7 +94,7 @@ def describe_status(
         case TaskState.DONE:
             return StatusText(duration(task.worked) if task.worked is not None else "")
         case TaskState.QUEUED | TaskState.RETRY if plan.state == PlanState.PAUSED:
-            return StatusText("held, plan paused", "calm", "pause")
+            return StatusText("on hold, plan paused", "calm", "pause")
         case TaskState.QUEUED:
             return describe_queued(task)
         case TaskState.RUNNING if (

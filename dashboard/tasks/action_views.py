@@ -1,4 +1,4 @@
-"""What a person does with tasks, one or many: try again now, go on without, stop."""
+"""Handle the actions on tasks, one or many: retry now, unblock, skip, abort."""
 
 from uuid import UUID
 
@@ -21,18 +21,17 @@ from retries import task_actions
 from retries.states import Dependents
 
 DEPENDENTS = tuple(Dependents.values)
-THEM = ("it", "them")
 
 
 @require_POST
 @operators_only
 def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
-    """One verb on one task; then back to it, with what really happened."""
-    offer, scope = find_action(ACTIONS, verb), read_scope(request)
+    """Run an action on a task, then redirect to it with a message."""
+    action, scope = find_action(ACTIONS, verb), read_scope(request)
     if not queries.exists(task_id):
         raise Http404(f"There is no task {task_id}.")
     page = reverse("dashboard:task", args=[task_id]) + scope.query
-    if offer.question and "confirmed" not in request.POST:
+    if action.question and "confirmed" not in request.POST:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
     add_message(request, VERBS[verb](request, [task_id]), of=1)
     return redirect(page)
@@ -41,12 +40,12 @@ def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
 @require_POST
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
-    """One verb on the tasks that were picked; then back to the list."""
-    offer, rows = find_action(ACTIONS, verb), read_selection(request.POST)
+    """Run an action on the selected tasks, then redirect to the list."""
+    action, rows = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:tasks"))
     if not rows.ids:
-        messages.warning(request, "Choose some tasks first. Nothing was changed.")
-    elif offer.question and "confirmed" not in request.POST:
+        messages.warning(request, "Select at least one task. Nothing changed.")
+    elif action.question and "confirmed" not in request.POST:
         return redirect(question_url(page, verb, rows))
     else:
         add_message(request, VERBS[verb](request, rows.ids), of=len(rows.ids))
@@ -54,26 +53,25 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
 
 
 def add_message(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None:
-    """What really changed, and how many could not."""
+    """Add a message about how many rows changed and how many could not."""
     changed, said = done
     if not changed:
-        messages.warning(request, "Nothing was changed: it moved on meanwhile.")
+        messages.warning(request, "Nothing changed, because the state has changed in the meantime.")
     elif changed < of:
         left = of - changed
-        it = "it was" if left == 1 else "they were"
-        messages.warning(request, f"{said} {left} could not: {it} in another state by then.")
+        messages.warning(request, f"{said} {left} left unchanged, because the state has changed.")
     else:
         messages.success(request, said)
 
 
 def retry_now(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     changed = len(task_actions.retry_now(ids, actor=person(request.user)))
-    return changed, f"{counted(changed, 'retry waits', 'retries wait')} no longer."
+    return changed, f"{counted(changed, 'task')} will retry now."
 
 
 def unblock(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     changed = len(task_actions.unblock(ids, actor=person(request.user)))
-    return changed, f"{counted(changed, 'task')} told to go on without what was skipped."
+    return changed, f"{counted(changed, 'task')} unblocked."
 
 
 def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
@@ -82,7 +80,7 @@ def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     gone = set(task_actions.skip(ids, dependents=dependents, actor=person(request.user)))
     changed = len(gone & set(ids))
     more = len(gone) - changed
-    also = f", and {counted(more, 'task')} that depended on {THEM[changed > 1]}" if more else ""
+    also = f", and {counted(more, 'dependent task')}" if more else ""
     return changed, f"{counted(changed, 'task')} skipped{also}."
 
 
@@ -90,7 +88,7 @@ def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     stopped = task_actions.abort(ids, actor=person(request.user))
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     said = [f"{counted(now, 'task')} aborted."] if now else []
-    said += [f"{counted(later, 'task')} told to stop."] if later else []
+    said += [f"{counted(later, 'task')} asked to stop."] if later else []
     return len(stopped), " ".join(said)
 
 

@@ -12,17 +12,19 @@ SKIP = Action(
     "Skip",
     key="s",
     icon="s-skipped",
-    question="Go on without it?",
-    consequence="It counts as met for whatever depends on it, and this can’t be taken back.",
+    question="Skip this task?",
+    confirm="Skip task",
+    consequence="Tasks that need it treat it as done. This can’t be undone.",
 )
 ABORT = Action(
     "abort",
     "Abort",
     key="a",
     icon="s-aborted",
-    question="Abort it?",
-    consequence="What depends on it stays blocked. One that runs is told to stop and ends when its "
-    "agent reports or its lease runs out. This can’t be taken back.",
+    question="Abort this task?",
+    confirm="Abort task",
+    consequence="Tasks that need it stay blocked. A running task stops when its agent reports or "
+    "its lease expires. This can’t be undone.",
 )
 UNBLOCK = Action("unblock", "Unblock", key="u", icon="play")
 ACTIONS = {action.verb: action for action in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}

@@ -1,4 +1,4 @@
-"""A task's attempts as a row of small marks (pure): failed, done, running, put back, still left."""
+"""A task's attempts as a row of dots (pure): failed, done, running, released, or left."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ PUT_BACK = "w"
 
 
 def attempt_dots(task: Any) -> list[str]:
-    """A class for each mark; `task` has the `outcomes` of its last attempts, oldest first.
+    """Return a CSS class for each dot; `task` has the `outcomes` of its attempts, oldest first.
 
-    Where there are too many attempts for a row, the oldest are left out.
+    The oldest attempts are left out if there are too many for a row.
     """
-    made = [MARKS.get(outcome, PUT_BACK) for outcome in task.outcomes]
+    dots = [MARKS.get(outcome, PUT_BACK) for outcome in task.outcomes]
     left = max(task.attempt_limit - task.attempts, 0)
-    made = made[-max(MOST - left, 1) :]
-    return made + [""] * min(left, MOST - len(made))
+    dots = dots[-max(MOST - left, 1) :]
+    return dots + [""] * min(left, MOST - len(dots))

@@ -1,4 +1,4 @@
-"""A task between what it needs and what needs it (pure): where the nodes and edges stand."""
+"""Lay out a task between its needs and its dependents (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ledger.models import Task
 from ledger.text import truncate
 
 WIDE, TALL, GAP, COLUMN = 84, 26, 12, 114
-MOST = 4  # on each side; a list names them all
+MOST = 4  # on each side; the list below names all of them
 WORD = 8
 
 
@@ -18,7 +18,7 @@ class Node:
     task: Task
     x: int
     y: int
-    word: str
+    label: str
     here: bool = False
 
     @property
@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """In a box of `width` by `height`; edges are paths, dashed where somebody waits."""
+    """A graph of `width` by `height`; its edges are paths, dashed if the need is not met."""
 
     nodes: list[Node]
     edges: list[tuple[str, bool]]

@@ -1,4 +1,4 @@
-"""What the page of one task asks the database: its attempts, failures, neighbours, its question."""
+"""Read what the page of one task shows: its attempts, failures, neighbors and escalation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ NEIGHBORS_SHOWN = 60
 
 
 def find_task(task_id: UUID) -> Any:
-    """One task with all its columns and extras, or None."""
+    """Return a task with all its columns and extras, or None."""
     rows = (
         Task.objects.filter(pk=task_id)
         .select_related("plan", "replay_of", "replaced_by")
@@ -27,20 +27,20 @@ def find_task(task_id: UUID) -> Any:
 
 
 def list_attempts(task: Task) -> list[Attempt]:
-    """The last ones with their failures, oldest first; those that it carries on among them."""
+    """Return the last attempts with their failures, oldest first, also those of earlier runs."""
     rows = Attempt.objects.filter(task__in=fetch_lineage(task)).select_related("failure")
     return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 
 def failures_of(attempts: list[Attempt]) -> list[Failure]:
-    """What went wrong in them, the newest first."""
+    """Return the failures of attempts, newest first."""
     found = (getattr(attempt, "failure", None) for attempt in reversed(attempts))
     return [failure for failure in found if failure]
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
-    """What a task needs, and what needs it."""
+    """The tasks that a task needs, and those that need it."""
 
     needs: list[Task]
     dependents: list[Task]
@@ -61,11 +61,11 @@ def list_some(rows: QuerySet[Task]) -> list[Task]:
 
 
 def count_waiting(task_id: UUID) -> int:
-    """How many tasks would go on or stay blocked by what is done about this one."""
+    """Count the blocked tasks that wait for a task."""
     return Need.objects.filter(need=task_id, task__state="blocked").count()
 
 
 def find_open_escalation(task_id: UUID) -> Escalation | None:
-    """The open escalation about it."""
+    """Return the open escalation of a task, or None."""
     rows = Escalation.objects.open().filter(task=task_id)
     return rows.only("id", "opened_at", "reason", "state").first()

@@ -1,4 +1,4 @@
-"""What the Tasks list asks the database: rows by keyset, and how many there are of each sort."""
+"""Read the rows of the Tasks list, and count them by state, agent and type."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -36,17 +36,17 @@ from ledger.tasks.lineage import fetch_lineages
 
 OUTCOMES_SHOWN = 6
 FACETS_SHOWN = 8
-# what a list leaves in the table
+# columns that a list does not read
 HEAVY = ("payload", "result", "error", "redactions")
 HEAVY_OF_PLAN = ("plan__source", "plan__objective")
 MET = (TaskState.DONE, TaskState.SKIPPED)
 
 
-# ---- what a query asks for
+# ---- filters
 
 
 def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
-    """Those that a query asks for."""
+    """Return the tasks that match a query."""
     rows = of_project(Task.objects.all(), project).filter(
         match_values(query.agent, "agent__name"),
         match_values(query.type, "type"),
@@ -65,13 +65,13 @@ def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
 
 
 def failed_with(text: str) -> Q:
-    """Whose last error says this, or whose attempts failed in this way."""
+    """Return the condition that an attempt failed with this type, or the error has the text."""
     if text in ERRORS:
         return Q(Exists(Failure.objects.filter(task=OuterRef("pk"), type=text)))
     return Q(error__icontains=text)
 
 
-# ---- a page of it
+# ---- rows
 
 
 LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
@@ -80,15 +80,15 @@ UNMET = unmet_needs().filter(task=OuterRef("pk"))
 
 
 def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
-    """What a line shows beside the row's own columns, looked up for the page's rows alone."""
+    """Annotate what a list shows beside the columns, for the page's rows only."""
     attempts = Attempt.objects.filter(task=OuterRef("pk")).order_by("-number")
     queue = Task.objects.filter(agent=OuterRef("agent"), state=TaskState.QUEUED)
-    # the head of the queue, however long it is: who stands further back is only said to
+    # only the head of the queue, because it may be long
     head = ArraySubquery(queue.order_by("-priority", "id").values("id")[:AHEAD_CAP])
     return rows.select_related("agent__breaker", "project", "plan", "dead_letter").annotate(
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
         running_since=when(TaskState.RUNNING, LIVE.values("started_at")),
-        heard_at=when(TaskState.RUNNING, LIVE.values("heartbeat_at")),
+        heartbeat_at=when(TaskState.RUNNING, LIVE.values("heartbeat_at")),
         lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         place=Case(
             When(state=TaskState.QUEUED, then=Func(head, F("id"), function="array_position")),
@@ -108,7 +108,7 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
 
 
 def list_tasks(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """A page of tasks with what its lines show, without their heavy columns."""
+    """Return a page of tasks with their extras, without their heavy columns."""
     heavy = (
         *HEAVY,
         *HEAVY_OF_PLAN,
@@ -122,8 +122,7 @@ def list_tasks(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None)
 
 
 def add_outcomes(rows: Iterable[Any]) -> list[Any]:
-    """Gives each the `outcomes` of its last attempts, oldest first; for what goes on with a row of
-    an earlier run they are looked up together with that one's."""
+    """Set the `outcomes` of each row's last attempts, oldest first, across its earlier runs."""
     made = list(rows)
     for row in made:
         row.outcomes = row.last_outcomes[::-1]
@@ -138,15 +137,15 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
     return made
 
 
-# ---- how many there are
+# ---- counts
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """How many tasks a query finds by state, agent and type, each for any value of its own."""
+    """The number of matching tasks by state, agent and type, each for any value of that key."""
 
     states: dict[str, int]
-    agents: list[tuple[str, int]]  # the most first
+    agents: list[tuple[str, int]]  # most frequent first
     types: list[tuple[str, int]]
 
     @property
@@ -155,7 +154,7 @@ class TaskCounts:
 
 
 def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
-    """Counted by one statement and summed up here."""
+    """Count with one statement, then sum up by state, agent and type."""
 
     def count() -> list[tuple[str, str, str, int]]:
         rows = filter_tasks(query.anything(), project).order_by()
@@ -184,7 +183,7 @@ def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def matches(values: Values, names: set[str]) -> bool:
-    """Whether what goes by these names is asked for by the values of a key."""
+    """Return whether a key's values ask for something with these names."""
     wanted = not values.wanted or not names.isdisjoint(values.wanted)
     return wanted and names.isdisjoint(values.unwanted)
 

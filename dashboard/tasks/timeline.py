@@ -1,16 +1,16 @@
-"""Where the bars of a task's waits and attempts stand (pure): percent along the axis."""
+"""Lay out a task's waits and attempts on a timeline (pure): percent along the axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from dashboard.formatting import duration
+from dashboard.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Task
 from ledger.states import FINAL, Outcome, TaskState
 
-NARROWEST = 0.35  # percent: what is there at all can be seen
+NARROWEST = 0.35  # percent, so that a short bar stays visible
 MOST_TICKS = 6
 PAD = 0.02
 LETTER, MARGIN = 1.25, 2.0  # percent of a chart of 520 pixels
@@ -21,25 +21,26 @@ STEPS = (
     *(HOUR * n for n in (1, 2, 3, 6, 12)),
     *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365, 3650)),
 )
-ROOM = 9  # percent: how much the word "now" takes away from a tick beside it
+ROOM = 9  # percent that the label "now" needs between two ticks
+EDGE = 4  # percent from an edge within which a label is not centered
 
-# the states in which a task waits, with the class of their bars and the word in them
+# the states in which a task waits, with the class and the label of their bars
 WAITS = {
     TaskState.QUEUED: ("g-wait", "queued"),
     TaskState.RETRY: ("g-back", "backoff"),
     TaskState.BLOCKED: ("g-wait", "blocked"),
-    TaskState.ESCALATED: ("g-open", "waits for you"),
+    TaskState.ESCALATED: ("g-open", "needs you"),
 }
 BLOCKED = {
-    "dependency": "waits for a task",
-    "dependency_skipped": "what it needs was skipped",
+    "dependency": "waiting for a task",
+    "dependency_skipped": "a need was skipped",
     "breaker_open": "breaker open",
     "reported": "reported blocked",
 }
 ENDS = {
     Outcome.SUCCESS: ("g-ok", "t-ok", "done"),
     Outcome.FAILURE: ("g-bad", "t-bad", "failed"),
-    Outcome.RELEASED: ("g-back", "t-back", "put back"),
+    Outcome.RELEASED: ("g-back", "t-back", "released"),
     Outcome.BLOCKED: ("g-back", "t-back", "blocked"),
     Outcome.ESCALATED: ("g-back", "t-back", "asked"),
     Outcome.ABORTED: ("g-wait", "", "aborted"),
@@ -49,31 +50,37 @@ ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """From x on, so wide; the word in it is cut off where the bar ends."""
+    """A bar on the timeline; its label is left out if there is no room."""
 
     x: float
     width: float
     css: str
-    word: str
-    word_css: str
+    label: str
+    label_css: str
     tip: str
 
     @property
     def has_room(self) -> bool:
-        """Whether its word fits, on the narrowest chart there is."""
-        return self.width >= LETTER * len(self.word) + MARGIN
+        """Return whether the label fits on the narrowest chart."""
+        return self.width >= LETTER * len(self.label) + MARGIN
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
+    """A mark on the axis with its label."""
+
     x: float
-    word: str
-    at: str = ""  # the instant, where the word is its time of day
+    label: str
+    at: str = ""  # the instant, if the label is its time of day
+
+    @property
+    def anchor(self) -> str:
+        return anchor_of(self.x)
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """From the beginning of an attempt to the last time it was heard of."""
+    """The span from the start of an attempt to its last heartbeat."""
 
     x: float
     last: float
@@ -85,25 +92,24 @@ class Timeline:
     ticks: list[Tick]
     waits: list[Bar]
     attempts: list[Bar]
-    leases: list[tuple[float, float]]  # x and width of what a live one still has
+    leases: list[tuple[float, float]]  # x and width of the time left on a lease
     beats: list[Beat]
-    now: float | None  # None once it is over
+    now: Tick | None  # None once the task has ended
     working: timedelta
     waiting: timedelta
     whole: timedelta
 
     @property
     def finding(self) -> str:
-        """The chart in a sentence, for readers of a screen."""
+        """The chart in a sentence, for screen readers."""
         worked, waited = duration(self.working), duration(self.waiting)
-        return f"{len(self.attempts)} attempts in {duration(self.whole)}: {worked} at work, " + (
-            f"{waited} waiting."
-        )
+        attempts = counted(len(self.attempts), "attempt")
+        return f"{attempts} in {duration(self.whole)}: {worked} running, {waited} waiting."
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Percent of the axis."""
+    """Convert times to percent of the axis."""
 
     start: datetime
     length: float  # seconds
@@ -113,7 +119,7 @@ class Scale:
         return round(100 * min(max(share, 0.0), 1.0), 2)
 
     def span(self, start: datetime, end: datetime) -> tuple[float, float]:
-        """x and width; at the far end it moves to the left to be seen."""
+        """Return x and width; a bar at the far end moves left to stay visible."""
         x = self.x(start)
         width = max(self.x(end) - x, NARROWEST)
         return round(min(x, 100 - width), 2), round(width, 2)
@@ -122,7 +128,7 @@ class Scale:
 def build_timeline(
     task: Task, events: Sequence[Event], attempts: Sequence[Attempt], *, now: datetime
 ) -> Timeline:
-    """`events` are the journal of the task and `attempts` its attempts, both oldest first."""
+    """Return the timeline of a task; its events and attempts come oldest first."""
     is_over = task.state in FINAL and task.completed_at is not None
     end = task.completed_at if is_over and task.completed_at else now
     live = [attempt for attempt in attempts if attempt.outcome is None]
@@ -131,14 +137,14 @@ def build_timeline(
     scale = Scale(task.created_at, length)
     working = sum(((a.ended_at or end) - a.started_at for a in attempts), timedelta())
     whole = max(end - task.created_at, timedelta())
-    now_x = None if is_over else scale.x(now)
+    now_mark = None if is_over else Tick(scale.x(now), "now")
     return Timeline(
-        ticks=ticks(scale, now_x),
+        ticks=ticks(scale, now_mark),
         waits=waits(events, scale, end=end),
         attempts=[attempt_bar(attempt, scale, end=end) for attempt in attempts],
         leases=[scale.span(now, a.lease_expires_at) for a in live if a.lease_expires_at > now],
         beats=[beat(attempt, scale) for attempt in attempts if attempt.heartbeat_at],
-        now=now_x,
+        now=now_mark,
         working=working,
         waiting=max(whole - working, timedelta()),
         whole=whole,
@@ -146,7 +152,7 @@ def build_timeline(
 
 
 def waits(events: Sequence[Event], scale: Scale, *, end: datetime) -> list[Bar]:
-    """A bar for each stay in a state in which a task waits."""
+    """Return a bar for each time the task spent waiting."""
     moves = [event for event in events if event.to_state]
     ends = [event.at for event in moves[1:]] + [max(end, moves[-1].at)] if moves else []
     return [
@@ -157,32 +163,33 @@ def waits(events: Sequence[Event], scale: Scale, *, end: datetime) -> list[Bar]:
 
 
 def wait_bar(event: Event, until: datetime, scale: Scale) -> Bar:
-    css, word = WAITS[TaskState(event.to_state or "")]
+    css, label = WAITS[TaskState(event.to_state or "")]
     reason = str(event.data.get("reason") or event.data.get("blocked_reason") or "")
     if event.to_state == TaskState.BLOCKED:
         reason = reason or ("dependency" if event.kind == Kind.TASK_CREATED else "")
-        word = BLOCKED.get(reason, word)
+        label = BLOCKED.get(reason, label)
         css = "g-open" if reason in ("breaker_open", "reported") else css
     text_css = {"g-open": "t-bad", "g-back": "t-back"}.get(css, "")
     x, width = scale.span(event.at, until)
-    said = f"{word[:1].upper()}{word[1:]}|for {duration(until - event.at).replace(' ', NARROW)}"
-    return Bar(x, width, css, word, text_css, said)
+    took = duration(until - event.at).replace(" ", NARROW)
+    tip = f"{label[:1].upper()}{label[1:]}|for {took}"
+    return Bar(x, width, css, label, text_css, tip)
 
 
-NARROW = "\u202f"  # the tip takes what comes after the last space for its number
+NARROW = "\u202f"  # charts.js takes the text after the last space of a tip for its number
 
 
 def attempt_bar(attempt: Attempt, scale: Scale, *, end: datetime) -> Bar:
-    css, text_css, word = ENDS[Outcome(attempt.outcome) if attempt.outcome else None]
+    css, text_css, result = ENDS[Outcome(attempt.outcome) if attempt.outcome else None]
     failure = getattr(attempt, "failure", None)
     if failure and failure.type == "timeout":
-        word = "timed out"
+        result = "timed out"
     until = attempt.ended_at or end
     x, width = scale.span(attempt.started_at, until)
     took = duration(until - attempt.started_at)
-    said = f"Attempt {attempt.number}: {word or 'running'}|for {took.replace(' ', NARROW)}"
-    whole = Bar(x, width, css, f"{attempt.number}, {word} after {took}", text_css, said)
-    return whole if word and whole.has_room else replace(whole, word=str(attempt.number))
+    tip = f"Attempt {attempt.number}: {result or 'running'}|for {took.replace(' ', NARROW)}"
+    bar = Bar(x, width, css, f"{attempt.number}, {result} after {took}", text_css, tip)
+    return bar if result and bar.has_room else replace(bar, label=str(attempt.number))
 
 
 def beat(attempt: Attempt, scale: Scale) -> Beat:
@@ -194,24 +201,29 @@ def beat(attempt: Attempt, scale: Scale) -> Beat:
     )
 
 
-def ticks(scale: Scale, now: float | None) -> list[Tick]:
-    """At round times: of the day, or since the beginning where the whole takes no minutes."""
+def ticks(scale: Scale, now: Tick | None) -> list[Tick]:
+    """Return ticks at round times of day, or at seconds since the start of a short timeline."""
     step = next((each for each in STEPS if scale.length / each <= MOST_TICKS), STEPS[-1])
     start = scale.start.astimezone(UTC)
     if step < MINUTE:
         count = int(scale.length // step) + 1
-        made = [(start + timedelta(seconds=n * step), f"+{n * step} s", "") for n in range(count)]
-        made[0] = (start, "0", "")
+        marks = [(start + timedelta(seconds=n * step), f"+{n * step} s", "") for n in range(count)]
+        marks[0] = (start, "0", "")
     else:
         first = -(-start.timestamp() // step) * step
         count = max(int((scale.length - (first - start.timestamp())) // step) + 1, 0)
         times = [datetime.fromtimestamp(first + n * step, UTC) for n in range(count)]
-        made = [(at, *word_of(at, step)) for at in times]
-    found = [Tick(scale.x(at), word, iso) for at, word, iso in made]
-    return [tick for tick in found if now is None or abs(tick.x - now) > ROOM]
+        marks = [(at, *label_of(at, step)) for at in times]
+    found = [Tick(scale.x(at), label, iso) for at, label, iso in marks]
+    return [tick for tick in found if now is None or abs(tick.x - now.x) > ROOM]
 
 
-def word_of(at: datetime, step: int) -> tuple[str, str]:
+def anchor_of(x: float) -> str:
+    """Return the SVG text-anchor that keeps a label inside the chart."""
+    return "start" if x < EDGE else "end" if x > 100 - EDGE else "middle"
+
+
+def label_of(at: datetime, step: int) -> tuple[str, str]:
     if step >= DAY:
         return f"{at.day} {at:%b}", ""
     return f"{at:%H:%M}", at.isoformat(timespec="seconds")
@@ -222,14 +234,14 @@ def word_of(at: datetime, step: int) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An event of the history and how long the task stayed where it led to."""
+    """An event of the history, and how long the task stayed in the state it led to."""
 
     event: Event
-    stayed: timedelta | None  # None for what is no move, and once it is over
+    stayed: timedelta | None  # None if the state did not change, or the task has ended
 
 
 def list_moves(events: Sequence[Event], *, now: datetime) -> list[Move]:
-    """The history, newest first."""
+    """Return the history, newest first."""
     led = [event for event in events if event.to_state]
     stays = {a.pk: b.at - a.at for a, b in pairwise(led)}
     if led and led[-1].to_state not in FINAL:

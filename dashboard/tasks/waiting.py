@@ -1,4 +1,4 @@
-"""What a task waits for, in a few words for the list (pure)."""
+"""Describe what a task waits for, in a few words for the list (pure)."""
 
 from datetime import datetime
 from typing import Any
@@ -10,11 +10,11 @@ from ledger.states import BlockedReason, BreakerState, TaskState
 from ledger.text import truncate
 
 TITLE_LENGTH = 17
-PLAN_PAUSED = StatusText("held, its plan is paused", "calm", "pause")
+PLAN_PAUSED = StatusText("on hold, plan paused", "calm", "pause")
 
 
 def describe_status(row: Any, *, now: datetime) -> StatusText:
-    """`row` has the extras of `dashboard.tasks.queries`."""
+    """Return the status of a task; `row` has the extras of `dashboard.tasks.queries`."""
     match row.state:
         case TaskState.QUEUED:
             return describe_queued(row)
@@ -25,7 +25,7 @@ def describe_status(row: Any, *, now: datetime) -> StatusText:
         case TaskState.BLOCKED:
             return describe_blocked(row)
         case TaskState.ESCALATED:
-            return StatusText("waits for you", "red", "person")
+            return StatusText("needs you", "red", "person")
         case TaskState.DONE if row.started_at:
             return StatusText(
                 f"took {duration(row.completed_at - row.started_at)}", "calm", "check"
@@ -42,9 +42,9 @@ def describe_queued(row: Any) -> StatusText:
     if row.plan and row.plan.state == PlanState.PAUSED:
         return PLAN_PAUSED
     if row.agent.paused:
-        return StatusText(f"held, {name} is paused", "calm", "pause")
+        return StatusText(f"on hold, {name} paused", "calm", "pause")
     if breaker_state(row) == BreakerState.OPEN:
-        return StatusText(f"held, {name} open", "calm", "c-open")
+        return StatusText(f"on hold, {name} open", "calm", "c-open")
     if row.place is None:
         return StatusText(f"{AHEAD_CAP - 1}+ ahead", "calm", "clock")
     first = row.place == 1
@@ -52,18 +52,18 @@ def describe_queued(row: Any) -> StatusText:
 
 
 def breaker_state(row: Any) -> str:
-    """Of its agent; one that never failed has no breaker."""
+    """Return the state of its agent's breaker, which is created by the first failure."""
     breaker = getattr(row.agent, "breaker", None)
     return breaker.state if breaker else BreakerState.CLOSED
 
 
 def describe_running(row: Any, *, now: datetime) -> StatusText:
     if row.abort_requested_at:
-        return StatusText("told to stop", "amber", "s-aborted")
+        return StatusText("stop requested", "amber", "s-aborted")
     if row.lease_ends_at and row.lease_ends_at < now:
-        return StatusText("its lease ran out", "amber", "clock")
+        return StatusText("lease expired", "amber", "clock")
     since = row.running_since or row.updated_at
-    return StatusText(f"runs for {duration(now - since)}", "calm", "beat")
+    return StatusText(f"running for {duration(now - since)}", "calm", "beat")
 
 
 def describe_retry(row: Any, *, now: datetime) -> StatusText:
@@ -71,7 +71,7 @@ def describe_retry(row: Any, *, now: datetime) -> StatusText:
     if row.plan and row.plan.state == PlanState.PAUSED:
         return PLAN_PAUSED
     if breaker_state(row) == BreakerState.OPEN:
-        return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
+        return StatusText(f"on hold, {row.agent.name} open", "calm", "c-open")
     if left <= 0:
         return StatusText("due now", "amber", "clock")
     return StatusText("due in", "amber", "clock", countdown=max(round(left), 0))
@@ -80,18 +80,18 @@ def describe_retry(row: Any, *, now: datetime) -> StatusText:
 def describe_blocked(row: Any) -> StatusText:
     match row.blocked_reason:
         case BlockedReason.BREAKER_OPEN:
-            return StatusText(f"held, {row.agent.name} open", "calm", "c-open")
+            return StatusText(f"on hold, {row.agent.name} open", "calm", "c-open")
         case BlockedReason.REPORTED:
-            return StatusText("waits for you", "red", "person")
+            return StatusText("needs you", "red", "person")
         case BlockedReason.DEPENDENCY_SKIPPED:
-            return StatusText("what it needs was skipped", "amber", "dep")
+            return StatusText("a need was skipped", "amber", "dep")
     if row.need_ended:
         verb = "failed" if row.need_ended == TaskState.FAILED else "was aborted"
-        return StatusText(f"what it needs {verb}", "red", "dep")
+        return StatusText(f"a need {verb}", "red", "dep")
     if row.unmet > 1:
-        return StatusText(f"waits for {counted(row.unmet, 'task')}", "calm", "dep")
+        return StatusText(f"waiting for {counted(row.unmet, 'task')}", "calm", "dep")
     title = row.waits_for or "another task"
-    return StatusText(f"waits for {truncate(title, TITLE_LENGTH)}", "calm", "dep")
+    return StatusText(f"waiting for {truncate(title, TITLE_LENGTH)}", "calm", "dep")
 
 
 def describe_failed(row: Any) -> StatusText:

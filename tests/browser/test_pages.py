@@ -210,7 +210,7 @@ def test_without_script_everything_works(
     page.click(f"#ins-{ids[0]} a")
     assert "Sent by tenfour" in page.inner_text("#trail")
     page.click("text=Gave up 0")
-    assert "No instruction matches" in page.inner_text("main")
+    assert "No instructions match" in page.inner_text("main")
     page.fill("#query", '"Step 7"')
     page.click("button:has-text('Filter')")
     assert page.locator("[data-row]").count() == 1

@@ -75,4 +75,4 @@ def test_head_gets_what_get_would_without_the_page(
 def test_an_unknown_address_is_told_in_words(browser: Client) -> None:
     response = browser.get("/nowhere/<b>")
     assert response.status_code == 404
-    assert "Tenfour has no page at <code>/nowhere/&lt;b&gt;</code>" in response.content.decode()
+    assert "There is no page at <code>/nowhere/&lt;b&gt;</code>" in response.content.decode()

@@ -32,4 +32,4 @@ def test_anything_else_filters_the_list(browser: Client, text: str, to: str) -> 
 def test_an_id_of_nothing_says_that_nothing_matches(browser: Client, agent: Agent) -> None:
     send(agent)
     response = browser.get("/search/", {"q": str(uuid.uuid4())}, follow=True)
-    assert "No instruction matches" in response.content.decode()
+    assert "No instructions match" in response.content.decode()

@@ -102,7 +102,7 @@ def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
     path = f"/instructions/{row.id}/withdraw/"
     asked = mara.post(path)
     assert asked["Location"] == f"/instructions/{row.id}/?ask=withdraw"
-    assert "Withdraw this instruction?" in mara.get(asked["Location"]).content.decode()
+    assert "Cancel this instruction?" in mara.get(asked["Location"]).content.decode()
     assert Instruction.objects.get().state == InstructionState.QUEUED
     assert "Cancelled" in said(mara, path, confirmed="yes")
     assert "Nothing changed" in said(mara, path, confirmed="yes")

@@ -137,7 +137,7 @@ def test_tasks_are_in_waves_and_show_their_blockers(
     text = words(page)
     assert "Wave 4" in text and "Wave 5" not in text
     assert "Review co coder attempt 0/1 3 waiting for task-2" in text
-    assert "1 m 30 s" in text and " 4 m " in text and "waits for you" in text
+    assert "1 m 30 s" in text and " 4 m " in text and "needs you" in text
     assert "3 of 9318 invoices differ" not in text  # told by its cause
     assert "‹number› of ‹number› invoices differ" in text
     assert f'href="/patterns/{FailurePattern.objects.get().pk}/"' in html(page)
@@ -179,9 +179,9 @@ def test_a_need_in_another_plan_shows_its_full_ref(
 
 def test_a_paused_plan_holds_its_tasks(browser: Client, agent: Agent, now: datetime) -> None:
     plan, (id,) = make_plan("03-01", [("One", [])], agent=agent, now=now, paused_at=now)
-    assert "held, its plan is paused" in words(browser.get("/tasks/"))
-    assert " held, plan paused " in words(browser.get(address(plan)))
-    assert "It is held: its plan is paused." in words(browser.get(f"/tasks/{id}/"))
+    assert "on hold, plan paused" in words(browser.get("/tasks/"))
+    assert " on hold, plan paused " in words(browser.get(address(plan)))
+    assert "On hold: its plan is paused." in words(browser.get(f"/tasks/{id}/"))
 
 
 def test_only_the_replacement_of_a_task_is_shown(
@@ -226,7 +226,7 @@ def test_the_sidebar_lists_plans_under_way(
 ) -> None:
     make_plan("01-01", title="Long ago", now=now, completed_at=now)
     page = browser.get("/tasks/")
-    assert "Plans under way 03-01 Ledger 1/6" in words(page)
+    assert "Active plans 03-01 Ledger 1/6" in words(page)
     assert "ring ring--red" in html(page) and "Long ago" not in words(page)
 
 
@@ -239,7 +239,7 @@ def test_a_task_links_to_its_plan(
     assert f'href="{address(plan)}"' in one and "03-01:task-3" in one
     found = browser.get("/tasks/", {"q": "plan:03-01"})
     assert sorted(rows(found, "task")) == sorted(map(str, ids))
-    assert "waits for 03-01:task-2" in words(found)
+    assert "waiting for 03-01:task-2" in words(found)
     assert len(rows(browser.get("/tasks/", {"q": "-plan:03-01"}), "task")) == 1
 
 

@@ -97,7 +97,7 @@ def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Par
     page, live = html(browser.get(URL)), html(part(URL))
     assert page.startswith("<!doctype html>") and 'id="tasks"' in page
     assert "<html" not in live and '<div id="tasks"' in live
-    assert "No task yet" in page
+    assert "No tasks yet" in page
 
 
 def test_a_line_says_what_its_task_waits_for(browser: Client, one_of_each: dict[str, Task]) -> None:
@@ -106,9 +106,9 @@ def test_a_line_says_what_its_task_waits_for(browser: Client, one_of_each: dict[
     text = words(page)
     for label in ("Needs you", "Queued", "Running", "Retry", "Blocked", "Done", "Failed"):
         assert label in text
-    assert "runs for 2 m" in text
+    assert "running for 2 m" in text
     assert "waits for What comes first" in text
-    assert "waits for you" in text and "dead letter" in text and "took 5.0 s" in text
+    assert "needs you" in text and "dead letter" in text and "took 5.0 s" in text
     assert "before it ran" in text
     assert "All 10" in text  # with the one that is waited for
     assert "Queued 2" in text and "Needs you 1" in text
@@ -150,7 +150,7 @@ def test_filters_narrow_and_name_what_they_find(
     ):
         page = browser.get(URL, {"q": query})
         assert rows(page) == [str(task.pk) for task in found], query
-    assert "No task matches" in words(browser.get(URL, {"q": "attempts:>1"}))
+    assert "No tasks match" in words(browser.get(URL, {"q": "attempts:>1"}))
     near = words(browser.get(URL, {"q": "agent:codr", "project": "default"}))
     assert "Did you mean coder" in near
 
@@ -239,7 +239,7 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
     )
     page = browser.get(address(id))
     text = words(page)
-    assert "attempt 2 of 3" in text and "runs for 2 m" in text
+    assert "attempt 2 of 3" in text and "running for 2 m" in text
     assert "Attempt 1 timeout" in text and "TypeError: boom" in text and "line 7" in text
     assert "Likely cause a guess" in text and "Suggested fix a fix" in text
     assert "src/a.py 3 lines" in text and "it blinks" in text
@@ -262,7 +262,7 @@ def test_its_neighbours_both_ways(browser: Client, agent: Agent, now: datetime) 
     page = html(browser.get(address(middle)))
     assert f'href="{address(first)}"' in page and f'href="{address(last)}"' in page
     text = words(browser.get(address(middle)))
-    assert "It needs Lay the ground Queued" in text and "Needs it Paint Blocked" in text
+    assert "Needs Lay the ground Queued" in text and "Needed by Paint Blocked" in text
     assert "It waits for another task. 1 need is not met yet." in text
     assert "Dependencies" not in words(browser.get(address(enqueued(agent, now=now))))
 
@@ -273,7 +273,7 @@ def test_trouble_upstream_is_told_until_somebody_has_dealt_with_it(
     failed_one = make_task(TaskState.FAILED, "Lay the ground", agent=agent, now=now)
     other = enqueued(agent, "Fetch stones", now=now)
     enqueued(agent, "Build", now=now, needs=[failed_one.pk, other])
-    assert "what it needs failed" in words(browser.get("/tasks/"))
+    assert "a need failed" in words(browser.get("/tasks/"))
     deadletters.dismiss(
         DeadLetter.objects.values_list("pk", flat=True),
         among=DeadLetter.objects.all(),
@@ -282,7 +282,7 @@ def test_trouble_upstream_is_told_until_somebody_has_dealt_with_it(
     )
     assert "waits for Fetch stones" in words(browser.get("/tasks/"))
     work.abort([other], actor=SYSTEM, now=now)
-    assert "what it needs was aborted" in words(browser.get("/tasks/"))
+    assert "a need was aborted" in words(browser.get("/tasks/"))
 
 
 def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
@@ -316,8 +316,8 @@ def test_only_what_a_person_may_do_is_offered(
 def test_retry_now(browser: Client, agent: Agent, now: datetime) -> None:
     task = make_task(TaskState.RETRY, agent=agent, now=now)
     path = f"{address(task)}retry-now/"
-    assert "1 retry waits no longer." in said(browser, path, {})
-    assert "Nothing was changed" in said(browser, path, {})
+    assert "1 task will retry now." in said(browser, path, {})
+    assert "Nothing changed" in said(browser, path, {})
     task.refresh_from_db()
     assert task.due_at and task.due_at < now + MINUTE
     assert "mara hurried its retry" in words(browser.get(address(task)))
@@ -338,7 +338,7 @@ def test_what_can_not_be_undone_asks_first(
     assert Task.objects.get(pk=task.pk).state == {"skip": "skipped", "abort": "aborted"}[verb]
     assert Task.objects.get(pk=waiting).state == ("queued" if verb == "skip" else "blocked")
     assert Event.objects.filter(subject_id=task.pk).latest("id").actor_name == "mara"
-    assert "Nothing was changed" in said(browser, path, {"confirmed": "yes"})
+    assert "Nothing changed" in said(browser, path, {"confirmed": "yes"})
 
 
 def test_skip_can_leave_what_depends_on_it_blocked(
@@ -348,7 +348,7 @@ def test_skip_can_leave_what_depends_on_it_blocked(
     waiting = enqueued(agent, now=now, needs=[task.pk])
     said(browser, f"{address(task)}skip/", {"confirmed": "yes", "dependents": "block"})
     assert Task.objects.get(pk=waiting).blocked_reason == "dependency_skipped"
-    assert "What it needs was skipped." in words(browser.get(address(waiting)))
+    assert "Blocked: what it needs was skipped." in words(browser.get(address(waiting)))
     assert "1 task told to go on" in said(browser, f"{address(waiting)}unblock/", {})
     assert Task.objects.get(pk=waiting).state == TaskState.QUEUED
     assert "/unblock/" not in html(browser.get(address(waiting)))
@@ -363,16 +363,16 @@ def test_what_is_skipped_along_makes_up_for_none_that_could_not(
     form = {"id": [str(task), str(over)], "confirmed": "yes", "dependents": "skip"}
     told = said(browser, f"{URL}skip/all/", form)
     assert told == (
-        "1 task skipped, and 2 tasks that depended on it. "
-        "1 could not: it was in another state by then."
+        "1 task skipped, and 2 dependent tasks. "
+        "1 left unchanged, because the state has changed."
     )
 
 
 def test_one_that_runs_is_told_to_stop(browser: Client, agent: Agent, now: datetime) -> None:
     task = make_task(TaskState.RUNNING, agent=agent, now=now)
-    assert "1 task told to stop." in said(browser, f"{address(task)}abort/", {"confirmed": "yes"})
+    assert "1 task asked to stop." in said(browser, f"{address(task)}abort/", {"confirmed": "yes"})
     text = words(browser.get(address(task)))
-    assert "told to stop" in text and "mara asked it to stop" in text
+    assert "stop requested" in text and "mara asked it to stop" in text
     assert "/abort/" not in html(browser.get(address(task)))
 
 
@@ -398,7 +398,7 @@ def test_many_at_once_say_how_many_before_and_after(
     assert "Abort 4 tasks?" in words(browser.get(asked["Location"]))
     assert not Task.objects.filter(state="aborted").exists()
     told = said(browser, f"{URL}abort/all/", form | {"confirmed": "yes"})
-    assert told == "3 tasks aborted. 1 could not: it was in another state by then."
+    assert told == "3 tasks aborted. 1 left unchanged, because the state has changed."
     assert Task.objects.filter(state="aborted").count() == 3
     assert "Choose some tasks first" in said(browser, f"{URL}abort/all/", {})
     assert browser.post(f"{URL}abort/all/", {"next": "//evil.example"})["Location"] == URL
@@ -443,7 +443,7 @@ def test_a_queued_one_is_held_while_the_breaker_is_open(
 ) -> None:
     task = make_task(agent=agent, now=now)
     breaker.trip([agent], reason="by hand", actor=SYSTEM, now=now)
-    assert "held, coder open" in words(browser.get(URL))
+    assert "on hold, coder open" in words(browser.get(URL))
     assert browser.get(address(task)).status_code == 200
 
 
@@ -507,7 +507,7 @@ def test_the_bars_stand_where_the_times_are(agent: Agent, now: datetime) -> None
     queued, backoff = drawn.waits
     assert (queued.x, round(queued.width)) == (0.0, 39)  # 40 of 102 s
     assert [round(drawn.attempts[0].x), round(drawn.attempts[0].width)] == [39, 10]
-    assert round(backoff.x) == 49 and drawn.now == pytest.approx(98, abs=0.1)
+    assert round(backoff.x) == 49 and drawn.now and drawn.now.x == pytest.approx(98, abs=0.1)
     assert (drawn.working, drawn.waiting) == (10 * SECOND, 90 * SECOND)
     assert [tick.word for tick in drawn.ticks][:2] == ["0", "+30 s"]
 

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   var ORDER = ["system", "light", "dark"];
-  var SAID = { system: "as the system", light: "light", dark: "dark" };
+  var SAID = { system: "system", light: "light", dark: "dark" };
   var root = document.documentElement;
   root.classList.add("js");
 
