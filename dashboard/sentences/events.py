@@ -1,4 +1,4 @@
-"""The journal told in sentences (pure): one event as a line of a feed, or of the log."""
+"""Describe the events of the journal in sentences (pure), for feeds and for the log."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,12 +16,11 @@ QUOTE = 90
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """What an event's data does not say: the agent's name, the instruction's words and its age, or
-    the task's title."""
+    """What an event is about, as far as its data does not say."""
 
     agent: str = ""
-    text: str = ""
-    waited: float | None = None  # seconds from the sending to the event
+    text: str = ""  # an instruction's content, or a task's title
+    waited: float | None = None  # seconds since the instruction was sent
 
     @property
     def quote(self) -> str:
@@ -46,7 +45,7 @@ class EventSentence:
 
 
 def describe_event(event: Event, about: EventSubject) -> EventSentence:
-    """What happened, whatever the kind: one that has no sentence is told by its name."""
+    """Return the sentence for an event, or the name of a kind that has no sentence."""
     match event.kind.partition(".")[0]:
         case "instruction":
             return describe_instruction_event(event, about)
@@ -65,8 +64,8 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
     actor, agent, quote = who_of(event), about.agent, about.quote
     retries = int(event.data.get("retry_count") or 0)
     person = event.actor_type == "user"
-    heard = actor if person else agent
-    stead = f" for {agent}" if person else ""
+    acknowledger = actor if person else agent
+    on_behalf = f" for {agent}" if person else ""
     match event.kind:
         case Kind.INSTRUCTION_QUEUED:
             return EventSentence("s-queued", actor, f"sent {agent}", "", quote, "", f" to {agent}")
@@ -77,8 +76,8 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
             took = duration(about.waited) if about.waited is not None else ""
             return EventSentence(
                 "s-acked",
-                heard,
-                f"acknowledged{stead}",
+                acknowledger,
+                f"acknowledged{on_behalf}",
                 "green",
                 quote,
                 f" in {took}" if took else "",
@@ -86,12 +85,18 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
             )
         case Kind.INSTRUCTION_DECLINED:
             return EventSentence(
-                "s-acked", heard, f"declined{stead}", "amber", quote, "", " · declined"
+                "s-acked", acknowledger, f"declined{on_behalf}", "amber", quote, "", " · declined"
             )
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
-            late = "too late, nothing changes"
+            late = "too late"
             return EventSentence(
-                "s-acked", heard, f"answered{stead}", "", quote, f" {late}", f" · {late}"
+                "s-acked",
+                acknowledger,
+                f"acknowledged{on_behalf}",
+                "",
+                quote,
+                f" {late}",
+                f" · {late}",
             )
         case Kind.INSTRUCTION_REQUEUED if person:
             icon, as_loud = urgency_badge(retries).icon, f" as {urgency_word(retries)}"
@@ -99,37 +104,37 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
             return EventSentence(icon, actor, f"sent {agent} again", "amber", quote, as_loud, note)
         case Kind.INSTRUCTION_REQUEUED:
             icon, as_loud = urgency_badge(retries).icon, f"ueued again as {urgency_word(retries)}"
-            note = f" · no answer, q{as_loud}"
+            note = f" · not acknowledged, q{as_loud}"
             return EventSentence(
-                icon, agent, "has not answered", "amber", quote, f". Q{as_loud}", note
+                icon, agent, "has not acknowledged", "amber", quote, f". Q{as_loud}", note
             )
         case Kind.INSTRUCTION_FAILED:
             gave_up = f"Tenfour gave up after {counted(retries, 'retry', 'retries')}"
-            note = f" · no answer. {gave_up}"
+            note = f" · not acknowledged. {gave_up}"
             return EventSentence("s-failed", agent, "ignored", "red", quote, f". {gave_up}", note)
         case Kind.INSTRUCTION_CANCELLED:
             return EventSentence(
-                "s-aborted", actor, "withdrew", "", quote, f" from {agent}", " · withdrawn"
+                "s-aborted", actor, "cancelled", "", quote, f" for {agent}", " · cancelled"
             )
     return unknown(event)
 
 
-# icon, what is done, tone, and what follows the quote; `{why}` is the clause of the history
+# icon, verb, tone, and the text after the quote, where `{why}` is the cause
 TASKS = {
-    Kind.TASK_COMPLETED: ("s-done", "finished", "green", ""),
-    Kind.TASK_RETRY_SCHEDULED: ("s-retry", "failed", "amber", ". It is tried again"),
-    Kind.TASK_RELEASED: ("s-queued", "put back", "", ""),
+    Kind.TASK_COMPLETED: ("s-done", "completed", "green", ""),
+    Kind.TASK_RETRY_SCHEDULED: ("s-retry", "failed", "amber", ". Will retry"),
+    Kind.TASK_RELEASED: ("s-queued", "released", "", ""),
     Kind.TASK_BLOCKED: ("s-blocked", "can’t start", "amber", ": {why}"),
-    Kind.TASK_ESCALATED: ("s-escalated", "needs a person for", "red", ": {why}"),
-    Kind.TASK_FAILED: ("s-failed", "gave up", "red", ": {why}"),
+    Kind.TASK_ESCALATED: ("s-escalated", "needs an answer about", "red", ": {why}"),
+    Kind.TASK_FAILED: ("s-failed", "gave up on", "red", ": {why}"),
 }
 BY_ACTOR = {
     Kind.TASK_REQUEUED: ("s-queued", "queued", " again"),
-    Kind.TASK_ANSWER_UNDONE: ("undo", "took back an answer about", ""),
+    Kind.TASK_ANSWER_UNDONE: ("undo", "undid an answer about", ""),
     Kind.TASK_CHANGED: ("pen", "changed", ""),
     Kind.TASK_SKIPPED: ("s-skipped", "skipped", ""),
-    Kind.TASK_ABORTED: ("s-aborted", "stopped", ""),
-    Kind.TASK_ABORT_REQUESTED: ("s-aborted", "asked to stop", ""),
+    Kind.TASK_ABORTED: ("s-aborted", "aborted", ""),
+    Kind.TASK_ABORT_REQUESTED: ("s-aborted", "asked to abort", ""),
     Kind.TASK_REPLAYED: ("undo", "replayed", ""),
     Kind.TASK_DISMISSED: ("trash", "dismissed", ""),
 }
@@ -154,7 +159,7 @@ def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
             again = f", attempt {number}" if number and number != 1 else ""
             return EventSentence("s-running", agent, "started", "blue", quote, again, note)
         case Kind.TASK_DUE if event.data.get("by_hand"):
-            return EventSentence("play", actor, "hurried", "", quote, "", note)
+            return EventSentence("play", actor, "retried", "", quote, "", note)
         case Kind.TASK_DUE:
             return EventSentence("clock", agent, "has a retry due:", "amber", quote, "", note)
         case Kind.TASK_UNBLOCKED:
@@ -172,16 +177,16 @@ def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:
     because = f": {said}" if said else ""
     match event.kind:
         case Kind.AGENT_BREAKER_OPENED if by_hand:
-            told = plain("c-open", actor, f"opened the breaker of {agent}", because)
+            sentence = plain("c-open", actor, f"opened {agent}’s breaker", because)
         case Kind.AGENT_BREAKER_OPENED:
-            told = plain("c-open", agent, "gets no work: its breaker opened", because)
+            sentence = plain("c-open", agent, "is on hold: its breaker opened", because)
         case Kind.AGENT_BREAKER_HALF_OPEN:
-            told = plain("c-half", agent, "gets one attempt to show that it works again")
+            sentence = plain("c-half", agent, "gets one probe attempt: its breaker is half open")
         case _ if by_hand:
-            told = plain("c-closed", actor, f"closed the breaker of {agent}")
+            sentence = plain("c-closed", actor, f"closed {agent}’s breaker")
         case _:
-            told = plain("c-closed", agent, "works again: its breaker closed")
-    return replace(told, tone=BREAKER_TONES.get(Kind(event.kind), ""))
+            sentence = plain("c-closed", agent, "recovered: its breaker closed")
+    return replace(sentence, tone=BREAKER_TONES.get(Kind(event.kind), ""))
 
 
 BREAKER_TONES = {
@@ -197,47 +202,48 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         return describe_breaker_event(event, about)
     match event.kind:
         case Kind.AGENT_REGISTERED:
-            return plain("n-agents", actor, f"made {agent} known")
+            return plain("n-agents", actor, f"registered {agent}")
         case Kind.AGENT_PAUSED:
             return plain("pause", actor, f"paused {agent}")
         case Kind.AGENT_RESUMED:
-            return plain("play", actor, f"let {agent} go on")
+            return plain("play", actor, f"resumed {agent}")
         case Kind.AGENT_LIMITED:
             most = data.get("concurrency")
-            may = counted(int(most), "attempt") if most else "any number of attempts"
-            return plain("n-agents", actor, f"lets {agent} run {may} at once")
+            may = counted(int(most), "attempt") if most else "unlimited"
+            return plain("n-agents", actor, f"set {agent}’s concurrency to {may}")
         case Kind.AGENT_BRIEFED:
             does = (
-                "changed the system text of"
+                "changed the system prompt of"
                 if data.get("characters")
-                else "emptied the system text of"
+                else "cleared the system prompt of"
             )
             return plain("n-agents", actor, f"{does} {agent}")
         case Kind.AGENT_RESET:
-            withdrawn = counted(int(data.get("cancelled") or 0), "instruction")
-            return plain("s-aborted", actor, f"reset {agent}", f": {withdrawn} withdrawn")
+            cancelled = counted(int(data.get("cancelled") or 0), "instruction")
+            return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")
         case Kind.PROJECT_CREATED:
-            return plain("project", actor, f"made the project {data.get('name', '')}".rstrip())
+            return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
         case Kind.TOKEN_CREATED:
-            return plain("key", actor, f"made a token{of(agent, data)}")
+            return plain("key", actor, f"created {describe_token(agent, data)}")
         case Kind.TOKEN_REVOKED:
-            return plain("key", actor, f"revoked a token{of(agent, data)}")
+            return plain("key", actor, f"revoked {describe_token(agent, data)}")
     return unknown(event)
 
 
-def of(agent: str, data: dict[str, Any]) -> str:
-    """Which token it is: whose, of what kind, how it begins."""
+def describe_token(agent: str, data: dict[str, Any]) -> str:
+    """Return a token's owner or kind, and its prefix: `coder’s token, tf_1a2…`."""
     kind = str(data.get("kind", ""))
-    owner = f" of {agent}" if agent else f" of an {kind}" if kind else ""
-    return f"{owner}, {data['prefix']}…" if data.get("prefix") else owner
+    article = "an" if kind[:1] in "aeiou" else "a"
+    token = f"{agent}’s token" if agent else f"{article} {kind} token" if kind else "a token"
+    return f"{token}, {data['prefix']}…" if data.get("prefix") else token
 
 
-# what became of a task whose question nobody answered in time
+# what happens to a task whose question got no answer in time
 EXPIRED = {
-    "retry": "it is queued again",
-    "skip": "it was skipped",
-    "abort": "it was stopped",
-    "fail": "it was given up",
+    "retry": "queued again",
+    "skip": "skipped",
+    "abort": "aborted",
+    "fail": "gave up",
 }
 
 
@@ -249,45 +255,40 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
         case Kind.ESCALATION_OPENED if data.get("task"):
             reason = describe_reason(data)
             tail = f": {reason}" if reason else ""
-            note = f" · needs a person{tail}"
+            note = f" · needs an answer{tail}"
             return EventSentence(
-                "s-escalated", agent, "needs a person for", "red", about.quote, tail, note
+                "s-escalated", agent, "needs an answer about", "red", about.quote, tail, note
             )
         case Kind.ESCALATION_REOPENED:
-            note = " · answer taken back, needs a person again"
-            return EventSentence(
-                "undo", actor, "took back the answer about", "", about.quote, "", note
-            )
+            note = " · answer undone, needs an answer again"
+            return EventSentence("undo", actor, "undid the answer about", "", about.quote, "", note)
         case Kind.ESCALATION_EXPIRED:
             then = f": {EXPIRED.get(str(data.get('on_expiry')), '')}"
-            note = f" · nobody answered in time{then}"
+            note = f" · no answer in time{then}"
             return EventSentence(
                 "clock", agent, "got no answer in time about", "red", about.quote, then, note
             )
         case Kind.ESCALATION_REMINDED:
-            note = " · still needs a person"
+            note = " · still needs an answer"
             return EventSentence(
-                "clock", agent, "still needs a person for", "amber", about.quote, "", note
+                "clock", agent, "still needs an answer about", "amber", about.quote, "", note
             )
         case Kind.ESCALATION_ASSIGNED:
-            to = str(data.get("user") or "nobody")
-            note = f" · {to} takes care of it"
-            return EventSentence(
-                "person", actor, f"gave {to} the care of", "", about.quote, "", note
-            )
+            to = str(data.get("user") or "no one")
+            note = f" · assigned to {to}"
+            return EventSentence("person", actor, "assigned", "", about.quote, f" to {to}", note)
         case Kind.ESCALATION_COMMENTED:
             said = " ".join(str(data.get("text") or "").split())[:QUOTE]
             return EventSentence(
-                "pen", actor, "remarked on", "", about.quote, f": {said}", f" · {said}"
+                "pen", actor, "commented on", "", about.quote, f": {said}", f" · {said}"
             )
         case Kind.ESCALATION_WITHDRAWN:
-            note = " · needs no answer any more"
+            note = " · no longer needs an answer"
             return EventSentence(
                 "s-aborted", actor, "withdrew the question about", "", about.quote, "", note
             )
         case Kind.ESCALATION_OPENED:
-            needs = "needs a person"
-            tail, note = f". It {needs}", f" · {needs}"
+            tail, note = ". Needs an answer", " · needs an answer"
             return EventSentence("s-escalated", agent, "ignored", "red", about.quote, tail, note)
         case Kind.ESCALATION_RESOLVED:
             did = str(data.get("action") or "")
@@ -298,26 +299,24 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
     return unknown(event)
 
 
-# icon, what somebody does, tone, and what was done
+# icon, verb, tone, and the verb's participle for the log
 PATTERNS = {
-    Kind.PATTERN_IGNORED: ("s-skipped", "ignores the failures", "", "ignored"),
+    Kind.PATTERN_IGNORED: ("s-skipped", "ignored the failures", "", "ignored"),
     Kind.PATTERN_RESOLVED: ("s-done", "resolved the failures", "green", "resolved"),
-    Kind.PATTERN_REOPENED: ("undo", "opened again the failures", "", "opened again"),
+    Kind.PATTERN_REOPENED: ("undo", "reopened the failures", "", "reopened"),
 }
 
 
 def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
     actor = who_of(event)
     if event.kind == Kind.PATTERN_REGRESSED:
-        note = " · came again although it was resolved"
+        note = " · recurred after it was resolved"
         return EventSentence(
-            "s-failed", about.agent or actor, "brought back", "red", about.quote, "", note
+            "s-failed", about.agent or actor, "repeated", "red", about.quote, "", note
         )
     if event.kind == Kind.PATTERN_REOPENED and event.actor_type != "user":
-        note = " · came again, ignored until now"
-        return EventSentence(
-            "undo", about.agent or actor, "brought back", "", about.quote, "", note
-        )
+        note = " · recurred, no longer ignored"
+        return EventSentence("undo", about.agent or actor, "repeated", "", about.quote, "", note)
     if event.kind in PATTERNS:
         icon, does, tone, done = PATTERNS[Kind(event.kind)]
         return EventSentence(icon, actor, does, tone, about.quote, "", f" · {done}")
@@ -325,7 +324,7 @@ def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
 
 
 def plain(icon: str, who: str, does: str, tail: str = "") -> EventSentence:
-    """A sentence that quotes nothing: the log repeats it without `who`."""
+    """Return a sentence without a quote, which the log repeats without `who`."""
     return EventSentence(icon, who, does, tail=tail, note=f"{does[:1].upper()}{does[1:]}{tail}")
 
 

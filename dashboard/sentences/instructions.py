@@ -1,4 +1,4 @@
-"""The journal of one instruction, told in sentences (pure)."""
+"""Describe the history of an instruction in sentences (pure)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ledger.states import PREFIXES, Urgency, prefixed, urgency_of
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line: when, what happened, and the loud word at its end."""
+    """A step of the history, with the urgency at its end."""
 
     text: str
     icon: str
@@ -31,15 +31,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What the agent was handed the last time, byte for byte, or will be handed."""
+    """The text of the last delivery, byte for byte, or of the next one."""
 
     prefix: str
     content: str
-    before: bool  # nothing was delivered yet
+    before: bool  # not delivered yet
 
 
 def describe_steps(events: Iterable[Event], *, agent: str) -> list[Step]:
-    """The steps so far, oldest first."""
+    """Return the steps so far, oldest first."""
     return [step for event in events if (step := describe_step(event, agent))]
 
 
@@ -60,7 +60,9 @@ def describe_step(event: Event, agent: str) -> Step | None:
             icon = urgency_badge(retries).icon
             by_hand = f"Queued again by {who}, as"
             said = (
-                by_hand if event.actor_type == "user" else "No answer, queue idle. Queued again as"
+                by_hand
+                if event.actor_type == "user"
+                else "Not acknowledged, queue idle. Queued again as"
             )
             return Step(said, icon, "amber", urgency_word(retries), at)
         case Kind.INSTRUCTION_ACKNOWLEDGED:
@@ -70,17 +72,19 @@ def describe_step(event: Event, agent: str) -> Step | None:
         case Kind.INSTRUCTION_DECLINED:
             return Step(f"Declined by {who}", "s-acked", "amber", at=at)
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
-            return Step(f"Answered too late by {who}. Nothing changes", "s-acked", at=at)
+            return Step(f"Acknowledged too late by {who}, which changes nothing", "s-acked", at=at)
         case Kind.INSTRUCTION_FAILED:
-            gave_up = f"No answer after {counted(retries, 'retry', 'retries')}. Tenfour gave up"
+            gave_up = (
+                f"Not acknowledged after {counted(retries, 'retry', 'retries')}. Tenfour gave up"
+            )
             return Step(gave_up, "s-failed", "red", at=at)
         case Kind.INSTRUCTION_CANCELLED:
-            return Step(f"Withdrawn by {who}", "s-aborted", at=at)
+            return Step(f"Cancelled by {who}", "s-aborted", at=at)
     return Step(event.kind, "info", at=at)
 
 
 def describe_acknowledger(data: dict[str, Any], who: str) -> str:
-    """Who or what acknowledged: a signal tells its type, an ack its outcome."""
+    """Return who acknowledged, with the type of a signal or the outcome of an ack."""
     if data.get("signal"):
         return f"{who}’s signal {data.get('type', '')}".rstrip()
     outcome = data.get("outcome")
@@ -88,7 +92,7 @@ def describe_acknowledger(data: dict[str, Any], who: str) -> str:
 
 
 def urgency_word(retry_count: int) -> str:
-    """The word for a delivery; a first one needs none."""
+    """Return the word for a delivery's urgency, or nothing for the first delivery."""
     level = urgency_of(retry_count)
     if level == Urgency.FIRST:
         return ""
@@ -96,7 +100,7 @@ def urgency_word(retry_count: int) -> str:
 
 
 def describe_received(row: Instruction) -> Received:
-    """Derived from the number of deliveries: the prefix is never stored."""
+    """Return the delivered text; the prefix is derived, because it is never stored."""
     level = urgency_of(max(row.deliveries - 1, 0))
     prefix = PREFIXES.get(level, "")
     whole = prefixed(row.content, max(row.deliveries - 1, 0))

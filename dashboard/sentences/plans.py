@@ -1,11 +1,11 @@
-"""The journal of plans in sentences (pure), for feeds, the log and a plan's history."""
+"""Describe the journal of plans in sentences (pure), for feeds, the log and a plan's history."""
 
 from dashboard.formatting import counted
 from dashboard.sentences.events import EventSentence, EventSubject
 from ledger.journal import Kind
 from ledger.models import Event
 
-# icon, what is done, tone
+# icon, verb, tone
 PLANS = {
     Kind.PLAN_IMPORTED: ("plus", "imported", ""),
     Kind.PLAN_UPDATED: ("pen", "changed", ""),
@@ -16,17 +16,15 @@ PLANS = {
 }
 
 
-# what an import did to so many tasks
+# keys under which an import counts tasks
 DIFF = ("added", "changed", "aborted")
 
 
 def describe_plan_event(event: Event, about: EventSubject) -> EventSentence:
-    """`who` `does` the plan, and what the data says of it."""
+    """Return the sentence for an event of a plan."""
     who, quote = event.actor_name or event.actor_type, about.quote
     if event.kind == Kind.PLAN_COMPLETED:
-        return EventSentence(
-            "s-done", "The plan", "", "green", quote, " is completed", " · is completed"
-        )
+        return EventSentence("s-done", "The plan", "", "green", quote, " completed", " · completed")
     icon, does, tone = PLANS.get(Kind(event.kind), ("info", event.kind, ""))
     more = detail(event)
     note = f" · {does}{more}" if quote else f"{does[:1].upper()}{does[1:]}{more}"
@@ -34,7 +32,7 @@ def describe_plan_event(event: Event, about: EventSubject) -> EventSentence:
 
 
 def detail(event: Event) -> str:
-    """How many tasks it made, which run it began, or the reason that was given."""
+    """Return the number of tasks, the run and the reason that an event records."""
     data = event.data
     found = []
     if event.kind == Kind.PLAN_RESTARTED and data.get("run"):
@@ -42,7 +40,7 @@ def detail(event: Event) -> str:
     if isinstance(data.get("tasks"), int):
         found.append(f"with {counted(data['tasks'], 'task')}")
     if data.get("carried"):
-        found.append(f"{data['carried']} of them carried over")
+        found.append(f"{data['carried']} carried over")
     if event.kind == Kind.PLAN_UPDATED:
         found += [f"{data[name]} {name}" for name in DIFF if isinstance(data.get(name), int)]
     said = f" {', '.join(found)}" if found else ""

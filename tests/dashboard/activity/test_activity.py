@@ -115,16 +115,16 @@ def test_the_journal_is_told_newest_first(browser: Client, story: UUID) -> None:
         "agent.registered",
     ]
     assert notes(response) == [
-        "“Ignored” · no answer. Tenfour gave up after 0 retries",
-        "“Ignored” · needs a person",
+        "“Ignored” · not acknowledged. Tenfour gave up after 0 retries",
+        "“Ignored” · needs an answer",
         "“Ignored”",
         "“Ignored” to coder",
         "“Rebase on main” after 1 m 05 s",
         "“Rebase on main” again as a plain reminder",
-        "“Rebase on main” · no answer, queued again as a plain reminder",
+        "“Rebase on main” · not acknowledged, queued again as a plain reminder",
         "“Rebase on main”",
         "“Rebase on main” to coder",
-        "Made coder known",
+        "Registered coder",
     ]
     page = html(response)
     assert f'href="/instructions/{story}/"' in page
@@ -182,7 +182,7 @@ def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> N
     assert "“since:noon” is not a time. Try since:30m" in text
     assert "“hello” is not a filter. Use kind:, agent:" in text
     assert "“about:x” is not an id" in text
-    assert "needs a person" in text
+    assert "needs an answer" in text
 
 
 def test_nothing_there_and_nothing_found_are_told_apart(
@@ -356,11 +356,11 @@ QUOTE = "“Rebase on main before you push”"
         (event("instruction.declined"), f"coder declined {QUOTE}"),
         (
             event("instruction.acknowledged_late"),
-            f"coder answered {QUOTE} too late, nothing changes",
+            f"coder acknowledged {QUOTE} too late",
         ),
         (
             event("instruction.requeued", retry_count=2),
-            f"coder has not answered {QUOTE}. Queued again as IMPORTANT",
+            f"coder has not acknowledged {QUOTE}. Queued again as IMPORTANT",
         ),
         (
             event("instruction.requeued", actor=MARA, retry_count=2),
@@ -370,30 +370,30 @@ QUOTE = "“Rebase on main before you push”"
             event("instruction.failed", retry_count=3),
             f"coder ignored {QUOTE}. Tenfour gave up after 3 retries",
         ),
-        (event("instruction.cancelled", actor=MARA), f"mara withdrew {QUOTE} from coder"),
+        (event("instruction.cancelled", actor=MARA), f"mara cancelled {QUOTE} for coder"),
         (event("signal.matched", type="fs_command"), "coder reported fs_command, as expected"),
-        (event("escalation.opened"), f"coder ignored {QUOTE}. It needs a person"),
+        (event("escalation.opened"), f"coder ignored {QUOTE}. Needs an answer"),
         (
             event("escalation.resolved", actor=MARA, action="fix"),
             f"mara answered for coder {QUOTE}: fix",
         ),
-        (event("pattern.ignored", actor=MARA), f"mara ignores the failures {QUOTE}"),
+        (event("pattern.ignored", actor=MARA), f"mara ignored the failures {QUOTE}"),
         (event("pattern.resolved", actor=MARA), f"mara resolved the failures {QUOTE}"),
-        (event("pattern.reopened", actor=MARA), f"mara opened again the failures {QUOTE}"),
-        (event("pattern.reopened"), f"coder brought back {QUOTE}"),
-        (event("pattern.regressed"), f"coder brought back {QUOTE}"),
-        (event("agent.registered", actor=MARA), "mara made coder known"),
+        (event("pattern.reopened", actor=MARA), f"mara reopened the failures {QUOTE}"),
+        (event("pattern.reopened"), f"coder repeated {QUOTE}"),
+        (event("pattern.regressed"), f"coder repeated {QUOTE}"),
+        (event("agent.registered", actor=MARA), "mara registered coder"),
         (event("agent.paused", actor=MARA), "mara paused coder"),
-        (event("agent.resumed", actor=MARA), "mara let coder go on"),
+        (event("agent.resumed", actor=MARA), "mara resumed coder"),
         (
             event("agent.reset", actor=MARA, cancelled=1),
-            "mara reset coder: 1 instruction withdrawn",
+            "mara reset coder: 1 instruction cancelled",
         ),
         (
             event("token.created", actor=MARA, kind="agent", prefix="tenfour_ab"),
-            "mara made a token of coder, tenfour_ab…",
+            "mara created coder’s token, tenfour_ab…",
         ),
-        (event("token.revoked", actor=MARA), "mara revoked a token of coder"),
+        (event("token.revoked", actor=MARA), "mara revoked coder’s token"),
         (event("moon.landed", actor=MARA), "mara moon.landed"),
         (event("instruction.teleported", actor=MARA), "mara instruction.teleported"),
     ],
@@ -426,7 +426,7 @@ def test_a_real_answer_is_told(browser: Client, story: UUID, mara: User, now: da
     )
     tokens.issue("agent", project=make_project(), agent=make_agent(), actor=person(mara))
     assert notes(browser.get(URL))[1] == "“Ignored” · skip"
-    assert notes(browser.get(URL))[0].startswith("Made a token of coder, tenfour_")
+    assert notes(browser.get(URL))[0].startswith("Created coder’s token, tenfour_")
 
 
 # ---- queries

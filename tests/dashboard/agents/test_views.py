@@ -201,7 +201,7 @@ def test_an_agent_page(browser: Client, agent: Agent, now: datetime) -> None:
     response = browser.get(f"{URL}{agent.pk}/")
     text = words(response)
     assert "Away checked in 20 m ago" in text
-    assert "1 ignored all for coder" in text  # the ladder
+    assert "1 ignored all by coder" in text  # the ladder
     assert "coder acknowledged “ Rebase on main ” in 4.0 s" in text.replace("tenfour", "coder")
     assert f'href="/instructions/{id}/"' in html(response)
     assert "laptop Last used never" in text and f"{secret[:9]}" in text

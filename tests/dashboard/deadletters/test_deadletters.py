@@ -153,7 +153,7 @@ def test_one_tells_what_went_wrong(browser: Client, agent: Agent, now: datetime)
     enqueued(agent, "Needs it", now=now, needs=[letter.task_id])
     page = browser.get(address(letter))
     text = words(page)
-    assert "coder failed after 1 attempt: no attempt is left." in text
+    assert "coder failed after 1 attempt: no attempts left." in text
     assert "1 task waits for it." in text and "Suggested fix Add the wheel" in text
     assert NO_MODULE in text and '"n" : 1' in text
     assert f'href="/tasks/{letter.task_id}/"' in html(page)
@@ -179,7 +179,7 @@ def test_replaying_asks_first_and_makes_a_new_task(
     text = words(browser.get(address(letter)))
     assert "mara replayed it as a new task Queued" in text
     assert f"{address(letter)}replay/" not in html(browser.get(address(letter)))
-    assert "Nothing was changed" in said(browser, path, {"confirmed": "yes"})
+    assert "Nothing changed" in said(browser, path, {"confirmed": "yes"})
     assert Task.objects.count() == 3
     assert "Replaced by Stem" in words(browser.get(f"/tasks/{letter.task_id}/"))
     assert "Replay of Stem" in words(browser.get(f"/tasks/{new.pk}/"))
@@ -217,7 +217,7 @@ def test_many_say_how_many_before_and_after(browser: Client, agent: Agent, now: 
     told = said(browser, f"{URL}replay/all/", {"id": ids, "next": URL, "confirmed": "yes"})
     assert (
         told
-        == "2 dead letters replayed as new tasks. 1 could not: it was in another state by then."
+        == "2 dead letters replayed as new tasks. 1 left unchanged, because the state has changed."
     )
     assert DeadLetter.objects.filter(closed_as="replayed").count() == 2
     assert "Select at least one dead letter" in said(browser, f"{URL}replay/all/", {})

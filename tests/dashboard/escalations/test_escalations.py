@@ -109,7 +109,7 @@ def test_the_one_that_waits_longest_is_shown(browser: Client, agent: Agent, now:
     told = words(page)
     assert "2 need an answer · Escalations · Tenfour" in told and "Open 2" in told
     assert "No answer to 4 deliveries , the last one marked URGENT" in told
-    assert "coder received, the last time **URGENT:** Mend the build" in told
+    assert "coder received last **URGENT:** Mend the build" in told
     for loud in (
         "a plain reminder",
         "IMPORTANT",

@@ -65,7 +65,7 @@ def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now
         "Delivered to coder again, as IMPORTANT",
         "Queued again as URGENT",
         "Delivered to coder again, as URGENT",
-        "No answer after 3 retries. Tenfour gave up",
+        "Not acknowledged after 3 retries. Tenfour gave up",
     ]
     places = [text.index(step) for step in story]
     assert places == sorted(places)
@@ -119,9 +119,9 @@ def test_a_late_answer_and_a_withdrawal_are_told(
     id = send(agent, now=now)
     mara = Actor("user", "1", "mara")
     instructions.cancel([id], project_id=agent.project_id, actor=mara, now=now)
-    assert "Withdrawn by mara" in show(id)
+    assert "Cancelled by mara" in show(id)
     instructions.acknowledge([id], caller=me, now=now)
-    assert "Answered too late by coder. Nothing changes" in show(id)
+    assert "Acknowledged too late by coder, which changes nothing" in show(id)
 
 
 def test_it_leads_to_its_escalation(
@@ -141,7 +141,7 @@ def test_it_leads_to_its_escalation(
         channel="api",
         now=now,
     )
-    assert re.search(r"jonas sent a new message. Queued. [0-9:]+ Open the esc", show(id))
+    assert re.search(r"jonas sent a new message. Queued. [0-9:]+ Open esc", show(id))
     page = browser.get(f"/instructions/{id}/").content.decode()
     assert f'href="/escalations/{question.pk}/"' in page
     make_project("other")

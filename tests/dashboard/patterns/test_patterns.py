@@ -214,7 +214,7 @@ def test_trying_all_again_asks_first_and_says_what_it_did(
     told = said(browser, path, {"confirmed": "yes"})
     assert told == "1 dead letter replayed, 1 question answered with a retry."
     assert Task.objects.filter(replay_of=letter.task_id).exists()
-    assert "Nothing was changed" in said(browser, path, {"confirmed": "yes"})
+    assert "Nothing changed" in said(browser, path, {"confirmed": "yes"})
     assert f'action="{path}"' not in html(browser.get(address(of("disk"))))
 
 
@@ -246,7 +246,7 @@ def test_ignoring_for_a_while_resolving_and_opening_again(
     assert said(browser, f"{page}reopen/", {}) == "1 pattern reopened."
     assert said(browser, f"{page}ignore/", {"for": "x"}) == "1 pattern ignored indefinitely."
     assert said(browser, f"{page}resolve/", {}) == "1 pattern resolved."
-    assert "Nothing was changed" in said(browser, f"{page}resolve/", {})
+    assert "Nothing changed" in said(browser, f"{page}resolve/", {})
     assert "mara resolved the failures" in words(browser.get("/"))
     assert Event.objects.filter(kind__startswith="pattern.").count() == 4
 

@@ -99,4 +99,4 @@ def test_a_form_of_another_site_changes_nothing(mara: User) -> None:
     client = Client(enforce_csrf_checks=True)
     response = sign_in(client)
     assert response.status_code == 403
-    assert "The form is stale" in text(response)
+    assert "This form has expired" in text(response)

@@ -107,7 +107,7 @@ def test_a_line_says_what_its_task_waits_for(browser: Client, one_of_each: dict[
     for label in ("Needs you", "Queued", "Running", "Retry", "Blocked", "Done", "Failed"):
         assert label in text
     assert "running for 2 m" in text
-    assert "waits for What comes first" in text
+    assert "waiting for What comes first" in text
     assert "needs you" in text and "dead letter" in text and "took 5.0 s" in text
     assert "before it ran" in text
     assert "All 10" in text  # with the one that is waited for
@@ -243,16 +243,16 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
     assert "Attempt 1 timeout" in text and "TypeError: boom" in text and "line 7" in text
     assert "Likely cause a guess" in text and "Suggested fix a fix" in text
     assert "src/a.py 3 lines" in text and "it blinks" in text
-    assert "coder took it, attempt 2" in text
-    assert "Attempt 1 failed: timeout; an attempt is left" in text and "Enqueued by tenfour" in text
-    assert text.index("coder took it, attempt 2") < text.index(
+    assert "Claimed by coder, attempt 2" in text
+    assert "Attempt 1 failed: timeout; attempts left" in text and "Enqueued by tenfour" in text
+    assert text.index("Claimed by coder, attempt 2") < text.index(
         "Enqueued by tenfour"
     )  # newest first
-    assert '"goal" : "green"' in text and "None yet. It is stored when" in text
+    assert '"goal" : "green"' in text and "No result yet. It is stored when" in text
     assert "half" in text and "50 %" in text
     assert 'data-tip="Attempt 1: timed out|for 10\u202fs"' in page.content.decode()
     assert "heartbeat 0 s ago" in text
-    assert "at work" in text and 'class="g-bad"' in html(page) and 'class="g-lease"' in html(page)
+    assert " running, " in text and 'class="g-bad"' in html(page) and 'class="g-lease"' in html(page)
 
 
 def test_its_neighbours_both_ways(browser: Client, agent: Agent, now: datetime) -> None:
@@ -263,7 +263,7 @@ def test_its_neighbours_both_ways(browser: Client, agent: Agent, now: datetime) 
     assert f'href="{address(first)}"' in page and f'href="{address(last)}"' in page
     text = words(browser.get(address(middle)))
     assert "Needs Lay the ground Queued" in text and "Needed by Paint Blocked" in text
-    assert "It waits for another task. 1 need is not met yet." in text
+    assert "Blocked: waiting for another task. 1 need is not met yet." in text
     assert "Dependencies" not in words(browser.get(address(enqueued(agent, now=now))))
 
 
@@ -280,7 +280,7 @@ def test_trouble_upstream_is_told_until_somebody_has_dealt_with_it(
         actor=SYSTEM,
         now=now,
     )
-    assert "waits for Fetch stones" in words(browser.get("/tasks/"))
+    assert "waiting for Fetch stones" in words(browser.get("/tasks/"))
     work.abort([other], actor=SYSTEM, now=now)
     assert "a need was aborted" in words(browser.get("/tasks/"))
 
@@ -320,7 +320,7 @@ def test_retry_now(browser: Client, agent: Agent, now: datetime) -> None:
     assert "Nothing changed" in said(browser, path, {})
     task.refresh_from_db()
     assert task.due_at and task.due_at < now + MINUTE
-    assert "mara hurried its retry" in words(browser.get(address(task)))
+    assert "mara retried it now" in words(browser.get(address(task)))
 
 
 @pytest.mark.parametrize("verb", ["skip", "abort"])
@@ -348,8 +348,8 @@ def test_skip_can_leave_what_depends_on_it_blocked(
     waiting = enqueued(agent, now=now, needs=[task.pk])
     said(browser, f"{address(task)}skip/", {"confirmed": "yes", "dependents": "block"})
     assert Task.objects.get(pk=waiting).blocked_reason == "dependency_skipped"
-    assert "Blocked: what it needs was skipped." in words(browser.get(address(waiting)))
-    assert "1 task told to go on" in said(browser, f"{address(waiting)}unblock/", {})
+    assert "Blocked: a task it needs was skipped." in words(browser.get(address(waiting)))
+    assert "1 task unblocked" in said(browser, f"{address(waiting)}unblock/", {})
     assert Task.objects.get(pk=waiting).state == TaskState.QUEUED
     assert "/unblock/" not in html(browser.get(address(waiting)))
 
@@ -363,8 +363,7 @@ def test_what_is_skipped_along_makes_up_for_none_that_could_not(
     form = {"id": [str(task), str(over)], "confirmed": "yes", "dependents": "skip"}
     told = said(browser, f"{URL}skip/all/", form)
     assert told == (
-        "1 task skipped, and 2 dependent tasks. "
-        "1 left unchanged, because the state has changed."
+        "1 task skipped, and 2 dependent tasks. 1 left unchanged, because the state has changed."
     )
 
 
@@ -400,7 +399,7 @@ def test_many_at_once_say_how_many_before_and_after(
     told = said(browser, f"{URL}abort/all/", form | {"confirmed": "yes"})
     assert told == "3 tasks aborted. 1 left unchanged, because the state has changed."
     assert Task.objects.filter(state="aborted").count() == 3
-    assert "Choose some tasks first" in said(browser, f"{URL}abort/all/", {})
+    assert "Select at least one task" in said(browser, f"{URL}abort/all/", {})
     assert browser.post(f"{URL}abort/all/", {"next": "//evil.example"})["Location"] == URL
 
 
@@ -454,8 +453,8 @@ def test_the_journal_tells_of_tasks(browser: Client, agent: Agent, now: datetime
     task = make_task(TaskState.ESCALATED, "Mend the build", agent=agent, now=now)
     breaker.trip([agent], reason="too hot", actor=SYSTEM, now=now)
     text = words(browser.get("/activity/"))
-    assert "“ Mend the build ”" in text and "coder took it, attempt 1" in text
-    assert "no attempt is left" in text
+    assert "“ Mend the build ”" in text and "Claimed by coder, attempt 1" in text
+    assert "no attempts left" in text
     assert "Gets no work: its breaker opened" in text
     assert f'href="{address(task)}"' in html(browser.get("/activity/"))
     assert "Mend the build" in words(browser.get("/"))
@@ -477,7 +476,7 @@ def test_a_question_about_a_task_is_answered_in_the_inbox(
     assert "mara granted a retry" in words(answered)
     task.refresh_from_db()
     assert (task.state, task.attempt_limit) == (TaskState.RETRY, 2)
-    assert "mara answered: try again" in words(browser.get(address(task)))
+    assert "mara answered: retry" in words(browser.get(address(task)))
     assert "mara granted a retry" in words(browser.get("/escalations/"))
 
 
@@ -509,7 +508,7 @@ def test_the_bars_stand_where_the_times_are(agent: Agent, now: datetime) -> None
     assert [round(drawn.attempts[0].x), round(drawn.attempts[0].width)] == [39, 10]
     assert round(backoff.x) == 49 and drawn.now and drawn.now.x == pytest.approx(98, abs=0.1)
     assert (drawn.working, drawn.waiting) == (10 * SECOND, 90 * SECOND)
-    assert [tick.word for tick in drawn.ticks][:2] == ["0", "+30 s"]
+    assert [tick.label for tick in drawn.ticks][:2] == ["0", "+30 s"]
 
 
 @pytest.mark.parametrize("days", [0, 1, 3, 4000])
