@@ -252,7 +252,9 @@ def test_the_story_of_one(browser: Client, agent: Agent, now: datetime) -> None:
     assert "half" in text and "50 %" in text
     assert 'data-tip="Attempt 1: timed out|for 10\u202fs"' in page.content.decode()
     assert "heartbeat 0 s ago" in text
-    assert " running, " in text and 'class="g-bad"' in html(page) and 'class="g-lease"' in html(page)
+    assert (
+        " running, " in text and 'class="g-bad"' in html(page) and 'class="g-lease"' in html(page)
+    )
 
 
 def test_its_neighbours_both_ways(browser: Client, agent: Agent, now: datetime) -> None:
@@ -455,7 +457,7 @@ def test_the_journal_tells_of_tasks(browser: Client, agent: Agent, now: datetime
     text = words(browser.get("/activity/"))
     assert "“ Mend the build ”" in text and "Claimed by coder, attempt 1" in text
     assert "no attempts left" in text
-    assert "Gets no work: its breaker opened" in text
+    assert "Is on hold: its breaker opened" in text
     assert f'href="{address(task)}"' in html(browser.get("/activity/"))
     assert "Mend the build" in words(browser.get("/"))
 
