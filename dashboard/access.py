@@ -1,4 +1,4 @@
-"""Who may see pages: staff who are signed in. Asked in every view, never in a template."""
+"""Restrict pages to signed-in staff; every view checks it, never a template."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -19,7 +19,7 @@ USER = f"select {', '.join(COLUMNS)} from {User._meta.db_table} where id = %(id)
 
 
 class People(ModelBackend):
-    """Django's accounts, read by a prepared statement: every poll of every tab asks for one."""
+    """Django's accounts, read by a prepared statement because every poll needs one."""
 
     def get_user(self, user_id: int) -> User | None:
         for row in sql.run(USER, id=user_id):
@@ -32,12 +32,12 @@ View = Callable[Concatenate[Any, P], HttpResponseBase]
 
 
 def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Until roles come, operators are active staff."""
+    """Return whether a user is an operator: active staff, as there are no roles yet."""
     return user.is_active and bool(getattr(user, "is_staff", False))
 
 
 def operators_only(view: View[P]) -> View[P]:
-    """Send others to sign in; a part of a page is refused instead, so that no form lands in it."""
+    """Redirect other users to sign in; a script gets 401, so that no form lands in a page."""
 
     @wraps(view)
     def guarded(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:

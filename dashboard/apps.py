@@ -1,4 +1,4 @@
-"""Pictures: what people see."""
+"""The Django app of the pages."""
 
 from django.apps import AppConfig
 

@@ -1,10 +1,10 @@
-"""Durations, numbers and times as people read them (pure)."""
+"""Format durations, numbers and times for people (pure)."""
 
 from datetime import UTC, datetime, timedelta
 
 
 def duration(length: float | timedelta) -> str:
-    """1.8 s, 12 s, 1 m 20 s, 1 h 04 m, 2 d.
+    """Format a duration, with tenths below 10 seconds.
 
     >>> [duration(s) for s in (0.04, 1.84, 12.4, 80, 3840, 172_800)]
     ['0.0 s', '1.8 s', '12 s', '1 m 20 s', '1 h 04 m', '2 d']
@@ -16,7 +16,7 @@ def duration(length: float | timedelta) -> str:
 
 
 def whole_duration(seconds: float) -> str:
-    """The same in whole seconds, for what counts down or up.
+    """Format a duration in whole seconds, for countdowns.
 
     >>> [whole_duration(s) for s in (0.2, 59.6, 119, 86_399)]
     ['0 s', '1 m', '1 m 59 s', '23 h 59 m']
@@ -34,7 +34,7 @@ def whole_duration(seconds: float) -> str:
 
 
 def rough_duration(seconds: float) -> str:
-    """One unit is enough where nothing is measured: 40 s, 6 m, 3 h, 2 d.
+    """Format a duration with one unit.
 
     >>> [rough_duration(s) for s in (40, 380, 12_000, 200_000)]
     ['40 s', '6 m', '3 h', '2 d']
@@ -46,7 +46,7 @@ def rough_duration(seconds: float) -> str:
 
 
 def wait_duration(seconds: float) -> str:
-    """How long a person was waited for: 12 m, 1 h 04 m, 2 d.
+    """Format how long something has waited: with one unit below an hour.
 
     >>> [wait_duration(s) for s in (40, 750, 3840, 200_000)]
     ['40 s', '12 m', '1 h 04 m', '2 d']
@@ -55,7 +55,7 @@ def wait_duration(seconds: float) -> str:
 
 
 def clock_time(at: datetime, *, now: datetime) -> str:
-    """14:32:08 today, 20 Nov 14:32 otherwise, with the year when it is another one."""
+    """Format a time: 14:32:08 today, else 20 Nov 14:32, with the year if it is not this one."""
     at, now = at.astimezone(UTC), now.astimezone(UTC)
     if at.date() == now.date():
         return f"{at:%H:%M:%S}"
@@ -63,7 +63,7 @@ def clock_time(at: datetime, *, now: datetime) -> str:
 
 
 def log_time(at: datetime, *, now: datetime) -> str:
-    """14:32:08.114 today, 20 Nov 14:32:08 otherwise."""
+    """Format a time of the log: 14:32:08.114 today, else 20 Nov 14:32:08."""
     at, now = at.astimezone(UTC), now.astimezone(UTC)
     if at.date() == now.date():
         return f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
@@ -71,11 +71,11 @@ def log_time(at: datetime, *, now: datetime) -> str:
 
 
 def monogram(name: str) -> str:
-    """The two characters in an agent's square."""
+    """Return the two characters in an agent's square."""
     return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
 
 
-COUNT_CAP = 10_000  # nobody counts further than that
+COUNT_CAP = 10_000  # counting stops here
 
 
 def capped(number: int) -> str:
@@ -88,7 +88,7 @@ def capped(number: int) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """1 retry, 3 retries.
+    """Format a number with its noun.
 
     >>> counted(1, "retry", "retries"), counted(1204, "delivery", "deliveries")
     ('1 retry', '1,204 deliveries')

@@ -1,4 +1,4 @@
-"""JSON as a tree that folds (pure): a node for each value, only so many and only so deep."""
+"""Build a collapsible tree of JSON (pure), limited in size and depth."""
 
 import json
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ OPEN_TO = 2  # levels
 
 @dataclass(slots=True)
 class Node:
-    """A value with its key; `children` of an object or a list, else its `text`."""
+    """A value with its key: the `children` of an object or a list, else a `text`."""
 
     key: str
     text: str = ""
@@ -73,5 +73,5 @@ def leaf(value: Any, key: str) -> Node:
 
 
 def size(value: Any) -> int:
-    """Bytes, as it is sent."""
+    """Return the size in bytes as the API sends it."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())

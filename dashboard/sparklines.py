@@ -1,4 +1,4 @@
-"""Small pictures without axes (pure): where the points of a line and the tops of bars stand."""
+"""Lay out small charts without axes (pure): lines and bars."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ HEADROOM = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """A line with the area under it and its last point."""
+    """A line, the area under it, and its last point."""
 
     line: str
     area: str
@@ -21,10 +21,10 @@ class Spark:
 def spark(
     values: Sequence[float | None], *, floor: float | None = None, steps: bool = False
 ) -> Spark | None:
-    """The line through `values`; a gap holds the value before it. None where there is nothing.
+    """Return the line through `values`, or None if there are fewer than two.
 
-    It fills its height from the least to the greatest value; above a `floor` it has some headroom,
-    so that a calm day looks calm. Counts are drawn as steps.
+    The line fills the height from the least to the greatest value. Above a `floor` it keeps some
+    headroom, so that a calm day looks calm. `steps` draws counts as steps.
     """
     known = filled(values)
     if len(known) < 2:
@@ -47,12 +47,12 @@ def stairs(points: Sequence[tuple[float, float]]) -> str:
 
 
 def part(value: float, span: float) -> float:
-    """A flat line lies at the bottom where it is nothing, and in the middle where it is not."""
+    """Return the height of a value as a share of the span, or 0 for a flat line."""
     return value / span if span else 0.0
 
 
 def filled(values: Sequence[float | None]) -> list[float]:
-    """Without the gaps before the first value; others hold what was there before."""
+    """Return the values without leading gaps; a later gap repeats the value before it."""
     found: list[float] = []
     for value in values:
         if value is not None:
@@ -76,7 +76,7 @@ class Bars:
 
 
 def bars(counts: Sequence[int], bad: Sequence[int], *, tall: int) -> Bars:
-    """What is there at all can be seen."""
+    """Return the bars; a count that is not 0 stays visible."""
     most = max(counts, default=0)
     drawn, worse = [], []
     for n, (count, ill) in enumerate(zip(counts, bad, strict=True)):

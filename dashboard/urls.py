@@ -1,4 +1,4 @@
-"""The addresses of the pages."""
+"""URL patterns of the pages."""
 
 from django.urls import path
 
@@ -94,6 +94,6 @@ urlpatterns = [
         escalation_action_views.preview,
         name="escalation_preview",
     ),
-    # behind every page of a plan, whatever that is called
+    # last, because it matches every page of a plan
     path("plans/<uuid:plan_id>/<slug:verb>/", plan_action_views.act, name="plan_act"),
 ]

@@ -1,1 +1,1 @@
-"""Tags of the pages."""
+"""Template tags of the pages."""

@@ -1,4 +1,4 @@
-"""Icons, states, times and durations in templates."""
+"""Template tags and filters for icons, states, times and durations."""
 
 import json
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ register.filter("suggested", suggestions.suggest)
 
 @register.filter
 def ticked(text: str) -> SafeString:
-    """What stands between backticks as code."""
+    """Render the text between backticks as code."""
     parts = enumerate(conditional_escape(part) for part in text.split("`"))
     return SafeString("".join(f"<code>{part}</code>" if n % 2 else part for n, part in parts))
 
@@ -48,7 +48,7 @@ def ticked(text: str) -> SafeString:
 @register.simple_tag
 @cache
 def icon(name: str, css: str = "", *, label: str = "") -> SafeString:
-    """A symbol of icons.svg; hidden from readers unless it stands alone and has a label."""
+    """Render a symbol of icons.svg, hidden from screen readers unless it has a label."""
     said = format_html('role="img" aria-label="{}"', label) if label else 'aria-hidden="true"'
     return format_html(
         '<svg class="{}" {}><use href="{}#{}"/></svg>',
@@ -101,13 +101,13 @@ def failure_sign(name: str) -> SafeString:
 
 @register.filter
 def took(attempt: Attempt) -> timedelta:
-    """How long an attempt that is over was at work."""
+    """Return the duration of an ended attempt."""
     return (attempt.ended_at or attempt.started_at) - attempt.started_at
 
 
 @register.simple_tag
 def urgency(row: Instruction, *, worded: bool = False) -> SafeString:
-    """How loud the last delivery was, and how many retries of how many that is."""
+    """Render the urgency of the last delivery and the number of retries."""
     badge = badges.urgency_badge(row.retry_count, gave_up=row.state == InstructionState.FAILED)
     if row.retry_count == 0:
         said = format_html('<span class="{}">{}</span>', "" if worded else "vh", badge.label)
@@ -120,14 +120,14 @@ def urgency(row: Instruction, *, worded: bool = False) -> SafeString:
 
 @register.simple_tag
 def rung(level: int) -> SafeString:
-    """The head of a rung of the ladder."""
+    """Render the heading of a level of urgency."""
     badge = badges.urgency_badge(level)
     return format_html('<span class="rung__t">{}{}</span>', icon(badge.icon), badge.label)
 
 
 @register.simple_tag
 def moment(at: datetime | None, now: datetime) -> SafeString | str:
-    """A time; times.js tells it in the reader's zone."""
+    """Render a time, which times.js converts to the reader's time zone."""
     if at is None:
         return "–"
     return format_html(
@@ -140,7 +140,7 @@ def moment(at: datetime | None, now: datetime) -> SafeString | str:
 
 @register.simple_tag
 def log_moment(at: datetime, now: datetime) -> SafeString:
-    """A time of the log, to the millisecond."""
+    """Render a time of the log, to the millisecond."""
     return format_html(
         '<time datetime="{}" data-log title="{} UTC">{}</time>',
         at.isoformat(timespec="milliseconds"),
@@ -151,7 +151,7 @@ def log_moment(at: datetime, now: datetime) -> SafeString:
 
 @register.filter
 def short(id: Any) -> str:
-    """The end of an id: its beginning is a time, which neighbours share."""
+    """Return the end of an id, as ids of the same time begin alike."""
     return f"…{str(id)[-8:]}"
 
 
@@ -162,10 +162,9 @@ def short_of(ref: str, plan: str) -> str:
 
 @register.simple_tag
 def needs(needed: Iterable[plan_rows.NeedLabel], query: str) -> SafeString:
-    """What a task needs, as links.
+    """Render a task's needs as links.
 
-    Written here and not in a template, where those of a large plan would take longer than the rest
-    of its page.
+    A template would take longer for a large plan's needs than for the rest of its page.
     """
     tasks, query = reverse("dashboard:tasks"), escape(query)
     made = []
@@ -205,18 +204,18 @@ def rough_since(at: datetime, now: datetime) -> str:
 
 @register.filter
 def because(reason: str) -> str:
-    """Why a task needs a person, in words."""
+    """Return why a task is blocked or escalated, as a clause."""
     return sentences_tasks.describe_reason({"reason": reason})
 
 
 @register.simple_tag
 def term(key: str, value: str) -> str:
-    """A query for one value."""
+    """Return the query for one value."""
     return query_box.term(key, value)
 
 
 @register.filter
 def counted(number: int, nouns: str) -> str:
-    """`{{ n|counted:"retry,retries" }}`: 1 retry, 3 retries."""
+    """Format a number with its noun: `{{ n|counted:"retry,retries" }}` gives "3 retries"."""
     one, _, many = nouns.partition(",")
     return formatting.counted(number, one, many)

@@ -1,5 +1,5 @@
-/* Shortcuts. A key belongs to the first element with data-key, a page's own before that of the list of
-   shortcuts; the places of G … are the sidebar's. */
+/* Keyboard shortcuts. A key acts on the first element with that data-key, so a page's own comes before the
+   dialog of shortcuts; the places of G … are those of the sidebar. */
 (function () {
   "use strict";
   var GOING_FOR = 900;
@@ -10,7 +10,7 @@
     try { return localStorage.getItem("tenfour-keys") === "off"; } catch (e) { return false; }
   }
 
-  /* the cursor is an attribute that a swap leaves alone: see morphIgnore in base.html */
+  /* a swap keeps the cursor's attribute: see morphIgnore in base.html */
   function move(by) {
     var rows = Array.from(document.querySelectorAll("[data-row]"));
     if (!rows.length) return;
@@ -61,7 +61,7 @@
     try {
       if (event.target.checked) localStorage.removeItem("tenfour-keys");
       else localStorage.setItem("tenfour-keys", "off");
-    } catch (e) { /* not kept */ }
+    } catch (e) { /* storage is not available */ }
   });
   var keySwitch = $("[data-keys-switch]");
   if (keySwitch) keySwitch.checked = !isOff();

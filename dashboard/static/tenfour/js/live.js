@@ -1,7 +1,7 @@
-/* Keeps the page's live part ([data-live]) current by asking for it again and again.
+/* Keep the page's live part ([data-live]) current by polling it.
 
-   The server answers 204 while its key (data-since) stands still. Asks every 2 s, every 10 s after a
-   minute without news, not at all while the page is hidden, paused or held by its reader. */
+   The server answers 204 as long as its key (data-since) stays the same. Polls run every 2 s, every
+   10 s after a minute without news, and not at all while the page is hidden, paused or in use. */
 (function () {
   "use strict";
   var FAST = 2000, SLOW = 10000, QUIET_AFTER = 60000, LOST_AFTER = 5000, BANNER_AFTER = 30000;
@@ -14,26 +14,26 @@
   var signedOut = false;
   var failedSince = 0;
   var failures = 0;
-  var currentAt = Date.now();   // what the page shows was true then
-  var newsAt = Date.now();      // something changed, or its reader did something
+  var currentAt = Date.now();   // when the page showed the current state
+  var newsAt = Date.now();      // when something changed or the user did something
   var versions = new Map();
   var paused = false;
-  try { paused = sessionStorage.getItem("tenfour-paused") === "1"; } catch (e) { /* not kept */ }
+  try { paused = sessionStorage.getItem("tenfour-paused") === "1"; } catch (e) { /* storage is not available */ }
   window.tenfour.paused = paused;
 
   function part() { return $("[data-live]"); }
 
-  /* ---- when to ask */
+  /* ---- when to poll */
 
-  /* a log does not move while one of its rows is open or it is paused: what is new is counted */
+  /* the log stays put while a row is open or updates are paused; new events are only counted */
   function counts() {
     return "held" in part().dataset && (paused || Boolean(part().querySelector("details[open]")));
   }
-  /* a menu, a dialog, a selection or a form: nothing may move under its reader's hands */
+  /* an open menu, dialog, selection or form: nothing may move while someone uses it */
   function isHeld() {
     var live = part(), chosen = getSelection(), focus = document.activeElement;
     if ($("dialog[open], details.menu[open], [data-pick]:checked")) return true;
-    if (counts() && !live.dataset.held) return true;   /* an older page: nothing comes in there */
+    if (counts() && !live.dataset.held) return true;   /* an older page gets no new events */
     if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
     return live.contains(focus) && focus.matches("input, textarea, select") && !focus.closest("[hx-morph-skip]");
   }
@@ -48,7 +48,7 @@
   function ask() {
     clearTimeout(timer);
     if (signedOut || document.hidden || (paused && !counts())) return;
-    /* before htmx has seen the part nobody would hear the event, nor its end */
+    /* without htmx on the part, the event would be lost and the poll would never end */
     if (asking || isHeld() || !part().hasAttribute("data-htmx-powered")) return later();
     asking = true;
     htmx.trigger(part(), "tenfour:poll");
@@ -65,12 +65,12 @@
     ctx.request.body.set("since", $("#fresh").dataset.since || part().dataset.since);
   });
 
-  /* ---- what came back */
+  /* ---- responses */
 
   document.addEventListener("htmx:before:response", function (event) {
     var response = event.detail.ctx.response;
     if (response.status === 401 || (response.raw.redirected && response.raw.url.includes("/sign-in/"))) {
-      /* a session that ended: never swap the sign-in page into this one */
+      /* the session ended: never swap the sign-in page into this one */
       event.preventDefault();
       signedOut = true;
       paint();
@@ -95,10 +95,10 @@
   }
 
   document.addEventListener("htmx:before:swap", function (event) {
-    /* it was free to move when the question was asked: is it still? */
+    /* the page may have come into use since the poll began */
     var ctx = event.detail.ctx;
     if (isPoll(ctx) && (isHeld() || counts() !== Boolean(ctx.isCount))) return event.preventDefault();
-    event.detail.tasks.forEach(function (task) { window.tenfour.localise(task.fragment); });
+    event.detail.tasks.forEach(function (task) { window.tenfour.localize(task.fragment); });
     versions = new Map(rows().map(function (row) { return [row.id, row.dataset.version]; }));
     versions.set("key", keyOf(part()));
   });
@@ -111,10 +111,10 @@
     });
   });
   function rows() { return Array.from(document.querySelectorAll("[data-row]")); }
-  /* without its bucket of time, in which nothing but the clock has moved */
+  /* the key without its time bucket, which changes although nothing else did */
   function keyOf(live) { return live.dataset.since.split("~")[1]; }
 
-  /* ---- the light and the banners */
+  /* ---- the live button and the banners */
 
   function paint() {
     var lostFor = failedSince ? Date.now() - failedSince : 0;
@@ -139,7 +139,7 @@
 
   light.addEventListener("click", function () {
     paused = window.tenfour.paused = !paused;
-    try { sessionStorage.setItem("tenfour-paused", paused ? "1" : "0"); } catch (e) { /* not kept */ }
+    try { sessionStorage.setItem("tenfour-paused", paused ? "1" : "0"); } catch (e) { /* storage is not available */ }
     paint();
     ask();
   });
@@ -155,7 +155,7 @@
   });
   document.addEventListener("visibilitychange", ask);
   document.addEventListener("toggle", function () { if (part() && "held" in part().dataset) ask(); }, true);
-  document.addEventListener("ledger-changed", ask);   // an action says so in its answer
+  document.addEventListener("ledger-changed", ask);   // a response of an action triggers it
   addEventListener("pageshow", function (event) { if (event.persisted) ask(); });
   setInterval(function () { if (!document.hidden) paint(); }, 1000);
   paint();

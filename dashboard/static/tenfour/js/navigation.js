@@ -1,4 +1,4 @@
-/* Dialogs, toasts, copying: what the frame does on a click. */
+/* Dialogs, toasts and copying, on every page. */
 (function () {
   "use strict";
   var SHOWN_FOR = 5000;
@@ -11,7 +11,7 @@
   document.addEventListener("click", function (event) {
     var opener = event.target.closest("[data-open]");
     if (opener) {
-      event.preventDefault();   // without a script it is a button that sends
+      event.preventDefault();   // without scripts, the button submits its form
       document.getElementById(opener.dataset.open).showModal();
     }
     var closer = event.target.closest("[data-close]");
@@ -21,7 +21,7 @@
       copy(copier.dataset.copy);
       copier.title = "Copied";
     }
-    /* a click beside a dialog closes it */
+    /* a click outside a dialog closes it */
     if (event.target.matches("dialog[open]")) {
       var box = event.target.getBoundingClientRect();
       var inside =
@@ -31,7 +31,7 @@
     }
   });
 
-  /* where a row of buttons is wider than a phone, the chosen one is in view */
+  /* scroll a row of buttons so that the current one is in view on a phone */
   document.querySelectorAll('.seg [aria-current="true"]').forEach(function (chosen) {
     var row = chosen.parentNode;
     row.scrollLeft = chosen.offsetLeft - (row.clientWidth - chosen.offsetWidth) / 2;

@@ -1,4 +1,4 @@
-/* Picking rows by key and all at once. The bar itself needs no script: see selection.css. */
+/* Select rows by key, or all at once. The bulk bar itself needs no script: see selection.css. */
 (function () {
   "use strict";
   function boxes(within) { return Array.from((within || document).querySelectorAll("[data-pick]")); }

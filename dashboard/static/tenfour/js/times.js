@@ -1,4 +1,4 @@
-/* Times in the reader's zone, and what counts down. The server writes UTC. */
+/* Convert the server's UTC times to the user's time zone, and run countdowns. */
 (function () {
   "use strict";
   var MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
@@ -6,13 +6,13 @@
 
   function clock(at) { return two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds()); }
 
-  function told(at, now) {
+  function dateTime(at, now) {
     if (at.toDateString() === now.toDateString()) return clock(at);
     var year = at.getFullYear() === now.getFullYear() ? "" : at.getFullYear() + " ";
     return at.getDate() + " " + MONTHS[at.getMonth()] + " " + year + two(at.getHours()) + ":" + two(at.getMinutes());
   }
 
-  function logged(at, now) {
+  function logTime(at, now) {
     if (at.toDateString() !== now.toDateString()) return at.getDate() + " " + MONTHS[at.getMonth()] + " " + clock(at);
     return clock(at) + "." + ("00" + at.getMilliseconds()).slice(-3);
   }
@@ -21,16 +21,16 @@
     return two(at.getHours()) + ":" + two(at.getMinutes());
   }
 
-  /* also for a fragment that is about to be swapped in, so that the swap changes nothing twice */
-  function localise(part) {
+  /* also called for a fragment before it is swapped in, so that the swap changes no text twice */
+  function localize(part) {
     var now = new Date();
     part.querySelectorAll("time[datetime]").forEach(function (el) {
       var at = new Date(el.dateTime);
       if (isNaN(at)) return;
-      el.textContent = "log" in el.dataset ? logged(at, now) : told(at, now);
+      el.textContent = "log" in el.dataset ? logTime(at, now) : dateTime(at, now);
       el.title = at.toLocaleString();
     });
-    /* in charts: the hour under a bar, and what its tip begins with */
+    /* in charts: the hour under a bar, and the start of its tip */
     part.querySelectorAll("[data-hour]").forEach(function (el) { el.textContent = hour(el.dataset.hour); });
     part.querySelectorAll("[data-from][data-tip]").forEach(function (el) {
       var rest = el.dataset.tip.slice(el.dataset.tip.indexOf("|"));
@@ -38,7 +38,7 @@
     });
   }
 
-  /* the same words as dashboard/formatting.py */
+  /* formats as dashboard/formatting.py does */
   function duration(seconds) {
     if (seconds < 60) return seconds + " s";
     var minutes = Math.floor(seconds / 60), rest = seconds % 60;
@@ -53,7 +53,7 @@
       el.dataset.countdown = left;
       el.textContent = duration(left);
     });
-    /* a ring that empties, with its seconds in it */
+    /* a ring that empties with its seconds */
     document.querySelectorAll("[data-cool]").forEach(function (el) {
       var left = Math.max(0, Number(el.dataset.cool) - 1);
       el.dataset.cool = left;
@@ -62,7 +62,7 @@
     });
   }
 
-  window.tenfour = { localise: localise, clock: clock, duration: duration, paused: false };
-  localise(document);
+  window.tenfour = { localize: localize, clock: clock, duration: duration, paused: false };
+  localize(document);
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) setInterval(tick, 1000);
 })();
