@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
+from dashboard import live_updates
 from ledger import optional_cache, sql
 
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
@@ -20,14 +21,20 @@ PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 @pytest.fixture
 def now() -> datetime:
-    """Pages tell of the last 24 h, so their tests happen today."""
+    """Return the real time, since pages show the last 24 hours."""
     return timezone.now()
 
 
 @pytest.fixture(autouse=True)
 def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is at the moment."""
+    """Keep figures fresh, however slow the machine is."""
     monkeypatch.setattr(optional_cache, "FRESH_SECONDS", 10**6)
+
+
+@pytest.fixture(autouse=True)
+def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep one time bucket, since a new one makes every poll render its page again."""
+    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +49,7 @@ def mara(db: None) -> User:
 
 @pytest.fixture
 def browser(mara: User) -> Client:
-    """Mara, signed in."""
+    """Return a client with Mara signed in."""
     client = Client()
     client.force_login(mara)
     return client
@@ -50,13 +57,13 @@ def browser(mara: User) -> Client:
 
 @pytest.fixture
 def part(browser: Client) -> Callable[..., HttpResponse]:
-    """What a script gets at an address."""
+    """Return a function that requests the live part of a page."""
     return lambda path, **data: browser.get(path, data, headers=PART)
 
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """How many statements a request runs, those of Django and our own."""
+    """Return a function that counts the statements of a request, Django's and ours."""
 
     def count(client: Client, path: str, data: dict[str, Any] | None = None, **more: Any) -> int:
         own = []

@@ -3,10 +3,8 @@
 import re
 from html import unescape
 
-import pytest
 from django.http import HttpResponse
 
-from dashboard import live_updates
 from ledger.models import Agent
 from tests.dashboard.seen import html
 
@@ -17,11 +15,6 @@ def names(response: HttpResponse) -> list[str]:
     """Return the names of the listed agents."""
     found = re.findall(r'<li id="agent-.*?<bdi class="trunc">(.*?)</bdi>', html(response))
     return [unescape(name) for name in found]
-
-
-@pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 def row_of(response: HttpResponse, agent: Agent) -> str:

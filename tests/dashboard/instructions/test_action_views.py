@@ -32,7 +32,7 @@ def said(client: Client, path: str, **data: str) -> str:
     return " ".join(str(message) for message in response.context["messages"])
 
 
-def test_a_person_sends_an_instruction_and_lands_on_it(mara: Client, agent: Agent) -> None:
+def test_sending_redirects_to_the_instruction(mara: Client, agent: Agent) -> None:
     response = send(mara, content="Check\r\nboth", priority="on")
     row = Instruction.objects.get()
     assert response["Location"] == f"/instructions/{row.id}/"
@@ -58,7 +58,7 @@ def test_a_person_sends_an_instruction_and_lands_on_it(mara: Client, agent: Agen
         ({"agent": "a\x00"}, "Null characters"),
     ],
 )
-def test_a_bad_one_is_told_beside_the_field_and_the_words_stay(
+def test_errors_show_beside_the_field_and_keep_the_text(
     mara: Client, agent: Agent, change: dict[str, str], says: str
 ) -> None:
     make_project("other")
@@ -69,18 +69,18 @@ def test_a_bad_one_is_told_beside_the_field_and_the_words_stay(
     assert not Instruction.objects.exists()
 
 
-def test_a_plain_one_expects_nothing(mara: Client, agent: Agent) -> None:
+def test_plain_instruction_is_not_tracked(mara: Client, agent: Agent) -> None:
     send(mara, plain="on")
     assert not Instruction.objects.get().tracked
 
 
-def test_the_form_knows_the_agents_of_the_project(mara: Client, agent: Agent) -> None:
+def test_form_lists_the_project_s_agents(mara: Client, agent: Agent) -> None:
     make_agent("stranger", project=make_project("other"))
     html = mara.get("/instructions/new/?project=default&agent=coder").content.decode()
     assert 'value="coder"' in html and "stranger" not in html
 
 
-def test_it_is_sent_again_at_once(mara: Client, agent: Agent) -> None:
+def test_send_again(mara: Client, agent: Agent) -> None:
     row = make_instruction(InstructionState.DELIVERED, agent=agent)
     path = f"/instructions/{row.id}/send-again/"
     assert "Queued again" in said(mara, path)
@@ -90,14 +90,14 @@ def test_it_is_sent_again_at_once(mara: Client, agent: Agent) -> None:
     assert "Queued again by mara" in page
 
 
-def test_it_is_marked_as_acknowledged(mara: Client, agent: Agent) -> None:
+def test_acknowledge(mara: Client, agent: Agent) -> None:
     row = make_instruction(InstructionState.DELIVERED, agent=agent)
     assert "Marked" in said(mara, f"/instructions/{row.id}/acknowledge/")
     assert Event.objects.get(kind="instruction.acknowledged").actor_name == "mara"
     assert "Nothing changed" in said(mara, f"/instructions/{row.id}/acknowledge/")
 
 
-def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
+def test_cancel_asks_first(mara: Client, agent: Agent) -> None:
     row = make_instruction(InstructionState.QUEUED, agent=agent)
     path = f"/instructions/{row.id}/withdraw/"
     asked = mara.post(path)
@@ -119,7 +119,7 @@ def test_withdrawing_asks_first(mara: Client, agent: Agent) -> None:
         (InstructionState.CANCELLED, set()),
     ],
 )
-def test_only_what_is_legal_is_offered(
+def test_only_allowed_actions_have_buttons(
     mara: Client, agent: Agent, state: str, verbs: set[str]
 ) -> None:
     row = make_instruction(state, agent=agent)
@@ -128,7 +128,7 @@ def test_only_what_is_legal_is_offered(
 
 
 @pytest.mark.parametrize("verb", ["send-again", "acknowledge", "withdraw", "explode"])
-def test_looking_never_acts_and_strangers_never_do(agent: Agent, mara: Client, verb: str) -> None:
+def test_get_never_acts_and_strangers_are_refused(agent: Agent, mara: Client, verb: str) -> None:
     row = make_instruction(InstructionState.DELIVERED, agent=agent)
     path = f"/instructions/{row.id}/{verb}/"
     assert mara.get(path).status_code == 405

@@ -36,7 +36,7 @@ ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
         ('agent: "', InstructionQuery(words=("agent:", '"'))),
     ],
 )
-def test_what_is_typed_and_what_it_means(text: str, means: InstructionQuery) -> None:
+def test_parse(text: str, means: InstructionQuery) -> None:
     found = parse(text)
     assert found.problems == ()
     assert found == InstructionQuery(
@@ -56,18 +56,18 @@ def test_what_is_typed_and_what_it_means(text: str, means: InstructionQuery) -> 
         ("a b c d e f g h i", "Only the first 8 words are searched."),
     ],
 )
-def test_nonsense_becomes_a_sentence(text: str, said: str) -> None:
+def test_problems(text: str, said: str) -> None:
     assert parse(text).problems[0].startswith(said)
 
 
 @pytest.mark.parametrize(
     "text", ["\x00" * 9, "(" * 999, "-:-:,,:\"'%_\\", "agent:,,,", "ack:>99999999999s"]
 )
-def test_nothing_that_is_typed_breaks_it(text: str) -> None:
+def test_any_text_parses(text: str) -> None:
     assert len(parse(text).text) <= 300
 
 
-def test_the_buttons_exchange_the_state_and_keep_the_rest() -> None:
+def test_buttons_replace_the_state_only() -> None:
     query = parse('agent:"a b" state:failed -state:queued word')
     assert query.with_state("waiting") == 'agent:"a b" word state:waiting'
     assert query.with_state("") == 'agent:"a b" word'
@@ -79,12 +79,12 @@ def test_the_buttons_exchange_the_state_and_keep_the_rest() -> None:
     assert query.stateless() == InstructionQuery(agent=Values(("a b",)), words=("word",))
 
 
-def test_a_term_finds_what_it_names() -> None:
+def test_term_parses_back() -> None:
     for name in ("gemini", "two words", "a,b"):
         assert parse(term("agent", name)).one_agent == name
 
 
-def test_words_that_are_no_ids() -> None:
+def test_words_that_are_not_ids() -> None:
     assert as_id("deadbeef") is None
     assert as_id("z" * 36) is None
     assert clean("  a \n b\t") == "a b"

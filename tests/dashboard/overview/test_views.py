@@ -10,7 +10,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from dashboard import live_updates
 from ledger import instructions
 from ledger.models import Agent, Event
 from retries.models import Escalation
@@ -44,11 +43,6 @@ def backdate_ids() -> None:
     """Give the instructions ids that start with the time they were sent."""
     with connection.cursor() as cursor:
         cursor.execute("update ledger_instruction set id = uuidv7(queued_at - clock_timestamp())")
-
-
-@pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 def test_open_escalations_come_first_oldest_first(

@@ -6,7 +6,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from dashboard import live_updates
 from ledger.models import Agent, Plan
 from ledger.states import TaskState
 from retries import in_process
@@ -21,12 +20,6 @@ TASKS = [("Schema", []), ("Backfill", [1]), ("Reconcile", [2]), ("Review", [3]),
 
 def address(plan: Plan) -> str:
     return f"{URL}{plan.pk}/"
-
-
-@pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep one bucket of time, since a new one makes every poll draw the page again."""
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture

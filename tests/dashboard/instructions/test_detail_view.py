@@ -44,7 +44,7 @@ def me(agent: Agent) -> TrustedCaller:
 
 
 def ignored(agent: Agent, id: UUID, *, now: datetime, ticks: int) -> None:
-    """Deliver it and let it be ignored, the last time just now."""
+    """Deliver an instruction and ignore it for some ticks, up to now."""
     start = now - ticks * MINUTE
     pull(agent, now=start)
     for number in range(1, ticks + 1):
@@ -52,7 +52,9 @@ def ignored(agent: Agent, id: UUID, *, now: datetime, ticks: int) -> None:
         pull(agent, now=start + number * MINUTE)
 
 
-def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now: datetime) -> None:
+def test_history_shows_every_urgency(
+    show: Callable[[UUID], str], agent: Agent, now: datetime
+) -> None:
     id = send(agent, "Look here", now=now - 5 * MINUTE)
     ignored(agent, id, now=now, ticks=4)
     text = show(id)
@@ -74,7 +76,7 @@ def test_the_whole_ladder_is_told(show: Callable[[UUID], str], agent: Agent, now
     assert "Retries 3 of 3" in text
 
 
-def test_what_comes_next_is_told(show: Callable[[UUID], str], agent: Agent, now: datetime) -> None:
+def test_next_step(show: Callable[[UUID], str], agent: Agent, now: datetime) -> None:
     id = send(agent, now=now)
     assert "coder will receive" in show(id)
     assert "Delivered when coder checks in: next in its queue" in show(id)
@@ -90,7 +92,7 @@ def test_what_comes_next_is_told(show: Callable[[UUID], str], agent: Agent, now:
     assert "not until its queue is empty" in show(id)
 
 
-def test_a_signal_is_shown_with_its_data(
+def test_signal_data(
     show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, expect=Expect("fs_command", {"command": "openspec"}), now=now)
@@ -102,7 +104,7 @@ def test_a_signal_is_shown_with_its_data(
     assert '"found": true' in text
 
 
-def test_outcome_and_note_are_shown(
+def test_outcome_and_note(
     show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, now=now)
@@ -113,7 +115,7 @@ def test_outcome_and_note_are_shown(
     assert "Declined by coder" in text and "Not & my job" in text
 
 
-def test_a_late_answer_and_a_withdrawal_are_told(
+def test_late_acknowledgement_and_cancellation(
     show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, now=now)
@@ -124,7 +126,7 @@ def test_a_late_answer_and_a_withdrawal_are_told(
     assert "Acknowledged too late by coder, which changes nothing" in show(id)
 
 
-def test_it_leads_to_its_escalation(
+def test_link_to_the_escalation(
     browser: Client, show: Callable[[UUID], str], agent: Agent, now: datetime
 ) -> None:
     id = send(agent, "Mend it", max_retries=0, on_failed="escalate", now=now - 13 * MINUTE)
@@ -150,10 +152,7 @@ def test_it_leads_to_its_escalation(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_is_news_to_its_page(
-    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
+def test_poll_returns_an_answer(browser: Client, agent: Agent, now: datetime) -> None:
     id = send(agent, max_retries=0, on_failed="escalate", now=now - MINUTE)
     pull(agent, now=now - MINUTE)
     tick(now)
@@ -168,7 +167,7 @@ def test_an_answer_is_news_to_its_page(
     assert live.status_code == 200 and "left it as is." in words(live)
 
 
-def test_a_plain_one_is_never_chased(show: Callable[[UUID], str], agent: Agent) -> None:
+def test_plain_instruction(show: Callable[[UUID], str], agent: Agent) -> None:
     id = send(agent, tracked=False)
     pull(agent)
     text = show(id)
@@ -176,7 +175,7 @@ def test_a_plain_one_is_never_chased(show: Callable[[UUID], str], agent: Agent) 
     assert "no answer expected" in text and "Retries" not in text
 
 
-def test_what_was_never_there_is_not_found(browser: Client) -> None:
+def test_unknown_instruction(browser: Client) -> None:
     id = uuid4()
     response = browser.get(f"/instructions/{id}/")
     assert response.status_code == 404
@@ -184,14 +183,12 @@ def test_what_was_never_there_is_not_found(browser: Client) -> None:
     assert browser.get("/instructions/x/").status_code == 404
 
 
-def test_it_is_live_too(
+def test_poll(
     browser: Client,
     agent: Agent,
     now: datetime,
-    monkeypatch: pytest.MonkeyPatch,
     statements: Callable[..., int],
 ) -> None:
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
     url = f"/instructions/{send(agent)}/"
     found = re.search(r'data-since="([^"]+)"', browser.get(url).content.decode())
     assert found
@@ -202,7 +199,7 @@ def test_it_is_live_too(
     assert statements(browser, url) <= 15
 
 
-def test_the_key_of_one_row_looks_at_that_row_alone(agent: Agent) -> None:
+def test_live_key_of_one_row_reads_that_row_only(agent: Agent) -> None:
     id = send(agent, "Deploy")
     with CaptureQueriesContext(connection) as seen:
         live_updates.read_live_key(now=NOW, row=id)

@@ -1,4 +1,4 @@
-"""The Instructions page."""
+"""The list of instructions with the day's figures."""
 
 import re
 from collections.abc import Callable
@@ -28,12 +28,6 @@ URL = "/instructions/"
 
 
 @pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test is torn by the end of a bucket."""
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
-
-
-@pytest.fixture(autouse=True)
 def _clock_runs(project: object, now: datetime) -> None:
     ClockRun.objects.update_or_create(name="idle_check", defaults={"last_run_at": now})
 
@@ -41,7 +35,7 @@ def _clock_runs(project: object, now: datetime) -> None:
 # ---- page and part
 
 
-def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Part) -> None:
+def test_page_has_a_frame_and_part_has_none(browser: Client, part: Part) -> None:
     page, live = html(browser.get(URL)), html(part(URL))
     assert page.startswith("<!doctype html>") and 'id="instructions"' in page
     assert "<html" not in live and '<div id="instructions"' in live
@@ -49,12 +43,12 @@ def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Par
     assert "<title>Instructions · Tenfour</title>" in live
 
 
-def test_a_restored_or_boosted_page_is_whole(browser: Client) -> None:
+def test_restored_or_boosted_page_is_complete(browser: Client) -> None:
     for header in ("HX-Boosted", "HX-History-Restore-Request"):
         assert "<html" in html(browser.get(URL, headers={**PART, header: "true"}))
 
 
-def test_every_answer_varies_by_who_asks(browser: Client, part: Part) -> None:
+def test_every_response_varies_by_hx_request(browser: Client, part: Part) -> None:
     unchanged = part(URL, since=key(browser.get(URL)))
     for response in (browser.get(URL), part(URL), unchanged):
         assert "HX-Request" in response["Vary"]
@@ -63,7 +57,9 @@ def test_every_answer_varies_by_who_asks(browser: Client, part: Part) -> None:
 # ---- polling
 
 
-def test_a_poll_is_empty_until_something_happens(browser: Client, part: Part, agent: Agent) -> None:
+def test_poll_answers_204_until_something_changes(
+    browser: Client, part: Part, agent: Agent
+) -> None:
     since = key(browser.get(URL))
     response = part(URL, since=since)
     assert (response.status_code, response.content) == (204, b"")
@@ -73,12 +69,12 @@ def test_a_poll_is_empty_until_something_happens(browser: Client, part: Part, ag
     assert part(URL, since=key(response)).status_code == 204
 
 
-def test_a_page_is_never_204(browser: Client) -> None:
+def test_page_is_never_204(browser: Client) -> None:
     since = key(browser.get(URL))
     assert browser.get(URL, {"since": since}).status_code == 200
 
 
-def test_a_change_in_place_is_news_too(part: Part, agent: Agent, now: datetime) -> None:
+def test_poll_returns_a_change_of_a_row(part: Part, agent: Agent, now: datetime) -> None:
     """Also while the journal's settled place is held back, as by this test's own transaction."""
     send(agent)
     since = key(part(URL))
@@ -86,18 +82,18 @@ def test_a_change_in_place_is_news_too(part: Part, agent: Agent, now: datetime) 
     assert part(URL, since=since).status_code == 200
 
 
-def test_the_time_itself_is_news(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poll_returns_a_new_time_bucket(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
     since = key(part(URL))
     monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**8)
     assert part(URL, since=since).status_code == 200
 
 
-def test_links_of_a_part_do_not_carry_the_poll(part: Part, agent: Agent) -> None:
+def test_links_of_a_part_have_no_poll_parameters(part: Part, agent: Agent) -> None:
     send(agent)
     assert not re.search(r"[?&]since=", html(part(URL, since="0~0", q="agent:coder")))
 
 
-def test_a_poll_costs_four_statements(
+def test_poll_takes_four_statements(
     browser: Client, agent: Agent, statements: Callable[..., int]
 ) -> None:
     send(agent)
@@ -108,7 +104,7 @@ def test_a_poll_costs_four_statements(
 # ---- figures
 
 
-def test_the_ladder_has_five_rungs(browser: Client, agent: Agent, now: datetime) -> None:
+def test_reminders_by_urgency(browser: Client, agent: Agent, now: datetime) -> None:
     me = TrustedCaller(Actor("token", "1", "coder"), agent=agent)
     for level in range(5):
         at = now - timedelta(minutes=30)
@@ -129,7 +125,7 @@ def test_the_ladder_has_five_rungs(browser: Client, agent: Agent, now: datetime)
     assert "After a reminder 3" in text
 
 
-def test_times_can_be_narrowed_to_an_agent(browser: Client, agent: Agent, now: datetime) -> None:
+def test_latencies_of_one_agent(browser: Client, agent: Agent, now: datetime) -> None:
     other = make_agent("codex")
     for each, seconds in ((agent, 2), (other, 20)):
         send(each, now=now - timedelta(minutes=5))
@@ -143,7 +139,7 @@ def test_times_can_be_narrowed_to_an_agent(browser: Client, agent: Agent, now: d
         assert "half within 11 s" in words(browser.get(URL, {"of": nonsense}))
 
 
-def test_figures_that_were_slow_are_kept_and_others_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_slow_figures_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert optional_cache.get_or_compute_slow("a", lambda: 1) == 1
     assert optional_cache.get_or_compute_slow("a", lambda: 2) == 2
     monkeypatch.setattr(optional_cache, "FRESH_SECONDS", -1)
@@ -155,7 +151,7 @@ def test_figures_that_were_slow_are_kept_and_others_not(monkeypatch: pytest.Monk
 # ---- the list
 
 
-def test_each_state_says_what_it_waits_for(browser: Client, agent: Agent, now: datetime) -> None:
+def test_status_of_each_state(browser: Client, agent: Agent, now: datetime) -> None:
     order = sorted(
         InstructionState, key=lambda state: state != InstructionState.FAILED
     )  # giving up takes an idle check
@@ -189,9 +185,7 @@ def test_each_state_says_what_it_waits_for(browser: Client, agent: Agent, now: d
         ("%", ""),
     ],
 )
-def test_a_query_finds_what_it_says(
-    browser: Client, agent: Agent, query: str, contents: str
-) -> None:
+def test_filters(browser: Client, agent: Agent, query: str, contents: str) -> None:
     codex = make_agent("codex")
     make_instruction(InstructionState.FAILED, agent=agent, content="thing-e", max_retries=0)
     Instruction.objects.filter(content="thing-e").update(max_retries=3, retry_count=3)
@@ -208,15 +202,13 @@ def test_a_query_finds_what_it_says(
     }
 
 
-def test_an_id_in_the_box_finds_it(browser: Client, agent: Agent) -> None:
+def test_filter_by_id(browser: Client, agent: Agent) -> None:
     send(agent)
     id = send(agent)
     assert rows(browser.get(URL, {"q": str(id)})) == [str(id)]
 
 
-def test_nonsense_in_the_box_is_told_and_the_page_stays_whole(
-    browser: Client, agent: Agent
-) -> None:
+def test_problems_of_a_query_show_on_the_page(browser: Client, agent: Agent) -> None:
     id = send(agent)
     response = browser.get(URL, {"q": "state:foo ack:soon <script>\x00"})
     assert "Unknown state “foo”" in words(response)
@@ -225,7 +217,7 @@ def test_nonsense_in_the_box_is_told_and_the_page_stays_whole(
     assert rows(browser.get(URL, {"q": "state:foo"})) == [str(id)]
 
 
-def test_a_place_in_the_queue_is_counted(browser: Client, agent: Agent) -> None:
+def test_place_in_the_queue(browser: Client, agent: Agent) -> None:
     for _ in range(3):
         send(agent)
     send(agent, priority=True)
@@ -234,7 +226,7 @@ def test_a_place_in_the_queue_is_counted(browser: Client, agent: Agent) -> None:
         assert said in text
 
 
-def test_a_reminder_waits_for_an_empty_queue(browser: Client, agent: Agent) -> None:
+def test_reminder_waits_for_an_empty_queue(browser: Client, agent: Agent) -> None:
     send(agent)
     pull(agent)
     send(agent)
@@ -244,7 +236,7 @@ def test_a_reminder_waits_for_an_empty_queue(browser: Client, agent: Agent) -> N
 # ---- pages of the list
 
 
-def test_the_pager_walks_there_and_back(browser: Client, agent: Agent) -> None:
+def test_pagination(browser: Client, agent: Agent) -> None:
     ids = [str(send(agent)) for _ in range(100)][::-1]
     first = browser.get(URL)
     assert rows(first) == ids[:40]
@@ -264,7 +256,7 @@ def test_the_pager_walks_there_and_back(browser: Client, agent: Agent) -> None:
     assert rows(follow(follow(third, "prev"), "prev")) == ids[:40]
 
 
-def test_a_page_keeps_its_filter_and_bad_places_are_the_first_page(
+def test_pages_keep_the_filter_and_bad_places_show_the_first_page(
     browser: Client, agent: Agent
 ) -> None:
     for _ in range(41):
@@ -274,7 +266,7 @@ def test_a_page_keeps_its_filter_and_bad_places_are_the_first_page(
     assert len(rows(browser.get(URL, {"before": "x", "after": "y"}))) == 40
 
 
-def test_a_page_that_emptied_says_so(browser: Client, agent: Agent) -> None:
+def test_page_that_became_empty(browser: Client, agent: Agent) -> None:
     id = send(agent)
     response = browser.get(URL, {"before": str(id)})
     assert "This page of the list is empty now." in words(response)
@@ -283,19 +275,19 @@ def test_a_page_that_emptied_says_so(browser: Client, agent: Agent) -> None:
 # ---- nothing to show
 
 
-def test_nothing_exists(browser: Client) -> None:
+def test_no_instructions_yet(browser: Client) -> None:
     text = words(browser.get(URL))
     assert "No instructions yet" in text and "tenfour send" in text
     assert "No instructions sent in the last 24 h." in text
 
 
-def test_nothing_matches(browser: Client, agent: Agent) -> None:
+def test_no_instructions_match(browser: Client, agent: Agent) -> None:
     send(agent)
     text = words(browser.get(URL, {"q": "state:failed"}))
     assert "No instructions match" in text and "Show all instructions" in text
 
 
-def test_an_agent_that_nobody_knows_has_near_names(browser: Client, agent: Agent) -> None:
+def test_unknown_agent_suggests_similar_names(browser: Client, agent: Agent) -> None:
     send(agent)
     text = words(browser.get(URL, {"q": "agent:codr"}))
     assert "There is no agent codr . Did you mean coder ?" in text
@@ -304,9 +296,7 @@ def test_an_agent_that_nobody_knows_has_near_names(browser: Client, agent: Agent
 # ---- notices
 
 
-def test_a_silent_agent_is_shown_with_what_waits(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
+def test_silent_agent(browser: Client, agent: Agent, now: datetime) -> None:
     for _ in range(3):
         send(agent, now=now - timedelta(minutes=7))
     assert "coder has never checked in; 3 waiting" in words(browser.get(URL))
@@ -316,16 +306,14 @@ def test_a_silent_agent_is_shown_with_what_waits(
     assert "not asked" not in words(browser.get(URL))
 
 
-def test_more_silent_agents_than_fit_are_counted(browser: Client, now: datetime) -> None:
+def test_more_silent_agents_are_counted(browser: Client, now: datetime) -> None:
     for number in range(5):
         send(make_agent(f"deaf-{number}"), now=now - timedelta(minutes=7))
     assert "2 more agents are silent." in words(browser.get(URL))
 
 
 @pytest.mark.parametrize("last", [None, 10])
-def test_a_clock_that_stands_still_is_told(
-    browser: Client, agent: Agent, now: datetime, last: int | None
-) -> None:
+def test_late_clock(browser: Client, agent: Agent, now: datetime, last: int | None) -> None:
     send(agent)
     assert "clock runs" not in words(browser.get(URL))
     ClockRun.objects.all().delete()
@@ -343,7 +331,7 @@ def test_a_clock_that_stands_still_is_told(
 # ---- one row opened
 
 
-def test_a_row_opens_in_place_with_its_trail(
+def test_row_expands_to_its_history(
     browser: Client, part: Part, agent: Agent, now: datetime
 ) -> None:
     id = send(agent, "Look here", now=now - timedelta(minutes=3))
@@ -362,7 +350,7 @@ def test_a_row_opens_in_place_with_its_trail(
 # ---- projects
 
 
-def test_projects_are_kept_apart(browser: Client, agent: Agent) -> None:
+def test_filter_by_project(browser: Client, agent: Agent) -> None:
     other = make_agent("elsewhere", project=make_project("atlas"))
     mine, theirs = send(agent), send(other)
     assert set(rows(browser.get(URL))) == {str(mine), str(theirs)}
@@ -372,7 +360,7 @@ def test_projects_are_kept_apart(browser: Client, agent: Agent) -> None:
     assert "All 1" in words(response)
 
 
-def test_an_unknown_project_is_not_found(browser: Client) -> None:
+def test_unknown_project(browser: Client) -> None:
     response = browser.get(URL, {"project": "<b>x"})
     assert response.status_code == 404
     assert "There is no project “<b>x”." in unescape(response.content.decode())
@@ -393,7 +381,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("content", HOSTILE)
-def test_hostile_text_is_only_text(browser: Client, content: str) -> None:
+def test_hostile_text_is_escaped(browser: Client, content: str) -> None:
     agent = make_agent(as_name(content))
     id = send(agent, content, actor=Actor("token", "1", content[:64]))
     for data in ({}, {"open": str(id)}, {"q": content}):
@@ -408,7 +396,7 @@ def test_hostile_text_is_only_text(browser: Client, content: str) -> None:
 @pytest.mark.parametrize(
     "data", [{}, {"q": "agent:coder thing state:waiting ack:>1s"}, {"open": "first"}]
 )
-def test_a_page_costs_at_most_15_statements_whatever_the_rows(
+def test_list_takes_at_most_15_statements(
     browser: Client, statements: Callable[..., int], data: dict[str, Any], now: datetime
 ) -> None:
     def few_or_many(number: int) -> int:
