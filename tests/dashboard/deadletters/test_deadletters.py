@@ -14,7 +14,6 @@ from django.test.utils import CaptureQueriesContext
 from dashboard import live_updates
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import queries as deadletter_queries
-from dashboard.deadletters.causes import find_cause, group_by_cause
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from tests.dashboard import seen
@@ -276,33 +275,3 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -
     letter = buried(bad, agent=agent, now=now, error=bad)
     for path in (URL, address(letter), f"{URL}?group=time&q={bad}"):
         assert bad not in browser.get(path).content.decode()
-
-
-# ---- causes
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (
-            "ModuleNotFoundError: No module named 'lxml'",
-            "ModuleNotFoundError: No module named ‹text›",
-        ),
-        ("timeout after 300 s: npx test", "timeout after ‹amount›: npx test"),
-        ("cannot open /var/lib/x.db: 13", "cannot open ‹path›: ‹number›"),
-        ("task 01a1fe8a-1bbf-798b-b797-e0023d4c4b40 is gone", "task ‹id› is gone"),
-        ("Traceback (most recent):\n  File 'x'\nValueError: 7", "ValueError: ‹number›"),
-        ("\n\n", "no error text"),
-        ("x" * 500, "x" * 159 + "…"),
-    ],
-)
-def test_a_cause_has_no_numbers_names_or_paths(error: str, said: str) -> None:
-    assert find_cause(error) == said
-
-
-def test_the_largest_group_comes_first(agent: Agent, now: datetime) -> None:
-    made = [buried(agent=agent, now=now, error=error) for error in ("a 1", "b", "a 2")]
-    for letter in made:
-        letter.failure_type, letter.waiting = "timeout", 0  # type: ignore[attr-defined]
-    groups = group_by_cause(made[::-1])
-    assert [(group.cause, len(group.letters)) for group in groups] == [("a ‹number›", 2), ("b", 1)]

@@ -13,8 +13,6 @@ from django.http import HttpResponse
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.escalations.context_preview import highlight
-from dashboard.escalations.error_diff import diff
 from ledger.journal import SYSTEM, Actor
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
@@ -211,24 +209,6 @@ def test_a_fix_that_worked_before_is_the_first_chip(
     assert "Likely cause uuid is not installed where the command runs. from known errors" in task
 
 
-def test_what_changed_is_a_diff_of_lines() -> None:
-    found = diff(ERRORS[1], ERRORS[2])
-    assert [(line.sign, line.text) for line in found.lines] == [
-        (" ", "FAILED test_totals"),
-        ("−", "41 of 9318 invoices differ"),
-        ("−", "INV-1"),
-        ("+", "3 of 9318 invoices differ"),
-        (" ", "INV-2"),
-    ]
-    assert (found.removed, found.added, found.summary) == (2, 1, "2 lines removed, 1 added")
-    assert diff("a\nb", "a\nb").summary == "the same error"
-    long = "\n".join(str(n) for n in range(100))
-    shown = diff(long + "\nx", long + "\ny").lines
-    assert [line.text for line in shown] == ["97 unchanged lines", "97", "98", "99", "x", "y"]
-    hostile = diff("<script>\n" * 5000, "x" * 100_000).lines
-    assert len(hostile) <= 401 and max(len(line.text) for line in hostile) <= 300
-
-
 def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: datetime) -> None:
     """Decisions and their outcome are kept: what was answered, what the next attempt did."""
     question = exhausted(agent, now=now)
@@ -364,13 +344,6 @@ def test_the_preview_of_what_is_over_is_left_alone(
     assert browser.post(f"{address(question)}preview/", {"fix": "x"}).status_code == 204
     assert browser.get(f"{address(question)}preview/").status_code == 405
     assert Client().post(f"{address(question)}preview/", {"fix": "x"}).status_code == 302
-
-
-def test_colours_change_nothing() -> None:
-    text = '<a b="1">\n  <user_intervention>\n  x &lt; y\n  </user_intervention>\n<omitted n="2"/>'
-    lines = highlight(text)
-    assert "\n".join("".join(part.text for part in line.parts) for line in lines) == text
-    assert [line.is_fix for line in lines] == [False, True, True, True, False]
 
 
 # ---- the answer
