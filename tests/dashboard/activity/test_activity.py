@@ -1,4 +1,4 @@
-"""The Activity page: the journal, filtered, told in words, and held still for its reader."""
+"""The Activity page: filters, sentences, and the paused log."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def words(response: HttpResponse) -> str:
 
 
 def kinds(response: HttpResponse) -> list[str]:
-    """What the lines of the log tell of, newest first."""
+    """Return the kinds of the log's events, newest first."""
     return re.findall(r'<span class="ev">.*?<code>(.*?)</code>', html(response))
 
 
@@ -64,7 +64,7 @@ def attribute(response: HttpResponse, name: str) -> str:
 
 
 def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more: Any) -> None:
-    """One event, whatever it is."""
+    """Record an event."""
     journal.record(
         kind,
         subject_type=more.pop("subject_type", "agent"),
@@ -78,13 +78,13 @@ def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more
 
 
 @pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 @pytest.fixture
 def story(agent: Agent, now: datetime) -> UUID:
-    """An instruction that was acknowledged after a reminder, and one that was given up."""
+    """Create an instruction acknowledged after a reminder and one that failed."""
     at = now - timedelta(minutes=20)
     id = send(agent, "Rebase on main", now=at, actor=Actor("token", "1", "ci"))
     pull(agent, now=at)
@@ -100,7 +100,7 @@ def story(agent: Agent, now: datetime) -> UUID:
 # ---- the log
 
 
-def test_the_journal_is_told_newest_first(browser: Client, story: UUID) -> None:
+def test_events_are_listed_newest_first(browser: Client, story: UUID) -> None:
     response = browser.get(URL)
     assert kinds(response) == [
         "instruction.failed",
@@ -171,7 +171,7 @@ def test_a_query_filters(browser: Client, story: UUID, query: str, found: int) -
     assert len(ids(browser.get(URL, {"q": query.format(story=story)}))) == found
 
 
-def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> None:
+def test_invalid_filters_are_reported_and_the_rest_applies(browser: Client, story: UUID) -> None:
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
     assert (
@@ -185,9 +185,7 @@ def test_nonsense_is_told_and_the_rest_counts(browser: Client, story: UUID) -> N
     assert "needs an answer" in text
 
 
-def test_nothing_there_and_nothing_found_are_told_apart(
-    browser: Client, project: object, now: datetime
-) -> None:
+def test_empty_journal_and_no_match_differ(browser: Client, project: object, now: datetime) -> None:
     assert "No activity yet" in words(browser.get(URL))
     happen(at=now, agent=make_agent())
     text = words(browser.get(URL, {"q": "kind:token"}))
@@ -225,7 +223,7 @@ def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: da
     assert agents_too == "?q=since%3A9h"  # the way back
 
 
-def test_the_last_hour_is_a_picture(browser: Client, story: UUID) -> None:
+def test_histogram_of_the_last_hour(browser: Client, story: UUID) -> None:
     page = html(browser.get(URL))
     assert re.search(r'aria-label="9 events in 60 minutes, 2 of them failures\."', page)
     assert "of them failures" not in html(browser.get(URL, {"q": "kind:instruction.queued"}))
@@ -256,7 +254,7 @@ def test_page_part_and_poll(browser: Client, part: Part, story: UUID, now: datet
         assert "HX-Request" in response["Vary"]
 
 
-def test_who_holds_the_log_still_hears_how_much_is_new(
+def test_paused_log_shows_the_number_of_new_events(
     browser: Client, part: Part, story: UUID, now: datetime
 ) -> None:
     page = browser.get(URL, {"q": "kind:instruction"})
@@ -405,7 +403,7 @@ def test_each_kind_has_its_sentence(what: Event, sentence: str) -> None:
     assert f"{line.who} {line.does}{quoted}{line.tail}" == sentence
 
 
-def test_every_kind_that_there_is_has_a_sentence() -> None:
+def test_every_kind_has_a_sentence() -> None:
     missing = [kind for kind in Kind if describe(event(kind), ABOUT).does == kind]
     assert missing == []
 
@@ -415,7 +413,7 @@ def test_a_long_text_is_quoted_in_part() -> None:
     assert len(EventSubject("coder", "w" * 8192).quote) == 90
 
 
-def test_a_real_answer_is_told(browser: Client, story: UUID, mara: User, now: datetime) -> None:
+def test_answer_is_described(browser: Client, story: UUID, mara: User, now: datetime) -> None:
     answer(
         Escalation.objects.get().pk,
         Choice(Answer.SKIP),
@@ -451,7 +449,7 @@ def test_times(text: str, since: datetime | None, until: datetime | None) -> Non
 
 
 @pytest.mark.parametrize("value", ["", "0001-01-01", "9999-12-31", "25:00", "tomorrow", "1e9d"])
-def test_what_is_no_time_is_told(value: str) -> None:
+def test_invalid_time_is_reported(value: str) -> None:
     query = parse(f"since:{value}x", now=NOW)
     assert query.since is None and len(query.problems) == 1
 
@@ -479,6 +477,6 @@ def test_a_time_cannot_be_excluded() -> None:
     assert parse("-since:1h", now=NOW).since == NOW - timedelta(hours=1)
 
 
-def test_kinds_that_leave_nothing() -> None:
+def test_excluded_kind_leaves_no_kinds() -> None:
     query = parse("kind:token -kind:token", now=NOW)
     assert activity_filters.kinds(query.kind) == []

@@ -1,4 +1,4 @@
-"""The Dead letters pages: what was given up, by cause; replayed or dismissed, one or many."""
+"""The Dead letters pages and their actions."""
 
 import re
 from collections.abc import Callable
@@ -35,8 +35,8 @@ def address(letter: DeadLetter) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test is torn by the end of a bucket."""
+def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the live key from changing with the time bucket during a test."""
     monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
@@ -49,7 +49,7 @@ def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Par
     assert "<html" not in live and '<div id="dead-letters"' in live
 
 
-def test_those_of_one_cause_stand_together(browser: Client, agent: Agent, now: datetime) -> None:
+def test_dead_letters_are_grouped_by_cause(browser: Client, agent: Agent, now: datetime) -> None:
     lxml = buried("Stem", agent=agent, now=now - 3 * MINUTE, error=NO_MODULE)
     full = buried("Rebuild", agent=agent, now=now, error="OSError: [Errno 28] No space left")
     bs4 = buried("Parse", agent=make_agent("gemini"), now=now, error=NO_MODULE.replace("lxml", "b"))
@@ -145,7 +145,7 @@ def test_a_page_costs_at_most_15_statements_whatever_the_rows(
 # ---- one
 
 
-def test_one_tells_what_went_wrong(browser: Client, agent: Agent, now: datetime) -> None:
+def test_dead_letter_shows_its_failures(browser: Client, agent: Agent, now: datetime) -> None:
     letter = buried(
         "Stem", agent=agent, now=now, error=NO_MODULE, why={"suggested_fix": "Add the wheel"}
     )

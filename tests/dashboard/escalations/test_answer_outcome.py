@@ -1,4 +1,4 @@
-"""Decisions and their outcome are kept: what was answered, what the next attempt did (issue 5)."""
+"""The results of answers: the state of the task after each (issue 5)."""
 
 from datetime import datetime
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def asked(agent: Agent) -> Escalation:
-    """The question about the first task of a plan of four: two wait for it, one runs."""
+    """Return the escalation of the first task of a plan: two wait for it, one runs."""
     imported({"max_attempts": 1}, {"needs": "task-1"}, {"needs": "task-1"}, {})
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
     claim(agent, task=task("03-01:task-4").pk)
@@ -31,7 +31,7 @@ def asked(agent: Agent) -> Escalation:
 
 
 def restarted(agent: Agent, *, carry: bool) -> None:
-    """The plan is stopped with all that runs, and started anew."""
+    """Abort the plan with its running tasks and restart it."""
     plan = task("03-01:task-1").plan
     assert plan
     aborting.abort([plan.pk], now=NOW + MINUTE)
@@ -100,7 +100,7 @@ def test_a_run_that_begins_at_nothing_owes_nothing_to_the_answer(agent: Agent) -
         ("skip", "2 dependent tasks were skipped with it"),
     ],
 )
-def test_a_skip_tells_what_became_of_the_dependents(
+def test_skip_reports_what_happened_to_dependents(
     browser: Client, admin_client: Client, agent: Agent, dependents: str, became: str
 ) -> None:
     question = asked(agent)
@@ -110,7 +110,7 @@ def test_a_skip_tells_what_became_of_the_dependents(
     everywhere(browser, admin_client, question, became)
 
 
-def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
+def test_abort_reports_stopped_and_restarted_tasks(
     browser: Client, admin_client: Client, agent: Agent
 ) -> None:
     question = asked(agent)
@@ -128,7 +128,7 @@ def test_an_abort_tells_what_it_stopped_and_what_was_begun_anew(
     everywhere(browser, admin_client, question, counts)
 
 
-def test_the_api_tells_where_its_task_stands(operator: Api, agent: Agent) -> None:
+def test_api_reports_the_state_of_the_task(operator: Api, agent: Agent) -> None:
     question = asked(agent)
     assert operator("GET", f"/escalations/{question.pk}").body["outcome"] is None
     jonas_answers(question, "fix", NOW, "Trim first")
@@ -146,7 +146,7 @@ def test_the_api_tells_where_its_task_stands(operator: Api, agent: Agent) -> Non
 
 
 def test_a_replay_is_followed_too(agent: Agent) -> None:
-    """A task given up after its answer is replayed as another one."""
+    """A task that fails after its answer is replayed as a new task."""
     question = asked(agent)
     jonas_answers(question, "retry", NOW)
     found = claim(agent, task=task("03-01:task-1").pk, now=NOW)

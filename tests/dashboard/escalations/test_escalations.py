@@ -1,4 +1,4 @@
-"""The inbox."""
+"""The inbox with escalations of instructions."""
 
 import re
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def key(response: HttpResponse) -> str:
 def ignored(
     agent: Agent, content: str = "Check", *, now: datetime, retries: int = 0, **more: Any
 ) -> Escalation:
-    """An open question about an instruction that was given up at `now`."""
+    """Return the open escalation of an instruction that failed at `now`."""
     start = now - (retries + 1) * MINUTE
     id = send(agent, content, max_retries=retries, on_failed="escalate", now=start, **more)
     return chased(agent, id, since=start, retries=retries)
@@ -93,15 +93,15 @@ def facts() -> tuple[int, int, list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test is torn by the end of a bucket."""
+def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the live key from changing with the time bucket during a test."""
     monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
 # ---- reading
 
 
-def test_the_one_that_waits_longest_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
+def test_oldest_open_escalation_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
     first = ignored(agent, "Mend the build", now=now - 90 * MINUTE, retries=3)
     second = ignored(agent, "Read the log", now=now - 5 * MINUTE)
     page = browser.get(URL)
@@ -122,7 +122,7 @@ def test_the_one_that_waits_longest_is_shown(browser: Client, agent: Agent, now:
     assert f'hx-get="{address(first)}"' in html(page)  # pinned: nothing slides in instead
 
 
-def test_another_one_is_chosen_by_its_address(browser: Client, agent: Agent, now: datetime) -> None:
+def test_address_selects_an_escalation(browser: Client, agent: Agent, now: datetime) -> None:
     first, second, third = (ignored(agent, str(n), now=now + n * MINUTE) for n in range(3))
     page = html(browser.get(address(second)))
     current = f'href="{address(second)}" aria-current="true"'
@@ -157,14 +157,14 @@ def test_the_agent_beside_it(browser: Client, agent: Agent, now: datetime) -> No
     assert "Cancels the 2 instructions for coder" in told
 
 
-def test_a_late_answer_of_the_agent_is_told(browser: Client, agent: Agent, now: datetime) -> None:
+def test_late_acknowledgement_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
     escalation = ignored(agent, now=now - MINUTE)
     instructions.acknowledge_instruction(escalation.instruction_id or "", now=now)
     assert "coder acknowledged it at" in words(browser.get(URL))
     assert "after Tenfour gave up" in words(browser.get(URL))
 
 
-def test_former_answers_are_told(browser: Client, agent: Agent, now: datetime) -> None:
+def test_earlier_answers_are_shown(browser: Client, agent: Agent, now: datetime) -> None:
     first = ignored(agent, "Check", now=now - 60 * MINUTE)
     done = jonas_answers(first, "retry", now - 50 * MINUTE)
     second = chased(agent, done.resent_as_id, since=now - 49 * MINUTE)
@@ -178,7 +178,7 @@ def test_former_answers_are_told(browser: Client, agent: Agent, now: datetime) -
     assert f'href="{address(third)}"' in answered and "ignored again, escalated again" in answered
 
 
-def test_what_an_answer_led_to_is_told(browser: Client, agent: Agent, now: datetime) -> None:
+def test_result_of_an_answer_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
     done = jonas_answers(ignored(agent, now=now - MINUTE), "fix", now, "Check twice")
     told = words(browser.get(address(done)))
     assert "jonas sent a new message , 1 m after Tenfour gave up" in told
@@ -190,7 +190,9 @@ def test_what_an_answer_led_to_is_told(browser: Client, agent: Agent, now: datet
     assert f"/instructions/{done.resent_as_id}/" in html(browser.get(address(done)))
 
 
-def test_answered_ones_have_their_list(browser: Client, agent: Agent, now: datetime) -> None:
+def test_answered_escalations_have_their_own_list(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
     open_one = ignored(agent, "open", now=now - 9 * MINUTE)
     done = [
         jonas_answers(ignored(agent, f"no {n}", now=now - MINUTE), "skip", now + n * MINUTE)
@@ -204,10 +206,10 @@ def test_answered_ones_have_their_list(browser: Client, agent: Agent, now: datet
     assert browser.get(URL, {"state": "nonsense"}).status_code == 200
 
 
-def test_nobody_counts_all_answered_ones(
+def test_count_of_answered_escalations_is_capped(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 5: the page takes no longer where many were answered."""
+    """Issue 5: many answered escalations do not slow the page down."""
     for n in range(3):
         jonas_answers(ignored(agent, f"no {n}", now=now - MINUTE), "skip", now)
     monkeypatch.setattr(escalation_queries, "COUNT_CAP", 2)
@@ -248,7 +250,9 @@ def test_pages_of_the_list(
     assert walk(back, last)[-1] == order[:2]
 
 
-def test_a_place_that_is_gone_begins_anew(browser: Client, agent: Agent, now: datetime) -> None:
+def test_missing_page_position_shows_the_first_page(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
     escalation = ignored(agent, now=now)
     for place in (str(escalation.pk), str(uuid4()), "nonsense"):
         for side in ("before", "after"):
@@ -481,7 +485,7 @@ def test_a_script_gets_the_panel_alone_and_the_next_one(
 
 
 @pytest.mark.parametrize("headers", [{}, PART])
-def test_a_second_answer_is_told_of_the_first(
+def test_second_answer_is_refused_with_the_first(
     browser: Client, agent: Agent, now: datetime, headers: dict[str, str]
 ) -> None:
     escalation = ignored(agent, now=now - MINUTE)
@@ -509,7 +513,7 @@ def test_a_double_click_counts_once(
 
 @pytest.mark.parametrize("version", ["2", "0", "", "x", "1.0", None])
 @pytest.mark.parametrize("headers", [{}, PART])
-def test_a_stale_form_is_told_so_and_keeps_its_words(
+def test_stale_form_is_refused_and_keeps_its_message(
     browser: Client, agent: Agent, now: datetime, version: str | None, headers: dict[str, str]
 ) -> None:
     escalation = ignored(agent, now=now)
@@ -521,7 +525,7 @@ def test_a_stale_form_is_told_so_and_keeps_its_words(
     assert facts() == before
 
 
-def test_what_vanished_is_told_in_words(browser: Client, agent: Agent, now: datetime) -> None:
+def test_missing_escalation_has_its_own_page(browser: Client, agent: Agent, now: datetime) -> None:
     other = ignored(agent, now=now)
     gone = Escalation(pk=uuid4(), version=1)
     page = browser.get(address(gone))
@@ -557,7 +561,7 @@ def test_an_unknown_answer_is_none(
     ],
 )
 @pytest.mark.parametrize("headers", [{}, PART])
-def test_words_that_do_not_fit_are_kept_and_told_why(
+def test_invalid_message_is_kept_with_an_error(
     browser: Client, agent: Agent, now: datetime, fix: str, says: str, headers: dict[str, str]
 ) -> None:
     escalation = ignored(agent, now=now)

@@ -1,4 +1,4 @@
-"""The inbox where a task needs a person: its story, what the next attempt is told, the undo."""
+"""The inbox with escalations of tasks: evidence, preview, answers and undo."""
 
 import re
 from collections.abc import Callable
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.django_db
 
 
 def exhausted(agent: Agent, title: str = "Backfill", *, now: datetime, **more: Any) -> Escalation:
-    """A task that has failed three times in three ways."""
+    """Return the escalation of a task that failed three times with different errors."""
     start = now - 30 * MINUTE
     id = enqueued(
         agent,
@@ -99,7 +99,7 @@ def asked(agent: Agent, *, now: datetime, **more: Any) -> Escalation:
 def test_the_form_of_an_answer_is_filled_in_and_held(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    """api.md §4.5: what does not fit is told beside its field, and nothing is lost."""
+    """api.md §4.5: an invalid value has an error at its field, and the input is kept."""
     properties = {
         "table": {"type": "string", "enum": ["orders", "<b>"], "title": "Which table"},
         "rows": {"type": "integer", "default": 10, "description": "At once"},
@@ -127,7 +127,7 @@ def test_the_form_of_an_answer_is_filled_in_and_held(
     assert question.fix == "Mind it\nrows: 12\ntable: orders"
 
 
-def test_the_story_of_a_task(browser: Client, agent: Agent, now: datetime) -> None:
+def test_evidence_of_a_task(browser: Client, agent: Agent, now: datetime) -> None:
     question = exhausted(agent, now=now)
     enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
     told = words(browser.get(address(question)))
@@ -152,7 +152,7 @@ def test_a_plan_s_task_is_called_by_its_ref_in_the_list(
     assert re.search(r"03-01:task-1 waiting \S+ \S+ Use it failed 1 of 1 · coder", told), told
 
 
-def test_another_message_is_another_error_though_the_output_is_the_same(
+def test_different_messages_are_different_errors_with_the_same_output(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     id = enqueued(agent, "Backfill", now=now, max_attempts=2, on_exhausted="escalate")
@@ -163,7 +163,9 @@ def test_another_message_is_another_error_though_the_output_is_the_same(
     assert "From attempt 1 to 2: 1 line removed, 1 added." in told
 
 
-def test_what_is_over_waits_for_nobody(browser: Client, agent: Agent, now: datetime) -> None:
+def test_closed_escalation_waits_for_no_answer(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
     question = exhausted(agent, now=now)
     Agent.objects.update(last_seen_at=now)
     assert "This task is waiting for your answer." in words(browser.get(address(question)))
@@ -183,7 +185,7 @@ def test_what_is_over_waits_for_nobody(browser: Client, agent: Agent, now: datet
 def test_a_fix_that_worked_before_is_the_first_chip(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    """Issue 5: fixes that worked before for the same pattern are offered first."""
+    """Issue 5: fixes that worked for the same pattern come first."""
     start, missing = now - 60 * MINUTE, "Cannot find module 'uuid'"
     for words_of_it in ("Run npm ci", ""):
         id = enqueued(agent, "Build", now=start, max_attempts=1, on_exhausted="escalate")
@@ -209,8 +211,10 @@ def test_a_fix_that_worked_before_is_the_first_chip(
     assert "Likely cause uuid is not installed where the command runs. from known errors" in task
 
 
-def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: datetime) -> None:
-    """Decisions and their outcome are kept: what was answered, what the next attempt did."""
+def test_answered_escalation_shows_its_history(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Answers and their results are kept."""
     question = exhausted(agent, now=now)
     jonas_answers(question, "fix", now - 10 * MINUTE, "Round per line")
     page = lambda: words(browser.get(address(question)))  # noqa: E731
@@ -232,10 +236,9 @@ def test_an_answered_one_tells_how_it_stood(browser: Client, agent: Agent, now: 
     assert "jonas sent a fix. Escalated again after attempt 4" in listed
 
 
-def test_each_thing_on_record_is_read_once(
+def test_number_of_queries_does_not_grow_with_attempts(
     browser: Client, agent: Agent, statements: Callable[..., int]
 ) -> None:
-    """Nor does the page ask more often where there is more to tell."""
     imported({}, {"needs": "task-1"}, {"needs": "task-1"})
     id = task("03-01:task-1").pk
     for number in range(3):
@@ -253,7 +256,7 @@ def test_each_thing_on_record_is_read_once(
 
 
 def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent) -> None:
-    """S1.35: what was said and done before a restart is told after it, here as in a claim."""
+    """S1.35: the context after a restart includes what happened before it, as in a claim."""
     imported({"max_attempts": 1})
     id = task("03-01:task-1").pk
     fail(agent, attempt_of(claim(agent, task=id)), now=NOW, message="late")
@@ -298,10 +301,10 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime, t
 # ---- what the next attempt is told
 
 
-def test_what_is_typed_is_shown_as_the_next_attempt_gets_it(
+def test_preview_is_what_the_next_attempt_receives(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    """By the server's own renderer: word for word what a claim hands out then."""
+    """The preview equals the context of the next claim to the letter."""
     question = exhausted(agent, now=now)
     fix = "Round <each> line & sum"
     before = facts(question)
@@ -321,12 +324,12 @@ def facts(question: Escalation) -> tuple[int, int]:
 
 
 def plain(response: HttpResponse) -> str:
-    """The text of the preview without its colours."""
+    """Return the text of the preview without its markup."""
     inner = response.content.decode().split('id="told"')[1].partition(">")[2].partition("</div>")[0]
     return unescape(re.sub(r"</?span[^>]*>", "", inner)).strip("\n")
 
 
-def test_without_words_it_is_what_a_retry_gets(
+def test_preview_without_a_message_is_that_of_a_retry(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     question = exhausted(agent, now=now)
@@ -336,9 +339,7 @@ def test_without_words_it_is_what_a_retry_gets(
     assert "Preview of a retry." in words(page)
 
 
-def test_the_preview_of_what_is_over_is_left_alone(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
+def test_closed_escalation_has_no_preview(browser: Client, agent: Agent, now: datetime) -> None:
     question = exhausted(agent, now=now)
     jonas_answers(question, "skip", now)
     assert browser.post(f"{address(question)}preview/", {"fix": "x"}).status_code == 204
@@ -354,7 +355,7 @@ def undo(client: Client, question: Escalation, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("headers", [{}, PART])
-def test_a_fix_can_be_taken_back(
+def test_fix_can_be_undone(
     browser: Client, agent: Agent, now: datetime, headers: dict[str, str]
 ) -> None:
     question = exhausted(agent, now=now)
@@ -400,7 +401,7 @@ def test_what_was_answered_over_the_api_offers_no_undo(
 @pytest.mark.parametrize(
     ("choice", "state"), [("continue", "queued"), ("block", "blocked"), ("skip", "skipped")]
 )
-def test_skip_asks_what_becomes_of_the_dependents(
+def test_skip_asks_about_dependents(
     browser: Client, agent: Agent, now: datetime, choice: str, state: str
 ) -> None:
     question = exhausted(agent, now=now)
@@ -432,7 +433,7 @@ def test_a_dead_letter_is_dismissed_with_what_depends_on_it(
 # ---- questions
 
 
-def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: datetime) -> None:
+def test_question_is_answered_with_text(browser: Client, agent: Agent, now: datetime) -> None:
     choices = [{"name": "yes", "title": "Drop it", "description": "2 million rows"}]
     question = asked(agent, now=now, choices=choices, severity="high")
     page = browser.get(address(question))
@@ -450,7 +451,7 @@ def test_a_question_is_answered_in_words(browser: Client, agent: Agent, now: dat
     assert "mara answered" in words(browser.get(address(question)))
 
 
-def test_abort_says_that_it_stops_the_whole_plan(browser: Client, agent: Agent) -> None:
+def test_abort_warns_that_it_stops_the_plan(browser: Client, agent: Agent) -> None:
     """S1.46; api.md §4.5: with what runs and what waits; what is done counts for nothing."""
     imported({"max_attempts": 1, "on_exhausted": "escalate"}, {}, {}, {"needs": "task-3"})
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
@@ -475,10 +476,10 @@ def test_abort_says_that_it_stops_the_whole_plan(browser: Client, agent: Agent) 
         ("withdrawn", "before your answer coder no longer needs an answer."),
     ],
 )
-def test_an_answer_after_it_was_closed_is_told_so(
+def test_answer_to_a_closed_escalation_is_refused(
     browser: Client, agent: Agent, now: datetime, headers: dict[str, str], closed: str, says: str
 ) -> None:
-    """S1.48: the words that were typed are kept, and nothing is done."""
+    """S1.48: the message is kept and nothing is changed."""
     id = enqueued(agent, "Clean up", now=now)
     live, caller = claimed(agent, id, now=now), TrustedCaller(SYSTEM, agent=agent)
     asks = Question(text="Drop it?", choices=[], expires_at=now + MINUTE, on_expiry="skip")
@@ -513,7 +514,7 @@ def test_a_checkpoint_shows_all_that_its_plan_says(browser: Client, agent: Agent
     assert "answers the question in its plan" in words(browser.get(f"/tasks/{question.task_id}/"))
 
 
-def test_remarks_and_whose_it_is_are_shown(
+def test_comments_and_assignee_are_shown(
     browser: Client, agent: Agent, now: datetime, mara: Any
 ) -> None:
     question = exhausted(agent, now=now)

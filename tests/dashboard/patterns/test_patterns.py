@@ -1,4 +1,4 @@
-"""The Patterns pages: failures that say the same, what may help, what is decided about them."""
+"""The Patterns pages and their actions."""
 
 import re
 from collections.abc import Callable
@@ -65,8 +65,8 @@ def said(client: Client, path: str, data: dict[str, Any]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test is torn by the end of a bucket."""
+def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the live key from changing with the time bucket during a test."""
     monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
 
 
@@ -113,7 +113,7 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     assert "No ignored patterns" in words(empty)
 
 
-def test_one_whose_failures_are_gone_still_stands_there(
+def test_pattern_without_failures_is_still_listed(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     for error in ("disk full", NO_MODULE):
@@ -125,9 +125,7 @@ def test_one_whose_failures_are_gone_still_stands_there(
     assert "0 failures by 0 agents" in words(browser.get(address(of("disk"))))
 
 
-def test_one_that_came_back_is_open_and_says_so(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
+def test_recurring_pattern_is_open_and_marked(browser: Client, agent: Agent, now: datetime) -> None:
     buried(agent=agent, now=now - HOUR, error="disk full")
     patterns.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
     assert rows(browser.get(URL)) == []
@@ -178,9 +176,7 @@ def test_a_page_costs_at_most_15_statements_whatever_the_rows(
 # ---- one
 
 
-def test_one_says_why_it_is_one_and_what_may_help(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
+def test_pattern_shows_examples_and_fixes(browser: Client, agent: Agent, now: datetime) -> None:
     first = buried("Stem", agent=agent, now=now - HOUR, error=NO_MODULE)
     make_task(
         TaskState.ESCALATED,
@@ -202,7 +198,7 @@ def test_one_says_why_it_is_one_and_what_may_help(
     assert browser.get(f"{URL}{uuid4()}/").status_code == 404
 
 
-def test_trying_all_again_asks_first_and_says_what_it_did(
+def test_retry_all_asks_first_and_reports_the_result(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     letter = buried(agent=agent, now=now, error="disk full")
@@ -234,9 +230,7 @@ def test_the_buttons_are_the_legal_moves(browser: Client, agent: Agent, now: dat
             assert (path in page) == (to in targets and to != state), (state, verb)
 
 
-def test_ignoring_for_a_while_resolving_and_opening_again(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
+def test_ignore_resolve_and_reopen(browser: Client, agent: Agent, now: datetime) -> None:
     buried(agent=agent, now=now, error="disk full")
     page = address(of("disk"))
     assert said(browser, f"{page}ignore/", {"for": "3600"}) == "1 pattern ignored for 1 hour."

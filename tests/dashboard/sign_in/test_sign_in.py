@@ -25,11 +25,11 @@ def test_the_right_password_leads_to_the_page_asked_for(client: Client, mara: Us
 
 
 @pytest.mark.parametrize("next", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
-def test_nobody_is_sent_elsewhere(client: Client, mara: User, next: str) -> None:
+def test_redirect_stays_on_this_site(client: Client, mara: User, next: str) -> None:
     assert sign_in(client, next=next)["Location"] == "/"
 
 
-def test_a_wrong_password_is_told_and_the_name_kept(client: Client, mara: User) -> None:
+def test_wrong_password_keeps_the_username(client: Client, mara: User) -> None:
     response = sign_in(client, "wrong")
     assert response.status_code == 422
     assert "Incorrect username or password." in text(response)
@@ -38,18 +38,18 @@ def test_a_wrong_password_is_told_and_the_name_kept(client: Client, mara: User) 
 
 
 @pytest.mark.parametrize("flags", [{"is_staff": False}, {"is_active": False}])
-def test_others_learn_no_more_than_who_mistyped(
+def test_users_without_access_get_the_same_error(
     client: Client, mara: User, flags: dict[str, bool]
 ) -> None:
     User.objects.update(**flags)
     assert "Incorrect username or password" in text(sign_in(client))
 
 
-def test_empty_fields_are_told(client: Client, mara: User) -> None:
+def test_empty_fields_are_refused(client: Client, mara: User) -> None:
     assert "Enter your username and password." in text(sign_in(client, ""))
 
 
-def test_the_eleventh_try_in_a_minute_waits(client: Client, mara: User) -> None:
+def test_eleventh_attempt_in_a_minute_is_refused(client: Client, mara: User) -> None:
     User.objects.create_user("jonas", password="tenfour-tenfour-tenfour", is_staff=True)
     for _ in range(10):
         assert sign_in(client, "wrong").status_code == 422
@@ -60,7 +60,7 @@ def test_the_eleventh_try_in_a_minute_waits(client: Client, mara: User) -> None:
     assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
 
 
-def test_a_right_password_starts_the_count_anew(client: Client, mara: User) -> None:
+def test_right_password_resets_the_count(client: Client, mara: User) -> None:
     for _ in range(9):
         sign_in(client, "wrong")
     assert sign_in(client).status_code == 302
@@ -81,7 +81,7 @@ def test_without_the_cache_signing_in_goes_on(
     assert sign_in(client).status_code == 302
 
 
-def test_a_count_that_expires_between_two_calls_holds_nobody_up(
+def test_expiry_between_two_calls_blocks_no_sign_in(
     client: Client, mara: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "add", lambda *_, **__: cache.delete("nothing"))
