@@ -125,6 +125,6 @@ def poll_url(shown: UUID | None, query: str) -> str:
     """Return the address that the page polls: always the escalation that it shows.
 
     The first one of the list may be answered elsewhere; another one must not replace it on the
-    screen while somebody reads.
+    screen while a person reads.
     """
     return escalation_url(shown, query) if shown else reverse("dashboard:escalations") + query
