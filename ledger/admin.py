@@ -1,4 +1,4 @@
-"""The triage window on the facts: all can be read, nothing edited; actions go through verbs."""
+"""The admin of the ledger: read-only, with actions that call the public functions."""
 
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ from ledger.tokens import TrustedCaller
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """What the ledger owns: staff may look, and act through the verbs alone."""
+    """Rows that staff can view but not edit."""
 
     show_full_result_count = False
     list_per_page = 50
@@ -52,14 +52,14 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """A pasted id finds its row; anything else is looked for in the search fields."""
+        """Find a row by a pasted id, or search the search fields."""
         try:
             return queryset.filter(pk=UUID(search_term.strip())), False
         except ValueError:
             return super().get_search_results(request, queryset, search_term.replace("\x00", ""))
 
     def report_changes(self, request: HttpRequest, changed: int, what: str) -> None:
-        """Say what really changed."""
+        """Show how many rows changed."""
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
 
@@ -86,12 +86,12 @@ class ProjectAdmin(ReadOnly):
 
 
 class AgentForm(ActionForm):
-    """What two of the actions need, beside the list of them."""
+    """The inputs of the actions 'Limit' and 'Brief'."""
 
-    # a text, as the admin says nothing of a form that does not fit
-    concurrency = forms.CharField(required=False, label="Attempts at once for 'limit'")
+    # text, because the admin shows no errors of an action form
+    concurrency = forms.CharField(required=False, label="Maximum concurrent attempts for 'Limit'")
     system_text = forms.CharField(
-        required=False, label="System text for 'brief'", widget=forms.Textarea({"rows": 1})
+        required=False, label="System text for 'Brief'", widget=forms.Textarea({"rows": 1})
     )
 
 
@@ -102,19 +102,19 @@ class AgentAdmin(ReadOnly):
     list_select_related = ("project",)
     search_fields = ("name",)
     action_form = AgentForm
-    actions: tuple[str, ...] = ("pause", "go_on", "limit", "brief", "reset")
+    actions: tuple[str, ...] = ("pause", "resume", "limit", "brief", "reset")
 
-    @admin.action(description="Pause: hand out no tasks")
+    @admin.action(description="Pause: stop handing out tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         changed = agents.pause(chosen, actor=person(request.user))
         self.report_changes(request, len(changed), "paused")
 
-    @admin.action(description="Go on after a pause")
-    def go_on(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
+    @admin.action(description="Resume")
+    def resume(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         changed = agents.pause(chosen, paused=False, actor=person(request.user))
-        self.report_changes(request, len(changed), "go on")
+        self.report_changes(request, len(changed), "resumed")
 
-    @admin.action(description="Limit: so many attempts at once, any number where none is given")
+    @admin.action(description="Limit concurrent attempts (empty: no limit)")
     def limit(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         asked = request.POST.get("concurrency", "").strip()
         most = None if not asked else int(asked) if asked.isdecimal() and len(asked) < 9 else 0
@@ -123,9 +123,9 @@ class AgentAdmin(ReadOnly):
         except Refusal as refusal:
             self.message_user(request, refusal.detail, messages.ERROR)
             return
-        self.report_changes(request, len(changed), "limited" if asked else "freed of their limit")
+        self.report_changes(request, len(changed), "limited" if asked else "no longer limited")
 
-    @admin.action(description="Brief: put this system text before their prompts, or none")
+    @admin.action(description="Brief: set the system text (empty: none)")
     def brief(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         text = request.POST.get("system_text", "")
         try:
@@ -157,7 +157,7 @@ class AgentAdmin(ReadOnly):
 
 
 class NewAgent(forms.ModelForm):  # type: ignore[type-arg]
-    """An agent that is made known by hand."""
+    """The form that registers an agent."""
 
     def clean_name(self) -> str:
         try:
@@ -188,17 +188,17 @@ class TokenAdmin(ReadOnly):
         return self.has_module_permission(request)
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
-        """Make the token through its verb and show the secret, this once."""
-        made, secret = tokens.issue(
+        """Issue a token and show its secret once."""
+        token, secret = tokens.issue(
             obj.kind,
             project=obj.project,
             agent=obj.agent,
             name=obj.name,
             actor=person(request.user),
         )
-        obj.pk, obj.prefix = made.pk, made.prefix
+        obj.pk, obj.prefix = token.pk, token.prefix
         self.message_user(
-            request, f"Copy the token now, it is not shown again: {secret}", messages.WARNING
+            request, f"Copy the token now. It is not shown again: {secret}", messages.WARNING
         )
 
     @admin.action(description="Revoke")
@@ -215,7 +215,7 @@ class InstructionAdmin(ReadOnly):
     list_select_related = ("agent",)
     search_fields = ("agent__name", "content")
     ordering = ("-id",)
-    actions = ("acknowledge", "withdraw")
+    actions = ("acknowledge", "cancel")
 
     @admin.display(description="instruction")
     def start(self, row: Instruction) -> str:
@@ -230,18 +230,18 @@ class InstructionAdmin(ReadOnly):
             changed += sum(bool(row and not row.get("late")) for row in rows)
         self.report_changes(request, changed, "acknowledged")
 
-    @admin.action(description="Withdraw")
-    def withdraw(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
+    @admin.action(description="Cancel")
+    def cancel(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
         actor = person(request.user)
         changed = sum(
             len(instructions.cancel(ids, project_id=project_id, actor=actor))
             for project_id, ids in by_project(chosen)
         )
-        self.report_changes(request, changed, "withdrawn")
+        self.report_changes(request, changed, "cancelled")
 
 
 def by_project(chosen: QuerySet[Instruction]) -> list[tuple[UUID, list[UUID]]]:
-    """The chosen ids, project by project: a verb acts within one."""
+    """Group the selected ids by project, because a function acts within one project."""
     found: dict[UUID, list[UUID]] = {}
     for id, project_id in chosen.values_list("id", "project_id"):
         found.setdefault(project_id, []).append(id)
@@ -266,7 +266,7 @@ class EventAdmin(ReadOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """A pasted id finds the history of what it names."""
+        """Find the history of a pasted id, or search the search fields."""
         try:
             return queryset.filter(subject_id=UUID(search_term.strip())), False
         except ValueError:

@@ -1,4 +1,4 @@
-"""Facts: what was asked and what happened."""
+"""The ledger app: requests and events."""
 
 from django.apps import AppConfig
 

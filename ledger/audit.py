@@ -1,4 +1,4 @@
-"""Replays the journal: whether every history is a legal path, and every row agrees with it."""
+"""Check that every history in the journal is a legal path and that every row agrees with it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ledger.states import INSTRUCTION_MOVES, TASK_MOVES, TaskState
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that does not add up."""
+    """One inconsistency."""
 
     what: str
     subject: str
@@ -22,7 +22,7 @@ class Finding:
 
 
 def audit() -> Iterator[Finding]:
-    """Everything that does not add up, subject by subject."""
+    """Yield every inconsistency, subject by subject."""
     yield from check_paths("task", "ledger_task", legal_moves(TASK_MOVES))
     yield from check_paths("instruction", "ledger_instruction", legal_moves(INSTRUCTION_MOVES))
     for what, (detail, statement) in CHECKS.items():
@@ -34,7 +34,7 @@ def legal_moves(table: Any) -> list[str]:
     return [f"{start}>{to}" for start, targets in table.items() for to in targets]
 
 
-# The moves of each subject in their order: each begins where the one before ended, and is legal.
+# Each move of a subject starts where the previous one ended, and is legal.
 PATHS = """with moves as (
     select subject_id as id, from_state, to_state,
         lag(to_state) over (partition by subject_id order by id) as before
@@ -53,7 +53,7 @@ LAST = """with last as (
     where subject_type = %(subject)s and to_state is not null
     order by subject_id, ledger_event.id desc
 )
-select r.id, r.state, coalesce(l.to_state, 'nothing') as told
+select r.id, r.state, coalesce(l.to_state, 'nothing') as journalled
 from {table} r left join last l on l.id = r.id where l.to_state is distinct from r.state
 """
 
@@ -62,10 +62,12 @@ def check_paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]
     for row in sql.run(PATHS, subject=subject, legal=moves):
         yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
     for row in sql.run(LAST.format(table=table), subject=subject):
-        yield Finding(subject, str(row["id"]), f"is {row['state']}, the journal says {row['told']}")
+        yield Finding(
+            subject, str(row["id"]), f"is {row['state']}, the journal says {row['journalled']}"
+        )
 
 
-# what is checked -> what is wrong, and the rows of which it is
+# name of the check -> the detail of a finding, and the query that finds its rows
 CHECKS: dict[str, tuple[str, str]] = {
     "needs": (
         "unmet is {unmet}, {counted} needs are not met",

@@ -1,13 +1,13 @@
-"""What ids tell: they begin with the milliseconds at which they were made (RFC 9562, version 7)."""
+"""Compute with ids, which begin with their creation time in milliseconds (RFC 9562 version 7)."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
 
-# A row's id is made a moment after its time was taken, by another clock perhaps.
+# The database creates a row's id a moment after Python took its timestamp, by another clock.
 SLACK = timedelta(minutes=1)
 
 
 def first_id(at: datetime) -> UUID:
-    """The lowest id that can be made from `at` on."""
+    """Return the lowest id that can be created at `at` or later."""
     milliseconds = max(0, int(at.timestamp() * 1000))
     return UUID(int=milliseconds << 80 | 7 << 76 | 2 << 62)

@@ -1,4 +1,4 @@
-"""How instructions fare: sent, acknowledged, given up, how loud it had to get, how long it took."""
+"""Compute statistics of instructions: outcomes, reminders needed, and time to acknowledge."""
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -9,9 +9,9 @@ from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.states import LEVELS, InstructionState, Urgency
 
-# From the sending to the acknowledgement, reminders and waiting in the queue included.
+# from sending to acknowledgement, including reminders and the time in the queue
 ACK_SECONDS = "extract(epoch from i.acknowledged_at - i.queued_at)::float8"
-# The level of the last delivery: the one that was acknowledged, or that is waited for.
+# the urgency of the last delivery: the one that was acknowledged or that awaits its ack
 HEARD_LEVEL = f"least(greatest(i.deliveries - 1, 0), {len(LEVELS) - 1})"
 NEXT_LEVEL = f"least(i.retry_count, {len(LEVELS) - 1})"
 WAITING = f"i.state in ('{InstructionState.QUEUED}', '{InstructionState.DELIVERED}')"
@@ -19,7 +19,7 @@ WAITING = f"i.state in ('{InstructionState.QUEUED}', '{InstructionState.DELIVERE
 
 @dataclass(slots=True)
 class Level:
-    """One rung of the ladder."""
+    """The figures of one urgency."""
 
     urgency: Urgency
     acknowledged: int = 0
@@ -32,8 +32,8 @@ class Level:
 class Statistics:
     """The tracked instructions of a project or an agent that were sent in a window of time.
 
-    `retry_rate` is retries per instruction, `retried_share` the share that needed one,
-    `failed_share` the share given up. Seconds run from the sending to the acknowledgement.
+    `retry_rate` is the number of retries per instruction, `retried_share` the share that needed
+    any and `failed_share` the share that failed. Seconds count from sending to acknowledgement.
     """
 
     name: str
@@ -90,21 +90,21 @@ from (
 
 
 def window_params(since: datetime) -> dict[str, Any]:
-    """The parameters of SENT; the ids bound what is looked at, so no index of times is needed."""
+    """Return the parameters of SENT; bounds on ids make an index on times unnecessary."""
     return {"since": since, "floor": first_id(since - SLACK)}
 
 
 def fetch_stats(
     project_id: UUID | None, *, since: datetime
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
-    """The whole (of all projects where none is named), and each agent's by its id."""
+    """Return the statistics of a project, or of all projects, and those of each agent by id."""
     return combine_rows(*fetch_counts(project_id, since=since))
 
 
 def fetch_counts(
     project_id: UUID | None, *, since: datetime
 ) -> tuple[list[sql.Row], list[sql.Row]]:
-    """The totals of the whole and of each agent, and the same rung by rung."""
+    """Return the totals, overall and by agent, and the same by urgency."""
     params = {"project": project_id, **window_params(since)}
     return sql.run_custom_plan(TOTALS, **params), sql.run_custom_plan(LADDER, **params)
 
@@ -138,5 +138,5 @@ def share(part: int, whole: int) -> float:
 
 
 def as_dict(statistics: Statistics) -> dict[str, Any]:
-    """The same as plain values, for the API."""
+    """Return the statistics as plain values for the API."""
     return asdict(statistics)

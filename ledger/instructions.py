@@ -1,4 +1,4 @@
-"""Instructions: sent, delivered, acknowledged, withdrawn. Reminders are `retries.reminders`."""
+"""Send, deliver, acknowledge and cancel instructions. `retries.reminders` sends reminders."""
 
 import hashlib
 import re
@@ -29,10 +29,10 @@ NOTE_LENGTH = 2000
 EXPECT_TYPE_LENGTH = 64
 MATCH_SCALARS = 8
 
-# the rows that the caller may touch: an agent its own, everybody else those of the project
+# the rows that a caller may touch: an agent its own, every other caller those of its project
 OWN = "i.project_id = c.project_id and (c.agent_id is null or i.agent_id = c.agent_id)"
-# Behind a select the list's length means nothing to the planner, so it settles on one plan: a plan
-# made anew for every length costs more than running it.
+# Behind a select, the planner does not see the length of the list and uses one generic plan; to
+# plan for every length costs more than to run the statement.
 IDS = "array(select unnest(%(ids)s::uuid[]))"
 RETRIES = "jsonb_build_object('retry_count', m.retry_count)"
 
@@ -43,21 +43,19 @@ def insert_event(source: str, kind: Kind, *, data: str = RETRIES) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """The signal that acknowledges an instruction: its type, and what its data must contain."""
+    """The signal that acknowledges an instruction: its type and what its data must contain."""
 
     type: str
     match: dict[str, Any] | None = None
 
 
 def check_content(content: str) -> str:
-    """The content itself; raises Invalid where it is blank, too long or has control characters."""
+    """Return the content; raises Invalid if it is blank, too long or has control characters."""
     if not content.strip():
-        raise Invalid("/content", "An instruction must say something: its content is blank.")
+        raise Invalid("/content", "An instruction's content must not be blank.")
     size = len(content.encode(errors="surrogatepass"))
     if size > CONTENT_BYTES:
-        raise Invalid(
-            "/content", f"The content has {size} bytes; at most {CONTENT_BYTES} are allowed."
-        )
+        raise Invalid("/content", f"The content has {size} bytes; the limit is {CONTENT_BYTES}.")
     if found := CONTROL.search(content):
         raise Invalid(
             "/content",
@@ -68,18 +66,19 @@ def check_content(content: str) -> str:
 
 
 def check_expect(expect: Expect | None) -> Expect | None:
-    """The expectation itself; raises Invalid where no signal could ever fit it."""
+    """Return the expectation; raises Invalid if no signal could ever match it."""
     if expect is None:
         return None
     if not expect.type.strip() or len(expect.type) > EXPECT_TYPE_LENGTH:
-        raise Invalid("/expect/type", f"The type has 1 to {EXPECT_TYPE_LENGTH} characters.")
+        raise Invalid("/expect/type", f"type must have 1 to {EXPECT_TYPE_LENGTH} characters.")
     match = expect.match or {}
     if len(match) > MATCH_SCALARS:
-        raise Invalid("/expect/match", f"At most {MATCH_SCALARS} values can be matched.")
+        raise Invalid("/expect/match", f"match must have at most {MATCH_SCALARS} values.")
     for name, value in match.items():
         if isinstance(value, (dict, list)):
             raise Invalid(
-                f"/expect/match/{name}", "Only text, numbers, true, false and null match."
+                f"/expect/match/{name}",
+                "Only strings, numbers, true, false and null can be matched.",
             )
     return expect
 
@@ -94,7 +93,7 @@ SEND = f"""with {TrustedCaller.cte}, sent as (
         nextval('ledger_instruction_position') * %(sign)s, %(resend_of)s::uuid,
         c.actor_type, c.actor_id, c.actor_name, %(now)s, %(now)s
     from caller c
-    -- Locks the row it finds: an ack that commits meanwhile makes this an insert after all.
+    -- locks the row that it finds; if an ack commits meanwhile, this becomes an insert after all
     on conflict (agent_id, content_sha256) where tracked and state in ('queued', 'delivered')
         do update set content = i.content
     returning {moves.instruction_columns("i")}, null as from_state,
@@ -118,15 +117,17 @@ def send(
     now: datetime | None = None,
     request_id: str = "",
 ) -> Row:
-    """Put an instruction into the agent's queue and return its row, with `deduplicated`.
+    """Insert an instruction into the agent's queue and return its row, with `deduplicated`.
 
-    A tracked one that is not yet settled answers for every further one of the same content.
+    If a tracked instruction with the same content is still unsettled, return that one instead.
     """
     retries = settings.TENFOUR["INSTRUCTION_MAX_RETRIES"] if max_retries is None else max_retries
     if not 0 <= retries <= MAX_RETRIES:
-        raise Invalid("/max_retries", f"max_retries is a whole number from 0 to {MAX_RETRIES}.")
+        raise Invalid("/max_retries", f"max_retries must be an integer from 0 to {MAX_RETRIES}.")
     if expect and not tracked:
-        raise Invalid("/expect", "A plain instruction is never acknowledged: it can't expect.")
+        raise Invalid(
+            "/expect", "A plain instruction is never acknowledged, so it can't expect a signal."
+        )
     expect = check_expect(expect)
     default = OnFailed.ESCALATE if actor.type == "user" else OnFailed.RECORD
     return sql.run(
@@ -148,7 +149,7 @@ def send(
 def queue_instruction(
     agent: Agent, content: str, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> None:
-    """Send a plain instruction: delivered once, never tracked, never chased."""
+    """Send a plain instruction: delivered once, without tracking or reminders."""
     send(agent, content, tracked=False, actor=actor, now=now)
 
 
@@ -160,7 +161,7 @@ def queue_instruction_with_ack(
     actor: Actor = SYSTEM,
     now: datetime | None = None,
 ) -> str:
-    """Send a tracked instruction and return its id, with which its ack is matched."""
+    """Send a tracked instruction and return its id, which the ack must name."""
     return str(send(agent, content, max_retries=max_retries, actor=actor, now=now)["id"])
 
 
@@ -173,7 +174,7 @@ def pull_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}, picked as materialized (
         select id from ledger_instruction
         where agent_id = (select agent_id from caller) and state = '{InstructionState.QUEUED}'
-        -- behind a select for the reason that IDS has
+        -- behind a select for the same reason as IDS
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
     journalled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
@@ -182,7 +183,7 @@ def pull_statement(caller: type[Caller]) -> str:
 
 
 def acknowledge_statement(caller: type[Caller]) -> str:
-    # A token acknowledges for its own agent alone; the system may for anybody of its project.
+    # A token acknowledges only for its own agent; a trusted caller for any agent of its project.
     own = OWN if caller is TrustedCaller else "i.agent_id = c.agent_id"
     ack = instruction_to(
         InstructionState.ACKNOWLEDGED,
@@ -208,7 +209,7 @@ ACKNOWLEDGE: Statements = {
 
 
 def pull(caller: Caller, *, limit: int = 10, now: datetime | None = None) -> list[Row]:
-    """Take up to `limit` instructions from the head of the caller's queue: they are delivered."""
+    """Deliver up to `limit` instructions from the head of the caller's queue and return them."""
     now = now or timezone.now()
     rows = sql.run(PULL[type(caller)], limit=limit, now=now, **caller.params)
     return require_caller(rows, caller, now)
@@ -222,10 +223,10 @@ def acknowledge(
     note: str = "",
     now: datetime | None = None,
 ) -> list[Row | None]:
-    """Acknowledge instructions, each once; a row for each id, in order, None where there is none.
+    """Acknowledge instructions; return a row for each id in order, None for an unknown id.
 
-    One that was acknowledged before comes back unchanged; one that had failed or was cancelled
-    too, with `late`, which is journalled the first time.
+    An instruction that was acknowledged before comes back unchanged. So does one that had failed or
+    was cancelled, with `late`; the first late ack is journalled.
     """
     now = now or timezone.now()
     kind = Kind.INSTRUCTION_DECLINED if outcome == "declined" else Kind.INSTRUCTION_ACKNOWLEDGED
@@ -246,7 +247,7 @@ def acknowledge(
 
 
 def fetch_settled(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row]:
-    """The caller's own among `ids`, which an ack could not move; notes the first late ack."""
+    """Return the caller's instructions that an ack could not move; journal the first late ack."""
     sql.run(
         f"""with {caller.cte}, late as (
             update ledger_instruction i set late_ack_at = %(now)s from caller c
@@ -274,7 +275,7 @@ def fetch_settled(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row
 def acknowledge_instruction(
     instruction_id: UUID | str, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> None:
-    """Acknowledge one; unknown, acknowledged or given-up ones change nothing and raise nothing."""
+    """Acknowledge one instruction; do nothing if it is unknown or already settled."""
     row = Instruction.objects.filter(pk=instruction_id).only("project_id").first()
     if row is not None:
         caller = TrustedCaller(actor, project_id=row.project_id)
@@ -282,7 +283,7 @@ def acknowledge_instruction(
 
 
 def cancel_statement(which: str) -> str:
-    # A plain one that was delivered is over. Each half of the 'or' has an index of its own.
+    # A delivered plain instruction is over. Each half of the 'or' has its own index.
     open = (
         f"(i.state = '{InstructionState.QUEUED}' "
         f"or i.state = '{InstructionState.DELIVERED}' and i.tracked)"
@@ -300,29 +301,29 @@ CANCEL_ALL = cancel_statement("i.agent_id = c.agent_id")
 def cancel(
     ids: Iterable[UUID], *, project_id: UUID, actor: Actor, now: datetime | None = None
 ) -> list[Row]:
-    """Withdraw those that are not settled; returns the rows that really changed."""
+    """Cancel the unsettled instructions among these; return the rows that changed."""
     caller = TrustedCaller(actor, project_id=project_id)
     return sql.run(CANCEL, ids=list(ids), now=now or timezone.now(), **caller.params)
 
 
 def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
-    """Withdraw everything that is not settled for the caller's agent."""
+    """Cancel all unsettled instructions of the caller's agent; return the rows that changed."""
     if caller.agent is None:
-        raise TypeError("cancel_all needs the agent whose instructions are withdrawn")
+        raise TypeError("cancel_all needs a caller with an agent")
     return sql.run(CANCEL_ALL, now=now, **caller.params)
 
 
 def cancel_one(
     instruction_id: UUID, *, project_id: UUID, actor: Actor, now: datetime | None = None
 ) -> Row:
-    """Withdraw one; raises NotFound or InvalidTransition with where it stands."""
+    """Cancel one instruction; raises NotFound, or InvalidTransition with its state."""
     moved = cancel([instruction_id], project_id=project_id, actor=actor, now=now)
     if moved:
         return moved[0]
     row = Instruction.objects.filter(pk=instruction_id, project_id=project_id).first()
     if row is None:
         raise NotFound(f"There is no instruction {instruction_id} here.")
-    plain = " and plain: there is nothing left to withdraw" if not row.tracked else ""
+    plain = " and plain, so nothing is left to cancel" if not row.tracked else ""
     raise InvalidTransition(
         f"The instruction is {row.state}{plain}.",
         current=row.state,
@@ -331,12 +332,12 @@ def cancel_one(
 
 
 def is_queue_empty(agent: Agent) -> bool:
-    """Whether nothing waits to be delivered: only then is a silent agent reminded."""
+    """Return whether nothing waits for delivery; only then does the idle check send reminders."""
     return not Instruction.objects.filter(agent=agent, state=InstructionState.QUEUED).exists()
 
 
 def failed_instructions(*, project: Project | None = None) -> dict[str, Instruction]:
-    """The given-up ones by id, newest first: what was asked and how often (for debugging)."""
+    """Return the failed instructions by id, newest first, for debugging."""
     failed = Instruction.objects.filter(state=InstructionState.FAILED).order_by("-id")
     if project is not None:
         failed = failed.filter(project=project)

@@ -1,4 +1,4 @@
-"""The journal: typed kinds, the one INSERT of events, and how it is read as a stream."""
+"""Write and read the journal: event kinds, the only INSERT of events, and the event stream."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from ledger import sql
 
 
 class Kind(TextChoices):
-    """What can have happened: noun, dot, past verb."""
+    """The kinds of events: noun, dot, past participle."""
 
     INSTRUCTION_QUEUED = "instruction.queued"
     INSTRUCTION_DELIVERED = "instruction.delivered"
@@ -76,7 +76,7 @@ class Kind(TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it: a token, a user or the system itself."""
+    """The author of an event: a token, a user or the system."""
 
     type: str
     id: str = ""
@@ -87,12 +87,12 @@ SYSTEM = Actor("system", "", "tenfour")
 
 
 def clock(entry: str) -> Actor:
-    """The clock, running one of its entries."""
+    """Return the actor of a scheduled job."""
     return Actor("system", entry, entry)
 
 
 def person(user: AbstractBaseUser | AnonymousUser) -> Actor:
-    """A signed-in user."""
+    """Return the actor of a signed-in user."""
     return Actor("user", str(user.pk), user.get_username()[:64])
 
 
@@ -109,10 +109,11 @@ def insert(
     data: str = "'{}'::jsonb",
     id: str = "uuidv7()",
 ) -> str:
-    """The SQL that journals each row `m` of the CTE `source`, by the actor of the CTE `caller`.
+    """Return the SQL that inserts an event for each row `m` of the CTE `source`.
 
-    Every argument but `subject` is an SQL expression; `%(request_id)s` must be a parameter. Hot
-    moves hand in an `id` that was made already and is no other event's.
+    The CTE `caller` is the actor. Every argument except `subject` is an SQL expression, and
+    `%(request_id)s` must be a parameter. Hot moves pass an `id` that exists already and that no
+    other event has.
     """
     return f"""
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
@@ -136,7 +137,7 @@ def record(
     data: dict[str, Any] | None = None,
     request_id: str = "",
 ) -> None:
-    """Journal one thing that happened to one subject."""
+    """Insert one event about one subject."""
     sql.run(
         f"""
         with caller as (select %(actor_type)s as actor_type, %(actor_id)s as actor_id,
@@ -168,14 +169,14 @@ def record(
     )
 
 
-# Whoever reads the journal as a stream must not pass over a transaction that is still running: it
-# will commit events with a lower (tx, id) than some that are already visible.
+# A reader of the stream must not overtake a transaction that is still running: it will commit
+# events with a lower (tx, id) than some that are already visible.
 SETTLED = "tx < pg_snapshot_xmin(pg_current_snapshot())"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A place in the stream: the last event that was read."""
+    """A position in the stream: the last event that was read."""
 
     tx: int = 0
     id: str = "00000000-0000-0000-0000-000000000000"
@@ -184,7 +185,7 @@ class Cursor:
 def fetch_stream(
     after: Cursor, *, project_id: UUID | None = None, limit: int = 100
 ) -> list[sql.Row]:
-    """The settled events behind `after`, oldest first."""
+    """Return the settled events after a position, oldest first."""
     return sql.run(
         f"""select e.*, e.tx::text as tx from ledger_event e
         where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
@@ -197,12 +198,12 @@ def fetch_stream(
     )
 
 
-# The columns are qualified in the order: bare, they would be the texts of the list.
+# Bare column names in ORDER BY would mean the texts of the select list.
 HEAD = f"""select tx::text, id::text from ledger_event where {SETTLED}
     order by ledger_event.tx desc, ledger_event.id desc limit 1"""
 
 
 def fetch_head() -> Cursor:
-    """The newest settled place: as long as it stands still, nothing new has happened."""
+    """Return the newest settled position; while it stays the same, nothing new has happened."""
     rows = sql.run(HEAD)
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()

@@ -1,4 +1,4 @@
-"""What may be forgotten: counts and figures kept in Redis for a moment, and done without it."""
+"""Cache counters and figures in Redis, and work without it when it is away."""
 
 import logging
 import time
@@ -12,57 +12,59 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Redis away, slow, or restarted between two commands; ValueError: the counter has just expired.
+# Redis is away, slow or restarted between two commands; ValueError: the counter just expired.
 AWAY = (redis.RedisError, OSError, ValueError)
 
-# A figure is kept so many times as long as it took to count, if that is worth it: from 8 ms on.
+# A figure is cached for WORTH times as long as it took to compute, if that exceeds FRESH_SECONDS.
 WORTH, LONGEST_SECONDS = 1000, 60
 FRESH_SECONDS = 7
 
 
 def increment(key: str, *, seconds: int) -> int:
-    """One more of `key`: how many there were since the first, which is forgotten after `seconds`.
+    """Increment a counter that expires `seconds` after its first increment; return its value.
 
-    0 without Redis: who only counts must not refuse because the counter is away.
+    Return 0 without Redis: a missing counter must not refuse requests.
     """
     try:
         cache.add(key, 0, timeout=seconds)
         return cache.incr(key)
     except AWAY as error:
-        logger.info("not counted: %s", error)
+        logger.info("counter not incremented: %s", error)
         return 0
 
 
 def get_or_compute(key: str, make: Callable[[], T], *, seconds: int) -> T:
-    """What `make` returned at most `seconds` ago; made anew without Redis."""
-    kept: T | None = read(key)
-    if kept is None:
-        kept = make()
-        write(key, kept, seconds=seconds)
-    return kept
+    """Return a value that `make` computed at most `seconds` ago, or compute it now."""
+    cached: T | None = read(key)
+    if cached is None:
+        cached = make()
+        write(key, cached, seconds=seconds)
+    return cached
 
 
 def get_or_compute_slow(key: str, make: Callable[[], T]) -> T:
-    """What `make` counted a moment ago, where counting takes long: small figures are always fresh,
-    and a large installation is not counted anew at every poll of every tab.
+    """Return a value from the cache only if it was slow to compute.
+
+    Fast figures are always fresh; a large installation does not compute slow ones at every poll of
+    every browser tab.
     """
-    kept: T | None = read(key)
-    if kept is not None:
-        return kept
+    cached: T | None = read(key)
+    if cached is not None:
+        return cached
     started = time.perf_counter()
-    made = make()
+    value = make()
     seconds = min(LONGEST_SECONDS, int(WORTH * (time.perf_counter() - started)))
     if seconds > FRESH_SECONDS:
-        write(key, made, seconds=seconds)
-    return made
+        write(key, value, seconds=seconds)
+    return value
 
 
 def read(key: str) -> Any:
-    """What was kept under the key; None where nothing is, or Redis is away."""
+    """Return the cached value, or None without one or without Redis."""
     try:
         return cache.get(key)
     except AWAY as error:
-        logger.info("not remembered: %s", error)
+        logger.info("cached value not read: %s", error)
         return None
 
 
@@ -70,11 +72,11 @@ def write(key: str, value: object, *, seconds: int) -> None:
     try:
         cache.set(key, value, timeout=seconds)
     except AWAY as error:
-        logger.info("not remembered: %s", error)
+        logger.info("cached value not written: %s", error)
 
 
 def delete(key: str) -> None:
     try:
         cache.delete(key)
     except AWAY as error:
-        logger.info("not forgotten: %s", error)
+        logger.info("cached value not deleted: %s", error)

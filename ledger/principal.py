@@ -1,4 +1,4 @@
-"""Who calls (pure): what a token stands for once it has been recognised."""
+"""The authenticated caller of a request (pure)."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The bearer of a token; every `visible_to` starts from it."""
+    """The bearer of a token; every `visible_to` filters by it."""
 
     token_id: UUID
     kind: str

@@ -1,7 +1,7 @@
-"""Hides secrets and strips what deceives the eye in text that agents hand in; pure.
+"""Mask secrets and strip invisible characters in text that agents send (pure).
 
-Redact before you cut: half a secret matches no pattern. What holds no secret is not changed by
-redacting; what programs have printed is cleaned as well.
+Redact before you cut: half a secret matches no pattern. Redacting does not change text without
+secrets; the output of programs is also cleaned.
 """
 
 import re
@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 T = TypeVar("T")
 
-# Characters of one string that are looked at; what is beyond them is left out, with a mark.
+# the characters of one string that are searched; the rest is dropped, with a mark
 LONGEST = 262_144
 DEEPEST = 64
 MASK = "[redacted:{}]"
@@ -27,13 +27,13 @@ ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"  # titles
     r"|\x1b[ -/]{0,4}[0-~]"
 )
-# What XML forbids or no reader sees: controls, zero width, bidi, tags, noncharacters, surrogates.
+# XML forbids these or no reader sees them: controls, zero width, bidi, tags, surrogates.
 UNSEEN_CLASS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 UNSEEN = re.compile(UNSEEN_CLASS)
-# The same but for joiners within words and emoji, which could not be written without them.
+# The same except for joiners, without which some words and emoji could not be written.
 DECEIVING = re.compile(
     "(?!(?<=[^\x00-\x7f])[\u200c\u200d](?=[^\x00-\x7f\u200b-\u200f]))" + UNSEEN_CLASS
 )
@@ -41,23 +41,23 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def stripped(text: str, *, unseen: re.Pattern[str] = UNSEEN) -> str:
-    """`text` with its line ends as newlines, without escape sequences and unseen characters."""
-    if text.isprintable():  # all that is looked for is not
+    """Return text with newlines as line ends, without escape sequences and unseen characters."""
+    if text.isprintable():  # then it has none of these
         return text
     text = ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return unseen.sub("", text)
 
 
 def titled(text: str) -> str:
-    """A title as it is kept: stripped, with its words and emoji as they were written."""
+    """Return a title for storage: stripped, but with the joiners of words and emoji."""
     return stripped(text, unseen=DECEIVING)
 
 
 def clean(text: str, *, limit_bytes: int, tail: float = 0.0, of: int = 0) -> str:
-    """`text` stripped, and cut with a mark where it is longer than `limit_bytes` of UTF-8.
+    """Return text stripped and cut to `limit_bytes` of UTF-8, with a mark at the cut.
 
-    `tail` is the share of what is kept that comes from the end; the mark stands at the gap and
-    counts as part of the limit. `of` is how many bytes there were, where `text` is a part of them.
+    `tail` is the share of the result that comes from the end. The mark counts toward the limit.
+    `of` is the original number of bytes if `text` is only a part.
     """
     text = stripped(text)
     data = text.encode()
@@ -77,10 +77,10 @@ def clean(text: str, *, limit_bytes: int, tail: float = 0.0, of: int = 0) -> str
 # ---- secrets
 
 START = r"(?<![A-Za-z0-9_])"
-# A value behind a name: in quotes, or up to what ends a word in shell, URL, JSON, and code.
+# a value after a name: in quotes, or up to the end of a word in shell, URLs, JSON and code
 QUOTED = r"""(?P<quote>\\?["'`])(?!\[redacted:)(?P<quoted>[^"'`\\\n]{{{least},4096}})"""
 BARE = r"""(?P<bare>[^\s"'`,;<>(){{}}\[\]&|\\]{{{least},4096}})"""
-# Types, literals, and expressions of a program are no values.
+# types, literals and expressions of a program are not values
 NOT_CODE = (
     r"(?!=|(?:none|null|nil|true|false|undefined|str|string|int|bool|bytes|optional|required"
     r"""|missing|invalid|empty)(?=[\s"'`,;:)\]}]|$)|[A-Za-z_][\w.]{0,64}[(\[])"""
@@ -89,7 +89,7 @@ NAME_ENDS = r"""(?:[_-][A-Za-z0-9_-]{0,32})?\\?["']?"""
 SETS = r"[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}"
 SAFE = r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd|(?<![a-z])pgpass|secret)"
 TOKEN = r"(?:token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|sessionid)"
-# Words such as "unexpected token: something" are no tokens: those are long or have a digit.
+# "unexpected token: something" is not a token: tokens are long or have a digit
 LIKE_A_TOKEN = r"""(?=["'`\\]{0,2}(?:[\w.+/=~:-]{0,64}\d|[\w.+/=~:-]{20}))(?!\d{1,9}(?!\w))"""
 
 
@@ -100,9 +100,9 @@ def _value(least: int) -> str:
     return f"(?:{QUOTED.format(least=least)}|{BARE.format(least=least)})"
 
 
-# kind, what the text must contain (in lower case) to be worth a search, pattern. The groups `bare`
-# and `quoted` are what is masked, or else the whole match. Every quantifier is bounded and most
-# patterns start at a fixed word, so that the time stays in proportion to the length.
+# Kind, the lowercase words of which a text must contain one, pattern. The groups `bare` and
+# `quoted` are masked, or else the whole match. Every quantifier is bounded and most patterns start
+# with a fixed word, so that the time stays proportional to the length.
 PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (kind, needs, re.compile(pattern))
     for kind, needs, pattern in (
@@ -202,26 +202,26 @@ PATTERNS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
-# Most texts are short and hold nothing that any pattern needs: one search finds that out.
+# Most texts are short and contain nothing that a pattern needs; one search shows that.
 SHORT = 256
 NEEDED = re.compile("|".join(sorted(re.escape(need) for _, needs, _ in PATTERNS for need in needs)))
 
-# Names whose values are hidden whatever they look like, once their words are told apart.
+# Values with such names are masked whatever they look like; words are separated by `_` first.
 SECRET_NAME = re.compile(
     r"passw(?:or)?d|passphrase|secret|api_?key|access_?key(?!_id)|private_?key|signing_?key"
     r"|authorization|credential|cookie|csrf|xsrf|sessionid|tokens?(?:_|$)"
     r"|(?:^|_)(?:pass|pwd|auth)$"
 )
-# … all of which hold one of these, or of what the patterns need.
+# Every such name contains one of these, or a word that a pattern needs.
 NEEDED_OR_NAMED = re.compile(rf"{NEEDED.pattern}|csrf|xsrf|pass|auth".encode())
-# … but for those that only tell about one.
+# These endings name a property of a secret, not the secret.
 ABOUT = re.compile(r"_(?:type|count|url|uri|name|path|file|limit|usage|budget|expires|at|length)$")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 MASKED = re.compile(r"\[redacted:\w{1,32}\]")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name is hidden.
+    """Return whether values with this name are masked.
 
     >>> [is_secret_name(name) for name in ("dbPassword", "X-Api-Key", "tokenizer", "token_count")]
     [True, True, False, False]
@@ -236,15 +236,15 @@ def _is_secret_name(name: str) -> bool:
 
 
 def redacted(value: T) -> T:
-    """`value`, text or JSON, with every secret in it masked."""
+    """Return text or JSON with every secret masked."""
     return redact(value)[0]
 
 
 def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
-    """`value`, text or JSON, with every secret masked, and how many of each kind there were.
+    """Return text or JSON with every secret masked, and the number of secrets of each kind.
 
-    A secret is found whatever unseen characters it is split by: a text that holds one comes back
-    stripped, and every other one as it was. `as_json` is its JSON in UTF-8, where that is known.
+    Unseen characters cannot hide a secret: a text with a secret comes back stripped, and any other
+    text unchanged. `as_json` is the value's JSON in UTF-8 if the caller has it.
     """
     found: Counter[str] = Counter()
     if isinstance(value, (dict, list, tuple)) and _is_plain(as_json or _in_json(value)):
@@ -253,7 +253,7 @@ def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
 
 
 def _in_json(value: Any) -> bytes:
-    """The value as JSON in UTF-8; nothing of what is nested far too deep, or has no such form."""
+    """Return the value as JSON in UTF-8, or nothing if it is too deep or has no JSON form."""
     try:
         return to_json(value)
     except ValueError:
@@ -261,14 +261,14 @@ def _in_json(value: Any) -> bytes:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether one look at this JSON tells that nothing is to be hidden, and nothing stripped.
+    """Return whether short JSON clearly has nothing to mask or strip.
 
-    So it is with most payloads and results, which are short.
+    This is the fast path of most payloads and results.
     """
     return (
         0 < len(text) < SHORT
         and text.isascii()
-        and b"\\" not in text  # a control character is written with one, but for the last
+        and b"\\" not in text  # JSON writes every control character except DEL with one
         and b"\x7f" not in text
         and text.count(b"{") + text.count(b"[") < DEEPEST
         and not NEEDED_OR_NAMED.search(text.lower())
@@ -289,7 +289,7 @@ def _deep(value: Any, found: Counter[str], depth: int, hide: bool = False) -> An
         }
     if isinstance(value, (list, tuple)):
         return [_deep(part, found, depth + 1, hide) for part in value]
-    return value  # a number under such a name is a count of tokens far more often than a secret
+    return value  # a number with such a name is usually a count of tokens, not a secret
 
 
 def _hidden(value: str, found: Counter[str]) -> str:

@@ -1,4 +1,4 @@
-"""Signals that agents report, matched with what instructions expect."""
+"""Match the signals that agents report with the instructions that expect them."""
 
 from datetime import datetime
 from typing import Any
@@ -31,12 +31,12 @@ def signal_statement(caller: type[Caller]) -> str:
         to_state="null",
         data="jsonb_build_object('signal', m.id, 'type', %(type)s::text, 'data', %(data)s::jsonb)",
     )
-    told = (
+    ack_data = (
         "jsonb_build_object('retry_count', m.retry_count, 'signal', m.acknowledged_by->'signal', "
         "'type', %(type)s::text)"
     )
     return f"""with {caller.cte}, matched as materialized (
-        -- in the order of ids, and waiting for locks: a pull that is under way must not hide one
+        -- in id order, and without SKIP LOCKED: a concurrent pull must not hide an instruction
         select i.id from ledger_instruction i
         where i.agent_id = (select agent_id from caller) and i.tracked
             and i.state in ('queued', 'delivered') and i.expect_type = %(type)s
@@ -45,8 +45,8 @@ def signal_statement(caller: type[Caller]) -> str:
     ), matching as materialized (
         select uuidv7() as id, agent_id, project_id from caller where exists (select from matched)
     ), moved as ({ack}),
-    heard as ({event}),
-    journalled as ({insert_event("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=told)})
+    journalled_signal as ({event}),
+    journalled as ({insert_event("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=ack_data)})
     select m.id, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.id"""
 
@@ -57,9 +57,9 @@ SIGNAL: Statements = {caller: signal_statement(caller) for caller in (Bearer, Tr
 def signal(
     type: str, data: dict[str, Any], *, caller: Caller, now: datetime | None = None
 ) -> list[UUID]:
-    """Acknowledge the caller's instructions that expect this; returns their ids, oldest first.
+    """Acknowledge the caller's instructions that expect a signal; return their ids, oldest first.
 
-    The data is kept with each of them. A signal that nothing expects leaves no trace.
+    The data is stored with each of them. A signal that no instruction expects is not stored.
     """
     now = now or timezone.now()
     rows = sql.run(SIGNAL[caller.__class__], type=type, data=Jsonb(data), now=now, **caller.params)

@@ -1,4 +1,4 @@
-"""The one place that runs hand-written SQL: prepared, errors translated, deadlocks retried."""
+"""Run hand-written SQL: prepared, with Django's errors, and with deadlocks retried."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -30,13 +30,13 @@ def quoted(names: Iterable[str]) -> str:
 
 
 class Cursor(psycopg.RawCursor[Row]):
-    """The cursor of one statement: it reads the names of its columns once."""
+    """The cursor of one statement, which reads the names of its columns once."""
 
     names: list[str] | None = None
 
 
 def dicts(cursor: psycopg.Cursor[Any]) -> RowMaker[Row]:
-    """The rows of a `Cursor` as dictionaries."""
+    """Return a row maker that builds dictionaries for a `Cursor`."""
     result = cursor.pgresult
     assert isinstance(cursor, Cursor)
     if result is None or not result.nfields:
@@ -50,8 +50,8 @@ def dicts(cursor: psycopg.Cursor[Any]) -> RowMaker[Row]:
 def run(sql: str, /, **params: Any) -> list[Row]:
     """Run one statement and return its rows; raises Django's database errors.
 
-    Outside a transaction the statement commits by itself, so after a deadlock it is safe to run it
-    once more; inside one the transaction is lost and the caller must see it.
+    Outside a transaction the statement commits by itself, so it is safe to run it again after a
+    deadlock. Inside a transaction a deadlock loses the transaction, and the error goes up.
     """
     try:
         return _execute(sql, params)
@@ -62,9 +62,9 @@ def run(sql: str, /, **params: Any) -> list[Row]:
 
 
 def run_custom_plan(sql: str, /, **params: Any) -> list[Row]:
-    """Run one statement with a plan of its own: one whose values say how many rows it will read.
+    """Run a statement that is planned for its values, which say how many rows it will read.
 
-    Every other one is planned once, whatever its values.
+    All other statements are prepared and planned once, whatever their values.
     """
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
@@ -77,10 +77,10 @@ def is_deadlock(error: OperationalError) -> bool:
 
 
 def atomic(verb: Callable[P, T]) -> Callable[P, T]:
-    """`transaction.atomic` for a verb that is run again where a deadlock undid it.
+    """Wrap a function in `transaction.atomic` and run it again after a deadlock, at most twice.
 
-    Twice at most: what runs again may meet the same ones once more. Only the outermost: inside
-    another transaction that one is lost, and whoever began it sees it.
+    Only the outermost transaction is retried: inside another one the deadlock loses that
+    transaction, and the error goes to the function that began it.
     """
     within = transaction.atomic(verb)
 
@@ -88,7 +88,7 @@ def atomic(verb: Callable[P, T]) -> Callable[P, T]:
     def again(*args: P.args, **kwargs: P.kwargs) -> T:
         if connection.in_atomic_block:
             return within(*args, **kwargs)
-        # what can be read only once is kept for the next time
+        # an iterator can be read only once, but the function may run three times
         asked: Any = [repeatable(each) for each in args]
         named: Any = {name: repeatable(each) for name, each in kwargs.items()}
         for _ in range(2):
@@ -107,22 +107,22 @@ def repeatable(value: object) -> object:
 
 
 def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
-    db = connections[DEFAULT_DB_ALIAS]  # `connection` would look it up for every attribute
+    db = connections[DEFAULT_DB_ALIAS]  # faster: `connection` looks it up for every attribute
     db.close_if_health_check_failed()
     db.ensure_connection()
     with db.wrap_database_errors:
         cursor = _cursor(db, sql)
         query, names = numbered(sql)
-        # Binary, because Django has its connections hand JSON out as text.
+        # Binary, because Django's connections return JSON as text.
         cursor.execute(query, [params[name] for name in names], prepare=PREPARE, binary=True)
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
 @cache
 def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
-    """The statement with PostgreSQL's own placeholders, and the name of the value for each.
+    """Return the statement with PostgreSQL's own placeholders, and the name of each value.
 
-    Done once: psycopg would search every long statement for its placeholders at every call.
+    The result is cached, because psycopg would search every long statement at every call.
 
     >>> numbered("select %(a)s, %(b)s, %(a)s, 5 %% 2")
     (b'select $1, $2, $1, 5 % 2', ('a', 'b'))
@@ -136,14 +136,14 @@ def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _cursor(db: BaseDatabaseWrapper, sql: str) -> Cursor:
-    """The connection's own cursor for this statement, which remembers how its values convert.
+    """Return the connection's cursor for this statement, which remembers how its values convert.
 
-    Django's cursors bind on the client, which can't be prepared.
+    Django's own cursors bind values on the client, and such statements can't be prepared.
     """
     kept: dict[str, Cursor] = vars(db).setdefault("statements", {})
     cursor = kept.get(sql)
     if cursor is None or cursor.closed or cursor.connection is not db.connection:
         cursor = kept[sql] = Cursor(db.connection, row_factory=dicts)
-        set_json_dumps(to_json, cursor)  # a tenth of the time of Python's own
+        set_json_dumps(to_json, cursor)  # takes a tenth of the time of Python's json
         set_json_loads(from_json, cursor)
     return cursor

@@ -1,28 +1,28 @@
-"""The states of instructions and tasks, who moves them on, and how loud an instruction is."""
+"""The states of instructions and tasks, their legal moves, and the urgency of instructions."""
 
 from django.db.models import TextChoices
 
 
 class InstructionState(TextChoices):
-    """Where an instruction stands."""
+    """The state of an instruction."""
 
-    # in the agent's queue, for the first time or again; a pull moves it on, or an early ack
+    # in the agent's queue, for the first time or again; a pull or an early ack moves it
     QUEUED = "queued"
-    # handed to the agent, awaiting its ack; ack, idle check or a person moves it on
+    # delivered to the agent, awaiting its ack; an ack, the idle check or a person moves it
     DELIVERED = "delivered"
     # acknowledged; final
     ACKNOWLEDGED = "acknowledged"
-    # ignored to the end; final
+    # never acknowledged despite all reminders; final
     FAILED = "failed"
-    # withdrawn before it was acknowledged; final
+    # cancelled before it was acknowledged; final
     CANCELLED = "cancelled"
 
 
-# what a tracked instruction can still become something else from
+# the states that a tracked instruction can still leave
 UNSETTLED = (InstructionState.QUEUED, InstructionState.DELIVERED)
 SETTLED = tuple(state for state in InstructionState if state not in UNSETTLED)
 
-# which state an instruction may leave for which
+# the legal moves of an instruction
 INSTRUCTION_MOVES: dict[InstructionState, tuple[InstructionState, ...]] = {
     InstructionState.QUEUED: (
         InstructionState.DELIVERED,
@@ -42,7 +42,7 @@ INSTRUCTION_MOVES: dict[InstructionState, tuple[InstructionState, ...]] = {
 
 
 class Urgency(TextChoices):
-    """How loud a delivery is; derived from the number of retries before it, never stored."""
+    """The urgency of a delivery; derived from the number of retries before it, never stored."""
 
     FIRST = "first"
     AGAIN = "again"
@@ -55,7 +55,7 @@ PREFIXES = {Urgency.IMPORTANT: "**IMPORTANT:** ", Urgency.URGENT: "**URGENT:** "
 
 
 def urgency_of(retry_count: int) -> Urgency:
-    """The urgency of the delivery that `retry_count` retries led to.
+    """Return the urgency of the delivery after `retry_count` retries.
 
     >>> [str(urgency_of(n)) for n in range(5)]
     ['first', 'again', 'important', 'urgent', 'urgent']
@@ -64,7 +64,7 @@ def urgency_of(retry_count: int) -> Urgency:
 
 
 def prefixed(content: str, retry_count: int) -> str:
-    """The text as the agent gets it: the content behind the prefix of its urgency.
+    """Return the text that the agent gets: the content after the prefix of its urgency.
 
     >>> prefixed("Run the tests", 2)
     '**IMPORTANT:** Run the tests'
@@ -76,30 +76,30 @@ def prefixed(content: str, retry_count: int) -> str:
 
 
 class TaskState(TextChoices):
-    """Where a task stands."""
+    """The state of a task."""
 
-    # waits in its agent's queue; a claim or a start moves it on
+    # in its agent's queue; a claim or a start moves it
     QUEUED = "queued"
-    # an attempt is under way; its report, its release or the end of its lease moves it on
+    # an attempt is running; its report, its release or the end of its lease moves it
     RUNNING = "running"
-    # has failed and is tried again when `due_at` has come; a claim or a start moves it on
+    # failed and will be retried at `due_at`; a claim or a start moves it
     RETRY = "retry"
-    # something else comes first, `blocked_reason` says what; the clock or a person moves it on
+    # waits for what `blocked_reason` names; the clock or a person moves it
     BLOCKED = "blocked"
-    # a person is asked; the answer moves it on
+    # a person is asked; the answer moves it
     ESCALATED = "escalated"
-    # its result is there; final
+    # finished with a result; final
     DONE = "done"
-    # given up, with a dead letter; final
+    # failed for good, with a dead letter; final
     FAILED = "failed"
-    # a person goes on without it; final
+    # a person chose to continue without it; final
     SKIPPED = "skipped"
-    # a person or producer has stopped it; final
+    # stopped by a person or a producer; final
     ABORTED = "aborted"
 
 
 class BlockedReason(TextChoices):
-    """What a blocked task waits for."""
+    """The reason why a task is blocked."""
 
     DEPENDENCY = "dependency"
     DEPENDENCY_SKIPPED = "dependency_skipped"
@@ -108,7 +108,7 @@ class BlockedReason(TextChoices):
 
 
 class Outcome(TextChoices):
-    """How an attempt ended; it has none while it is live. An expired one is a failure."""
+    """The outcome of an attempt, null while it is live; an expired attempt is a failure."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -119,7 +119,7 @@ class Outcome(TextChoices):
 
 
 class Who(TextChoices):
-    """Who may make a move."""
+    """The parties that make moves."""
 
     AGENT = "agent"
     CLOCK = "clock"
@@ -129,7 +129,7 @@ class Who(TextChoices):
 
 T, AGENT, CLOCK, PERSON, PRODUCER = TaskState, Who.AGENT, Who.CLOCK, Who.PERSON, Who.PRODUCER
 
-# which state a task may leave for which, and who may make it do so
+# the legal moves of a task, and who may make each
 TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
     T.QUEUED: {
         T.RUNNING: (AGENT,),
@@ -179,7 +179,7 @@ UNDER_WAY = tuple(state for state in TaskState if state not in FINAL)
 
 
 def allowed_moves(state: str, who: Who) -> list[str]:
-    """The states that `who` may move a task in `state` to.
+    """Return the states to which `who` may move a task.
 
     >>> allowed_moves("queued", Who.AGENT)
     ['running', 'blocked']
@@ -188,7 +188,7 @@ def allowed_moves(state: str, who: Who) -> list[str]:
 
 
 class FailureType(TextChoices):
-    """What kind of thing went wrong: a closed set."""
+    """The type of a failure: a closed set."""
 
     EXECUTION_ERROR = "execution_error"
     VERIFICATION_FAILED = "verification_failed"
@@ -197,10 +197,10 @@ class FailureType(TextChoices):
 
 
 class BreakerState(TextChoices):
-    """Whether an agent gets work."""
+    """The state of an agent's circuit breaker."""
 
     CLOSED = "closed"
-    # too many failures in a row; nothing is handed out until the time has passed
+    # too many consecutive failures; the agent gets no tasks until the time has passed
     OPEN = "open"
-    # one attempt at a time shows whether the agent works again
+    # one probe at a time shows whether the agent works again
     HALF_OPEN = "half_open"

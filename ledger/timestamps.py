@@ -1,10 +1,10 @@
-"""How moments are written in JSON."""
+"""Format timestamps for JSON."""
 
 from datetime import datetime
 
 
 def format_timestamp(at: datetime) -> str:
-    """A moment of UTC, to the millisecond.
+    """Return a UTC timestamp in ISO 8601 with milliseconds.
 
     >>> from datetime import UTC
     >>> format_timestamp(datetime(2026, 11, 21, 14, 5, 58, tzinfo=UTC))

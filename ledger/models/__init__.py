@@ -1,4 +1,4 @@
-"""The facts, one noun a file."""
+"""The models of the ledger, one noun per file."""
 
 from ledger.models.agent import Agent
 from ledger.models.breaker import Breaker

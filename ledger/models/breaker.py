@@ -11,7 +11,7 @@ from ledger.states import BreakerState
 
 
 class Breaker(models.Model):
-    """Written by `retries.breaker` alone. An agent that never failed has none: it is closed."""
+    """Written only by `retries.breaker`. An agent without a row has a closed breaker."""
 
     agent = models.OneToOneField(Agent, models.CASCADE, primary_key=True)
     state = models.CharField(
@@ -38,7 +38,7 @@ class Breaker(models.Model):
 
     @property
     def retry_at(self) -> datetime | None:
-        """When an open one lets the first probe through."""
+        """Return when an open breaker lets the first probe through."""
         if self.state != BreakerState.OPEN or self.opened_at is None:
             return None
         return self.opened_at + timedelta(seconds=settings.TENFOUR["BREAKER_OPEN_SECONDS"])

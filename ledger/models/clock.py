@@ -1,10 +1,10 @@
-"""When each entry of the clock ran last."""
+"""The last run of each scheduled job."""
 
 from django.db import models
 
 
 class ClockRun(models.Model):
-    """One row an entry: two beats that tick at once find out here that one of them is too late."""
+    """One row per job: of two beats that tick at once, the second sees here that it is late."""
 
     name = models.CharField(max_length=32, primary_key=True)
     last_run_at = models.DateTimeField()

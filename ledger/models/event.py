@@ -1,4 +1,4 @@
-"""One line of the append-only journal."""
+"""An event of the append-only journal."""
 
 from typing import Self
 
@@ -11,17 +11,17 @@ from ledger.principal import Principal
 
 class EventQuerySet(models.QuerySet["Event"]):
     def visible_to(self, principal: Principal) -> Self:
-        """The journal of the caller's project; an agent sees what concerns itself."""
+        """Return the events of the caller's project; an agent sees only its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
 
 
 class Event(models.Model):
-    """Written by `ledger.journal` alone; a trigger refuses to change or delete it.
+    """Written only by `ledger.journal`; a trigger refuses changes and deletes.
 
-    `tx` and `id` order the journal as a stream: see `ledger.journal.settled`. There are no foreign
-    keys: history outlives what it tells of, and a move must not pay for them.
+    `tx` and `id` order the journal as a stream: see `ledger.journal.SETTLED`. There are no foreign
+    keys: history outlives its subjects, and foreign keys would slow down every move.
     """
 
     id = key()

@@ -1,4 +1,4 @@
-"""Column types that Django does not bring: ids and times that PostgreSQL makes itself."""
+"""Column types that Django lacks: ids and timestamps that PostgreSQL creates."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 
 class UUIDv7(Func):
-    """`uuidv7()`: ids that sort by the time they were made (PostgreSQL 18)."""
+    """`uuidv7()`: ids that sort by creation time (PostgreSQL 18)."""
 
     function = "uuidv7"
     arity = 0
@@ -16,7 +16,7 @@ class UUIDv7(Func):
 
 
 class CurrentTransaction(Func):
-    """`pg_current_xact_id()`: the transaction that writes the row."""
+    """`pg_current_xact_id()`: the id of the transaction that writes the row."""
 
     function = "pg_current_xact_id"
     arity = 0
@@ -33,10 +33,10 @@ CurrentTransaction.output_field = TransactionId()  # type: ignore[assignment]
 
 
 def key() -> "models.UUIDField[Any, Any]":
-    """The primary key of every noun."""
+    """Return the primary key field of every noun."""
     return models.UUIDField(primary_key=True, db_default=UUIDv7(), editable=False)
 
 
 def stamp() -> "models.DateTimeField[Any, Any]":
-    """When the row was made, by the database's clock where nobody hands in a time."""
+    """Return a creation timestamp field; the database's clock is the default."""
     return models.DateTimeField(db_default=Now(), editable=False)

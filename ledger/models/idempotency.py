@@ -1,4 +1,4 @@
-"""The answers that were given under an Idempotency-Key."""
+"""Stored responses by Idempotency-Key."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from ledger.models.token import Token
 
 
 class IdempotencyKey(models.Model):
-    """Written in the transaction of the work it stands for, so both are there or neither."""
+    """Written in the transaction of the request, so that both exist or neither."""
 
     id = models.BigAutoField(primary_key=True)
     token = models.ForeignKey(Token, models.CASCADE, db_index=False)

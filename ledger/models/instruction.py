@@ -1,4 +1,4 @@
-"""A text for an agent, tracked until it is acknowledged."""
+"""The instruction: a text for an agent, tracked until it is acknowledged."""
 
 from typing import Self
 
@@ -16,7 +16,7 @@ PLAIN = (InstructionState.QUEUED, InstructionState.DELIVERED, InstructionState.C
 
 
 class OnFailed(models.TextChoices):
-    """What giving up does beyond being written down."""
+    """What happens when an instruction fails, apart from the record."""
 
     RECORD = "record"
     ESCALATE = "escalate"
@@ -24,7 +24,7 @@ class OnFailed(models.TextChoices):
 
 class InstructionQuerySet(models.QuerySet["Instruction"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Those of the caller's project; an agent sees its own."""
+        """Return the instructions of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -33,12 +33,12 @@ class InstructionQuerySet(models.QuerySet["Instruction"]):
         return self.filter(state__in=UNSETTLED)
 
     def awaiting_ack(self) -> Self:
-        """Tracked ones that somebody still waits for."""
+        """Return unsettled tracked instructions."""
         return self.unsettled().filter(tracked=True)
 
 
 class Instruction(models.Model):
-    """`content` is what was asked; `text` is what the agent gets, behind its urgency's prefix."""
+    """`content` is the text as sent; `text` is what the agent gets, after its urgency's prefix."""
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
@@ -50,7 +50,7 @@ class Instruction(models.Model):
     retry_count = models.SmallIntegerField(db_default=0)
     max_retries = models.SmallIntegerField()
     deliveries = models.SmallIntegerField(db_default=0)
-    expect_type = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null: expects nothing
+    expect_type = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null: expects no signal
     expect_match = models.JSONField(null=True)
     on_failed = models.CharField(max_length=8, choices=OnFailed.choices)
     position = models.BigIntegerField()
@@ -59,7 +59,7 @@ class Instruction(models.Model):
     sent_by_id = models.CharField(max_length=64)
     sent_by_name = models.CharField(max_length=64)
     acknowledged_by = models.JSONField(null=True)
-    outcome = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: nobody has answered
+    outcome = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: no ack yet
     note = models.TextField(db_default="")
     queued_at = models.DateTimeField()
     delivered_at = models.DateTimeField(null=True)
@@ -79,7 +79,7 @@ class Instruction(models.Model):
                 "instruction_retries_in_range",
                 "retry_count >= 0 and retry_count <= max_retries and max_retries <= 20",
             ),
-            # A plain instruction is delivered once: it is never acknowledged and never given up.
+            # A plain instruction is delivered once; it is never acknowledged and never fails.
             rule(
                 "instruction_plain_is_never_chased",
                 f"tracked or retry_count = 0 and state ~ '{one_of(PLAIN)}'",

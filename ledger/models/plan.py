@@ -1,4 +1,4 @@
-"""An ordered set of tasks with dependencies, known by its ref."""
+"""The plan: an ordered set of tasks with dependencies, addressed by its ref."""
 
 from typing import Self
 
@@ -11,18 +11,18 @@ from ledger.principal import Principal
 
 
 class PlanState(models.TextChoices):
-    """Where a plan stands; derived from its times, never stored."""
+    """The state of a plan; derived from its timestamps, never stored."""
 
     ACTIVE = "active"
-    # none of its tasks is handed out
+    # hands out none of its tasks
     PAUSED = "paused"
-    # all of its tasks are over
+    # all of its tasks are final
     COMPLETED = "completed"
-    # stopped by hand; a restart is its next run
+    # aborted by a person or producer; a restart is its next run
     ABORTED = "aborted"
 
 
-# the times that make a state
+# the timestamps that define each state
 STANDS = {
     PlanState.ABORTED: Q(aborted_at__isnull=False),
     PlanState.COMPLETED: Q(aborted_at=None, completed_at__isnull=False),
@@ -33,7 +33,7 @@ STANDS = {
 
 class PlanQuerySet(models.QuerySet["Plan"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Those of the caller's project; an agent sees the plans it has a task in."""
+        """Return the plans of the caller's project; an agent sees plans with a task of its own."""
         if principal.is_agent:
             return self.filter(task__agent_id=principal.agent_id).distinct()
         return self.filter(project_id=principal.project_id)
@@ -46,7 +46,7 @@ class PlanQuerySet(models.QuerySet["Plan"]):
 
 
 class Plan(models.Model):
-    """`run` counts its restarts; `source` is the document it was imported from, canonical."""
+    """`run` counts restarts; `source` is the imported document in canonical form."""
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)

@@ -1,4 +1,4 @@
-"""The tenant boundary."""
+"""The project: the tenant boundary."""
 
 from django.db import models
 
@@ -8,7 +8,7 @@ DEFAULT = "default"
 
 
 class Project(models.Model):
-    """Agents, instructions and tokens belong to one; `default` always exists."""
+    """Agents, instructions and tokens belong to a project; `default` always exists."""
 
     id = key()
     name = models.CharField(max_length=64, unique=True)

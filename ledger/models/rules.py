@@ -1,4 +1,4 @@
-"""The database's own checks of a row, which no code can pass by."""
+"""Checks of rows in the database, which no code can bypass."""
 
 from collections.abc import Iterable
 
@@ -7,17 +7,17 @@ from django.db.models.expressions import RawSQL
 
 
 def rule(name: str, sql: str) -> models.CheckConstraint:
-    """A check as terse as it can be said.
+    """Return a check constraint written in terse SQL.
 
-    PostgreSQL reads the checks of a table anew for every statement that writes to it: as lookups
-    of Django they cost a move a fifth of its time.
+    PostgreSQL parses a table's checks for every statement that writes to it; as Django lookups
+    they took a fifth of the time of a move.
     """
     return models.CheckConstraint(
-        condition=RawSQL(sql, (), models.BooleanField()),  # noqa: S611 - nobody else's SQL
+        condition=RawSQL(sql, (), models.BooleanField()),  # noqa: S611 - only our own SQL
         name=name,
     )
 
 
 def one_of(values: Iterable[str]) -> str:
-    """The pattern that a column of these words matches."""
+    """Return a pattern that matches any of these words."""
     return f"^({'|'.join(values)})$"

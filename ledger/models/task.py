@@ -1,4 +1,4 @@
-"""A unit of work for one agent, what it waits for, and its executions."""
+"""The task, its needs, attempts, failures and dead letter."""
 
 from typing import Self
 
@@ -15,7 +15,7 @@ from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
 
 
 class OnExhausted(models.TextChoices):
-    """What becomes of a task whose attempts are used up."""
+    """What happens when a task has no attempts left."""
 
     ESCALATE = "escalate"
     DEAD_LETTER = "dead_letter"
@@ -23,27 +23,30 @@ class OnExhausted(models.TextChoices):
 
 class TaskQuerySet(models.QuerySet["Task"]):
     def current(self) -> Self:
-        """Those that no other has taken the place of."""
+        """Return the tasks that were not replaced."""
         return self.filter(replaced_by=None)
 
     def visible_to(self, principal: Principal) -> Self:
-        """Those of the caller's project; an agent sees its own."""
+        """Return the tasks of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
 
 
 class Task(models.Model):
-    """`attempts` is the number of the last attempt, `attempt_limit` the only budget: attempts are
-    left while the one is below the other. `retry_count` counts the failures of the round."""
+    """A unit of work for one agent.
+
+    `attempts` is the number of the last attempt and `attempt_limit` the only budget: attempts are
+    left while the first is below the second. `retry_count` counts the failures of the round.
+    """
 
     id = key()
-    # Projects and agents are never deleted, and to look one up for each task that is made would
-    # cost a fifth of making it; `manage.py audit_ledger` looks instead.
+    # Projects and agents are never deleted, and foreign key checks would take a fifth of the time
+    # of an insert; `manage.py audit_ledger` checks instead.
     project = models.ForeignKey(Project, models.PROTECT, db_index=False, db_constraint=False)
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False, db_constraint=False)
     plan = models.ForeignKey(Plan, models.PROTECT, null=True, db_index=False)
-    ref = models.CharField(max_length=258, null=True)  # noqa: DJ001 - null: on its own
+    ref = models.CharField(max_length=258, null=True)  # noqa: DJ001 - null: not in a plan
     run = models.IntegerField(null=True, help_text="the plan's run that created the task")
     title = models.CharField(max_length=200, db_default="")
     type = models.CharField(max_length=64)
@@ -52,7 +55,7 @@ class Task(models.Model):
     priority = models.IntegerField(db_default=0)
     payload = models.JSONField()
     result = models.JSONField(null=True)
-    error = models.TextField(null=True)  # noqa: DJ001 - null: nothing went wrong last
+    error = models.TextField(null=True)  # noqa: DJ001 - null: the last attempt did not fail
     retry_count = models.IntegerField(db_default=0)
     max_attempts = models.IntegerField()
     attempt_limit = models.IntegerField()
@@ -144,7 +147,7 @@ class Task(models.Model):
             models.Index(fields=["project", "id"], name="task_project"),
             models.Index(fields=["agent", "id"], name="task_agent"),
             models.Index(fields=["plan", "id"], condition=Q(plan__isnull=False), name="task_plan"),
-            # that of the running ones, too: another index of theirs every claim would write to
+            # includes running tasks: an index on that state would cost every claim a write
             models.Index(
                 fields=["plan"],
                 condition=Q(plan__isnull=False) & ~Q(state__in=FINAL),
@@ -160,13 +163,13 @@ class Task(models.Model):
 
 
 class TaskHistory(models.Model):
-    """The moves of tasks, as the journal has them: a view, for the admin, psql and Grafana."""
+    """The moves of tasks in the journal: a view for the admin, psql and Grafana."""
 
     id = models.UUIDField(primary_key=True)
     task = models.ForeignKey(Task, models.DO_NOTHING, related_name="history")
     from_state = models.CharField(max_length=16)
     to_state = models.CharField(max_length=16)
-    error = models.TextField(null=True)  # noqa: DJ001 - null: nothing went wrong
+    error = models.TextField(null=True)  # noqa: DJ001 - null: no error
     timestamp = models.DateTimeField()
 
     class Meta:
@@ -195,7 +198,7 @@ class Need(models.Model):
 
 
 class MissingNeed(models.Model):
-    """`task` waits for `ref`, a plan or a task of one that nobody has imported yet."""
+    """`task` waits for `ref`, a plan or a plan's task that is not imported yet."""
 
     pk = models.CompositePrimaryKey("task_id", "ref")
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
@@ -217,11 +220,11 @@ class AttemptQuerySet(models.QuerySet["Attempt"]):
 
 
 class Attempt(models.Model):
-    """One execution under a lease, and the fencing token: who reports must name the live one."""
+    """One execution under a lease; its id is the fencing token that a report must name."""
 
     id = key()
-    # Written by the statement that moves its task, and no task is ever deleted: to look for it and
-    # lock it once more costs every claim some hundredths. `manage.py audit_ledger` looks instead.
+    # The statement that moves the task writes this row, and no task is ever deleted: a foreign key
+    # check costs every claim a few percent. `manage.py audit_ledger` checks instead.
     task = models.ForeignKey(
         Task, models.PROTECT, db_index=False, db_constraint=False, related_name="attempt_set"
     )
@@ -239,7 +242,7 @@ class Attempt(models.Model):
     progress = models.JSONField(null=True)
     report_digest = models.BinaryField(max_length=32, null=True, editable=False)
     decision = models.JSONField(null=True)
-    # What the agent was told of earlier attempts; null where there was nothing to tell.
+    # What the agent was told about earlier attempts; null if there was nothing to tell.
     context_version = models.SmallIntegerField(null=True, help_text="version of the renderer")
     context_variant = models.CharField(  # noqa: DJ001 - null: no context
         max_length=32, null=True, help_text="variant of the retry context under test"
@@ -271,7 +274,7 @@ class Attempt(models.Model):
 
 
 class Failure(models.Model):
-    """What went wrong in one attempt."""
+    """The failure of one attempt."""
 
     id = key()
     attempt = models.OneToOneField(Attempt, models.PROTECT, related_name="failure")
@@ -300,7 +303,7 @@ class Failure(models.Model):
 
 class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Those of the caller's project; an agent sees its own."""
+        """Return the dead letters of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -309,12 +312,12 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
         return self.filter(closed_at=None)
 
     def replayable(self) -> Self:
-        """The open ones, but for those of aborted plans: what is to run of these is restarted."""
+        """Return open dead letters, except of aborted plans, which are restarted instead."""
         return self.open().filter(task__plan__aborted_at=None)
 
 
 class DeadLetter(models.Model):
-    """The record of a task that failed for good: exactly one for each."""
+    """The record of a task that failed for good; each has exactly one."""
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)

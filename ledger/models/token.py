@@ -1,4 +1,4 @@
-"""A bearer key."""
+"""The token: a bearer key."""
 
 from typing import Self
 
@@ -21,14 +21,14 @@ class TokenKind(models.TextChoices):
 
 class TokenQuerySet(models.QuerySet["Token"]):
     def visible_to(self, principal: Principal) -> Self:
-        """A token sees itself; whoever may manage tokens sees those of its project."""
+        """Return the caller's own token, or with `tokens:write` the tokens of its project."""
         if "tokens:write" in principal.scopes:
             return self.filter(project_id=principal.project_id)
         return self.filter(id=principal.token_id)
 
 
 class Token(models.Model):
-    """Only its SHA-256 is kept; the secret was shown once, when it was made."""
+    """Only the SHA-256 of the secret is stored; the secret is shown once."""
 
     id = key()
     kind = models.CharField(max_length=12, choices=TokenKind.choices)

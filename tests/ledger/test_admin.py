@@ -28,13 +28,13 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
     make_instruction(InstructionState.DELIVERED, agent=agent)
     assert act(mara, Agent, "pause", agent) == "1 paused."
     assert act(mara, Agent, "pause", agent) == "None paused."
-    assert act(mara, Agent, "go_on", agent) == "1 go on."
+    assert act(mara, Agent, "resume", agent) == "1 resumed."
     assert act(mara, Agent, "limit", agent, concurrency="2") == "1 limited."
     assert Agent.objects.get().concurrency == 2
     for wrong in ("0", "1001", "²", "two"):
         assert "from 1 to 1000" in act(mara, Agent, "limit", agent, concurrency=wrong)
         assert Agent.objects.get().concurrency == 2
-    assert act(mara, Agent, "limit", agent, concurrency="") == "1 freed of their limit."
+    assert act(mara, Agent, "limit", agent, concurrency="") == "1 no longer limited."
     assert act(mara, Agent, "brief", agent, system_text="Mind the tests") == "1 briefed."
     assert Agent.objects.get().system_text == "Mind the tests"
     assert "at most 16,000" in act(mara, Agent, "brief", agent, system_text="x" * 16_001)
@@ -84,7 +84,7 @@ def test_a_token_is_created_shown_once_and_revoked(mara: Client, project: Projec
 def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent) -> None:
     rows = [make_instruction(state, agent=agent) for state in InstructionState]
     assert act(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
-    assert act(mara, Instruction, "withdraw", *rows) == "1 withdrawn."
+    assert act(mara, Instruction, "cancel", *rows) == "1 cancelled."
     assert set(Instruction.objects.values_list("state", flat=True)) == {
         InstructionState.ACKNOWLEDGED,
         InstructionState.FAILED,

@@ -1,4 +1,4 @@
-"""`manage.py audit_ledger`: quiet where everything adds up, one line for what does not."""
+"""`manage.py audit_ledger`: one line for each inconsistency."""
 
 from io import StringIO
 from uuid import UUID, uuid4
@@ -40,7 +40,7 @@ def test_a_sound_ledger_adds_up(agent: Agent) -> None:
     assert list(audit.audit()) == []
     out = StringIO()
     call_command("audit_ledger", stdout=out)
-    assert out.getvalue() == "The ledger adds up.\n"
+    assert out.getvalue() == "The ledger is consistent.\n"
 
 
 def test_what_does_not_add_up_is_named(agent: Agent) -> None:

@@ -1,4 +1,4 @@
-"""Say whether the ledger adds up."""
+"""Check the ledger's consistency."""
 
 import sys
 from typing import Any
@@ -9,7 +9,7 @@ from ledger import audit
 
 
 class Command(BaseCommand):
-    help = "Replays the journal; one line for each thing that does not add up, exit code 1 then."
+    help = "Check the journal against the tables; print inconsistencies and exit with 1 if any."
 
     def handle(self, **_: Any) -> None:
         findings = 0
@@ -18,4 +18,4 @@ class Command(BaseCommand):
             self.stdout.write(str(finding))
         if findings:
             sys.exit(1)
-        self.stdout.write("The ledger adds up.")
+        self.stdout.write("The ledger is consistent.")

@@ -1,4 +1,4 @@
-"""Make a token."""
+"""Create a token."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -16,21 +16,21 @@ SHELL = Actor("system", "manage.py", "manage.py")
 
 
 class Command(BaseCommand):
-    help = "Makes a token and prints its secret, alone, on stdout. It is shown this once."
+    help = "Create a token and print only its secret. The secret is not shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--kind", required=True, choices=TokenKind.values)
-        parser.add_argument("--agent", help="the agent's name; made known if it was not")
+        parser.add_argument("--agent", help="the agent's name; registered if it is new")
         parser.add_argument("--project", default=DEFAULT)
-        parser.add_argument("--name", default="", help="what to call the token in lists")
+        parser.add_argument("--name", default="", help="a name for the token in lists")
 
     def handle(self, *, kind: str, agent: str | None, project: str, name: str, **_: Any) -> None:
         home = Project.objects.filter(name=project).first()
         if home is None:
             known = ", ".join(Project.objects.order_by("name").values_list("name", flat=True))
-            raise CommandError(f"There is no project '{project}'. Known: {known}.")
+            raise CommandError(f"There is no project '{project}'. Known projects: {known}.")
         if (kind == TokenKind.AGENT) != bool(agent):
-            raise CommandError("--agent NAME belongs to --kind agent, and only there.")
+            raise CommandError("Use --agent NAME with --kind agent, and only with it.")
         try:
             owner = agents.register(agent, project=home, actor=SHELL) if agent else None
         except Refusal as refusal:
