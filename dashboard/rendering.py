@@ -158,24 +158,3 @@ def back_to(request: HttpRequest, *, otherwise: str) -> str:
         target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
     return target if ours else otherwise
-
-
-# ---- for the pages whose context is still a dict
-
-
-def respond_with(
-    request: HtmxRequest,
-    page: str,
-    part: str,
-    context: dict[str, Any],
-    *,
-    scope: Scope,
-    current: str,
-    shell: Shell | None = None,
-) -> HttpResponse:
-    shell = shell or build_shell(request, scope, current=current)
-    whole = {**context, "shell": shell, "part": part}
-    template = "navigation/_answer.html" if wants_part(request) else page
-    response = render(request, template, whole)
-    patch_vary_headers(response, ["HX-Request"])
-    return response

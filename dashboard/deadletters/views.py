@@ -33,7 +33,7 @@ SEGMENTS = (("open", "Open"), ("replayed", "Replayed"), ("dismissed", "Dismissed
 class DeadLetterPage(PageContext):
     letter: Any
     row: Task
-    offers: list[Action]
+    actions: list[Action]
     asked: Action | None
     failures: list[Failure]
     waiting: int
@@ -61,7 +61,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         crumbs=(CRUMB,),
         letter=letter,
         row=letter.task,
-        offers=actions,
+        actions=actions,
         asked=wanted if wanted in actions else None,
         failures=detail_queries.failures_of(detail_queries.list_attempts(letter.task)),
         waiting=letter.waiting,
@@ -94,7 +94,7 @@ class DeadLetterListPage(PageContext):
     cause: CauseGroup | None  # beside the list
     asked: BulkQuestion | None
     chosen: set[str]
-    offers: list[Action]
+    actions: list[Action]
     recently_closed: list[Any]
     newest: UUID | None
     can_act_on_all: bool
@@ -132,7 +132,7 @@ def index(visit: Visit) -> DeadLetterListPage:
         cause=find_cause(groups, params.get("cause", "")),
         asked=find_question(visit.request, query, visit.scope),
         chosen={str(id) for id in read_selection(params).ids},
-        offers=list(ACTIONS.values()),
+        actions=list(ACTIONS.values()),
         recently_closed=queries.list_recently_closed(project) if not query.text else [],
         newest=page.rows[0].pk if page.rows else None,
         can_act_on_all=state == "open" and bool(page.older) and page.newer is None,

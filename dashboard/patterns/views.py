@@ -33,7 +33,7 @@ LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
 class PatternPage(PageContext):
     row: FailurePattern
     stuck: StuckTasks
-    offers: list[Action]
+    actions: list[Action]
     asked: Action | None
     days: Days
     agents: list[Agent]
@@ -68,7 +68,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         crumbs=(CRUMB,),
         row=row,
         stuck=stuck,
-        offers=actions,
+        actions=actions,
         asked=wanted if wanted in actions and wanted and wanted.question else None,
         days=queries.count_days(row, now=visit.now),
         agents=queries.list_agents(row),
@@ -103,7 +103,7 @@ class PatternListPage(PageContext):
     listed: PatternList
     asked: BulkQuestion | None
     chosen: set[str]
-    offers: list[Action]
+    actions: list[Action]
     considered: int = queries.CONSIDERED
 
 
@@ -134,7 +134,7 @@ def index(visit: Visit) -> PatternListPage:
         ),
         asked=find_question(visit.request),
         chosen={str(id) for id in read_selection(params).ids},
-        offers=list(ACTIONS.values()),
+        actions=list(ACTIONS.values()),
     )
 
 

@@ -64,7 +64,7 @@ class HistoryRow:
 class TaskPage(PageContext):
     row: Task
     due: StatusText
-    offers: list[Action]
+    actions: list[Action]
     asked: Action | None
     question: Escalation | None
     is_probe: bool
@@ -100,7 +100,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         crumbs=(CRUMB,),
         row=row,
         due=describe_status(row, now=now),
-        offers=actions,
+        actions=actions,
         asked=wanted if wanted in actions and wanted and wanted.question else None,
         question=detail_queries.find_open_escalation(row.pk),
         is_probe=is_probe(row),
@@ -171,7 +171,7 @@ class TaskListPage(PageContext):
     page: Page[Any]
     entries: list[Entry]
     asked: BulkQuestion | None
-    offers: list[Action]
+    actions: list[Action]
     nearest: Sequence[str]
 
 
@@ -199,7 +199,7 @@ def index(visit: Visit) -> TaskListPage:
             Entry(row, describe_status(row, now=visit.now), row.pk in chosen) for row in page.rows
         ],
         asked=question,
-        offers=list(ACTIONS.values()),
+        actions=list(ACTIONS.values()),
         nearest=[] if page.rows else nearest_agents(query, scope),
     )
 

@@ -51,6 +51,16 @@ def test_nothing_is_inline() -> None:
     assert not found(r"(src|href)=\"(https?:)?//", TEMPLATES)
 
 
+def test_template_lines_fit_into_120_columns() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in TEMPLATES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert not long
+
+
 def test_scripts_make_no_markup_and_no_code_from_text() -> None:
     scripts = list(STATIC.glob("tenfour/js/*.js"))
     assert len(scripts) > 5
