@@ -9,6 +9,7 @@ from typing import Any
 
 from ledger.redaction import LONGEST, clean, redacted, stripped
 from ledger.states import FailureType
+from ledger.text import truncate
 
 # stored lengths, in characters unless the name says bytes
 OUTPUT_BYTES = 65_536
@@ -81,8 +82,7 @@ def clean_report(report: Report) -> Report:
 def clean_text(value: str, limit: int) -> str:
     """Return a text without secrets, of at most `limit` characters."""
     # Redact before cutting: half a secret would not be recognized.
-    whole = stripped(redacted(value))
-    return whole if len(whole) <= limit else whole[: limit - 1] + "…"
+    return truncate(stripped(redacted(value)), limit)
 
 
 def clean_output(output: str, *, of: int = 0) -> str:

@@ -26,6 +26,7 @@ PLUMBING = (
     "ledger/journal.py",  # inserts an event
     "ledger/models/",  # rows
     "ledger/redaction.py",  # a text without secrets
+    "ledger/text.py",  # a text cut to its limit
     "ledger/timestamps.py",  # a timestamp as JSON
 )
 
