@@ -53,7 +53,7 @@ LAST = """with last as (
     where subject_type = %(subject)s and to_state is not null
     order by subject_id, ledger_event.id desc
 )
-select r.id, r.state, coalesce(l.to_state, 'nothing') as journalled
+select r.id, r.state, coalesce(l.to_state, 'nothing') as journaled
 from {table} r left join last l on l.id = r.id where l.to_state is distinct from r.state
 """
 
@@ -63,7 +63,7 @@ def check_paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]
         yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
     for row in sql.run(LAST.format(table=table), subject=subject):
         yield Finding(
-            subject, str(row["id"]), f"is {row['state']}, the journal says {row['journalled']}"
+            subject, str(row["id"]), f"is {row['state']}, the journal says {row['journaled']}"
         )
 
 

@@ -99,7 +99,7 @@ SEND = f"""with {TrustedCaller.cte}, sent as (
     returning {moves.instruction_columns("i")}, null as from_state,
         old.id is not null as deduplicated
 ), fresh as (select * from sent where not deduplicated
-), journalled as ({insert_event("fresh", Kind.INSTRUCTION_QUEUED, data="'{}'::jsonb")})
+), journaled as ({insert_event("fresh", Kind.INSTRUCTION_QUEUED, data="'{}'::jsonb")})
 select sent.*, c.agent_name from sent, caller c"""
 
 
@@ -177,7 +177,7 @@ def pull_statement(caller: type[Caller]) -> str:
         -- behind a select for the same reason as IDS
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
-    journalled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
+    journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
     select m.*, c.agent_name, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.position"""
 
@@ -197,7 +197,7 @@ def acknowledge_statement(caller: type[Caller]) -> str:
         subject="instruction",
         data="jsonb_build_object('retry_count', m.retry_count, 'outcome', m.outcome)",
     )
-    return f"""with {caller.cte}, moved as ({ack}), journalled as ({event})
+    return f"""with {caller.cte}, moved as ({ack}), journaled as ({event})
     select m.*, c.agent_name, c.unseen from caller c left join moved m on true
     where {"true" if caller is TrustedCaller else "c.agent_id is not null"}"""
 
@@ -226,7 +226,7 @@ def acknowledge(
     """Acknowledge instructions; return a row for each id in order, None for an unknown id.
 
     An instruction that was acknowledged before comes back unchanged. So does one that had failed or
-    was cancelled, with `late`; the first late ack is journalled.
+    was cancelled, with `late`; the first late ack is journaled.
     """
     now = now or timezone.now()
     kind = Kind.INSTRUCTION_DECLINED if outcome == "declined" else Kind.INSTRUCTION_ACKNOWLEDGED
@@ -290,7 +290,7 @@ def cancel_statement(which: str) -> str:
     )
     cancelled = instruction_to(InstructionState.CANCELLED, where=f"{which} and {open}")
     return f"""with {TrustedCaller.cte}, moved as ({cancelled}),
-    journalled as ({insert_event("moved", Kind.INSTRUCTION_CANCELLED)})
+    journaled as ({insert_event("moved", Kind.INSTRUCTION_CANCELLED)})
     select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
 
 

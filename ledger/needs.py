@@ -43,7 +43,7 @@ def unblocking_ctes(source: str, *, data: str = "'{}'::jsonb") -> str:
 
     `data` is SQL: the event data of each freed task `m`, in addition to the need that was met.
     """
-    journalled = journal.insert(
+    journaled = journal.insert(
         "freed",
         kind=f"'{Kind.TASK_UNBLOCKED}'",
         subject="task",
@@ -54,7 +54,7 @@ def unblocking_ctes(source: str, *, data: str = "'{}'::jsonb") -> str:
     return f"""met as ({count_down_needs(source)}),
     freed as (select * from met
         where state = '{TaskState.QUEUED}' and from_state = '{TaskState.BLOCKED}'),
-    journalled_freed as ({journalled})"""
+    journaled_freed as ({journaled})"""
 
 
 MEET = f"""with {TrustedCaller.cte}, ended as (select id from unnest(%(ids)s::uuid[]) id), {

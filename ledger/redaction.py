@@ -23,7 +23,7 @@ CUT = "\n[… cut: {} of {} bytes kept]"
 # ---- characters
 
 ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # colors, cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"  # titles
     r"|\x1b[ -/]{0,4}[0-~]"
 )

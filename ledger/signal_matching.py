@@ -45,8 +45,8 @@ def signal_statement(caller: type[Caller]) -> str:
     ), matching as materialized (
         select uuidv7() as id, agent_id, project_id from caller where exists (select from matched)
     ), moved as ({ack}),
-    journalled_signal as ({event}),
-    journalled as ({insert_event("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=ack_data)})
+    journaled_signal as ({event}),
+    journaled as ({insert_event("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=ack_data)})
     select m.id, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.id"""
 

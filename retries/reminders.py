@@ -83,7 +83,7 @@ SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
         where="i.id = any(%(ids)s) and i.tracked and i.retry_count < i.max_retries",
         sets="retry_count = i.retry_count + 1, position = -nextval('ledger_instruction_position')",
     )
-}), journalled as ({insert_event("moved", Kind.INSTRUCTION_REQUEUED)})
+}), journaled as ({insert_event("moved", Kind.INSTRUCTION_REQUEUED)})
 select * from moved"""
 
 

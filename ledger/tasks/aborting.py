@@ -21,9 +21,9 @@ ABORT = f"""with {TrustedCaller.cte}, moved as ({
         updated_at = %(now)s
     where t.id = any(%(ids)s) and t.state = 'running' and t.abort_requested_at is null
     returning t.id, t.project_id, t.agent_id, t.state, t.state as from_state
-), journalled_aborts as ({
+), journaled_aborts as ({
     journal.insert("moved", kind=f"'{Kind.TASK_ABORTED}'", subject="task", data="%(data)s")
-}), journalled_requests as ({
+}), journaled_requests as ({
     journal.insert(
         "flagged",
         kind=f"'{Kind.TASK_ABORT_REQUESTED}'",

@@ -34,7 +34,7 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
     where t.id = %(id)s and t.version = %(version)s and t.state not in ({moves.FINAL_STATES})
         and (t.state <> '{TaskState.RUNNING}' or not %(unless_running)s)
     returning {moves.task_columns("t")}
-), journalled as ({
+), journaled as ({
     journal.insert(
         "changed",
         kind=f"'{Kind.TASK_CHANGED}'",

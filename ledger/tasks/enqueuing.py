@@ -107,7 +107,7 @@ def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str
     from asked a, caller c{COUNT_NEEDS if needs else ""} order by a.id
     returning t.id, t.project_id, t.agent_id, t.state, t.blocked_reason, t.unmet,
         null as from_state
-), journalled as ({
+), journaled as ({
         journal.insert("created", kind=f"'{Kind.TASK_CREATED}'", subject="task", id="m.id")
     }) select id, state{", blocked_reason, unmet" if needs else ""} from created order by id"""
 

@@ -140,7 +140,7 @@ def test_an_ack_of_a_waiting_reminder_cancels_it(agent: Agent) -> None:
     assert pull(agent) == []
 
 
-def test_a_late_ack_is_told_and_journalled_once(agent: Agent) -> None:
+def test_a_late_ack_is_told_and_journaled_once(agent: Agent) -> None:
     failed = make_instruction(InstructionState.FAILED, agent=agent)
     caller = TrustedCaller(Actor("token", "t", "coder"), agent=agent)
     for _ in range(2):

@@ -100,7 +100,7 @@ def state_of(agent: Agent) -> str:
     return Breaker.objects.get(pk=agent.pk).state
 
 
-def journalled(agent: Agent) -> list[tuple[str, str | None, str | None]]:
+def journaled(agent: Agent) -> list[tuple[str, str | None, str | None]]:
     """What the journal says of the agent's breaker."""
     events = Event.objects.filter(subject_id=agent.pk, kind__startswith="agent.breaker_")
     return list(events.order_by("id").values_list("kind", "from_state", "to_state"))
@@ -390,7 +390,7 @@ def test_the_sweep_half_opens_what_has_been_open_long_enough(monkeypatch: Any) -
     assert breaker.half_open_due(now=NOW + MINUTE) == sorted(agent.pk for agent in early)
     assert breaker.half_open_due(now=NOW + MINUTE) == []
     assert state_of(late) == CircuitState.OPEN
-    assert journalled(early[0])[-1] == ("agent.breaker_half_open", "open", "half_open")
+    assert journaled(early[0])[-1] == ("agent.breaker_half_open", "open", "half_open")
 
 
 # ---- by hand, and in the journal
@@ -434,13 +434,13 @@ def test_people_reset_breakers_and_hear_what_really_changed() -> None:
 
 
 @pytest.mark.django_db
-def test_every_move_is_journalled(agent: Agent) -> None:
+def test_every_move_is_journaled(agent: Agent) -> None:
     """S3.48"""
     fails(agent, 5, type="timeout")
     fails(agent, attempt=probe(agent, now=NOW + MINUTE), now=NOW + MINUTE)
     for _ in range(2):
         tell(agent, attempt=probe(agent, now=NOW + 2 * MINUTE), now=NOW + 2 * MINUTE)
-    assert journalled(agent) == [
+    assert journaled(agent) == [
         ("agent.breaker_opened", "closed", "open"),
         ("agent.breaker_half_open", "open", "half_open"),
         ("agent.breaker_opened", "half_open", "open"),
@@ -523,7 +523,7 @@ def test_the_sweep_passes_over_a_breaker_that_somebody_holds(elsewhere: Callable
         assert breaker.check_gate(held.pk, now=NOW + MINUTE).probe
         sweep = elsewhere(lambda: breaker.half_open_due(now=NOW + MINUTE))
         assert sweep.result(10) == [free.pk]
-    assert len(journalled(held)) == 2
+    assert len(journaled(held)) == 2
 
 
 def atomically(work: Callable[[], Any]) -> Any:

@@ -1,0 +1,96 @@
+with caller as materialized (
+        select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
+            'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
+            coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
+                or coalesce(a.last_seen_at, '-infinity') < %(now)s - interval '5 seconds'
+                    and a.id is not null as unseen
+        from ledger_token t left join ledger_agent a on a.id = t.agent_id
+        where t.digest = %(digest)s and t.revoked_at is null
+            and (t.expires_at is null or t.expires_at > %(now)s)
+            and (%(scope)s = '' or %(scope)s = any(t.scopes))
+    ), held as (
+        update ledger_attempt a set heartbeat_at = %(now)s,
+            lease_expires_at = greatest(a.lease_expires_at,
+                %(now)s + coalesce(%(lease)s, a.lease_s) * interval '1 second')
+        where a.agent_id = (select agent_id from caller) and a.outcome is null
+            and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
+        returning a.*
+    ), free as (
+        select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
+            and not exists (select from held)
+            and (%(limited)s or a.concurrency is null) and (%(probe)s or (select b.state from
+                ledger_breaker b
+                where b.agent_id = a.id and b.state <> 'closed') is null)
+    ), queued as materialized (
+        select id, priority from ledger_task
+        where agent_id = (select id from free) and state = 'queued'
+            and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is
+                null)
+        order by priority desc, id limit (select %(limit)s::int) for update skip locked
+    ), due as materialized (
+        select id, priority, due_at from ledger_task
+        where agent_id = (select id from free) and state = 'retry'
+            and due_at <= %(now)s and (plan_id is null or (select p.paused_at from ledger_plan p
+                where p.id = plan_id) is null)
+        order by due_at limit (select %(limit)s::int) for update skip locked
+    ), picked as materialized (
+        select id from (
+            select id, priority, due_at from due union all select id, priority, null from queued
+        ) found order by priority desc, due_at nulls last, id limit (select %(limit)s::int)
+    ), moved as (update ledger_task t
+    set state = 'running', blocked_reason = null, started_at = coalesce(t.started_at, %(now)s),
+        due_at = null, due_noted_at = null, attempts = t.attempts + 1, current_attempt = uuidv7(),
+        version = t.version + 1, updated_at = %(now)s
+    from caller c where t.id = any(array(select id from picked)) and t.state in ('queued', 'retry')
+    returning t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
+        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.retry_count, t.max_attempts,
+        t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted, t.base_delay_ms,
+        t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s, t.timeout_s, t.idempotent,
+        t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
+        t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
+        t.completed_at, old.state as from_state,
+        old.current_attempt as former_attempt), opened as (
+        insert into ledger_attempt (task_id, agent_id, id, number, worker_id, started_at, lease_s,
+            lease_expires_at, deadline_at)
+        select m.id, m.agent_id, m.current_attempt, m.attempts, %(worker)s::text,
+            %(now)s::timestamptz, coalesce(%(lease)s, m.lease_s), %(now)s + coalesce(%(lease)s,
+            m.lease_s) * interval '1 second', %(now)s + m.timeout_s * interval '1 second' from moved
+            m
+    ), journaled as (
+    insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
+        from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
+    select m.current_attempt, %(now)s, m.project_id, 'task.claimed', 'task', m.id, m.agent_id,
+        m.from_state,
+        m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts),
+            %(request_id)s
+    from moved m, caller c)
+    select m.id, m.project_id, m.agent_id, m.plan_id, m.ref, m.run, m.title, m.type, m.state,
+        m.blocked_reason, m.priority, m.payload, m.result, m.error, m.retry_count, m.max_attempts,
+        m.attempt_limit, m.attempts, m.releases, m.unmet, m.on_exhausted, m.base_delay_ms,
+        m.max_delay_ms, m.exponential_base, m.jitter, m.lease_s, m.timeout_s, m.idempotent,
+        m.non_retryable, m.redactions, m.due_at, m.current_attempt, m.abort_requested_at,
+        m.replay_of_id, m.replaced_by_id, m.version, m.created_at, m.updated_at, m.started_at,
+        m.completed_at, m.current_attempt as attempt_id, m.attempts as attempt_number,
+        %(worker)s::text as attempt_worker_id, %(now)s::timestamptz as attempt_started_at,
+        coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s + coalesce(%(lease)s, m.lease_s)
+        * interval '1 second' as attempt_lease_expires_at, %(now)s + m.timeout_s * interval '1
+        second' as attempt_deadline_at, false as resumed, c.agent_name, c.unseen, (select count(*)
+        from (select from ledger_instruction i
+            where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
+                pending_instructions,
+        (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
+    from moved m, caller c union all
+    select t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
+        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.retry_count, t.max_attempts,
+        t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted, t.base_delay_ms,
+        t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s, t.timeout_s, t.idempotent,
+        t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
+        t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
+        t.completed_at, h.id as attempt_id, h.number as attempt_number, h.worker_id as
+        attempt_worker_id, h.started_at as attempt_started_at, h.lease_s as attempt_lease_s,
+        h.lease_expires_at as attempt_lease_expires_at, h.deadline_at as attempt_deadline_at, true
+        as resumed, c.agent_name, c.unseen, (select count(*) from (select from ledger_instruction i
+            where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
+                pending_instructions,
+        (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
+    from held h join ledger_task t on t.id = h.task_id, caller c

@@ -1,0 +1,42 @@
+with caller as materialized (
+        select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
+            'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
+            coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
+                or coalesce(a.last_seen_at, '-infinity') < %(now)s - interval '5 seconds'
+                    and a.id is not null as unseen
+        from ledger_token t left join ledger_agent a on a.id = t.agent_id
+        where t.digest = %(digest)s and t.revoked_at is null
+            and (t.expires_at is null or t.expires_at > %(now)s)
+            and (%(scope)s = '' or %(scope)s = any(t.scopes))
+    ), live as materialized (
+        select a.task_id from ledger_attempt a, caller c
+        where a.id = %(attempt)s and a.ended_at is null and a.agent_id = c.agent_id
+    ), moved as (update ledger_task t
+    set state = 'done', blocked_reason = null, error = null, current_attempt = null, completed_at =
+        %(now)s, result = %(result)s,
+        version = t.version + 1, updated_at = %(now)s
+    from caller c where t.id = (select task_id from live) and t.current_attempt = %(attempt)s
+            and t.abort_requested_at is null
+            and (%(exit)s::int is null and not coalesce((t.payload -> 'verify' ->>
+                'required')::bool, false) or %(exit)s = coalesce((t.payload -> 'verify' ->>
+                'expect_exit')::int, 0))
+            and t.needed_by = 0
+            and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
+                and (b.state <> 'closed' or b.failures > 0)) is null and t.state in ('running')
+    returning t.id, t.project_id, t.agent_id, t.state, t.attempts, t.version, old.state as
+        from_state,
+        old.current_attempt as former_attempt), closed as (
+        update ledger_attempt a set outcome = 'success', ended_at = %(now)s,
+            report_digest = %(report_digest)s, decision = '{"decision": "done", "reason":
+                "verified"}'
+        where a.id = (select former_attempt from moved)
+    ), journaled as (
+    insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
+        from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
+    select uuidv7(), %(now)s, m.project_id, 'task.completed', 'task', m.id, m.agent_id,
+        m.from_state,
+        m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts),
+            %(request_id)s
+    from moved m, caller c)
+    select m.id, m.version, c.agent_id as caller_agent, c.unseen
+    from caller c left join moved m on true

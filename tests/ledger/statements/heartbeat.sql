@@ -1,0 +1,25 @@
+with caller as materialized (
+        select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
+            'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
+            coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
+                or coalesce(a.last_seen_at, '-infinity') < %(now)s - interval '5 seconds'
+                    and a.id is not null as unseen
+        from ledger_token t left join ledger_agent a on a.id = t.agent_id
+        where t.digest = %(digest)s and t.revoked_at is null
+            and (t.expires_at is null or t.expires_at > %(now)s)
+            and (%(scope)s = '' or %(scope)s = any(t.scopes))
+    ), beat as (
+        update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,
+            progress = coalesce(%(progress)s, a.progress), lease_expires_at = greatest(
+                a.lease_expires_at,
+                %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
+        from caller c where a.id = %(attempt)s and a.ended_at is null and a.agent_id = c.agent_id
+        returning a.*
+    )
+    select b.id, b.lease_expires_at, b.deadline_at, c.unseen,
+        (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
+            as abort_requested,
+        (select count(*) from (select from ledger_instruction i
+            where i.agent_id = b.agent_id and i.state = 'queued' limit 100) i) as
+                pending_instructions
+    from caller c left join beat b on true
