@@ -1,4 +1,4 @@
-"""What a person can answer to an escalation, in the order of the buttons."""
+"""List the answers that a person can give to an escalation, in the order of the buttons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_NAMES, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text 
 
 @dataclass(frozen=True, slots=True)
 class DependentsOption:
-    """One of the things that can become of the dependents."""
+    """One of the effects that a skip can have on the dependents."""
 
     name: Dependents
     title: str
@@ -26,7 +26,7 @@ class DependentsOption:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An answer as it is offered."""
+    """An answer that a person can choose."""
 
     name: Answer
     title: str
@@ -37,55 +37,54 @@ class Option:
 
 
 def list_options(escalation: Escalation, record: Record | None = None) -> list[Option]:
-    """What can be answered to an open one; `record` is that of its task, where it is at hand."""
+    """Return the answers to an open escalation; pass its task's `record` if it is loaded."""
     record = record or load_record(escalation)
     return task_options(escalation, record) if record else instruction_options(escalation)
 
 
 def instruction_options(escalation: Escalation) -> list[Option]:
+    """Return the answers to the escalation of an instruction."""
     agent = escalation.agent.name
-    waiting = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
-    one = waiting == 1
-    withdraws = f"{waiting} instruction{'' if one else 's'} for {agent}"
+    pending = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
+    instructions = f"{pending} pending instruction{'' if pending == 1 else 's'}"
     return [
         Option(
             Answer.FIX,
-            "Send with other words",
-            f"{agent} gets your words first of all, and is chased until it answers.",
+            "Send new text",
+            f"{agent} gets your text first, with reminders until it acknowledges.",
             requires_text=True,
         ),
         Option(
-            Answer.RETRY, "Send again", "The same words once more, first of all, from the start."
+            Answer.RETRY, "Send again", "Sends the same text first in the queue and starts over."
         ),
-        Option(Answer.SKIP, "Leave it", "It stays given up; nothing is sent.", confirm=True),
+        Option(Answer.SKIP, "Leave as failed", "It stays failed; nothing is sent.", confirm=True),
         Option(
             Answer.ABORT,
-            "Withdraw all that waits",
-            f"Cancels the {withdraws} that wait{'s' if one else ''} for an answer."
-            if waiting
-            else "Nothing waits now.",
+            "Cancel all pending",
+            f"Cancels the {instructions} for {agent}." if pending else "Nothing is pending.",
             confirm=True,
         ),
     ]
 
 
 def task_options(escalation: Escalation, record: Record) -> list[Option]:
-    task, agent, behind = record.task, escalation.agent.name, record.waiting
-    waiting = len(behind)
+    """Return the answers to the escalation of a task."""
+    task, agent, blocked = record.task, escalation.agent.name, record.waiting
+    waiting = len(blocked)
     depends = f"{count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
         *([answer_option(agent)] if escalation.reason == Reason.AGENT_QUESTION else []),
         Option(
             Answer.FIX,
-            "Fix with an instruction",
-            f"{agent} gets one more attempt and is told your words first.",
+            "Send fix and retry",
+            f"{agent} gets one more attempt and reads your text first.",
             requires_text=True,
         ),
-        Option(Answer.RETRY, "Try again", f"{count_attempts(task.max_attempts)}, from now."),
+        Option(Answer.RETRY, "Retry", f"Grants {count_attempts(task.max_attempts)}."),
         Option(
             Answer.SKIP,
             "Skip",
-            f"{depends} may fail without it: {join_names(behind)}."
+            f"{depends} may fail without it: {join_names(blocked)}."
             if waiting
             else "Nothing depends on it.",
             confirm=True,
@@ -96,65 +95,66 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
         else Option(
             Answer.ABORT,
             "Abort",
-            f"{depends} will never run." if waiting else "It ends here.",
+            f"{depends} will never run." if waiting else "Ends the task.",
             confirm=True,
         ),
     ]
 
 
 def count_downstream(record: Record) -> int:
-    """How many would be skipped with it; most that wait have nothing waiting for them in turn."""
+    """Count the tasks that a skip would skip too, including indirect dependents."""
+    # Most dependents have none of their own, so the recursive query is rarely needed.
     if any(task.needed_by for task in record.waiting):
         return dependents.count_downstream(record.task.pk)
     return len(record.waiting)
 
 
 def join_names(tasks: Sequence[Task]) -> str:
-    """The first of them by name, and how many more there are."""
-    said = ", ".join(
+    """Return the names of the first tasks, and how many more there are."""
+    names = ", ".join(
         truncate(" ".join(str(each).split()), NAME_LENGTH) for each in tasks[:MOST_NAMES]
     )
-    return said if len(tasks) <= MOST_NAMES else f"{said}, and {len(tasks) - MOST_NAMES} more"
+    return names if len(tasks) <= MOST_NAMES else f"{names}, and {len(tasks) - MOST_NAMES} more"
 
 
 def abort_plan_option(task: Task) -> Option:
-    """The answer that stops the whole plan of a task, with what else of it runs and waits."""
+    """Return the answer that aborts the task's plan, with the number of tasks it affects."""
     others = Task.objects.filter(plan=task.plan_id).exclude(pk=task.pk).exclude(state__in=FINAL)
     counts = others.aggregate(
         running=Count("pk", filter=Q(state=TaskState.RUNNING)),
         waiting=Count("pk", filter=~Q(state=TaskState.RUNNING)),
     )
     running, waiting = counts["running"], counts["waiting"]
-    so = []
+    effects = []
     if running:
-        so.append(
-            f"{count_tasks(running)} that {'runs is' if running == 1 else 'run are'} told to stop"
-        )
+        effects.append(f"{running} running task{' is' if running == 1 else 's are'} told to stop")
     if waiting:
-        so.append(f"{count_tasks(waiting)} that wait{'s' if waiting == 1 else ''} will never run")
+        effects.append(f"{waiting} pending task{'' if waiting == 1 else 's'} will never run")
     ref = task.plan.ref if task.plan else ""
-    also = ", ".join(so) or "nothing else of it is under way"
-    return Option(Answer.ABORT, "Abort the plan", f"Stops all of {ref}: {also}.", confirm=True)
+    others_too = ", ".join(effects) or "no other task is running or pending"
+    return Option(Answer.ABORT, "Abort plan", f"Aborts plan {ref}: {others_too}.", confirm=True)
 
 
 def answer_option(agent: str) -> Option:
+    """Return the answer to an agent's question."""
     return Option(
         Answer.ANSWER,
-        "Answer the question",
-        f"{agent} goes on and is told your words first. It costs no attempt.",
+        "Send answer",
+        f"{agent} resumes and reads your text first. This uses no attempt.",
         requires_text=True,
     )
 
 
 def dependents_options(waiting: int, downstream: int) -> tuple[DependentsOption, ...]:
-    """What can become of so many dependents, and of all that follows from them."""
+    """Return the effects that a skip can have on the dependents, and on theirs."""
     one = waiting == 1
     all_of_them = f"Skip {'it' if one else 'them'} too"
     if downstream > waiting:
-        all_of_them += f", and what follows: {count_tasks(downstream)} in all"
+        all_of_them += f" and their dependents: {count_tasks(downstream)} in total"
     return (
         DependentsOption(
-            Dependents.CONTINUE, f"{'It goes' if one else f'All {waiting} go'} on without it"
+            Dependents.CONTINUE,
+            f"{'It continues' if one else f'All {waiting} continue'} without it",
         ),
         DependentsOption(
             Dependents.BLOCK, f"{'It stays' if one else 'They stay'} blocked until you decide"

@@ -61,8 +61,8 @@ class ResolveIn(In):
 
 OPTION = {
     "name": "fix",
-    "title": "Send with other words",
-    "description": "coder gets your words first of all, and is chased until it answers.",
+    "title": "Send new text",
+    "description": "coder gets your text first, with reminders until it acknowledges.",
     "requires_text": True,
     "prompt_fill": "",
     "confirm": False,

@@ -135,15 +135,15 @@ def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
     expect(page.locator("#skip-dialog")).to_be_hidden()
     assert Escalation.objects.open().count() == 2
     page.keyboard.press("s")
-    page.click("#skip-dialog >> text='Leave it'")
+    page.click("#skip-dialog >> text='Leave as failed'")
     expect(page.locator(panel(first))).to_contain_text("Left as is. Nothing was sent.")
     following = page.locator(".answer__next a")
     expect(following).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{address(second)}")
     page.keyboard.press("a")
-    expect(page.locator("#abort-dialog")).to_contain_text("Cancels the 1 instruction")
-    page.click("#abort-dialog >> text='Withdraw all that waits'")
+    expect(page.locator("#abort-dialog")).to_contain_text("Cancels the 1 pending instruction")
+    page.click("#abort-dialog >> text='Cancel all pending'")
     expect(page.locator(panel(second))).to_contain_text("1 instruction was cancelled.")
 
 
@@ -327,9 +327,9 @@ def test_the_inbox_is_whole(visit: Visit, hostile: list[str], coder: Agent, now:
     for path in hostile:
         assert_whole(visitor, path, widths=THREE_WIDTHS, expected="404")
     page = visitor.open(URL)
-    page.click("button:has-text('Leave it')")
+    page.click("button:has-text('Leave as failed')")
     assert_whole_as_it_is(page, widths=THREE_WIDTHS)
-    page.click("#skip-dialog >> text='Leave it'")
+    page.click("#skip-dialog >> text='Leave as failed'")
     expect(page.locator(".answer")).to_contain_text("Nothing was sent.")
     assert_whole_as_it_is(page, widths=THREE_WIDTHS)
 
@@ -353,11 +353,11 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     page.click("#send-fix")
     assert "Your message is first in the queue." in page.inner_text("#toasts")
     page.click(".answer__next a")
-    page.click("button:has-text('Leave it')")
+    page.click("button:has-text('Leave as failed')")
     assert "This cannot be undone." in page.inner_text(".answer")
     page.click("text=Go back")
-    page.click("button:has-text('Leave it')")
-    page.click(".answer button:has-text('Leave it')")
+    page.click("button:has-text('Leave as failed')")
+    page.click(".answer button:has-text('Leave as failed')")
     assert "Nothing was sent." in page.inner_text("#toasts")
     page.click(f"#esc-{made[2].pk} a")
     jonas_answers(made[2], "retry", now)
@@ -371,8 +371,8 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     assert page.locator("[data-row]").count() == 3
     page.click("text=Open 1")
     assert "Step 3" in page.inner_text("#escalation-title")
-    page.click("button:has-text('Withdraw all')")
-    page.click(".answer button:has-text('Withdraw all')")
+    page.click("button:has-text('Cancel all')")
+    page.click(".answer button:has-text('Cancel all')")
     assert "were cancelled" in page.inner_text("#toasts")
     assert Escalation.objects.open().count() == 0
 

@@ -154,7 +154,7 @@ def test_the_agent_beside_it(browser: Client, agent: Agent, now: datetime) -> No
     Agent.objects.update(last_seen_at=now - 9 * MINUTE, paused=True)
     told = words(browser.get(address(escalation)))
     assert "silent paused Last seen 9 m ago Waiting 2 instructions" in told
-    assert "Cancels the 2 instructions for coder" in told
+    assert "Cancels the 2 pending instructions for coder" in told
 
 
 def test_late_acknowledgement_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
@@ -375,14 +375,14 @@ def test_each_answer_does_what_its_button_says(
 ) -> None:
     page = words(browser.get(address(ignored(agent, "first", now=now))))
     for says in (
-        "Send with other words",
-        "coder gets your words first of all, and is chased until it answers.",
+        "Send new text",
+        "coder gets your text first, with reminders until it acknowledges.",
         "Send again",
-        "The same words once more, first of all, from the start.",
-        "Leave it…",
-        "It stays given up; nothing is sent.",
-        "Withdraw all that waits…",
-        "Nothing waits now.",
+        "Sends the same text first in the queue and starts over.",
+        "Leave as failed…",
+        "It stays failed; nothing is sent.",
+        "Cancel all pending…",
+        "Nothing is pending.",
     ):
         assert says in page
 

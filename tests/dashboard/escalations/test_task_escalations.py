@@ -409,7 +409,7 @@ def test_skip_asks_about_dependents(
     form = {"action": "skip", "version": str(question.version)}
     sure = words(browser.post(f"{address(question)}answer/", form))
     assert "1 task depends on it and may fail without it: Reconcile. This cannot be undone" in sure
-    assert "It goes on without it It stays blocked until you decide Skip it too" in sure
+    assert "It continues without it It stays blocked until you decide Skip it too" in sure
     post(browser, question, "skip", dependents=choice)
     assert Task.objects.get(pk=waits).state == state
 
@@ -459,9 +459,9 @@ def test_abort_warns_that_it_stops_the_plan(browser: Client, agent: Agent) -> No
     claim(agent, task=task("03-01:task-3").pk)
     question = Escalation.objects.get()
     asked = words(post(browser, question, "abort", confirmed=None, headers=PART))
-    assert "Abort the plan?" in asked and "This cannot be undone." in asked
-    stops = "1 task that runs is told to stop, 1 task that waits will never run."
-    assert f"Stops all of 03-01: {stops}" in asked
+    assert "Abort plan?" in asked and "This cannot be undone." in asked
+    stops = "1 running task is told to stop, 1 pending task will never run."
+    assert f"Aborts plan 03-01: {stops}" in asked
     done = words(post(browser, question, "abort", headers=PART))
     assert "The whole plan is aborted. Running tasks are told to stop." in done
     assert "mara aborted its plan" in words(browser.get(address(question)))

@@ -295,7 +295,7 @@ def test_answer_in_the_inbox_shows_in_the_history(
     page = browser.get("/escalations/")
     text = words(page)
     assert "Mend the build" in text and "Failed 1 of 1 attempts." in text
-    assert "it broke" in text and "Fix with an instruction" in text and "Try again" in text
+    assert "it broke" in text and "Send fix and retry" in text and "Retry" in text
     assert f'href="{address(task)}"' in html(page)
     form = {"action": "retry", "version": str(question.version)}
     answered = browser.post(f"/escalations/{question.pk}/answer/", form, follow=True)

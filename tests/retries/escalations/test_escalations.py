@@ -199,7 +199,7 @@ def test_the_options_name_the_consequence(agent: Agent) -> None:
     send(agent)
     offered = {option.name: option for option in list_options(escalation)}
     assert list(offered) == [Answer.FIX, Answer.RETRY, Answer.SKIP, Answer.ABORT]
-    assert "2 instructions for coder" in offered[Answer.ABORT].description
+    assert "2 pending instructions for coder" in offered[Answer.ABORT].description
     assert offered[Answer.FIX].requires_text and offered[Answer.ABORT].confirm
 
 

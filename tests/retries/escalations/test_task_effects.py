@@ -346,9 +346,9 @@ def test_the_option_says_how_many(agent: Agent) -> None:
     skips = "2 tasks depend on it and may fail without it: first, second."
     assert offered[Answer.SKIP].description == skips
     assert [way.title for way in offered[Answer.SKIP].dependents] == [
-        "All 2 go on without it",
+        "All 2 continue without it",
         "They stay blocked until you decide",
-        "Skip them too, and what follows: 3 tasks in all",
+        "Skip them too and their dependents: 3 tasks in total",
     ]
     assert "(2 tasks depend on it: first, second)" in render_escalation(asked)
 
