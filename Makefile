@@ -53,6 +53,6 @@ lock: ## update both lists of pinned packages
 	$(compile) --extra dev -o tests/requirements.lock
 
 clean: ## remove all data, the virtual environment and every cache; refuses while Tenfour runs
-	@$(some-python) -B -m config.local.up --remove
+	@$(some-python) -B -m config.local.up --clean
 	rm -rf .venv .*_cache .hypothesis client/build client/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

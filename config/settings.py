@@ -28,7 +28,12 @@ env = environ.Env()
 def secret(name: str) -> str:
     """The value of `name`, or the content of the file that `name`_FILE points to."""
     path = os.environ.get(f"{name}_FILE")
-    value = Path(path).read_text().strip() if path else os.environ.get(name, "")
+    try:
+        value = Path(path).read_text().strip() if path else os.environ.get(name, "")
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{name}_FILE={path} can't be read: {error.strerror}."
+        ) from error
     if not value:
         raise ImproperlyConfigured(
             f"{name} is not set. Start Tenfour with 'make up', which brings its own servers, "

@@ -12,6 +12,9 @@ from typing import Any
 
 from config.local.places import PROJECT, Refused, User
 
+# Raised by a failed fork or exec, and by code that runs between the two.
+START_ERRORS = (OSError, subprocess.SubprocessError)
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 
@@ -57,16 +60,25 @@ class Command:
         return lambda: die_with(parent, sent)
 
 
+def describe_start_error(error: BaseException) -> str:
+    """Return why a program could not be started, as the end of a sentence about it."""
+    return f"could not be started: {getattr(error, 'strerror', None) or error}"
+
+
 def run_once(command: Command, text: str = "") -> None:
     """Run a short program to its end; raises Refused with its output if it failed."""
-    done = subprocess.run(
-        command.argv,
-        input=text,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **command.options(),
-    )
+    name = Path(command.argv[0]).name
+    try:
+        done = subprocess.run(
+            command.argv,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **command.options(),
+        )
+    except START_ERRORS as error:
+        raise Refused(f"{name} {describe_start_error(error)}.") from None
     # Single-user Postgres exits with 0 even if its statements failed.
     if done.returncode or "ERROR:" in done.stdout:
-        raise Refused(f"{Path(command.argv[0]).name} failed:\n{done.stdout.strip()}")
+        raise Refused(f"{name} failed:\n{done.stdout.strip()}")

@@ -189,7 +189,8 @@ class Servers:
             user=self.place.user,
             quiet=ROUTINE,
             stop=signal.SIGINT,  # SIGTERM would wait for every client to disconnect
-            orphaned=signal.SIGINT,
+            # Only SIGQUIT ends it in every state: SIGINT during crash recovery leaves it hanging.
+            orphaned=signal.SIGQUIT,
         )
 
     def postgres_command(self) -> Command:

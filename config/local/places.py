@@ -2,10 +2,12 @@
 
 import fcntl
 import hashlib
+import json
 import os
 import pwd
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -145,14 +147,83 @@ def lock(data: Path) -> IO[str] | None:
     return file
 
 
+def running_address(data: Path) -> str | None:
+    """Return the address of the instance of this data folder, if its supervisor is alive."""
+    with suppress(OSError, ValueError, KeyError):
+        running = json.loads((data / "running.json").read_text())
+        # Another program may have the id of a supervisor that was killed.
+        if "config.local.up" not in Path(f"/proc/{running['pid']}/cmdline").read_text():
+            return None
+        return f"{running['url']}/ (process {running['pid']})"
+    return None
+
+
+def holders(file: Path) -> dict[int, str]:
+    """Return the processes that have a file open: their ids and command lines."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended, or belongs to another user
+            if any(entry.resolve() == file for entry in (folder / "fd").iterdir()):
+                words = (folder / "cmdline").read_text(errors="replace").replace("\0", " ")
+                found[int(folder.name)] = words.strip()[:100]
+    return found
+
+
+def describe_holders(file: Path) -> str:
+    """Return the processes that hold a lock file, and the commands that end them."""
+    found = holders(file)
+    if not found:
+        return f"Processes of another user hold {file}. End them, then try again."
+    rows = "".join(f"  {pid}  {words}\n" for pid, words in sorted(found.items()))
+    ids = " ".join(map(str, sorted(found)))
+    return (
+        f"These processes of an earlier Tenfour still hold {file}:\n{rows}"
+        f"End them with: kill -QUIT {ids}\n"
+        f"If some are still there after ten seconds: kill -KILL {ids}"
+    )
+
+
+@contextmanager
+def programs_in_use(folder: Path = PROJECT) -> Iterator[int]:
+    """Mark the programs in `folder` as in use; gives the descriptor that children inherit."""
+    marker = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(marker, fcntl.LOCK_SH)
+        yield marker
+    finally:
+        os.close(marker)
+
+
+def refuse_used_programs(folder: Path = PROJECT) -> None:
+    """Raise Refused while an instance runs from `folder`, wherever its data is."""
+    marker = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Refused(
+            "Tenfour is running from this folder. Stop it first: Ctrl-C in the terminal of "
+            f"'make up', or: kill -INT {supervisor_of(folder)}"
+        ) from None
+    finally:
+        os.close(marker)
+
+
+def supervisor_of(folder: Path) -> int:
+    """Return the oldest process that holds the marker of `folder`."""
+    own = os.getpid()
+    return min((pid for pid in holders(folder) if pid != own), default=0)
+
+
 def remove(data: Path) -> None:
     """Delete the data of an instance; raises Refused while it runs."""
     if data.is_dir():
         held = lock(data)
         if held is None:
-            raise Refused(
-                "Tenfour is running here. Stop it first: Ctrl-C in the terminal of 'make up'."
-            )
+            if running_address(data):
+                raise Refused(
+                    "Tenfour is running here. Stop it first: Ctrl-C in the terminal of 'make up'."
+                )
+            raise Refused(describe_holders(data / "lock"))
         held.close()
     shutil.rmtree(data, ignore_errors=True)
     shutil.rmtree(closed_home(data), ignore_errors=True)

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import suppress
 
-from config.local.commands import Command
+from config.local.commands import START_ERRORS, Command, describe_start_error
 
 BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
 STEADY = 30  # seconds of life after which the next delay is the shortest again
@@ -88,16 +88,21 @@ class Process:
         waits = iter(BACK_OFF)
         while not self.stopping:
             started = time.monotonic()
-            code = await self.run()
+            ending = await self.run_and_describe()
             if self.stopping:
                 return
             if time.monotonic() - started > STEADY:
                 waits = iter(BACK_OFF)
             wait = next(waits, BACK_OFF[-1])
-            self.terminal.say(
-                "tenfour", f"{self.name} {how_it_ended(code)}; restarting in {wait:g} s"
-            )
+            self.terminal.say("tenfour", f"{self.name} {ending}; restarting in {wait:g} s")
             await asyncio.sleep(wait)
+
+    async def run_and_describe(self) -> str:
+        """Run it to its end and return how it ended, or why it could not be started."""
+        try:
+            return how_it_ended(await self.run())
+        except START_ERRORS as error:
+            return describe_start_error(error)
 
     def is_alive(self) -> bool:
         return self.running is not None and self.running.returncode is None

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 from urllib.parse import urlsplit
 
 from config.local import embedded
-from config.local.commands import Command
+from config.local.commands import START_ERRORS, Command, describe_start_error
 from config.local.embedded import Servers
 from config.local.places import PROJECT, Place, Refused, write_private
 from config.local.processes import Process, Terminal, how_it_ended
@@ -27,8 +26,8 @@ STARTED = time.monotonic()
 class Supervisor:
     """All processes of one instance."""
 
-    def __init__(self, place: Place, door: socket.socket, lock: IO[str]) -> None:
-        self.place, self.door, self.lock = place, door, lock
+    def __init__(self, place: Place, door: socket.socket, locks: tuple[int, ...]) -> None:
+        self.place, self.door, self.locks = place, door, locks
         self.terminal = Terminal()
         self.processes: dict[str, Process] = {}
         self.tasks: list[asyncio.Task[None]] = []
@@ -94,7 +93,10 @@ class Supervisor:
 
     async def once(self, name: str, command: Command) -> None:
         """Run a short program; raises Refused if it fails."""
-        code = await self.add(name, command).run()
+        try:
+            code = await self.add(name, command).run()
+        except START_ERRORS as error:
+            raise Refused(f"{name} {describe_start_error(error)}.") from None
         if code and not self.stop_requested.is_set():
             raise Refused(f"{name} {how_it_ended(code)}. Its output is above.")
 
@@ -103,8 +105,8 @@ class Supervisor:
         self.tasks.append(asyncio.create_task(process.keep_running()))
 
     def add(self, name: str, command: Command) -> Process:
-        # Children hold the lock file too, so that the instance counts as running until they end.
-        fds = (*command.fds, self.lock.fileno())
+        # Children hold the lock files too, so that the instance counts as running until they end.
+        fds = (*command.fds, *self.locks)
         command = replace(command, env=command.env or self.env, fds=fds)
         self.processes[name] = Process(name, command, self.terminal)
         return self.processes[name]
@@ -187,6 +189,15 @@ class Supervisor:
         (self.place.data / "running.json").unlink(missing_ok=True)
         self.terminal.say("tenfour", "stopped")
         self.terminal.close()
+
+
+def supervise(place: Place, door: socket.socket, locks: tuple[int, ...]) -> int:
+    """Run an instance until a signal arrives; return the exit code."""
+
+    async def run() -> int:
+        return await Supervisor(place, door, locks).run()
+
+    return asyncio.run(run())
 
 
 def python(*argv: str) -> Command:

@@ -3,23 +3,21 @@
 `python -m config.local.up` needs only the standard library and the wheels of the two servers.
 """
 
-import asyncio
 import json
 import os
 import signal
 import socket
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from config.environment import unknown_variables
 from config.local import embedded, places
 from config.local.commands import die_with
-from config.local.places import PROJECT, Place, Refused, write_private
-from config.local.processes import GRACE
-from config.local.supervisor import Supervisor, has_external_servers, url_of
+from config.local.places import PROJECT, Refused, write_private
+
+GRACE = 15  # seconds that an earlier instance may need to end
 
 
 def open_door() -> socket.socket:
@@ -43,41 +41,31 @@ def chosen_port() -> int:
     return int(raw)
 
 
-def running_address(data: Path) -> str | None:
-    """Return the address of the instance of this data folder, if its supervisor is alive."""
-    with suppress(OSError, ValueError, KeyError):
-        running = json.loads((data / "running.json").read_text())
-        os.kill(running["pid"], 0)
-        return f"{running['url']}/ (process {running['pid']})"
-    return None
-
-
 def take(data: Path) -> IO[str] | None:
     """Take the lock of the data folder; None, with a message, if Tenfour already runs here."""
     for _ in range(10 * GRACE):
         if (held := places.lock(data)) is not None:
             return held
-        if (where := running_address(data)) is not None:
+        if (where := places.running_address(data)) is not None:
             print(f"Tenfour already runs here: {where}")
             return None
         time.sleep(0.1)  # its supervisor is gone, and its other processes are about to end
-    raise Refused(f"Processes of an earlier Tenfour still hold {data / 'lock'}.")
-
-
-async def supervise(place: Place, door: socket.socket, lock: IO[str]) -> int:
-    return await Supervisor(place, door, lock).run()
+    raise Refused(places.describe_holders(data / "lock"))
 
 
 def up(data: Path) -> int:
+    # Imported late, because Ctrl-C while modules load would print a traceback.
+    from config.local.supervisor import has_external_servers, supervise, url_of
+
     has_external_servers()
     place = places.place_of(data)
     held = take(data)
     if held is None:
         return 0
-    with held, open_door() as door:
+    with held, open_door() as door, places.programs_in_use() as marker:
         state = {"pid": os.getpid(), "url": url_of(door)}
         write_private(data / "running.json", json.dumps(state) + "\n")
-        return asyncio.run(supervise(place, door, held))
+        return supervise(place, door, (held.fileno(), marker))
 
 
 def main(argv: list[str]) -> int:
@@ -85,7 +73,9 @@ def main(argv: list[str]) -> int:
     if "--with-parent" in argv:  # killing make stops this process too
         die_with(os.getppid(), signal.SIGTERM)
     try:
-        if "--remove" in argv:
+        if "--clean" in argv:
+            places.refuse_used_programs()
+        if "--clean" in argv or "--remove" in argv:
             places.remove(data)
             return 0
         for warning in unknown_variables(os.environ):
@@ -94,6 +84,8 @@ def main(argv: list[str]) -> int:
     except Refused as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`make up` as its user meets it: real processes, real signals, real files."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,11 +11,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from config.local import embedded, places, processes, up
+from config.local import embedded, places, processes, supervisor, up
 from config.local.commands import Command, run_once
 from config.local.places import PROJECT, Place, Refused
 
@@ -104,6 +106,10 @@ def parent_of(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
     except OSError:
         return 0
+
+
+def children_of(pid: int) -> list[int]:
+    return sorted(each for each in pids() if parent_of(each) == pid)
 
 
 def command_of(pid: int) -> str:
@@ -217,6 +223,44 @@ def test_data_cannot_be_removed_under_it(tenfour: Instance) -> None:
         places.remove(tenfour.data)
 
 
+def test_make_clean_refuses_while_an_instance_with_other_data_runs(tenfour: Instance) -> None:
+    """Its data would stay, but its programs in .venv would be removed."""
+    assert tenfour.process
+    other = data_folder("never made")
+    argv = [sys.executable, "-m", "config.local.up", "--clean"]
+    env = tenfour.env | {"TENFOUR_DATA": str(other)}
+    done = subprocess.run(argv, cwd=PROJECT, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Tenfour is running from this folder" in done.stderr
+    assert "kill -INT " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_refusal_names_the_processes_that_hold_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up, "GRACE", 1)
+    held = places.lock(tmp_path)
+    assert held
+    with subprocess.Popen(["sleep", "60"], pass_fds=[held.fileno()]) as left:
+        held.close()
+        try:
+            for refuse in (up.take, places.remove):
+                with pytest.raises(Refused) as refusal:
+                    refuse(tmp_path)
+                assert f"{left.pid}  sleep 60" in str(refusal.value)
+                assert f"kill -QUIT {left.pid}" in str(refusal.value)
+        finally:
+            left.kill()
+    places.remove(tmp_path)
+
+
+def test_the_address_of_a_killed_instance_is_not_taken_for_a_running_one(tmp_path: Path) -> None:
+    """Another program may have got its process id."""
+    running = {"pid": os.getpid(), "url": "http://127.0.0.1:1"}
+    (tmp_path / "running.json").write_text(json.dumps(running))
+    assert places.running_address(tmp_path) is None
+
+
 @pytest.mark.parametrize("words", ["gunicorn", "redis-server"])
 def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
     before = tenfour.child(words)
@@ -229,6 +273,8 @@ def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
     instance = Instance(data_folder("killed, with spaces")).start()
     kept = (instance.data / "credentials").read_text()
+    # SIGINT would hang a PostgreSQL that recovers from the death of one of its processes.
+    os.kill(children_of(instance.child("bin/postgres"))[-1], signal.SIGKILL)
     instance.end(signal.SIGKILL)
     instance.start()
     assert (instance.data / "credentials").read_text() == kept
@@ -248,7 +294,7 @@ def test_given_servers_are_used_instead_of_its_own() -> None:
 def test_one_given_server_without_the_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL")
     with pytest.raises(Refused, match="Only DATABASE_URL is set"):
-        up.has_external_servers()
+        supervisor.has_external_servers()
 
 
 def test_a_port_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,3 +345,35 @@ def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixtur
     terminal.say("web", "one\ntwo")
     terminal.close()
     assert capfd.readouterr().out == "     web | one\n     web | two\n"
+
+
+def test_a_program_that_cannot_be_started_is_reported_and_tried_again(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A failed fork raises an error of the same kind."""
+    terminal = processes.Terminal()
+    process = processes.Process("web", Command(["/nowhere/program"]), terminal)
+
+    async def run_for_a_second() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.keep_running(), timeout=1)
+
+    asyncio.run(run_for_a_second())
+    terminal.close()
+    sentence = "web could not be started: No such file or directory; restarting in "
+    assert capfd.readouterr().out.count(sentence) == 2
+    with pytest.raises(Refused, match="program could not be started: No such file"):
+        run_once(Command(["/nowhere/program"]))
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.3, 0.6])
+def test_an_early_interrupt_prints_no_traceback(delay: float) -> None:
+    instance = Instance(data_folder("interrupted"))
+    argv = [sys.executable, "-m", "config.local.up"]
+    process = subprocess.Popen(
+        argv, cwd=PROJECT, env=instance.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert b"Traceback" not in output
