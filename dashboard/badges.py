@@ -72,7 +72,7 @@ ANSWER_ICONS = {
     Answer.ANSWER: "pen",
 }
 URGENCIES = {
-    Urgency.FIRST: Badge("First sending", "u-0", ""),
+    Urgency.FIRST: Badge("First delivery", "u-0", ""),
     Urgency.AGAIN: Badge("Again", "u-again", "urg--again"),
     Urgency.IMPORTANT: Badge("IMPORTANT", "u-1", "urg--1"),
     Urgency.URGENT: Badge("URGENT", "u-2", "urg--2"),

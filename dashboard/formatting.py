@@ -79,7 +79,7 @@ COUNT_CAP = 10_000  # counting stops here
 
 
 def capped(number: int) -> str:
-    """What was counted up to COUNTED.
+    """Format a number that was counted up to COUNT_CAP.
 
     >>> capped(9_999), capped(10_000)
     ('9,999', '10,000+')

@@ -39,16 +39,16 @@ class Budget:
     left: int = MOST
 
 
-def tree(value: Any) -> Node:
-    node = grown(value, "", 0, Budget())
+def build_tree(value: Any) -> Node:
+    node = build_node(value, "", 0, Budget())
     node.is_open, node.is_last = True, True
     return node
 
 
-def grown(value: Any, key: str, depth: int, budget: Budget) -> Node:
+def build_node(value: Any, key: str, depth: int, budget: Budget) -> Node:
     budget.left -= 1
     if not isinstance(value, (dict, list)):
-        return leaf(value, key)
+        return build_leaf(value, key)
     brackets = "{}" if isinstance(value, dict) else "[]"
     node = Node(key, brackets=brackets, count=len(value), is_open=depth < OPEN_TO)
     named = value.items() if isinstance(value, dict) else (("", each) for each in value)
@@ -57,13 +57,13 @@ def grown(value: Any, key: str, depth: int, budget: Budget) -> Node:
             node.children.append(Node("", f"… {len(value) - number} more", "z"))
             break
         quoted = json.dumps(name, ensure_ascii=False) if isinstance(value, dict) else ""
-        node.children.append(grown(each, quoted, depth + 1, budget))
+        node.children.append(build_node(each, quoted, depth + 1, budget))
     if node.children:
         node.children[-1].is_last = True
     return node
 
 
-def leaf(value: Any, key: str) -> Node:
+def build_leaf(value: Any, key: str) -> Node:
     if isinstance(value, str):
         cut = truncate(value, LONGEST)
         return Node(key, json.dumps(cut, ensure_ascii=False), "s")
@@ -72,6 +72,6 @@ def leaf(value: Any, key: str) -> Node:
     return Node(key, json.dumps(value), "n")
 
 
-def size(value: Any) -> int:
+def json_size(value: Any) -> int:
     """Return the size in bytes as the API sends it."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())

@@ -85,7 +85,7 @@ class Scope:
 
     @property
     def params(self) -> QueryDict:
-        """The same as parameters, for links that add their own."""
+        """The parameters that keep the project, for links that add their own."""
         params = QueryDict(mutable=True)
         if self.project is not None and self.is_choice:
             params["project"] = self.project.name
@@ -124,7 +124,7 @@ class SidebarPlan:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """What every page shows around its own part."""
+    """The frame around every page: the sidebar, the project and the user."""
 
     groups: list[list[SidebarEntry]]
     plans: list[SidebarPlan]

@@ -82,7 +82,7 @@ def parse(text: str, keys: Mapping[str, Names | Reader]) -> Parsed:
         elif isinstance(kind, Names):
             names = read_names(match["value"], key, kind, parsed.problems)
             before = parsed.names.get(key, ANY)
-            parsed.names[key] = merged(before, names, unwanted=bool(match["minus"]))
+            parsed.names[key] = merge(before, names, unwanted=bool(match["minus"]))
         else:
             try:
                 parsed.read |= kind(match["value"])
@@ -105,7 +105,7 @@ def read_names(value: str, key: str, kind: Names, problems: list[str]) -> tuple[
     return tuple(name for name in names if name in kind.choices)
 
 
-def merged(before: Values, names: tuple[str, ...], *, unwanted: bool) -> Values:
+def merge(before: Values, names: tuple[str, ...], *, unwanted: bool) -> Values:
     if unwanted:
         return replace(before, unwanted=before.unwanted + names)
     return replace(before, wanted=before.wanted + names)

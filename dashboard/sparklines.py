@@ -26,7 +26,7 @@ def spark(
     The line fills the height from the least to the greatest value. Above a `floor` it keeps some
     headroom, so that a calm day looks calm. `steps` draws counts as steps.
     """
-    known = filled(values)
+    known = fill_gaps(values)
     if len(known) < 2:
         return None
     low = min(known) if floor is None else floor
@@ -51,7 +51,7 @@ def part(value: float, span: float) -> float:
     return value / span if span else 0.0
 
 
-def filled(values: Sequence[float | None]) -> list[float]:
+def fill_gaps(values: Sequence[float | None]) -> list[float]:
     """Return the values without leading gaps; a later gap repeats the value before it."""
     found: list[float] = []
     for value in values:

@@ -11,7 +11,7 @@ from dashboard.actions import Action
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, group_by_cause
-from dashboard.json_tree import Node, size, tree
+from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.navigation import Scope
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
@@ -65,8 +65,8 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         asked=wanted if wanted in actions else None,
         failures=detail_queries.failures_of(detail_queries.list_attempts(letter.task)),
         waiting=letter.waiting,
-        payload=tree(letter.payload),
-        payload_size=size(letter.payload),
+        payload=build_tree(letter.payload),
+        payload_size=json_size(letter.payload),
     )
 
 

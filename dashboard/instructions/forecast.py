@@ -34,7 +34,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What happens to a delivered instruction without an acknowledgement.
+    """The fate of a delivered instruction without an acknowledgement.
 
     `at` is None if the time is unknown: the agent's queue has to empty first, or the clock is late.
     """

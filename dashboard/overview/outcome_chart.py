@@ -90,7 +90,7 @@ def draw_bar(half_hour: HalfHour, n: int, total: int, top: int) -> OutcomeBar:
     step, end = 100 / total, half_hour.at + HALF_HOUR
     span = f"{half_hour.at:%H:%M} to {end:%H:%M}"
     counts = [
-        ("First sending", half_hour.first),
+        ("First delivery", half_hour.first),
         ("After a reminder", half_hour.reminded),
         ("Gave up", half_hour.failed),
         *([("Waiting", half_hour.waiting)] if half_hour.waiting else []),

@@ -16,7 +16,7 @@ QUOTE = 90
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """What an event is about, as far as its data does not say."""
+    """The subject of an event, looked up because the event's data lacks it."""
 
     agent: str = ""
     text: str = ""  # an instruction's content, or a task's title

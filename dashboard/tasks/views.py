@@ -11,7 +11,7 @@ from django.urls import reverse_lazy
 
 from dashboard import badges
 from dashboard.actions import Action
-from dashboard.json_tree import Node, size, tree
+from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.navigation import Scope
 from dashboard.pagination import Page
 from dashboard.query_box import as_id, term
@@ -112,9 +112,9 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
         graph=build_graph(row, around.needs, around.dependents) if around else None,
-        payload=tree(row.payload),
-        payload_size=size(row.payload),
-        result=tree(row.result),
+        payload=build_tree(row.payload),
+        payload_size=json_size(row.payload),
+        result=build_tree(row.result),
     )
 
 

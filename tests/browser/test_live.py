@@ -114,7 +114,9 @@ def test_a_lost_connection_is_told_and_found_again(
     expect(page.locator("#live")).to_contain_text("Reconnecting")
     expect(page.locator("#lost")).to_be_hidden()
     page.clock.run_for(30_000)
-    expect(page.locator("#lost")).to_contain_text("Live updates stopped. You see the state of")
+    expect(page.locator("#lost")).to_contain_text(
+        "Live updates stopped. This page shows the state of"
+    )
     page.unroute("**/*since=*")
     id = send(coder, now=now)
     page.click("text=Try now")

@@ -73,7 +73,7 @@ def test_a_bar_tells_its_numbers_in_the_readers_time(visit: Visit, day: None) ->
         "iso => new Date(iso).toTimeString().slice(0, 5)", bar.get_attribute("data-from")
     )
     expect(page.locator(".tip")).to_contain_text(f"{started} to ")
-    expect(page.locator(".tip")).to_contain_text("First sending")
+    expect(page.locator(".tip")).to_contain_text("First delivery")
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#outcomes .bar").nth(46)).to_be_focused()
 

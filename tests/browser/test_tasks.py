@@ -92,5 +92,5 @@ def test_one_is_skipped_by_its_key(
     page.goto(f"{visitor.url}/tasks/{task.pk}/")
     page.keyboard.press("s")
     expect(page.locator("#skip-dialog")).to_be_visible()
-    page.click("#skip-dialog button:has-text('Skip it')")
+    page.click("#skip-dialog button:has-text('Skip task')")
     expect(page.locator("#task-header .st")).to_have_text("Skipped")

@@ -117,7 +117,7 @@ def test_reminders_by_urgency(browser: Client, agent: Agent, now: datetime) -> N
             instructions.acknowledge([id], caller=me, now=at + timedelta(seconds=2))
     text = words(browser.get(URL))
     assert "5 sent in 24 h" in text
-    for rung in ("First sending", "Again", "IMPORTANT", "URGENT"):
+    for rung in ("First delivery", "Again", "IMPORTANT", "URGENT"):
         assert f"{rung} 1 answered 0 waiting" in text
     assert "Gave up 1 ignored all by coder" in text
     assert "unless the sender set another limit" in text

@@ -27,7 +27,7 @@ def test_the_parts_of_a_bar_are_stacked() -> None:
     assert [css for css, _, _ in drawn] == ["f-ok", "f-retry", "f-wait", "f-fail"]
     tops = [float(y) for _, y, _ in drawn]
     assert tops == sorted(tops, reverse=True) and tops[0] == 72.0
-    assert chart.bars[0].tip.startswith("15:00 to 15:30|First sending 5|After a reminder 3")
+    assert chart.bars[0].tip.startswith("15:00 to 15:30|First delivery 5|After a reminder 3")
     assert [f"{tick.at:%H:%M}" for tick in chart.ticks] == [
         "16:00",
         "20:00",

@@ -107,7 +107,7 @@ def test_the_five_tiles(browser: Client, agent: Agent, now: datetime) -> None:
     assert re.search(r"Time to acknowledge, p95 \d m \d\d s up .* median 4.0 s", text)
     assert "Retries per instruction 0.22 up 0.22 11.1% needed a retry" in text
     assert "Given up 1 up 1 11.1% of all" in text
-    assert "First sending 6 After a reminder 1 Gave up 1 Waiting 1" in text
+    assert "First delivery 6 After a reminder 1 Gave up 1 Waiting 1" in text
 
 
 def test_agents_at_a_glance_start_with_silent_ones(

@@ -1,4 +1,4 @@
-/* The inbox: what is typed is never lost, Ctrl Enter sends it, and a live update leaves it alone. */
+/* The inbox: typed text is never lost, Ctrl+Enter sends it, and a live update keeps it. */
 (function () {
   "use strict";
   var $ = function (selector) { return document.querySelector(selector); };
@@ -7,18 +7,18 @@
   function panel() { return $(".answer"); }
   function field() { return $("[data-draft]"); }
 
-  /* ---- drafts: kept for this tab until they are sent */
+  /* ---- drafts: stored for this tab until they are sent */
 
   function keep(id, words) {
     try {
       if (words.trim()) sessionStorage.setItem(KEY + id, words);
       else sessionStorage.removeItem(KEY + id);
-    } catch (e) { /* not kept */ }
+    } catch (e) { /* storage is not available */ }
   }
   function recall() {
     var box = field(), words = null;
     if (!box || box.value) return;
-    try { words = sessionStorage.getItem(KEY + box.dataset.draft); } catch (e) { /* not kept */ }
+    try { words = sessionStorage.getItem(KEY + box.dataset.draft); } catch (e) { /* storage is not available */ }
     if (!words) return;
     box.value = words;
     typed(box);   // the preview follows
@@ -74,14 +74,14 @@
     if (event.target.matches("[data-draft]")) panel().setAttribute("hx-morph-skip", "");
   });
   document.addEventListener("htmx:before:swap", function (event) {
-    /* a live update takes the panel's place too, unless somebody writes there or has lost words */
+    /* a live update also replaces the panel, unless it holds text that is being typed or was not sent */
     var box = panel();
     if (!box || isAnswer(event.detail.ctx)) return;
     var text = field();
     var isTouched = box.hasAttribute("data-keep") || (text && (text.value || text === document.activeElement));
     box.toggleAttribute("hx-morph-skip", Boolean(isTouched));
-    var told = $("#preview");   // goes with the words that are typed
-    if (told) told.toggleAttribute("hx-morph-skip", Boolean(text && text.value));
+    var preview = $("#preview");   // it follows the text that is typed
+    if (preview) preview.toggleAttribute("hx-morph-skip", Boolean(text && text.value));
   });
   document.addEventListener("htmx:after:swap", function (event) {
     var ctx = event.detail.ctx;
@@ -95,8 +95,8 @@
   });
   /* words that came with an answer, or were there when news came: the preview follows them */
   document.addEventListener("htmx:finally:request", function (event) {
-    var box = field(), told = $("#preview"), ctx = event.detail.ctx;
-    if (box && told && box.value.trim() && !("typed" in told.dataset) && !isPreview(ctx)) typed(box);
+    var box = field(), preview = $("#preview"), ctx = event.detail.ctx;
+    if (box && preview && box.value.trim() && !("typed" in preview.dataset) && !isPreview(ctx)) typed(box);
   });
   function attend() {
     var target = $("[data-focus]");

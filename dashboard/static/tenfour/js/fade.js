@@ -1,5 +1,5 @@
-/* The cross-fade between two pages (base.css) ends early when its reader is already off to a third one,
-   stops the loading or leaves the tab. The browser calls that an error that nobody caught: here it is.
+/* The cross-fade between two pages (base.css) ends early if the user moves on to a third page, stops the
+   loading or leaves the tab. The browser reports that as an uncaught error, so it is caught here.
    Loaded in <head> without defer, because a page may be revealed before deferred scripts run. */
 (function () {
   "use strict";
