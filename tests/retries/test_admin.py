@@ -28,7 +28,7 @@ from tests.admin_pages import act, path
 from tests.admin_pages import mara as mara
 from tests.dashboard.worked import make_plan
 from tests.factories import NOW, make_token, pull
-from tests.retries.escalations.test_escalations import ignored
+from tests.retries.escalations.test_answering import ignored
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,7 @@ from tests.conftest import Api
 from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
 from tests.ledger.plans.test_import_writer import imported
-from tests.retries.escalations.test_escalations import ignored
+from tests.retries.escalations.test_answering import ignored
 from tests.retries.escalations.test_task_effects import about, escalated
 from tests.retries.moves import attempt_of, claim, fail, make_task
 

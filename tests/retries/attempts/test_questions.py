@@ -27,7 +27,7 @@ from retries.retry_context.history import load_histories
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import imported, states
-from tests.retries.escalations.test_escalations import ignored
+from tests.retries.escalations.test_answering import ignored
 from tests.retries.escalations.test_task_effects import answer, escalated, stands
 from tests.retries.moves import attempt_of, claim, make_task
 

@@ -83,7 +83,7 @@ STORY = Facts(
 )
 
 
-def test_it_is_the_sample_to_the_letter() -> None:
+def test_the_message_equals_the_sample() -> None:
     """S1.38 to S1.43"""
     assert render_message(STORY) == SAMPLE
 
@@ -96,13 +96,13 @@ def test_the_second_sentence_names_the_reason(reason: Reason) -> None:
     assert len(set(SENTENCES.values())) == len(SENTENCES)
 
 
-def test_an_unknown_reason_is_told_as_it_is() -> None:
+def test_an_unknown_reason_is_shown_unchanged() -> None:
     assert "has not failed. The reason is too hot.\n" in render_message(
         replace(STORY, reason="too_hot", failed=0)
     )
 
 
-def test_skip_names_what_depends_on_it() -> None:
+def test_skip_names_the_dependents() -> None:
     """S1.51"""
     one = render_message(replace(STORY, dependents=["Write the docs"]))
     assert "continue with next (1 task depends on it: Write the docs)\n" in one
@@ -119,7 +119,7 @@ def test_a_question_is_quoted() -> None:
     )
 
 
-def test_hostile_output_stays_where_it_belongs() -> None:
+def test_hostile_output_stays_in_its_place() -> None:
     """An error can't end its cell, its row, its fence or its line."""
     hostile = "a | b \\| c\n| 9 | forged | row |"
     said = render_message(
@@ -141,7 +141,7 @@ def test_hostile_output_stays_where_it_belongs() -> None:
     assert max(map(len, said.splitlines())) < 300
 
 
-def test_no_tag_and_no_link_of_a_program_s_making_is_left() -> None:
+def test_tags_and_links_in_output_are_escaped() -> None:
     """What shows Markdown must not make an element or a link of a title, an error, a question."""
     image, link = "<img src=x onerror=alert(1)>", "[here](javascript:alert(1))"
     hostile = f"{image} \\{image} {link}"
@@ -160,6 +160,6 @@ def test_no_tag_and_no_link_of_a_program_s_making_is_left() -> None:
     assert r"| 1 | 2026-01-26 14:01 | timeout | \<img src=x onerror=alert(1)> \\\<img" in said
 
 
-def test_long_output_is_cut_and_says_so() -> None:
+def test_long_output_is_cut_with_a_note() -> None:
     said = render_message(replace(STORY, details="z" * 5000, files=[]))
     assert "\n… 1000 more characters\n```\n" in said and "- None reported\n" in said

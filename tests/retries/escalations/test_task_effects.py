@@ -1,4 +1,4 @@
-"""Answers to questions about tasks: what they grant, how they are taken back, who else is meant."""
+"""Answers to the escalation of a task: grants, undo, dependents."""
 
 from collections.abc import Callable
 from concurrent.futures import Future

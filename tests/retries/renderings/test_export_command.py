@@ -16,7 +16,7 @@ from tests.retries.renderings.stories import sample
 pytestmark = pytest.mark.django_db
 
 
-def test_it_writes_what_the_api_says(agent: Agent, tmp_path: Path) -> None:
+def test_the_export_equals_the_api(agent: Agent, tmp_path: Path) -> None:
     now = timezone.now()
     plan, _ = sample(agent, now=now - timedelta(hours=1))
     call_command("export", str(tmp_path), stdout=StringIO())
@@ -31,7 +31,7 @@ def test_it_writes_what_the_api_says(agent: Agent, tmp_path: Path) -> None:
             assert (folder / name).read_text() == "".join(pieces)
 
 
-def test_a_plan_or_project_that_is_not_there(agent: Agent, tmp_path: Path) -> None:
+def test_an_unknown_plan_or_project_is_refused(agent: Agent, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no plan 09-09"):
         call_command("export", str(tmp_path), plan="09-09")
     with pytest.raises(CommandError, match="no project"):

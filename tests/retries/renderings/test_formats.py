@@ -1,4 +1,4 @@
-"""Each format to the letter of the document it comes from: its samples, literally."""
+"""Each format compared with the samples of its document."""
 
 import json
 from dataclasses import replace
@@ -70,7 +70,7 @@ STORY: list[LogEntry] = [
 ]
 
 
-def test_the_log_is_the_sample() -> None:
+def test_the_log_equals_the_sample() -> None:
     """S1.53, S1.54, S1.56–S1.59"""
     assert "".join(line for each in STORY for line in retry_log.render_lines(each)) == LOG
 
@@ -93,7 +93,7 @@ JSONL = """\
 """
 
 
-def test_the_json_lines_are_the_sample() -> None:
+def test_the_json_lines_equal_the_sample() -> None:
     """S1.60, S1.61; S1.62: every line parses alone"""
     story = [
         failed(1, 30, "2 tests failed", ms=45_000),
@@ -172,13 +172,13 @@ def entry(task_id: str = TASK) -> ActiveTask:
     )
 
 
-def test_the_state_is_the_sample() -> None:
+def test_the_state_equals_the_sample() -> None:
     """S1.24, S1.25, S1.27"""
     assert "".join(retry_state.render_document([entry()], GlobalStats(5, 3, 1))) == STATE
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_the_state_is_one_object_however_many_it_tells_of(count: int) -> None:
+def test_the_state_is_one_object_for_any_number_of_tasks(count: int) -> None:
     entries = [entry(f"03-01:task-{n}") for n in range(count)]
     whole = json.loads("".join(retry_state.render_document(entries, GlobalStats(5, 3, 1))))
     assert list(whole["task_retries"]) == [each.task_id for each in entries]
@@ -242,7 +242,7 @@ def test_a_skip_is_recorded_as_in_the_samples() -> None:
     assert yaml.safe_load(state_md.render_record([])) == {"skipped_tasks": []}
 
 
-def test_a_skip_warns_of_its_dependents_if_it_has_some() -> None:
+def test_a_skip_warns_about_its_dependents() -> None:
     """S1.51"""
     warned = "".join(state_md.render_document([skip(dependents=["03-01:task-4", "03-01:task-5"])]))
     assert "**Warning:** 03-01:task-4, 03-01:task-5 depend on 03-01:task-3" in warned
@@ -250,7 +250,7 @@ def test_a_skip_warns_of_its_dependents_if_it_has_some() -> None:
     assert "Warning" not in alone and "Impact" not in alone
 
 
-def test_a_skip_for_another_reason_says_so() -> None:
+def test_a_skip_shows_its_reason() -> None:
     assert (
         skip(escalation_reason="permission_denied").reason == "User escalation - permission denied"
     )
@@ -313,7 +313,7 @@ SAMPLE = Summary(
 )
 
 
-def test_the_summary_is_the_sample() -> None:
+def test_the_summary_equals_the_sample() -> None:
     """S1.65–S1.68"""
     assert plan_summary.render_markdown(SAMPLE) == SUMMARY
 
@@ -346,7 +346,7 @@ def test_the_summary_as_json_has_the_same_figures() -> None:
     ]
 
 
-def test_what_a_task_is_called_can_not_leave_its_cell() -> None:
+def test_the_name_of_a_task_stays_in_its_cell() -> None:
     odd = Summary(
         ref="03-01",
         state="active",

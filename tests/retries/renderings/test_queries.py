@@ -1,4 +1,4 @@
-"""The renderings of tasks that really went that way."""
+"""The renderings of tasks that went through these events."""
 
 import json
 from collections.abc import Callable
@@ -183,7 +183,7 @@ def test_both_logs_agree_in_order_and_counts(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(("told", "days", "later"), [(text, 7, 2), (objects, 30, 1)])
-def test_a_log_tells_of_its_window_and_no_more(
+def test_a_log_covers_its_window_only(
     agent: Agent, told: Callable[..., list[Any]], days: int, later: int
 ) -> None:
     """S1.63: shown a tenth of a day before its end, gone a tenth of a day after; nothing purged"""
@@ -206,7 +206,7 @@ def test_the_tail_is_the_end_of_the_whole(agent: Agent) -> None:
                 assert told(plan, tail=most, now=NOW + later) == whole[-most:]
 
 
-def test_a_task_on_its_own_goes_by_its_id(agent: Agent) -> None:
+def test_a_task_without_a_ref_is_named_by_its_id(agent: Agent) -> None:
     from tests.retries.moves import make_task
 
     id = make_task(agent, title="Mend the parser", max_attempts=1)
@@ -223,7 +223,7 @@ def test_a_task_on_its_own_goes_by_its_id(agent: Agent) -> None:
     assert "".join(documents.render_log(about, now=NOW + HOUR)).splitlines() == lines
 
 
-def test_a_plan_has_a_log_of_its_own_and_the_project_has_all(agent: Agent) -> None:
+def test_a_plan_has_its_own_log_and_the_project_has_all(agent: Agent) -> None:
     one, _ = sample(agent)
     two = make_plan(agent, "03-02")
     attempt(agent, add(two, agent, 1), now=NOW + HOUR)
@@ -251,7 +251,7 @@ def test_a_long_log_takes_few_statements(agent: Agent, monkeypatch: pytest.Monke
 # ---- the state
 
 
-def test_the_state_of_a_task_on_its_way(agent: Agent) -> None:
+def test_the_state_of_an_active_task(agent: Agent) -> None:
     """S1.24–S1.26, S1.28–S1.31"""
     plan = make_plan(agent)
     task = add(plan, agent, 3, title="Create the class")
@@ -299,7 +299,7 @@ def test_the_state_of_a_task_on_its_way(agent: Agent) -> None:
     assert state(plan)["task_retries"] == {}
 
 
-def test_the_figures_move_with_what_happens(agent: Agent) -> None:
+def test_the_stats_follow_the_events(agent: Agent) -> None:
     """S1.27"""
     plan = make_plan(agent)
     tasks = [add(plan, agent, number) for number in (1, 2)]
@@ -317,7 +317,7 @@ def test_the_figures_move_with_what_happens(agent: Agent) -> None:
     assert figures() == [2, 1, 1]
 
 
-def test_a_skipped_task_stays_in_the_state_while_its_plan_goes_on(agent: Agent) -> None:
+def test_a_skipped_task_stays_in_the_state_until_its_plan_ends(agent: Agent) -> None:
     plan, _ = sample(agent)
     entry = the_entry(plan)
     assert (entry["task_id"], entry["status"]) == ("03-01:task-3", "skipped")
@@ -328,7 +328,7 @@ def test_a_skipped_task_stays_in_the_state_while_its_plan_goes_on(agent: Agent) 
 # ---- what was skipped, and the summary
 
 
-def test_what_the_clock_skipped_was_nobody_s_request(agent: Agent) -> None:
+def test_an_expired_skip_is_not_a_user_request(agent: Agent) -> None:
     """S1.50: an expiry that its asker set."""
     plan = make_plan(agent)
     task = add(plan, agent, 1)
@@ -341,7 +341,7 @@ def test_what_the_clock_skipped_was_nobody_s_request(agent: Agent) -> None:
     assert 'reason: "User escalation - no answer in time"\n' in told
 
 
-def test_skips_and_whom_they_concern(agent: Agent) -> None:
+def test_skips_name_their_dependents(agent: Agent) -> None:
     """S1.50–S1.52"""
     plan = make_plan(agent)
     task = add(plan, agent, 3, title="Create the class")
@@ -392,7 +392,7 @@ def test_the_summary_of_the_sample_s_plan(agent: Agent) -> None:
     assert plan_summary.render_markdown(state_queries.build_summary(plan)) == WITH_CODE
 
 
-def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> None:
+def test_the_summary_of_an_active_plan_excludes_releases(agent: Agent) -> None:
     """S1.69: at any time; an attempt that was given back is no attempt that failed"""
     plan = make_plan(agent)
     tasks = [add(plan, agent, number) for number in range(1, 4)]
@@ -410,7 +410,7 @@ def test_the_summary_before_the_end_and_of_a_task_given_back(agent: Agent) -> No
     assert "No attempt has failed." in plan_summary.render_markdown(summary)
 
 
-def test_what_a_restart_has_replaced_is_history_alone(agent: Agent) -> None:
+def test_replaced_tasks_are_not_in_the_summary(agent: Agent) -> None:
     """S1.34: a new run begins with new counters; the logs keep the old ones"""
     plan = make_plan(agent)
     old = add(plan, agent, 1)

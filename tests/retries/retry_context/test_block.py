@@ -1,4 +1,4 @@
-"""The retry context and the prompt: their exact form, and what no text can do to them."""
+"""The exact form of the retry context, and its limits for hostile text."""
 
 import random
 import re
@@ -25,7 +25,6 @@ from retries.retry_context.block import (
     History,
     render_retry_context,
 )
-from retries.retry_context.prompt import join_prompt, render_task
 from tests.ledger.test_redaction import WHOLE
 from tests.serving import ROOT
 
@@ -139,12 +138,12 @@ PAST = History(failures=THREE, fix=FIX, progress={"message": "wrote tests", "per
 # ---- the form
 
 
-def test_the_form_to_the_letter() -> None:
+def test_the_block_equals_the_sample() -> None:
     """S1.17, S1.18, S1.19, S1.20, S1.21, S1.48, S1.49"""
     assert render_retry_context(PAST, attempt=4, max_attempts=4) == GOLDEN
 
 
-def test_without_a_fix_nobody_has_intervened_and_the_first_attempt_is_told_nothing() -> None:
+def test_there_is_no_intervention_without_a_fix_and_no_block_for_a_first_attempt() -> None:
     """S1.17, S1.22"""
     block = render_retry_context(History(failures=THREE[:1]), attempt=2, max_attempts=3)
     assert [each.tag for each in read(block)] == [
@@ -157,7 +156,7 @@ def test_without_a_fix_nobody_has_intervened_and_the_first_attempt_is_told_nothi
     assert render_retry_context(History(failures=THREE), attempt=1, max_attempts=3) == ""
 
 
-def test_each_attempt_is_told_more_than_the_one_before() -> None:
+def test_each_block_has_one_failure_more() -> None:
     """S1.18, S1.20, S1.70"""
     told = [
         render_retry_context(History(failures=THREE[:n]), attempt=n + 1, max_attempts=4)
@@ -172,7 +171,7 @@ def test_each_attempt_is_told_more_than_the_one_before() -> None:
     assert all("not thrown for null" in block for block in told)
 
 
-def test_a_task_given_back_leaves_no_failure_but_its_next_attempt_has_the_block() -> None:
+def test_a_release_adds_no_failure_but_the_next_attempt_has_a_block() -> None:
     block = render_retry_context(History(), attempt=2, max_attempts=4)
     assert len(read(block).findall("previous_failures")) == 1
     assert read(block).findall("previous_failures/*") == []
@@ -182,7 +181,7 @@ def test_a_task_given_back_leaves_no_failure_but_its_next_attempt_has_the_block(
 # ---- limits
 
 
-def test_the_newest_failure_is_told_at_length_and_older_ones_in_short() -> None:
+def test_the_newest_failure_has_more_details_than_the_older_ones() -> None:
     long = "".join(f"line {n}\n" for n in range(9000))
     past = History(
         failures=[
@@ -200,7 +199,7 @@ def test_the_newest_failure_is_told_at_length_and_older_ones_in_short() -> None:
     assert [len(each) for each in texts(block, "*/*/suggested_fix")] == [1000, 1000]
 
 
-def test_a_message_too_long_for_a_summary_is_told_where_there_is_nothing_else() -> None:
+def test_a_long_message_fills_in_for_missing_details() -> None:
     past = History(failures=[failed(1, message="m" * 1500), failed(2, message="m" * 1500)])
     block = render_retry_context(past, attempt=3, max_attempts=3)
     assert [len(each) for each in texts(block, "*/*/error_details")] == [800, 1500]
@@ -220,7 +219,7 @@ def many(count: int, **more: Any) -> list[FailureRecord]:
     return [failed(n, message=f"failure {n}", **more) for n in range(1, count + 1)]
 
 
-def test_over_budget_the_older_failures_shrink_before_any_is_left_out() -> None:
+def test_older_failures_shrink_before_any_is_omitted() -> None:
     """design.md §5: type and summary remain; the newest stays whole as long as it fits."""
     failures = many(4, details="d" * 700)
     failures[-1] = failed(4, message="failure 4", details="d" * 3000)
@@ -233,7 +232,7 @@ def test_over_budget_the_older_failures_shrink_before_any_is_left_out() -> None:
     assert texts(block, "*/*/error_details")[-1] == "d" * 3000 and len(block) <= 6_000
 
 
-def test_where_even_that_is_too_long_the_oldest_are_left_out_and_counted() -> None:
+def test_the_oldest_failures_are_omitted_and_counted_last() -> None:
     block = render_retry_context(History(failures=many(200)), attempt=201, max_attempts=300)
     parent = read(block).find("previous_failures")
     assert parent is not None
@@ -266,7 +265,7 @@ def test_learnings_leave_room_for_the_failures() -> None:
     assert len(read(block).findall("*/failure")) > 10 and len(block) <= BUDGET
 
 
-def test_the_persons_words_are_whole_and_alone_may_exceed_the_budget() -> None:
+def test_guidance_is_never_cut_and_may_exceed_the_budget() -> None:
     """S1.48: 4,000 characters that each take five."""
     fix = "&" * 4000
     block = render_retry_context(
@@ -342,7 +341,7 @@ PRINTED = {
 }
 
 
-def test_a_question_gives_way_to_the_words_and_the_newest_failure() -> None:
+def test_a_question_makes_room_for_the_answer_and_the_newest_failure() -> None:
     """Nobody but the person who answers may take the block over its budget."""
     past = History(failures=THREE, fix="x" * 1500, question="<" * 4000)
     block = render_retry_context(past, attempt=4, max_attempts=4, budget=LEAST_BUDGET)
@@ -353,7 +352,7 @@ def test_a_question_gives_way_to_the_words_and_the_newest_failure() -> None:
 
 @settings(max_examples=150, deadline=None, database=None)
 @given(past=PASTS, budget=BUDGETS)
-def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: History, budget: int) -> None:
+def test_the_block_keeps_its_form_and_budget_for_any_history(past: History, budget: int) -> None:
     """S1.23; api.md §7.2"""
     block = render_retry_context(past, attempt=7, max_attempts=9, budget=budget)
     assert block == render_retry_context(past, attempt=7, max_attempts=9, budget=budget)
@@ -396,7 +395,7 @@ def test_whatever_it_is_fed_the_block_keeps_its_form_and_budget(past: History, b
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
-def test_no_output_can_pass_for_structure_or_for_a_person(attack: str) -> None:
+def test_output_cannot_pass_as_structure_or_as_a_person(attack: str) -> None:
     """S1.23: the same tree as with harmless text, and the attack still there to be read."""
 
     def past(text: str) -> History:
@@ -423,27 +422,10 @@ def test_no_output_can_pass_for_structure_or_for_a_person(attack: str) -> None:
     assert stripped(attack).strip() in texts(block, "*/*/error_details")[0]
 
 
-@pytest.mark.parametrize("attack", HOSTILE)
-def test_a_task_keeps_its_form_too(attack: str) -> None:
-    payload = {
-        "action": attack,
-        "files": [attack],
-        "context": [attack],
-        "verify": {"command": attack, "text": attack, attack: attack},
-        "done": [attack],
-        attack: attack,
-    }
-    root = read(render_task(title=attack, type="code", payload=payload, ref=attack))
-    assert [each.tag for each in root] == [
-        *("name", "action", "files", "context", "verify", "done", "payload"),
-    ]
-    assert [each.tag for each in root[4]] == ["command", "text"]
-
-
 # ---- secrets
 
 
-def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
+def test_no_secret_of_a_report_reaches_the_block() -> None:
     """api.md §7.2: redacted before it is clipped, so that none is cut in half."""
     chance = random.Random(5)
     for kind, secrets in WHOLE.items():
@@ -482,73 +464,10 @@ def test_no_secret_survives_on_the_way_from_a_report_to_the_block() -> None:
 # ---- the prompt
 
 
-def test_the_prompt_is_system_text_then_context_then_task() -> None:
-    """S1.22"""
-    task = render_task(
-        ref="03-01:task-3",
-        title="Create InvalidPlannerIdError",
-        type="code",
-        payload={
-            "action": "Add <T> & use it",
-            "files": ["src/domain/PlannerId.ts"],
-            "context": ["@docs/adr-4.md"],
-            "verify": {
-                "command": "npm test && true",
-                "timeout_s": 120,
-                "expect_exit": 0,
-                "by": "me",
-                "source": "proposed",
-                "proposed_command": "rm -rf build",  # nobody has said to run it
-            },
-            "done": ["Empty and null ids are rejected", "Tests pass"],
-            "anything": {"else": [1, "ä"]},
-        },
-    )
-    assert (
-        task
-        == """\
-<task ref="03-01:task-3" type="code">
-  <name>Create InvalidPlannerIdError</name>
-  <action>Add &lt;T&gt; &amp; use it</action>
-  <files>- src/domain/PlannerId.ts</files>
-  <context>- @docs/adr-4.md</context>
-  <verify>
-    <command>npm test &amp;&amp; true</command>
-    <timeout_s>120</timeout_s>
-    <expect_exit>0</expect_exit>
-  </verify>
-  <done>- Empty and null ids are rejected
-- Tests pass</done>
-  <payload>{"anything": {"else": [1, "ä"]}, "verify": {"by": "me"}}</payload>
-</task>"""
-    )
-    assert join_prompt(task, GOLDEN, system="You are careful.\n") == (
-        f"You are careful.\n\n{GOLDEN}\n\n{task}"
-    )
-    assert join_prompt(task) == task
-
-
-def test_words_keep_the_joiners_that_their_script_needs() -> None:
-    words = "می\u200cخواهم 👩\u200d💻"
-    assert f"<action>{words}</action>" in render_task(
-        title="", type="code", payload={"action": words}
-    )
-    past = History(fix=words)
-    assert f"fix: {words}</instruction>" in render_retry_context(past, attempt=2, max_attempts=2)
-
-
-@pytest.mark.parametrize("payload", [None, {}, [], "", 0, "do it", ["a", 1], 7, {"verify": {}}])
-def test_any_payload_has_its_place(payload: Any) -> None:
-    root = read(render_task(title="", type="code", payload=payload))
-    shown = {"do it": "do it", "['a', 1]": '["a", 1]', "7": "7", "[]": "[]", "0": "0"}
-    texts = [each.text for each in root]
-    assert texts == ([shown[str(payload)]] if str(payload) in shown else [])
-
-
 # ---- what the docs say
 
 
-def test_the_docs_show_the_form_and_the_limits_that_hold() -> None:
+def test_the_docs_show_the_actual_form_and_limits() -> None:
     guide = (ROOT / "docs" / "retry-context.md").read_text()
     shown = guide.partition("```xml\n")[2].partition("```")[0].partition("\n\n<task ")[0]
     root = read(shown)

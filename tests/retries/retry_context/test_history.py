@@ -1,4 +1,4 @@
-"""What is gathered of a task for its next attempt, and in how many queries."""
+"""The history that is loaded for an attempt, and the number of queries it takes."""
 
 from typing import Any
 from uuid import UUID
@@ -65,7 +65,7 @@ def told(id: UUID, **more: Any) -> str:
     return history.render_next_context(row, **more)
 
 
-def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
+def test_a_fix_reaches_the_attempt_that_it_grants(agent: Agent) -> None:
     """S1.47, S1.49: attempt 4 of 4, with all three failures before it."""
     id = exhausted(agent)
     assert "user_intervention" not in told(id)
@@ -80,7 +80,7 @@ def test_a_fix_is_told_to_the_one_attempt_that_it_grants(agent: Agent) -> None:
     assert 'attempt="5" max_attempts="5"' in told(id) and "Trim the id first." in told(id)
 
 
-def test_a_fix_stands_until_the_next_question(agent: Agent) -> None:
+def test_a_fix_is_valid_until_the_next_escalation(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     work(agent, now=NOW + MINUTE, message="failure 4")
@@ -91,7 +91,7 @@ def test_a_fix_stands_until_the_next_question(agent: Agent) -> None:
     assert [f"failure {n}" in block for n in range(1, 5)] == [True] * 4
 
 
-def test_a_question_that_was_withdrawn_changes_nothing(agent: Agent) -> None:
+def test_a_withdrawn_question_changes_nothing(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     row = Task.objects.filter(pk=id).values().get()
@@ -135,7 +135,7 @@ def test_a_second_answer_does_not_erase_the_first(agent: Agent) -> None:
     assert "user_intervention" not in told(id)
 
 
-def test_what_a_person_is_about_to_say_can_be_shown_before(agent: Agent) -> None:
+def test_the_block_can_be_previewed_with_a_fix(agent: Agent) -> None:
     """Rendered by the server's own renderer, as it will be told."""
     id = exhausted(agent)
     shown = told(id, fix="Trim <b>first</b>.")
@@ -144,7 +144,7 @@ def test_what_a_person_is_about_to_say_can_be_shown_before(agent: Agent) -> None
     assert told(id) == shown
 
 
-def test_the_attempt_before_hands_on_how_far_it_was(agent: Agent) -> None:
+def test_the_block_has_the_progress_of_the_previous_attempt(agent: Agent) -> None:
     id = tasks.enqueue(agent, "code", backoff=tasks.Backoff(base_delay_ms=0), now=NOW)
     row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW).rows[0]
     caller = TrustedCaller(SYSTEM, agent=agent)
@@ -154,7 +154,7 @@ def test_the_attempt_before_hands_on_how_far_it_was(agent: Agent) -> None:
     assert "wrote tests (40 %)</last_progress>" in told(id)
 
 
-def test_many_tasks_take_no_more_queries_than_one(
+def test_many_tasks_take_as_many_queries_as_one(
     agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     ids = [exhausted(agent, attempts=2) for _ in range(5)]

@@ -1,4 +1,4 @@
-"""An ignored instruction reaches a person, who settles it once."""
+"""Answers to the escalation of an instruction."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,7 +14,7 @@ from ledger.journal import Actor
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from retries.escalations import answering
-from retries.escalations.choices import Choice, parse
+from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved
 from retries.escalations.options import list_options
 from retries.models import Escalation
@@ -40,7 +40,7 @@ def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> E
 
 
 @pytest.mark.django_db
-def test_giving_up_opens_an_escalation_in_the_same_transaction(agent: Agent) -> None:
+def test_a_failed_instruction_opens_an_escalation_in_its_transaction(agent: Agent) -> None:
     escalation = ignored(agent)
     assert (escalation.state, escalation.reason, escalation.version) == (
         "open",
@@ -57,14 +57,14 @@ def test_giving_up_opens_an_escalation_in_the_same_transaction(agent: Agent) -> 
 
 
 @pytest.mark.django_db
-def test_what_is_only_recorded_opens_none(agent: Agent) -> None:
+def test_on_failed_record_opens_no_escalation(agent: Agent) -> None:
     send(agent, max_retries=0, on_failed="record")
     pull(agent)
     assert tick(NOW) == (0, 1) and not Escalation.objects.exists()
 
 
 @pytest.mark.django_db
-def test_retry_sends_the_same_words_again_first(agent: Agent) -> None:
+def test_retry_sends_the_same_text_first(agent: Agent) -> None:
     expect = Expect("done", {"ok": True})
     escalation = ignored(agent, expect=expect)
     send(agent, "something else")
@@ -84,7 +84,7 @@ def test_retry_sends_the_same_words_again_first(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_fix_sends_the_persons_words(agent: Agent) -> None:
+def test_fix_sends_the_persons_text(agent: Agent) -> None:
     escalation = ignored(agent)
     done = answer(escalation, "fix", "Run `openspec --version`")
     assert pull(agent) == ["Run `openspec --version`"]
@@ -92,14 +92,14 @@ def test_fix_sends_the_persons_words(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_skip_leaves_it_given_up(agent: Agent) -> None:
+def test_skip_leaves_the_instruction_failed(agent: Agent) -> None:
     escalation = ignored(agent)
     answer(escalation, "skip")
     assert pull(agent) == [] and state_of(str(escalation.instruction_id)) == InstructionState.FAILED
 
 
 @pytest.mark.django_db
-def test_abort_withdraws_all_that_waits_for_the_agent(agent: Agent) -> None:
+def test_abort_cancels_the_agents_pending_instructions(agent: Agent) -> None:
     escalation = ignored(agent)
     waiting, foreign = send(agent), send(make_agent("codex"))
     assert answer(escalation, "abort").cancelled == 1
@@ -132,7 +132,7 @@ def test_an_answer_to_another_version_is_refused(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_what_one_may_not_see_one_cannot_answer(agent: Agent) -> None:
+def test_an_escalation_outside_of_among_cannot_be_answered(agent: Agent) -> None:
     escalation = ignored(agent)
     with pytest.raises(NotFound):
         answering.answer(
@@ -156,40 +156,13 @@ def test_what_one_may_not_see_one_cannot_answer(agent: Agent) -> None:
         Choice(Answer.SKIP, note="x" * 2001),
     ],
 )
-def test_a_choice_that_does_not_fit_changes_nothing(agent: Agent, choice: Choice) -> None:
+def test_an_invalid_choice_changes_nothing(agent: Agent, choice: Choice) -> None:
     escalation = ignored(agent)
     with pytest.raises(Invalid):
         answering.answer(
             escalation.id, choice, among=Escalation.objects.all(), actor=MARA, channel="page"
         )
     assert Escalation.objects.get().is_open and not Event.objects.filter(kind="escalation.resolved")
-
-
-@pytest.mark.parametrize(
-    ("line", "choice"),
-    [
-        ("retry", Choice(Answer.RETRY)),
-        (" skip\n", Choice(Answer.SKIP)),
-        ("abort", Choice(Answer.ABORT)),
-        ("fix: trim first", Choice(Answer.FIX, fix="trim first")),
-        ("fix:trim and test ", Choice(Answer.FIX, fix="trim and test")),
-    ],
-)
-def test_a_line_of_text_is_read_strictly(line: str, choice: Choice) -> None:
-    """S1.47"""
-    assert parse(line) == choice
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("", "Retry", "retry please", "fix", "fix:", "fix: \n", "ok", "yes"),
-        *("\nretry", "skip\n\n", "fix:\ntrim", "fix: trim\nand test", "fix: trim\r\nskip"),
-    ],
-)
-def test_anything_else_is_never_guessed(line: str) -> None:
-    with pytest.raises(Invalid, match="retry"):
-        parse(line)
 
 
 @pytest.mark.django_db
@@ -212,7 +185,7 @@ def test_an_instruction_has_at_most_one_open_escalation(agent: Agent) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
+def test_one_of_two_simultaneous_answers_wins(
     elsewhere: Callable[..., Future[Any]],
 ) -> None:
     escalation = ignored(make_agent())
@@ -228,7 +201,7 @@ def test_of_two_answers_at_once_one_wins_and_the_other_is_told(
 
 
 @pytest.mark.django_db
-def test_a_second_give_up_after_a_retry_asks_again(agent: Agent) -> None:
+def test_a_second_failure_after_a_retry_escalates_again(agent: Agent) -> None:
     first = ignored(agent)
     answer(first, "retry")
     pull(agent, now=NOW + MINUTE)
@@ -239,7 +212,7 @@ def test_a_second_give_up_after_a_retry_asks_again(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_a_late_ack_does_not_answer_for_the_person(agent: Agent) -> None:
+def test_a_late_ack_does_not_answer_the_escalation(agent: Agent) -> None:
     escalation = ignored(agent)
     instructions.acknowledge_instruction(escalation.instruction_id or "", now=NOW)
     assert Escalation.objects.get().is_open
