@@ -3,9 +3,14 @@
 `python -m config.local.up` needs only the standard library and the wheels of the two servers.
 """
 
+import signal
+
+if __name__ == "__main__":
+    # Until the supervisor handles it, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import json
 import os
-import signal
 import socket
 import sys
 import time
@@ -16,8 +21,8 @@ from config.environment import unknown_variables
 from config.local import embedded, places
 from config.local.commands import die_with
 from config.local.places import PROJECT, Refused, write_private
-
-GRACE = 15  # seconds that an earlier instance may need to end
+from config.local.processes import GRACE
+from config.local.supervisor import has_external_servers, supervise, url_of
 
 
 def open_door() -> socket.socket:
@@ -54,9 +59,6 @@ def take(data: Path) -> IO[str] | None:
 
 
 def up(data: Path) -> int:
-    # Imported late, because Ctrl-C while modules load would print a traceback.
-    from config.local.supervisor import has_external_servers, supervise, url_of
-
     has_external_servers()
     place = places.place_of(data)
     held = take(data)
@@ -84,8 +86,6 @@ def main(argv: list[str]) -> int:
     except Refused as error:
         print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
 
 
 if __name__ == "__main__":
