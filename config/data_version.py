@@ -1,0 +1,96 @@
+"""Whether this version can read the database: by the digests of the migrations it has applied.
+
+`migrate` records the digest of each migration file as a comment on Django's own table, so that
+it travels with a dump. Data of before digests were recorded is compared column by column.
+"""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+from django.apps import apps
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+OWN_APPS = ("ledger", "retries")
+ADVICE = (
+    "Nothing was changed. Start the version that created this data, or start this one with an "
+    "empty database or another data folder (TENFOUR_DATA=FOLDER make up)."
+)
+
+
+class Unreadable(Exception):
+    """The database can't be used with this version; the text says why and what to do."""
+
+
+@cache
+def migration_digests() -> dict[str, str]:
+    """Return the digest of each migration file of this version, by `app.name`."""
+    return {
+        f"{app}.{path.stem}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for app in OWN_APPS
+        for path in Path(apps.get_app_config(app).path).glob("migrations/[0-9]*.py")
+    }
+
+
+def applied_migrations(connection: BaseDatabaseWrapper) -> set[str]:
+    recorder = MigrationRecorder(connection)
+    return {f"{app}.{name}" for app, name in recorder.applied_migrations() if app in OWN_APPS}
+
+
+def recorded_digests(connection: BaseDatabaseWrapper) -> dict[str, str]:
+    with connection.cursor() as cursor:
+        cursor.execute("select obj_description(to_regclass('django_migrations'), 'pg_class')")
+        text = cursor.fetchone()[0] or ""
+    recorded: dict[str, str] = json.loads(text) if text.startswith("{") else {}
+    return recorded
+
+
+def refuse_unreadable(connection: BaseDatabaseWrapper) -> None:
+    """Raise Unreadable if another version's migrations made these tables."""
+    applied, ours = applied_migrations(connection), migration_digests()
+    if unknown := sorted(applied - ours.keys()):
+        raise Unreadable(
+            f"A newer version of Tenfour created this data: it has applied {unknown[0]}, which "
+            f"this version does not have. {ADVICE}"
+        )
+    recorded = recorded_digests(connection)
+    changed = [name for name in sorted(applied) if recorded.get(name, ours[name]) != ours[name]]
+    changed = changed or ([] if recorded else missing_columns(connection, applied))
+    if changed:
+        raise Unreadable(
+            f"An older version of Tenfour created this data, and this version can't read it "
+            f"({changed[0]} differs). {ADVICE}"
+        )
+
+
+def missing_columns(connection: BaseDatabaseWrapper, applied: set[str]) -> list[str]:
+    """Return the columns that the applied migrations should have made and that don't exist."""
+    loader = MigrationLoader(connection)
+    nodes = [(app, name) for app, name in loader.applied_migrations if f"{app}.{name}" in applied]
+    if not nodes:
+        return []
+    tables = {
+        model._meta.db_table: {field.column for field in model._meta.local_concrete_fields}
+        for model in loader.project_state(nodes).apps.get_models()
+        if model._meta.app_label in OWN_APPS and model._meta.managed
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select table_name || '.' || column_name from information_schema.columns"
+            " where table_schema = any (current_schemas(false))"
+        )
+        found = {name for (name,) in cursor.fetchall()}
+    wanted = {f"{table}.{column}" for table, columns in tables.items() for column in columns}
+    return sorted(wanted - found)
+
+
+def record_digests(connection: BaseDatabaseWrapper) -> None:
+    """Store the digests of the applied migrations with the data."""
+    ours, applied = migration_digests(), applied_migrations(connection)
+    text = json.dumps({name: ours[name] for name in sorted(applied & ours.keys())})
+    if applied and json.loads(text) != recorded_digests(connection):
+        with connection.cursor() as cursor:
+            cursor.execute(f"comment on table django_migrations is '{text}'")

@@ -1,0 +1,87 @@
+"""Data that this version can't read is refused with a sentence, before anything is served."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from config.data_version import migration_digests
+from config.local.places import PROJECT
+
+DATABASE = "data_version"
+
+
+def url(name: str) -> str:
+    return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}"))
+
+
+def migrate() -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "manage.py", "migrate", "--skip-checks", "-v0"]
+    env = os.environ | {"DATABASE_URL": url(DATABASE)}
+    return subprocess.run(argv, cwd=PROJECT, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def migrated() -> Iterator[Callable[[str], None]]:
+    """A migrated database of its own; runs statements there."""
+    with psycopg.connect(url("postgres"), autocommit=True) as conn:
+        conn.execute(f"create database {DATABASE}")
+        done = migrate()
+        assert done.returncode == 0, done.stderr
+
+        def run(statement: str) -> None:
+            with psycopg.connect(url(DATABASE), autocommit=True) as own:
+                own.execute(statement)
+
+        yield run
+        conn.execute(f"drop database {DATABASE} with (force)")
+
+
+def record(digests: dict[str, str]) -> str:
+    return f"comment on table django_migrations is '{json.dumps(digests)}'"
+
+
+def test_data_of_this_version_is_migrated_again(migrated: Callable[[str], None]) -> None:
+    assert migrate().returncode == 0
+
+
+def test_data_of_before_digests_were_recorded_goes_on(migrated: Callable[[str], None]) -> None:
+    migrated("comment on table django_migrations is null")
+    assert migrate().returncode == 0
+    with psycopg.connect(url(DATABASE)) as conn:
+        sql = "select obj_description('django_migrations'::regclass)"
+        recorded = conn.execute(sql).fetchone()
+    assert recorded and json.loads(recorded[0]) == dict(sorted(migration_digests().items()))
+
+
+def refused(words: str) -> None:
+    done = migrate()
+    assert done.returncode == 1
+    assert words in done.stderr and "TENFOUR_DATA=FOLDER" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_migration_that_was_rewritten_is_refused(migrated: Callable[[str], None]) -> None:
+    migrated(record(migration_digests() | {"ledger.0001_initial": "0" * 64}))
+    refused("ledger.0001_initial differs")
+    migrated(record(migration_digests()))
+
+
+def test_data_of_a_newer_version_is_refused(migrated: Callable[[str], None]) -> None:
+    insert = "insert into django_migrations (app, name, applied)"
+    migrated(f"{insert} values ('ledger', '9999_later', now())")
+    refused("A newer version of Tenfour created this data: it has applied ledger.9999_later")
+    migrated("delete from django_migrations where name = '9999_later'")
+
+
+def test_old_data_without_digests_is_refused(migrated: Callable[[str], None]) -> None:
+    """The tables of the commit before the migrations were rewritten had other columns."""
+    migrated("comment on table django_migrations is null")
+    migrated("alter table ledger_task rename column title to headline")
+    refused("ledger_task.title differs")
+    migrated("alter table ledger_task rename column headline to title")
