@@ -11,8 +11,9 @@ from typing import Any, AnyStr, TypeVar, cast
 
 from pydantic_core import to_json
 
+from ledger.secret_forms import Form
 from ledger.secret_names import NAME_NEEDS, is_secret_name
-from ledger.secret_patterns import FORMS, GATES, GROUPS, NEEDS, Form
+from ledger.secret_patterns import FORMS, GATES, GROUPS, NEEDS
 
 T = TypeVar("T")
 
