@@ -16,6 +16,7 @@ from ninja.operation import Operation
 from ninja.parser import Parser
 
 from config import __version__
+from config.database_errors import describe, is_disk_full
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, problem_response, refusal_response
 from ledger import optional_cache
@@ -242,18 +243,24 @@ def on_data_error(request: HttpRequest, error: DataError) -> HttpResponse:
 @api.exception_handler(OperationalError)
 @api.exception_handler(InterfaceError)
 def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.warning("the database did not answer: %s", error)
-    return problem_response(
-        request,
-        "temporarily_unavailable",
-        "The database did not answer. The request may or may not have taken effect.",
-        retry_after_s=1,
+    logger.warning("database error at %s %s: %s", request.method, request.path, describe(error))
+    if is_disk_full(error):
+        detail = "The database's disk is full. The request has not taken effect."
+    else:
+        detail = "The database did not answer. The request may or may not have taken effect."
+    return mark_logged(
+        problem_response(request, "temporarily_unavailable", detail, retry_after_s=1)
     )
 
 
 @api.exception_handler(Exception)
 def on_unexpected_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.exception("unexpected error")
-    return problem_response(
-        request, "internal_error", "An unexpected error occurred. The log has it by request_id."
-    )
+    logger.exception("unexpected error at %s %s", request.method, request.path)
+    detail = "An unexpected error occurred. The log has it by request_id."
+    return mark_logged(problem_response(request, "internal_error", detail))
+
+
+def mark_logged(response: HttpResponse) -> HttpResponse:
+    """Keep Django from logging the response, whose error is in the log already."""
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response

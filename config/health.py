@@ -1,16 +1,28 @@
 """Health checks, and a page for each error code."""
 
+import threading
+from concurrent.futures import Future
 from datetime import timedelta
+from typing import Any
 
+import psycopg
 import redis
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from config.data_version import OWN_APPS, migration_digests
+from config.database_errors import describe
 from config.problems import problem_kinds
 from ledger.models import ClockRun
+
+DEADLINE_S = 2
+WRITES_FAIL = "writes fail"
+APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
+PROBE_LOCK = threading.Lock()
+probe: "Future[str] | None" = None
 
 
 @require_safe
@@ -23,13 +35,14 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Report whether requests can be served.
 
-    Only a missing PostgreSQL is a 503. Without Redis or with a stale beat, the server is degraded.
+    Only a missing PostgreSQL is a 503. Without Redis, with a stale beat, or with a database that
+    takes no writes, the server is degraded.
     """
     checks = {"postgres": check_postgres()}
-    if checks["postgres"] == "ok":
+    down = checks["postgres"] != "ok" and not checks["postgres"].startswith(WRITES_FAIL)
+    if not down:
         checks["beat"] = check_beat()
     checks["redis"] = check_redis()
-    down = checks["postgres"] != "ok"
     ok = all(result == "ok" for result in checks.values())
     status = "unavailable" if down else "ok" if ok else "degraded"
     body = {"status": status, "checks": checks, "version": settings.TENFOUR_VERSION}
@@ -40,11 +53,45 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def check_postgres() -> str:
+    """Return "ok" if PostgreSQL answers within the deadline, takes writes, and has our tables."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("select 1")
-    except (DatabaseError, InterfaceError) as error:
-        return f"away: {str(error).splitlines()[0]}"
+        return start_probe().result(DEADLINE_S)
+    except TimeoutError:
+        return f"hangs: no answer within {DEADLINE_S} s"
+
+
+def start_probe() -> "Future[str]":
+    """Return the running probe, or a new one; a hanging database holds one thread, not all."""
+    global probe
+    with PROBE_LOCK:
+        if probe is None or probe.done():
+            probe = Future()
+            parameters = connection.get_connection_params()
+            threading.Thread(target=run_probe, args=(probe, parameters), daemon=True).start()
+        return probe
+
+
+def run_probe(result: "Future[str]", parameters: dict[str, Any]) -> None:
+    try:
+        # A connection of its own: a request's connection can't be given up while it waits.
+        with psycopg.connect(**parameters) as conn:
+            result.set_result(probe_tables(conn))
+    except psycopg.Error as error:
+        result.set_result(f"away: {describe(error)}")
+    except BaseException as error:
+        result.set_exception(error)
+
+
+def probe_tables(conn: "psycopg.Connection[Any]") -> str:
+    names = [row[0] for row in conn.execute(APPLIED, [list(OWN_APPS)])]
+    if set(names) != migration_digests().keys():
+        return "the tables are of another version: run .venv/bin/python manage.py migrate"
+    try:
+        conn.execute("create temporary table readyz as select 1 as written")
+    except psycopg.Error as error:
+        return f"{WRITES_FAIL}: {describe(error)}"
+    finally:
+        conn.rollback()
     return "ok"
 
 

@@ -3,13 +3,35 @@
 import logging
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
+
+from config.database_errors import OUTAGES, describe
+
+
+def summarize_outage(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Replace the traceback of an unavailable database by one sentence: every request has one."""
+    info = event.get("exc_info")
+    error = info[1] if isinstance(info, tuple) else None
+    if isinstance(error, OUTAGES):
+        del event["exc_info"]
+        event["error"] = describe(error)
+    return event
+
+
+def join_lines(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Put a message of several lines on one, so that an event is one line."""
+    if isinstance(event.get("event"), str):
+        event["event"] = " ".join(event["event"].split("\n"))
+    return event
+
 
 SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
+    summarize_outage,
+    join_lines,
 ]
 
 

@@ -203,6 +203,11 @@ DATABASES["default"] |= {
     "CONN_MAX_AGE": 600,
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
+        # A peer that vanished without closing its connections is noticed within 15 seconds.
+        "keepalives_idle": 5,
+        "keepalives_interval": 5,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 15_000,
         **DATABASES["default"].get("OPTIONS", {}),
         "application_name": "tenfour",
         "connect_timeout": 5,

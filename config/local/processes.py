@@ -3,17 +3,20 @@
 import asyncio
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from config.local.commands import START_ERRORS, Command, describe_start_error
 
 BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
 STEADY = 30  # seconds of life after which the next delay is the shortest again
 GRACE = 15  # seconds between the request to stop and the kill
+LEAST_FREE = 16 * 2**20  # PostgreSQL allocates its log in files of this size
 COLORS = {"tenfour": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}
 SIGNAL_PHRASES = {signal.SIGKILL: "was killed", signal.SIGSEGV: "crashed"}
 
@@ -100,7 +103,7 @@ class Process:
     async def run_and_describe(self) -> str:
         """Run it to its end and return how it ended, or why it could not be started."""
         try:
-            return how_it_ended(await self.run())
+            return how_it_ended(await self.run()) + full_disk(self.command.cwd)
         except START_ERRORS as error:
             return describe_start_error(error)
 
@@ -122,6 +125,12 @@ class Process:
         if self.running:
             with suppress(ProcessLookupError):
                 os.killpg(self.running.pid, signal.SIGKILL)
+
+
+def full_disk(folder: Path) -> str:
+    """Return a clause about the disk of `folder` if it is full; otherwise nothing."""
+    full = shutil.disk_usage(folder).free < LEAST_FREE
+    return f" (the disk that holds {folder} is full)" if full else ""
 
 
 def how_it_ended(code: int) -> str:

@@ -85,7 +85,9 @@ def main(argv: list[str]) -> int:
         return up(data)
     except Refused as error:
         print(error, file=sys.stderr)
-        return 1
+    except OSError as error:
+        print(f"Tenfour can't start: {error.filename}: {error.strerror}.", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
 """/healthz, /readyz and /metrics."""
 
+import os
+import signal
+import socket
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,6 +18,7 @@ from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
 from tests.factories import NOW, make_instruction, make_token
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.services import ours
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +55,59 @@ def test_a_stale_beat_degrades_it() -> None:
     status, body = ready()
     assert (status, body["status"]) == (200, "degraded")
     assert "stale: idle_check last ran" in body["checks"]["beat"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_hangs_is_reported_within_the_deadline() -> None:
+    server = ours().processes["postgres"]
+    server.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        status, body = ready()
+    finally:
+        server.send_signal(signal.SIGCONT)
+    assert (status, body["status"]) == (503, "unavailable")
+    assert body["checks"]["postgres"] == "hangs: no answer within 2 s"
+    assert time.monotonic() - began < 4
+    assert ready()[0] == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_takes_no_writes_degrades_it() -> None:
+    name = connection.settings_dict["NAME"]
+    with connection.cursor() as cursor:
+        cursor.execute(f"alter database {name} set default_transaction_read_only = on")
+    try:
+        status, body = ready()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"alter database {name} reset default_transaction_read_only")
+    assert (status, body["status"]) == (200, "degraded")
+    assert body["checks"]["postgres"].startswith("writes fail: the database is read-only")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tables_of_another_version_are_not_ready() -> None:
+    ClockRun.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute("update django_migrations set name = '0000_x' where name = '0002_database'")
+    try:
+        status, body = ready()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "update django_migrations set name = '0002_database' where name = '0000_x'"
+            )
+    assert (status, body["status"]) == (503, "unavailable")
+    assert body["checks"]["postgres"].endswith("run .venv/bin/python manage.py migrate")
+
+
+def test_connections_notice_a_peer_that_vanished() -> None:
+    connection.ensure_connection()
+    with socket.socket(fileno=os.dup(connection.connection.fileno())) as peer:
+        assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
+        assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
 
 
 def scraped() -> dict[tuple[str, str], float]:

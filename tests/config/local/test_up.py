@@ -380,3 +380,18 @@ def test_an_early_interrupt_prints_no_traceback(delay: float) -> None:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=PATIENCE)
     assert b"Traceback" not in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_a_server_that_ends_on_a_full_disk_is_reported_as_such(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this container may not mount")
+    try:
+        process = processes.Process(
+            "postgres", Command(["false"], cwd=tmp_path), processes.Terminal()
+        )
+        ending = asyncio.run(process.run_and_describe())
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert ending == f"ended with 1 (the disk that holds {tmp_path} is full)"
