@@ -75,6 +75,7 @@ OPERATIONS: dict[str, set[str]] = {
         "dependency_cycle",
         "duplicate_ref",
         "invalid_transition",
+        "malformed_task",
         "plan_changed",
         "unknown_agent",
         "unknown_dependency",

@@ -40,6 +40,7 @@ STATUS = {
     "duplicate_ref": 422,
     "dependency_cycle": 422,
     "unknown_dependency": 422,
+    "malformed_task": 422,
     "verification_missing": 422,
     "unknown_agent": 422,
     "idempotency_key_reused": 422,

@@ -20,10 +20,12 @@ from ledger.planfile.model import (
     PlanTask,
     UnknownNeed,
     check_plan_ref,
+    complete_task_ref,
     cycle_detail,
     find_cycle,
     refusal_at,
 )
+from ledger.planfile.verification import describe_verification
 
 VERSION = 1
 OBJECTIVE_LENGTH = 20_000
@@ -31,13 +33,16 @@ SEQUENTIAL, PARALLEL = "sequential", "parallel"
 AUTO = "auto"
 # Task fields that a plan may set for all its tasks.
 DEFAULTS = ("agent", "priority", "max_attempts", "on_exhausted", "backoff", "lease_s", "timeout_s")
-PLAN_KEYS = ("version", "ref", "title", "objective", "needs", "wave", "order", "tasks", *DEFAULTS)
+PLAN_KEYS = (
+    *("version", "ref", "title", "objective", "needs", "depends_on", "wave", "order", "tasks"),
+    *DEFAULTS,
+)
 # Fields for the agent to read; stored in the payload.
 TEXTS = ("action", "question", "resume_signal")
 LISTS = ("files", "context", "done")
 TASK_KEYS = (
-    *("ref", "title", "type", "needs", "idempotent", "non_retryable", "payload", "verify"),
-    *("options", *TEXTS, *LISTS, *DEFAULTS),
+    *("ref", "id", "title", "type", "needs", "depends_on", "idempotent", "non_retryable"),
+    *("payload", "verify", "options", *TEXTS, *LISTS, *DEFAULTS),
 )
 BACKOFF_KEYS = ("base_delay_ms", "max_delay_ms", "exponential_base", "jitter")
 OPTION_KEYS = ("name", "title", "description")
@@ -104,12 +109,14 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
     on_exhausted = read_value(task, "on_exhausted", str, "escalate", at)
     if on_exhausted not in ("escalate", "dead_letter"):
         raise Invalid(f"{at}/on_exhausted", "on_exhausted must be 'escalate' or 'dead_letter'.")
-    ref = read_value(task, "ref", str, f"task-{n + 1}", at)
+    title = read_value(task, "title", str, "", at)
+    if "title" in item and not title.strip():
+        raise Invalid(f"{at}/title", "A title must not be empty. Write one, or remove the key.")
     return PlanTask(
-        ref=f"{plan}:{check_task_ref(ref, at, plan=plan)}",
+        ref=f"{plan}:{read_task_ref(task, n, plan=plan)}",
         agent=agent,
         type=read_value(task, "type", str, AUTO, at),
-        title=check_length(read_value(task, "title", str, "", at), f"{at}/title", TITLE_LENGTH),
+        title=check_length(title, f"{at}/title", TITLE_LENGTH),
         priority=read_value(task, "priority", int, 0, at),
         needs=read_needs(task, at, plan=plan),
         payload=read_payload(task, at),
@@ -123,16 +130,38 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
     )
 
 
-def check_task_ref(ref: str, at: str, *, plan: str) -> str:
-    """Return `task-3` for `task-3` or `03-01:task-3`; raise BadRef if the ref is malformed."""
-    own = ref.removeprefix(f"{plan}:")
-    if not TASK_REF.fullmatch(own):
+def read_task_ref(task: Mapping[str, Any], n: int, *, plan: str) -> str:
+    """Return `task-3` for the ref or id `3`, `T003`, `task-3` or `03-01:task-3`.
+
+    A task without a ref is numbered by its place. Raises BadRef for any other form: a number that
+    the author did not write could be mistaken for another task's.
+    """
+    at, found = f"/tasks/{n}", {}
+    for name in ("ref", "id"):
+        if task.get(name) is None:
+            continue
+        text = read_ref(task[name], f"{at}/{name}")
+        found[name] = complete_task_ref(text, plan)
+        if not TASK_REF.fullmatch(found[name]):
+            raise refusal_at(
+                BadRef,
+                f"'{text[:80]}' is not a task's ref in plan {plan}. Use task-1, task-2, …",
+                f"{at}/{name}",
+            )
+    if len(set(found.values())) > 1:
         raise refusal_at(
             BadRef,
-            f"'{ref[:80]}' is not a task's ref in plan {plan}. Use task-1, task-2, …",
-            f"{at}/ref",
+            f"This task has the ref {found['ref']} and the id {found['id']}. Remove one.",
+            f"{at}/id",
         )
-    return own
+    return found.get("ref") or found.get("id") or f"task-{n + 1}"
+
+
+def read_ref(value: Any, pointer: str) -> str:
+    """Return a ref as text; YAML reads an unquoted number as an integer."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise Invalid(pointer, "A ref must be a string or a number. Put it in quotes.")
+    return str(value)
 
 
 def read_payload(task: Mapping[str, Any], at: str) -> dict[str, Any]:
@@ -145,7 +174,10 @@ def read_payload(task: Mapping[str, Any], at: str) -> dict[str, Any]:
     for name in LISTS:
         if strings := read_strings(task, name, at):
             payload[name] = strings
-    verify = dict(read_value(task, "verify", dict, {}, at))
+    if isinstance(verify := task.get("verify"), str):
+        verify = describe_verification(verify)
+    else:
+        verify = dict(read_value(task, "verify", dict, {}, at))
     if verify.get("command"):
         verify.setdefault("source", "declared")
     if verify:
@@ -190,19 +222,33 @@ def read_backoff(task: Mapping[str, Any], at: str) -> dict[str, Any]:
 
 
 def read_needs(values: Mapping[str, Any], at: str, *, plan: str) -> tuple[str, ...]:
-    """Return the needs as full refs, without duplicates."""
+    """Return the needs as full refs, without duplicates; `depends_on` is the same key."""
     needs = []
-    for n, need in enumerate(read_strings(values, "needs", at)):
-        here = f"{at}/needs/{n}"
-        prefix, _, task_ref = need.rpartition(":")
-        if prefix or TASK_REF.fullmatch(need):
-            plan_ref = prefix or plan
-            if not PLAN_REF.fullmatch(plan_ref) or not TASK_REF.fullmatch(task_ref):
-                raise refusal_at(BadRef, f"'{need[:80]}' is not a task's ref.", here)
-            needs.append(f"{plan_ref}:{task_ref}")
-        else:
-            needs.append(check_plan_ref(need, here))
+    for name in ("needs", "depends_on"):
+        for n, need in enumerate(list_refs(values.get(name), f"{at}/{name}")):
+            needs.append(complete_need(need, plan=plan, pointer=f"{at}/{name}/{n}"))
     return tuple(dict.fromkeys(needs))
+
+
+def list_refs(value: Any, pointer: str) -> list[str]:
+    """Return the refs in a list, in one value, or in a string such as `1, 2`."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [read_ref(each, f"{pointer}/{n}") for n, each in enumerate(value)]
+    return [part.strip() for part in read_ref(value, pointer).split(",") if part.strip()]
+
+
+def complete_need(need: str, *, plan: str, pointer: str) -> str:
+    """Return the full ref of a needed task or plan."""
+    prefix, _, _ = need.rpartition(":")
+    task_ref = complete_task_ref(need.removeprefix(f"{prefix}:") if prefix else need, plan)
+    if not prefix and not TASK_REF.fullmatch(task_ref):
+        return check_plan_ref(need, pointer)
+    plan_ref = prefix or plan
+    if not PLAN_REF.fullmatch(plan_ref) or not TASK_REF.fullmatch(task_ref):
+        raise refusal_at(BadRef, f"'{need[:80]}' is not a task's ref.", pointer)
+    return f"{plan_ref}:{task_ref}"
 
 
 def add_sequence(tasks: Sequence[PlanTask]) -> list[PlanTask]:

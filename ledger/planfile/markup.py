@@ -6,7 +6,7 @@ Strict XML is tried first. Most plans in the wild are not well-formed (`List<T>`
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
@@ -14,27 +14,28 @@ from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as safe
 
 from ledger.errors import Invalid
-from ledger.planfile.canonical import DEFAULTS, SEQUENTIAL
+from ledger.planfile.canonical import SEQUENTIAL
+from ledger.planfile.front_matter import PLAN_ATTRIBUTES, read_front_matter, split_front_matter
 from ledger.planfile.markup_scanner import (
     NO_DOCTYPE,
+    TASK_START,
     Node,
+    TaskElement,
     TaskMarkup,
-    find_task_section,
+    mask_code,
     parse_attributes,
     refuse_doctype,
     scan_tasks,
     text_between,
     unescape,
 )
-from ledger.planfile.model import PLAN_REF, TASK_REF, TITLE_LENGTH
-from ledger.planfile.values import RawPlan, read_front_values
+from ledger.planfile.model import TASK_REF, TITLE_LENGTH, LineErrors
+from ledger.planfile.outline import NO_TASKS, read_outline
+from ledger.planfile.values import RawPlan
+from ledger.planfile.verification import describe_verification
 from ledger.text import truncate
 
-FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.S | re.M)
 HEADING = re.compile(r"^# {1,8}(\S[^\n]{0,400})", re.M)
-FENCED = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*\n(.*?)^[ \t]*(?:```|~~~)", re.S | re.M)
-TICKED = re.compile(r"`([^`\n]+)`")
-NUMBERED = re.compile(r"([0-9][0-9A-Za-z.]*)-([0-9][0-9A-Za-z.]*)(?:-.*)?")
 # A task's tags -> names in the canonical form; several tags may fill one name.
 NAMES = {
     "name": "title",
@@ -46,95 +47,125 @@ NAMES = {
     "read_first": "context",
     "acceptance_criteria": "done",
 }
+NEEDS = ("needs", "depends_on", "depends-on", "dependencies")
+NO_REF = ("none", "n/a", "-", "—")
+PLAN_ELEMENTS = ("title", "objective", "needs", "depends_on")
+BOOLEANS = {"true": True, "false": False}
+AUTOMATED = re.compile(r"</?automated\s{0,20}>", re.I)
+INTEGER = re.compile(r"-?[0-9]{1,9}")
 MOST_OPTIONS = 50
 OPTION_LENGTH = 4000
 INTEGERS = ("priority", "max_attempts", "lease_s", "timeout_s")
-PLAN_ATTRIBUTES = ("ref", "title", "order", *DEFAULTS)
 
 
 def read_xml(text: str) -> RawPlan:
     """Read `<plan ref=…><title/><objective/><tasks><task id=… needs="task-1 02-05:task-2">…`."""
-    refuse_doctype(text.splitlines())
+    text = normalize_breaks(text)
+    refuse_doctype(text.split("\n"))
+    warnings = []
     try:
         root = parse_xml(text)
-        return assemble_plan(read_plan_element(root), TaskMarkup(find_tasks(root)))
+        if (markup := find_tasks(root)) is not None:
+            return assemble_plan(read_plan_element(root), markup)
     except (ParseError, RecursionError) as error:
-        markup = scan_tasks(text.splitlines())
-        markup.warnings.insert(0, malformed_warning(error))
-        return assemble_plan(scan_plan_element(text), markup)
+        warnings.append(malformed_warning(error))
+    markup = scan_tasks(text)
+    markup.warnings = warnings + markup.warnings
+    return assemble_plan(scan_plan_element(text, markup), markup)
 
 
 def read_plan_element(root: Element) -> dict[str, Any]:
     """Return the plan's own values from a well-formed document."""
-    header: dict[str, Any] = {
-        name: value for name, value in root.attrib.items() if name in PLAN_ATTRIBUTES
+    attributes = {local_name(name): value for name, value in root.attrib.items()}
+    elements = {
+        name: textwrap.dedent(each.text or "").strip()
+        for each in reversed(root)
+        if (name := local_name(each.tag)) in PLAN_ELEMENTS
     }
-    needs = root.get("needs") or root.findtext("needs") or ""
-    header["needs"] = needs.replace(",", " ").split()
-    for name in ("title", "objective"):
-        if (value := root.findtext(name)) is not None:
-            header[name] = textwrap.dedent(value).strip()
-    return header
+    return build_header(attributes, elements)
 
 
-def scan_plan_element(text: str) -> dict[str, Any]:
+def scan_plan_element(text: str, markup: TaskMarkup) -> dict[str, Any]:
     """Return the plan's own values from a document that is not well-formed."""
-    opening = re.search(r"<plan\b([^<>]*)>", text)
-    attributes = parse_attributes(opening[1]) if opening else {}
+    opening = re.search(r"<plan\b([^<>]*)>", text, re.I)
+    # Leave the tasks out: their titles are not the plan's.
+    starts = [0, *(task.end for task in markup.tasks)]
+    ends = [*(task.start for task in markup.tasks), len(text)]
+    outside = "".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+    elements = {
+        name: textwrap.dedent(unescape(value)).strip()
+        for name in PLAN_ELEMENTS
+        if (value := text_between(outside, f"<{name}>", f"</{name}>")) is not None
+    }
+    return build_header(parse_attributes(opening[1]) if opening else {}, elements)
+
+
+def build_header(attributes: Mapping[str, str], elements: Mapping[str, str]) -> dict[str, Any]:
+    """Combine the attributes of `<plan>` with the elements in it."""
     header: dict[str, Any] = {
         name: value for name, value in attributes.items() if name in PLAN_ATTRIBUTES
     }
-    lines = text.splitlines()
-    first, last = find_task_section(lines)
-    # Leave the tasks out: their titles are not the plan's.
-    outside = "\n".join([*lines[:first], *lines[last:]])
-    elements = {
-        name: textwrap.dedent(unescape(value)).strip()
-        for name in ("title", "objective", "needs")
-        if (value := text_between(outside, f"<{name}>", f"</{name}>")) is not None
-    }
-    needs = attributes.get("needs") or elements.pop("needs", "")
-    return header | elements | {"needs": needs.replace(",", " ").split()}
+    header |= {name: elements[name] for name in ("title", "objective") if name in elements}
+    header["needs"] = [
+        ref
+        for name in ("needs", "depends_on")
+        for ref in split_refs(attributes.get(name) or elements.get(name, ""))
+    ]
+    return header
 
 
 def read_markdown(text: str) -> RawPlan:
-    """Read YAML front matter, then prose that contains `<task>` elements."""
-    front = FRONT.match(text)
-    header, warnings = read_front_matter(front[1]) if front else ({}, [])
-    body = text[front.end() :] if front else text
+    """Read YAML front matter, then prose with `<task>` elements, headings, or a checklist."""
+    text = normalize_breaks(text)
+    front, body = split_front_matter(text)
+    header, warnings = read_front_matter(front) if front else ({}, [])
     before = text[: len(text) - len(body)].count("\n")
-    lines = body.splitlines()
+    lines = body.split("\n")
     refuse_doctype(lines, skipped=before)
-    if heading := HEADING.search(body):
-        header.setdefault("title", heading[1].rstrip(" #")[:TITLE_LENGTH])
+    masked = mask_code(body)
+    if heading := HEADING.search(masked):
+        title = body[heading.start(1) : heading.end()]
+        header.setdefault("title", title.rstrip(" #")[:TITLE_LENGTH])
     if (objective := text_between(body, "<objective>", "</objective>")) is not None:
         header.setdefault("objective", textwrap.dedent(objective).strip())
-    first, last = find_task_section(lines)
-    try:
-        root = parse_xml("\n".join(["<tasks>", *lines[first:last], "</tasks>"]))
-        markup = TaskMarkup(find_tasks(root))
-    except (ParseError, RecursionError) as error:
-        markup = scan_tasks(lines[first:last])
-        markup.warnings.insert(0, malformed_warning(error, skipped=before + first - 1))
-    markup.warnings += warnings
+    if not TASK_START.search(masked):
+        return read_outline(lines, header=header, warnings=warnings, skipped=before)
+    markup = scan_tasks(body, skipped=before)
+    markup.warnings = check_well_formed(body, markup) + markup.warnings + warnings
     return assemble_plan(header, markup)
+
+
+def check_well_formed(body: str, markup: TaskMarkup) -> list[str]:
+    """Return a warning that names the first line that is not well-formed XML, if any."""
+    for task in markup.tasks:
+        try:
+            parse_xml(body[task.start : task.end])
+        except (ParseError, RecursionError, Invalid) as error:
+            return [malformed_warning(error, skipped=task.line - 1)]
+    return []
+
+
+def normalize_breaks(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def assemble_plan(header: dict[str, Any], markup: TaskMarkup) -> RawPlan:
     """Combine the plan's own values with its tasks; raise Invalid if there are no tasks."""
     if not markup.tasks:
-        raise Invalid(
-            "/tasks", "The plan has no tasks. Start each one with <task …> on a line of its own."
-        )
+        raise Invalid("/tasks", NO_TASKS)
     for name in (*INTEGERS, "wave"):
-        if isinstance(header.get(name), str) and re.fullmatch(r"-?[0-9]{1,9}", header[name]):
+        if isinstance(header.get(name), str) and INTEGER.fullmatch(header[name]):
             header[name] = int(header[name])
-    names = {
-        node.attributes["id"]: f"task-{n + 1}"
-        for n, (node, _) in enumerate(markup.tasks)
-        if not is_task_ref(node.attributes.get("id", "task-1"))
-    }
-    tasks = [read_task(node, parts, names, markup.warnings) for node, parts in markup.tasks]
+    errors, tasks = LineErrors(), []
+    for n, element in enumerate(markup.tasks):
+        tasks.append(read_task(element, markup.warnings))
+        if not tasks[n].get("title"):
+            place = f"/tasks/{n}/title"
+            detail = "this task needs a title: <name>…</name> with text in it."
+            if not element.line:
+                raise Invalid(place, f"Task {n + 1}: {detail}")
+            errors.add(element.line, detail)
+    errors.check()
     return RawPlan(header | {"tasks": tasks}, SEQUENTIAL, tuple(dict.fromkeys(markup.warnings)))
 
 
@@ -159,15 +190,29 @@ def parse_xml(text: str) -> Element:
     return root
 
 
-def find_tasks(root: Element) -> list[tuple[Node, list[Node]]]:
-    """Return every `<task>` element with its child elements as nodes."""
-    return [
-        (
-            Node("task", task.attrib, ""),
-            [Node(part.tag, part.attrib, inner_xml(part)) for part in task],
-        )
-        for task in root.iter("task")
-    ]
+def find_tasks(root: Element) -> TaskMarkup | None:
+    """Return every `<task>` element, or None if a task contains another one."""
+    markup = TaskMarkup()
+    found = [each for each in root.iter() if local_name(each.tag) == "task"]
+    for task in found:
+        if sum(local_name(each.tag) == "task" for each in task.iter()) > 1:
+            return None
+        parts = []
+        for part in task:
+            attributes = {local_name(name): value for name, value in part.attrib.items()}
+            parts.append(Node(local_name(part.tag), attributes, inner_xml(part)))
+        # Text beside the parts tells the agent what to do, as the text of an action does.
+        for text in (task.text, *(part.tail for part in task)):
+            if text and text.strip():
+                parts.append(Node("action", {}, text))
+        attributes = {local_name(name): value for name, value in task.attrib.items()}
+        markup.tasks.append(TaskElement(attributes, parts))
+    return markup
+
+
+def local_name(tag: str) -> str:
+    """Return the name of an element or attribute in lower case, without its namespace."""
+    return tag.rpartition("}")[2].lower()
 
 
 def inner_xml(element: Element) -> str:
@@ -180,102 +225,59 @@ def inner_xml(element: Element) -> str:
     return "".join(parts)
 
 
-# ---- front matter
-
-
-def read_front_matter(front: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the plan's own values, and warnings about the ones that were ignored."""
-    values, texts = read_front_values(front)
-    if not isinstance(values, dict):
-        raise Invalid("", "Write the front matter as 'name: value' lines.")
-    named = (*PLAN_ATTRIBUTES, "objective", "wave")
-    header = {name: values[name] for name in named if values.get(name) is not None}
-    phase = str(texts.get("phase", ""))
-    if "ref" in texts or "plan" in texts:
-        header["ref"] = str(texts.get("ref") or complete_plan_ref(str(texts["plan"]), phase))
-    needs, warnings = [], []
-    for name in ("needs", "depends_on"):
-        value = texts.get(name) or []
-        for need in [value] if isinstance(value, str) else value:
-            text = str(need)
-            ref = text.strip() if ":" in text else complete_plan_ref(text, phase)
-            if ":" in ref or PLAN_REF.fullmatch(ref):
-                needs.append(ref)
-            else:
-                warnings.append(f"Ignored the dependency '{text[:80]}': it is not a plan's ref.")
-    return header | {"needs": needs}, warnings
-
-
-def complete_plan_ref(text: str, phase: str) -> str:
-    """Return a plan's full ref: `01` of phase `03-ids`, `03-01`, and `03-01-setup` are one plan.
-
-    >>> complete_plan_ref("01", "03-ids"), complete_plan_ref("02-05-errors", "03-ids")
-    ('03-01', '02-05')
-    >>> complete_plan_ref("ids-01-setup", "ids")
-    'ids-01'
-    """
-    text = text.strip().removesuffix(".md").removesuffix("-PLAN")
-    if phase and text.startswith(f"{phase}-"):
-        text = text[len(phase) + 1 :].partition("-")[0]
-    elif numbered := NUMBERED.fullmatch(text):
-        return f"{numbered[1]}-{numbered[2]}"
-    number = re.match(r"[0-9][0-9A-Za-z.]*", phase)
-    short = number[0] if number else re.sub(r"[^A-Za-z0-9.]+", ".", phase)
-    return f"{short}-{text}" if short else text
-
-
 # ---- tasks
 
 
-def is_task_ref(id: str) -> bool:
-    """Whether an id is a task's number or ref; any other id only names the task's position."""
-    return id.isdigit() or TASK_REF.fullmatch(id.rpartition(":")[2]) is not None
-
-
-def read_task(
-    node: Node, parts: Sequence[Node], names: Mapping[str, str], warnings: list[str]
-) -> dict[str, Any]:
-    """Return one task in the canonical form; unknown attributes and parts go into the payload.
-
-    `names` maps ids that are not refs to the refs of their tasks.
-    """
+def read_task(element: TaskElement, warnings: list[str]) -> dict[str, Any]:
+    """Return one task in the canonical form; unknown attributes and parts go into the payload."""
     task: dict[str, Any] = {}
     payload: dict[str, Any] = {}
-    for name, value in node.attributes.items():
-        if name == "ref" or (name == "id" and is_task_ref(value)):
-            task["ref"] = f"task-{value}" if value.isdigit() else value
-        elif name == "needs":
-            task["needs"] = value.replace(",", " ").split()
-        elif name in ("type", "agent", "title", "on_exhausted"):
+    for name, value in element.attributes.items():
+        if name in NEEDS:
+            task["needs"] = [*task.get("needs", []), *split_refs(value)]
+        elif name in ("ref", "id", "type", "agent", "title", "on_exhausted"):
             task[name] = value
-        elif name in INTEGERS and value.isdigit():
-            task[name] = int(value)
+            if name == "id" and not is_plain_id(value):
+                payload[name] = value
+        elif name in INTEGERS:
+            task[name] = int(value) if INTEGER.fullmatch(value) else value
+        elif name in ("idempotent", "non_retryable"):
+            task[name] = BOOLEANS.get(value.lower(), value)
         else:
             payload[name] = value
-    for part in parts:
-        name = NAMES.get(part.tag, part.tag)
-        if name == "verify":
-            task["verify"] = read_verify(part)
-        elif name == "options":
-            task["options"] = read_options(part.inner)
-        elif name in ("files", "needs"):
-            task[name] = [*task.get(name, []), *split_paths(part.text)]
-        elif name in ("done", "context"):
-            task[name] = [*task.get(name, []), *split_bullets(part.text)]
-        elif name in ("title", "agent"):
-            task[name] = " ".join(part.text.split())
-        elif name in ("action", "question", "resume_signal"):
-            task[name] = "\n\n".join(filter(None, [task.get(name), part.text]))
-        else:
-            payload[name] = part.text
-    if not task.get("title") and (title := derive_title(task)):
+    for part in element.parts:
+        add_part(task, payload, part)
+    if "title" not in task and (title := derive_title(task)):
         task["title"] = title
-    if "needs" in task:
-        task["needs"] = [names.get(need, need) for need in task["needs"]]
     if len(task.get("title", "")) > TITLE_LENGTH:
         warnings.append(f"Shortened a title: '{truncate(task['title'], 40)}'.")
         task["title"] = truncate(task["title"], TITLE_LENGTH)
     return task | ({"payload": payload} if payload else {})
+
+
+def is_plain_id(id: str) -> bool:
+    return id.isdigit() or TASK_REF.fullmatch(id.rpartition(":")[2]) is not None
+
+
+def add_part(task: dict[str, Any], payload: dict[str, Any], part: Node) -> None:
+    """Add one part to a task; a part that occurs twice is added to, never replaced."""
+    name = NAMES.get(part.tag, part.tag)
+    if name == "verify":
+        task["verify"] = join_verifications(task.get("verify", {}), read_verify(part))
+    elif name == "options":
+        task["options"] = [*task.get("options", []), *read_options(part.inner)]
+    elif name in NEEDS:
+        task["needs"] = [*task.get("needs", []), *split_refs(part.text)]
+    elif name == "files":
+        task[name] = [*task.get(name, []), *split_paths(part.text)]
+    elif name in ("done", "context"):
+        task[name] = [*task.get(name, []), *split_bullets(part.text)]
+    elif name in ("title", "agent", "type"):
+        task[name] = " ".join([*task.get(name, "").split(), *part.text.split()])
+    elif name in ("action", "question", "resume_signal"):
+        task[name] = "\n\n".join(filter(None, [task.get(name), part.text]))
+    else:
+        payload[name] = "\n\n".join(filter(None, [payload.get(name), part.text]))
 
 
 def derive_title(task: Mapping[str, Any]) -> str:
@@ -286,30 +288,42 @@ def derive_title(task: Mapping[str, Any]) -> str:
 
 
 def read_verify(part: Node) -> dict[str, Any]:
-    """Return how to verify a task.
+    """Return how to verify a task; only an attribute or `<automated>` declares a command."""
+    pieces = AUTOMATED.split(part.inner)
+    if len(pieces) % 2 == 0 or part.inner.count("</") < len(pieces) // 2:  # a tag is missing
+        pieces = [part.inner]
+    declared = [part.attributes.get("command", "").strip()]
+    declared += [textwrap.dedent(piece).strip() for piece in pieces[1::2]]
+    commands = list(filter(None, declared))
+    text = textwrap.dedent("".join(pieces).strip("\n")).strip()
+    if not commands:
+        return describe_verification(text)
+    return ({"text": text} if text not in ("", *commands) else {}) | {
+        "command": commands[0] if len(commands) == 1 else " && ".join(f"({c})" for c in commands)
+    }
 
-    A command found in prose is only proposed: agents don't run it until a person confirms it.
-    """
-    declared = part.attributes.get("command", "")
-    if (automated := text_between(part.inner, "<automated>", "</automated>")) is not None:
-        declared = declared or textwrap.dedent(automated).strip()
-    text = re.sub(r"</?automated>", "", part.text)
-    verify: dict[str, Any] = {"text": text} if text and text != declared else {}
-    if declared:
-        return verify | {"command": declared}
-    fenced, ticked = FENCED.findall(text), TICKED.findall(text)
-    command = ""
-    if len(fenced) == 1:
-        command = textwrap.dedent(fenced[0]).strip()
-    elif not fenced and len(ticked) == 1 and "\n" not in text:
-        command = ticked[0]
-    return verify | ({"proposed_command": command, "source": "proposed"} if command else {})
+
+def join_verifications(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both verifications as one, with both texts and both commands."""
+    if not first:
+        return dict(second)
+    texts = [each["text"] for each in (first, second) if each.get("text")]
+    commands = [each["command"] for each in (first, second) if each.get("command")]
+    if not commands:
+        return describe_verification("\n\n".join(texts))
+    command = commands[0] if len(commands) == 1 else " && ".join(f"({c})" for c in commands)
+    return ({"text": "\n\n".join(texts)} if texts else {}) | {"command": command}
 
 
 def read_options(text: str) -> list[dict[str, str]]:
     """Return the answers that a checkpoint offers."""
     options = []
-    for each in text.split("<option")[1 : MOST_OPTIONS + 1]:
+    choices = text.split("<option")[1:]
+    if len(choices) > MOST_OPTIONS:
+        raise Invalid(
+            "/tasks", f"A task must have at most {MOST_OPTIONS} options; one has {len(choices)}."
+        )
+    for each in choices:
         opening, _, rest = each.partition(">")
         body = rest.partition("</option>")[0][:OPTION_LENGTH]
         parts = dict(re.findall(r"<(name|pros|cons|description)>(.*?)</\1>", body, re.S))
@@ -322,6 +336,13 @@ def read_options(text: str) -> list[dict[str, str]]:
         ]
         options.append({"name": name, "title": title, "description": " ".join(about)})
     return [{key: value for key, value in each.items() if value} for each in options]
+
+
+def split_refs(text: str) -> list[str]:
+    """Return the refs in a list; a word for "none" is no ref."""
+    refs = [ref.removeprefix("- ") for ref in re.split(r"[,\n]", text)]
+    words = [word for ref in refs for word in ref.split()]
+    return [] if len(words) == 1 and words[0].lower() in NO_REF else words
 
 
 def split_paths(text: str) -> list[str]:

@@ -1,31 +1,45 @@
-"""Scan hand-written task tags line by line, where a text is not well-formed XML (pure).
+"""Scan task tags in a text that need not be well-formed XML (pure).
 
-A tag counts only at the beginning of a line, and only outside fenced code.
+A tag counts where it begins its line or follows another tag. Tags in fenced code, inline code,
+CDATA sections, and comments don't count. A tag that can't be placed refuses the whole file, because
+a task that is left out would shift the numbers of those after it.
 """
 
 import html
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from ledger.errors import Invalid
-from ledger.planfile.model import MOST_TASKS
+from ledger.planfile.fences import find_fences, mask_fences
+from ledger.planfile.model import MOST_TASKS, LineErrors
 
-FENCE = re.compile(r"\s*(```|~~~)")
-TASK = re.compile(r"\s*<task(\s[^<>]*)?>\s*$")
-TASK_END = re.compile(r"\s*</task>\s*$")
-# Every repeat here is bounded or ends at the end of its line, so hostile text costs no extra time.
-ATTRIBUTE = re.compile(r"""(?<![\w:.-])([\w:.-]{1,64})\s{0,8}=\s{0,8}(?:"([^"]*)"|'([^']*)')""")
+# Every repeat here is bounded or ends at the next "<", so hostile text costs no extra time.
+INSIDE = r"""((?:[^<>"']|"[^"<>]*(?:>[^"<>]*){0,20}"|'[^'<>]*(?:>[^'<>]*){0,20}')*)"""
+TASK_START = re.compile(r"<(/?)(tasks?)(?=[\s/>])", re.I)
+TASK_TAG = re.compile(rf"<(/?)(tasks?)(?=[\s/>]){INSIDE}>", re.I)
+PART_TAG = re.compile(rf"<([A-Za-z][\w.-]{{0,60}})(?=[\s/>]){INSIDE}>")
+PART_END = re.compile(r"</([A-Za-z][\w.-]{0,60})\s{0,20}>")
+ATTRIBUTE = re.compile(r"""(?<![\w:.-])([\w:.-]{1,64})\s{0,99}=\s{0,99}(?:"([^"]*)"|'([^']*)')""")
 FORBIDDEN = re.compile(r"<!\s*(DOCTYPE|ENTITY)", re.I)
-PARTS = (
-    *("name", "title", "files", "action", "verify", "done", "needs", "context", "read_first"),
-    *("acceptance_criteria", "decision", "what-built", "how-to-verify", "instructions"),
-    *("options", "resume-signal", "behavior", "implementation", "question", "agent"),
+QUOTING = re.compile(r"<!\[CDATA\[|<!--")
+INLINE_CODE = re.compile(r"`[^`\n]+`")
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+PARTS = frozenset(
+    (
+        *("name", "title", "files", "action", "verify", "done", "needs", "context", "read_first"),
+        *("acceptance_criteria", "decision", "what-built", "how-to-verify", "instructions"),
+        *("options", "resume-signal", "behavior", "implementation", "question", "agent"),
+        *("depends_on", "depends-on", "dependencies", "type"),
+    )
 )
-CHILD = re.compile(rf"\s*<({'|'.join(PARTS)})((?:\s[^<>]*)?)>")
+NOT_SPACE = re.compile(r"\S")
 MOST_PARTS = 200
+# How far to look beside a tag on its line; looking further would cost quadratic time.
+NEAR = 500
+MOST_TAGS = 8 * MOST_TASKS
 NO_DOCTYPE = "A plan file must not contain a DOCTYPE or its own entities"
 
 
@@ -42,11 +56,22 @@ class Node:
         return textwrap.dedent(self.inner.strip("\n")).strip()
 
 
+@dataclass(frozen=True, slots=True)
+class TaskElement:
+    """A task's attributes and parts; `line` is 0 if the parser does not know it."""
+
+    attributes: Mapping[str, str]
+    parts: list[Node]
+    line: int = 0
+    start: int = 0
+    end: int = 0
+
+
 @dataclass(slots=True)
 class TaskMarkup:
-    """The task nodes of a text, each with its parts, and warnings about how they were read."""
+    """The tasks of a text, and warnings about how they were read."""
 
-    tasks: list[tuple[Node, list[Node]]] = field(default_factory=list)
+    tasks: list[TaskElement] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -58,93 +83,236 @@ def refuse_doctype(lines: Sequence[str], *, skipped: int = 0) -> None:
             raise Invalid("", f"{NO_DOCTYPE}: line {skipped + n + 1}.")
 
 
-def mask_fences(lines: Sequence[str]) -> list[bool]:
-    """Return, for each line, whether it belongs to fenced code, including the fences."""
-    inside, mask = "", []
-    for line in lines:
-        fence = FENCE.match(line)
-        mask.append(bool(inside or fence))
-        if fence and (not inside or fence[1] == inside):
-            inside = "" if inside else fence[1]
-    return mask
+# ---- tasks
 
 
-def find_task_section(lines: Sequence[str]) -> tuple[int, int]:
-    """Return the range of lines between `<tasks>` and `</tasks>`, or around the task tags."""
-    fenced = mask_fences(lines)
-    plain = [(n, line.strip()) for n, line in enumerate(lines) if not fenced[n]]
-    first = next((n + 1 for n, line in plain if line == "<tasks>"), 0)
-    last = next((n for n, line in reversed(plain) if line == "</tasks>"), len(lines))
-    if not first:
-        first = next((n for n, line in plain if TASK.match(line)), 0)
-        ends = [n + 1 for n, line in plain if TASK_END.match(line)]
-        last = ends[-1] if ends else len(lines)
-    return first, max(first, last)
+def scan_tasks(text: str, *, skipped: int = 0) -> TaskMarkup:
+    """Return the tasks in a text; `skipped` lines of the file precede it.
 
-
-def scan_tasks(lines: Sequence[str]) -> TaskMarkup:
-    """Return the tasks whose tags stand alone on their lines, with their parts."""
-    fenced, markup = mask_fences(lines), TaskMarkup()
-    starts = [n for n, line in enumerate(lines) if not fenced[n] and TASK.match(line)]
-    if len(starts) > MOST_TASKS:
+    Raises UnreadableLines if a task tag can't be placed, and names the line of each one.
+    """
+    masked, lines = mask_code(text), LineNumbers(text, skipped)
+    errors, markup = LineErrors(), TaskMarkup()
+    check_fences(text, errors, skipped)
+    opened: re.Match[str] | None = None
+    nested = 0
+    for tag in find_task_tags(masked, lines, errors):
+        line = lines.at(tag.start())
+        if tag[1] and nested:
+            nested -= 1
+        elif tag[1] and opened is None:
+            errors.add(line, "this </task> ends no task.")
+        elif tag[1] and opened is not None:
+            span = slice(opened.end(), tag.start())
+            where = lines.at(opened.start())
+            parts, problems = scan_parts(text[span], masked[span])
+            markup.warnings += [f"Line {where}: {problem}" for problem in problems]
+            attributes = parse_attributes(opened[3])
+            markup.tasks.append(TaskElement(attributes, parts, where, opened.start(), tag.end()))
+            opened = None
+        elif opened is not None:
+            nested += not tag[3].endswith("/")
+            errors.add(
+                line,
+                f"this task begins inside the task of line {lines.at(opened.start())}. End that "
+                "one first: tasks can't be nested.",
+            )
+        elif tag[3].endswith("/"):
+            attributes = parse_attributes(tag[3])
+            markup.tasks.append(TaskElement(attributes, [], line, tag.start(), tag.end()))
+        else:
+            opened = tag
+    if opened is not None:
+        errors.add(lines.at(opened.start()), "this task has no </task>.")
+    errors.check()
+    if len(markup.tasks) > MOST_TASKS:
         raise Invalid(
-            "/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has {len(starts)}."
+            "/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has {len(markup.tasks)}."
         )
-    for start, following in pairwise([*starts, len(lines)]):
-        ends = [n for n in range(start, following) if not fenced[n] and TASK_END.match(lines[n])]
-        opening = TASK.match(lines[start])
-        attributes = parse_attributes(opening[1] or "") if opening else {}
-        end = ends[-1] if ends else following
-        parts = scan_parts(lines[start + 1 : end], fenced[start + 1 : end])
-        markup.tasks.append((Node("task", attributes, ""), parts))
     return markup
 
 
-def scan_parts(lines: Sequence[str], fenced: Sequence[bool]) -> list[Node]:
-    """Return a task's known parts; each ends at its last end tag before the next part."""
-    openings = {
-        n: match for n, line in enumerate(lines) if not fenced[n] and (match := CHILD.match(line))
-    }
-    if len(openings) > MOST_PARTS:
-        raise Invalid("/tasks", f"A task must have at most {MOST_PARTS} parts.")
-    nodes, at = [], 0
-    while (start := next((n for n in openings if n >= at), None)) is not None:
-        opening = openings[start]
-        end, closing = find_part_end(lines, fenced, start, f"</{opening[1]}>", openings)
-        text = "\n".join(lines[start : end + 1])[opening.end() :].rstrip()
-        text = text[: -len(closing)] if text.endswith(closing) and closing else text
-        nodes.append(Node(opening[1], parse_attributes(opening[2]), unescape(text)))
-        at = end + 1
-    return nodes
+def find_task_tags(masked: str, lines: "LineNumbers", errors: LineErrors) -> list[re.Match[str]]:
+    """Return the start and end tags of tasks; add an error for each tag that can't be placed."""
+    tags = []
+    for count, start in enumerate(TASK_START.finditer(masked)):
+        if count > MOST_TAGS:
+            raise Invalid("/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has more.")
+        tag = TASK_TAG.match(masked, start.start())
+        name = f"<{start[1]}{start[2]}>"
+        if tag is None:
+            errors.add(
+                lines.at(start.start()),
+                f"this {name} tag has no '>', or a '<' or a quote inside it.",
+            )
+        elif not (ends_line(masked, tag.end()) if tag[1] else begins_line(masked, tag.start())):
+            place = "end" if tag[1] else "begin"
+            errors.add(
+                lines.at(start.start()),
+                f"{name} must {place} its line. In prose, write it in backticks.",
+            )
+        elif tag[2].lower() == "task":
+            tags.append(tag)
+    return tags
+
+
+def begins_line(masked: str, at: int) -> bool:
+    """Whether only white space or another tag precedes this place on its line."""
+    before = masked[max(0, at - NEAR) : at].rpartition("\n")[2].rstrip()
+    return not before or (before.endswith(">") and "<" in before)
+
+
+def ends_line(masked: str, at: int) -> bool:
+    """Whether only white space or another tag follows this place on its line."""
+    after = masked[at : at + NEAR].partition("\n")[0].lstrip()
+    return not after or after.startswith("<")
+
+
+def check_fences(text: str, errors: LineErrors, skipped: int) -> None:
+    """Add an error for fenced code that contains a part of a task: its end fence is missing."""
+    lines = text.split("\n")
+    for fence in find_fences(lines):
+        depth = 0
+        for tag in TASK_START.finditer("\n".join(lines[fence.start : fence.end])):
+            depth += -1 if tag[1] else 1
+            if depth < 0 or not fence.closed:
+                errors.add(
+                    skipped + fence.start + 1,
+                    "the code fence that begins here contains the tags of a task. Close the fence.",
+                )
+                break
+
+
+def mask_code(text: str) -> str:
+    """Return the text with all code, CDATA sections, and comments blanked, at the same length."""
+    lines = text.split("\n")
+    for fence in find_fences(lines):
+        for n in range(fence.start, fence.end):
+            lines[n] = " " * len(lines[n])
+    text = INLINE_CODE.sub(lambda code: "." * len(code[0]), "\n".join(lines))
+    pieces, at = [], 0
+    missing = set()
+    for opening in QUOTING.finditer(text):
+        closing, blank = ("-->", " ") if opening[0] == "<!--" else ("]]>", ".")
+        if opening.start() < at or closing in missing:
+            continue
+        end = text.find(closing, opening.end())
+        if end < 0:
+            missing.add(closing)
+            continue
+        end += len(closing)
+        quoted = text[opening.start() : end].split("\n")
+        pieces += [text[at : opening.start()], "\n".join(blank * len(line) for line in quoted)]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+class LineNumbers:
+    """Convert places in a text to line numbers of its file."""
+
+    def __init__(self, text: str, skipped: int) -> None:
+        self.breaks = [match.start() for match in re.finditer("\n", text)]
+        self.skipped = skipped
+
+    def at(self, place: int) -> int:
+        return self.skipped + bisect_right(self.breaks, place - 1) + 1
+
+
+# ---- parts
+
+
+def scan_parts(text: str, masked: str) -> tuple[list[Node], list[str]]:
+    """Return a task's parts and the problems in it; text outside all parts is an action."""
+    ends: dict[str, list[re.Match[str]]] = {}
+    for end in PART_END.finditer(masked):
+        ends.setdefault(end[1].lower(), []).append(end)
+    openings = find_part_tags(masked, ends)
+    starts = {opening.start() for opening in openings}
+    nodes: list[Node] = []
+    problems: list[str] = []
+    at = 0
+    for n, opening in enumerate(openings):
+        if opening.start() < at:
+            continue
+        if len(nodes) >= MOST_PARTS:
+            raise Invalid("/tasks", f"A task must have at most {MOST_PARTS} parts.")
+        add_loose_text(nodes, text[at : opening.start()])
+        name = opening[1].lower()
+        if opening[2].endswith("/"):
+            nodes.append(Node(name, parse_attributes(opening[2]), ""))
+            at = opening.end()
+            continue
+        closing = find_part_end(ends.get(name, []), opening.end(), masked, starts)
+        if closing is None:
+            end = openings[n + 1].start() if n + 1 < len(openings) else len(text)
+            problems.append(f"<{name}> has no </{name}>; it was read up to the next part.")
+        else:
+            end = closing.start()
+        inner = unescape(text[opening.end() : end])
+        nodes.append(Node(name, parse_attributes(opening[2]), inner))
+        at = closing.end() if closing else end
+    add_loose_text(nodes, text[at:])
+    return nodes, problems
+
+
+def find_part_tags(masked: str, ends: Mapping[str, list[re.Match[str]]]) -> list[re.Match[str]]:
+    """Return the start tags of known parts, and of unknown ones that also have an end tag."""
+    found = []
+    for tag in PART_TAG.finditer(masked):
+        name = tag[1].lower()
+        ended = name in ends and ends[name][-1].start() > tag.start()
+        if (name in PARTS) + ended + begins_line(masked, tag.start()) >= 2:
+            found.append(tag)
+    return found
 
 
 def find_part_end(
-    lines: Sequence[str], fenced: Sequence[bool], start: int, closing: str, openings: Iterable[int]
-) -> tuple[int, str]:
-    """Return a part's last line and its end tag, or "" if only the next part ends it."""
-    known = set(openings)
-    ends = [
-        n for n in range(start, len(lines)) if not fenced[n] and lines[n].rstrip().endswith(closing)
-    ]
-    for n in ends:
-        after = next((m for m in range(n + 1, len(lines)) if lines[m].strip()), len(lines))
-        if after == len(lines) or after in known:
-            return n, closing
-    if ends:
-        return ends[-1], closing
-    following = next((n for n in sorted(known) if n > start), len(lines))
-    return following - 1, ""
+    ends: Sequence[re.Match[str]], start: int, masked: str, starts: set[int]
+) -> re.Match[str] | None:
+    """Return a part's end tag: the first that another part or the task's end follows."""
+    after = [end for end in ends if end.start() >= start]
+    for end in after[:MOST_PARTS]:
+        following = NOT_SPACE.search(masked, end.end())
+        if following is None or following.start() in starts:
+            return end
+    return after[-1] if after else None
+
+
+def add_loose_text(nodes: list[Node], text: str) -> None:
+    text = strip_comments(text)
+    if text.strip():
+        nodes.append(Node("action", {}, unescape(text)))
+
+
+def strip_comments(text: str) -> str:
+    before, opening, rest = text.partition("<!--")
+    pieces = [before]
+    while opening:
+        _, closing, after = rest.partition("-->")
+        if not closing:
+            return "".join([*pieces, opening, rest])
+        before, opening, rest = after.partition("<!--")
+        pieces.append(before)
+    return "".join(pieces)
+
+
+# ---- text
 
 
 def unescape(text: str) -> str:
     """Resolve entities as an XML parser does, leaving CDATA sections unchanged."""
     plain, opening, rest = text.partition("<![CDATA[")
-    parts = [html.unescape(plain)]
+    parts = [unescape_entities(plain)]
     while opening:
         quoted, _, rest = rest.partition("]]>")
         plain, opening, rest = rest.partition("<![CDATA[")
-        parts += [quoted, html.unescape(plain)]
+        parts += [quoted, unescape_entities(plain)]
     return "".join(parts)
+
+
+def unescape_entities(text: str) -> str:
+    # html.unescape alone would change `?a=1&copy=2`, and can't read numbers with 5,000 digits.
+    return ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
 
 
 def text_between(text: str, opening: str, closing: str) -> str | None:
@@ -155,7 +323,8 @@ def text_between(text: str, opening: str, closing: str) -> str | None:
 
 
 def parse_attributes(text: str) -> dict[str, str]:
-    """Return the attributes written in a start tag."""
+    """Return the attributes written in a start tag, with their names in lower case."""
     return {
-        name: html.unescape(double or single) for name, double, single in ATTRIBUTE.findall(text)
+        name.lower(): unescape_entities(double or single)
+        for name, double, single in ATTRIBUTE.findall(text)
     }

@@ -15,12 +15,15 @@ MOST_EDGES = 2000
 ACTION_BYTES = 65_536
 PART_LENGTH = 64
 TITLE_LENGTH = 200
+MOST_LINE_ERRORS = 100
 
 R = TypeVar("R", bound=Refusal)
 
 PART = f"[A-Za-z0-9.]{{1,{PART_LENGTH}}}"
 PLAN_REF = re.compile(rf"({PART})-({PART})")
 TASK_REF = re.compile(r"task-([1-9][0-9]{0,5})")
+# Spellings of task-1 whose number is clear: 1, 01, T1, T001, task-1, Task 1, task_1, #1.
+TASK_NUMBER = re.compile(r"(?:#|t|task[-_ ]?)?0{0,9}([1-9][0-9]{0,5})", re.I)
 
 
 class BadRef(Refusal):
@@ -35,6 +38,13 @@ class DuplicateRef(Refusal):
 
     code = "duplicate_ref"
     hint = "Give every task in the plan its own ref, or leave out all refs."
+
+
+class UnreadableLines(Refusal):
+    """Unreadable lines in the plan"""
+
+    code = "malformed_task"
+    hint = "Fix the lines listed in 'errors', then import the plan again. Nothing was imported."
 
 
 class UnknownNeed(Refusal):
@@ -59,6 +69,27 @@ def refusal_at(kind: type[R], detail: str, *pointers: str, **more: Any) -> R:
     return kind(detail, errors=errors, **more)
 
 
+@dataclass(slots=True)
+class LineErrors:
+    """The lines of a file that can't be read; the whole file is refused for any of them."""
+
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, problem: str) -> None:
+        self.errors.append((line, problem))
+
+    def check(self) -> None:
+        """Raise UnreadableLines if there are errors."""
+        if not self.errors:
+            return
+        texts = [f"Line {line}: {problem}" for line, problem in sorted(self.errors)]
+        more = f" {len(texts) - 1} more lines can't be read." if len(texts) > 1 else ""
+        raise UnreadableLines(
+            f"{texts[0]}{more}",
+            errors=[{"pointer": "", "detail": text} for text in texts[:MOST_LINE_ERRORS]],
+        )
+
+
 def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
     """Return the ref unchanged; raise BadRef if it is malformed.
 
@@ -73,6 +104,21 @@ def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
             pointer,
         )
     return ref
+
+
+def complete_task_ref(text: str, plan: str = "") -> str:
+    """Return `task-1` for any spelling of it, or the text unchanged if it is something else.
+
+    >>> [complete_task_ref(text, "03-01") for text in ("1", "T001", "03-01:task-1", "03-01-T1")]
+    ['task-1', 'task-1', 'task-1', 'task-1']
+    >>> complete_task_ref("1a")
+    '1a'
+    """
+    own = text.strip()
+    if plan and own.startswith((f"{plan}:", f"{plan}-")):
+        own = own[len(plan) + 1 :]
+    number = TASK_NUMBER.fullmatch(own)
+    return f"task-{number[1]}" if number else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,13 @@ from ledger.errors import BadRequest, Invalid, PayloadTooLarge, UnsupportedMedia
 from ledger.planfile.canonical import canonical
 from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, PlanFile
-from ledger.planfile.values import DEEPEST, RawPlan, read_json, read_yaml
+from ledger.planfile.task_master import is_task_master, read_task_master
+from ledger.planfile.values import DEEPEST, RawPlan, load_json, read_yaml
 
+TASK_ELEMENT = re.compile(r"^[ \t]*(?:<tasks>[ \t]*)?<task[\s>]", re.M | re.I)
+CHECKBOX = re.compile(r"^[ \t]*(?:[-*+]|[0-9]{1,4}[.)])[ \t]+\[[ xX~-]\](?:\*?[ \t]|$)", re.M)
+TASK_HEADING = re.compile(r"^#{1,6}[ \t]+[^\n]{0,9}task #?[0-9]", re.M | re.I)
+TASK_LIST = re.compile(r"^tasks[ \t]*:", re.M)
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -26,10 +31,10 @@ class ParsedPlan:
     warnings: tuple[str, ...] = ()
 
 
-def parse(data: bytes, *, media: str = "", agent: str = "") -> ParsedPlan:
+def parse(data: bytes, *, media: str = "", agent: str = "", ref: str = "") -> ParsedPlan:
     """Return the plan in a file with this media type; an unspecific type is detected from the text.
 
-    `agent` is the default agent for tasks that name none.
+    `agent` is the default agent for tasks that name none, `ref` the ref of a plan that names none.
 
     Raises PayloadTooLarge, UnsupportedMediaType, BadRequest, and the errors of `canonical`.
     """
@@ -44,7 +49,12 @@ def parse(data: bytes, *, media: str = "", agent: str = "") -> ParsedPlan:
         raise BadRequest(f"The plan is not valid UTF-8 at byte {error.start}.") from error
     raw = FORMATS[kind or detect_format(text)](text)
     check_values(raw.value)
-    return ParsedPlan(canonical(raw.value, order=raw.order, agent=agent), raw.warnings)
+    value, warnings = raw.value, raw.warnings
+    if isinstance(value, dict) and value.get("ref") is None and (ref or raw.suggested_ref):
+        value = value | {"ref": ref or raw.suggested_ref}
+        if not ref:
+            warnings = (*warnings, f"The file names no ref for its plan; it is {value['ref']}.")
+    return ParsedPlan(canonical(value, order=raw.order, agent=agent), warnings)
 
 
 # ---- formats
@@ -80,7 +90,11 @@ def detect_format(text: str) -> str:
     begin = text.lstrip()[:1]
     if begin in ("{", "<"):
         return "json" if begin == "{" else "xml"
-    return "markdown" if re.search(r"^[ \t]*<task[\s>]", text, re.M) else "yaml"
+    if TASK_ELEMENT.search(text) or CHECKBOX.search(text):
+        return "markdown"
+    # A heading looks like a comment in YAML.
+    outline = TASK_HEADING.search(text) and not TASK_LIST.search(text)
+    return "markdown" if outline else "yaml"
 
 
 # ---- values
@@ -109,6 +123,11 @@ def check_values(value: Any, at: str = "", depth: int = 0) -> None:
         raise Invalid(at, "This number is too large.")
     elif isinstance(value, str) and (match := UNSTORABLE.search(value)):
         raise Invalid(at, f"The character U+{ord(match[0]):04X} can't be stored.")
+
+
+def read_json(text: str) -> RawPlan:
+    value = load_json(text)
+    return read_task_master(value) if is_task_master(value) else RawPlan(value)
 
 
 FORMATS: dict[str, Callable[[str], RawPlan]] = {

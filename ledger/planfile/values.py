@@ -1,6 +1,7 @@
 """Read JSON and YAML into plain values, safely (pure)."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,37 +14,43 @@ from ledger.planfile.canonical import PARALLEL
 # Limits for a YAML file once its aliases are expanded.
 MOST_NODES = 100_000
 DEEPEST = 50
+DIRECTIVE = re.compile("^%TAG", re.M)
+MOST_DIRECTIVES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RawPlan:
-    """A plan file's content before validation: a mapping, the format's task order, warnings."""
+    """A plan file's content before validation: a mapping, the format's task order, warnings.
+
+    `suggested_ref` is for a format in which a plan has no ref.
+    """
 
     value: Any
     order: str = PARALLEL
     warnings: tuple[str, ...] = ()
+    suggested_ref: str = ""
 
 
 # ---- JSON
 
 
-def read_json(text: str) -> RawPlan:
+def load_json(text: str) -> Any:
     try:
         value = json.loads(
             text, object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant
         )
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"The plan is not valid JSON: {error}") from error
-    return RawPlan(value)
+    return value
 
 
 def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; raise ValueError for a duplicate key."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate key '{duplicate[:80]}'")
+    value: dict[str, Any] = {}
+    for name, each in pairs:
+        if name in value:
+            raise ValueError(f"duplicate key '{name[:80]}'")
+        value[name] = each
     return value
 
 
@@ -54,13 +61,26 @@ def refuse_constant(name: str) -> None:
 # ---- YAML
 
 
+INT, FLOAT, DATE = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
+# The only tags that a plan may write out.
+STRING_TAGS = ("!", "tag:yaml.org,2002:str")
+SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*:")
+
+
 class Loader(yaml.CSafeLoader):
-    """A YAML loader for plain values, which leaves dates as strings."""
+    """A YAML loader for plain values, which leaves dates and times such as 1:30 as strings."""
 
     yaml_implicit_resolvers = {
-        first: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        first: [(tag, form) for tag, form in resolvers if tag != DATE]
         for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        # YAML 1.1 reads 1:30 as 90, in time that grows with the square of the number's length.
+        tag = super().resolve(kind, value, implicit)
+        if tag in (INT, FLOAT) and SEXAGESIMAL.match(value):
+            return self.DEFAULT_SCALAR_TAG
+        return tag
 
 
 def read_yaml(text: str) -> RawPlan:
@@ -75,7 +95,7 @@ def read_front_values(text: str) -> tuple[Any, Any]:
 def load_yaml(text: str, kind: Any) -> Any:
     """Return the values of one YAML document; raise BadRequest if it is invalid."""
     try:
-        check_depth(text)
+        check_events(text)
         loader = kind(text)
         try:
             root = loader.get_single_node()
@@ -91,10 +111,20 @@ def load_yaml(text: str, kind: Any) -> Any:
     return value
 
 
-def check_depth(text: str) -> None:
-    """Refuse deeply nested YAML before anything recurses into it."""
+def check_events(text: str) -> None:
+    """Refuse deep nesting before anything recurses into it, and tags that name a type."""
+    if len(DIRECTIVE.findall(text)) > MOST_DIRECTIVES:  # libyaml compares each one with all others
+        raise BadRequest("The plan declares too many YAML tags. A plan needs none.")
     depth = 0
-    for event in yaml.parse(text, Loader=Loader):
+    for count, event in enumerate(yaml.parse(text, Loader=Loader)):
+        if count > 4 * MOST_NODES:  # a value has a key, and a collection has a start and an end
+            raise BadRequest(f"The plan has more than {MOST_NODES} values.")
+        tag = getattr(event, "tag", None)
+        if tag and tag not in STRING_TAGS:
+            raise BadRequest(
+                f"A plan can't contain the YAML tag '{tag[:80]}' ({place(event)}).",
+                hint="Remove the tag. Plain YAML values need none.",
+            )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -143,5 +173,5 @@ def children(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from node.value
 
 
-def place(node: yaml.Node) -> str:
+def place(node: yaml.Node | yaml.Event) -> str:
     return f"line {node.start_mark.line + 1}"
