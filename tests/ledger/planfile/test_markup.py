@@ -378,7 +378,7 @@ def test_text_beside_the_parts_is_part_of_the_action() -> None:
         (task,) = planfile.parse(plan.encode(), media=media, agent="c", ref="03-01").plan.tasks
         assert task.title == "One"
         words = task.payload["action"].replace(loose or "\0", "").split()
-        assert sorted(words) == sorted("Begin. Then do it. End.".split())
+        assert sorted(words) == ["Begin.", "End.", "Then", "do", "it."]
 
 
 def test_unknown_parts_are_kept_in_malformed_tasks() -> None:
