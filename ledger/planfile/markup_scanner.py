@@ -178,7 +178,8 @@ def check_fences(text: str, errors: LineErrors, skipped: int) -> None:
             if depth < 0 or not fence.closed:
                 errors.add(
                     skipped + fence.start + 1,
-                    "the code fence that begins here contains the tags of a task. Close the fence.",
+                    "the code fence that begins here contains the tags of a task. Close it, or put "
+                    "code that contains a fence into a longer fence.",
                 )
                 break
 
@@ -224,8 +225,8 @@ class LineNumbers:
 def scan_parts(text: str, masked: str) -> tuple[list[Node], list[str]]:
     """Return a task's parts and the problems in it; text outside all parts is an action."""
     ends: dict[str, list[re.Match[str]]] = {}
-    for end in PART_END.finditer(masked):
-        ends.setdefault(end[1].lower(), []).append(end)
+    for tag in PART_END.finditer(masked):
+        ends.setdefault(tag[1].lower(), []).append(tag)
     openings = find_part_tags(masked, ends)
     starts = {opening.start() for opening in openings}
     nodes: list[Node] = []

@@ -22,6 +22,7 @@ R = TypeVar("R", bound=Refusal)
 PART = f"[A-Za-z0-9.]{{1,{PART_LENGTH}}}"
 PLAN_REF = re.compile(rf"({PART})-({PART})")
 TASK_REF = re.compile(r"task-([1-9][0-9]{0,5})")
+NUMBERED_TASK = re.compile(r"([0-9]{1,9}-[0-9]{1,9})[-:](.+)")
 # Spellings of task-1 whose number is clear: 1, 01, T1, T001, task-1, Task 1, task_1, #1.
 TASK_NUMBER = re.compile(r"(?:#|t|task[-_ ]?)?0{0,9}([1-9][0-9]{0,5})", re.I)
 
@@ -106,6 +107,12 @@ def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
     return ref
 
 
+def same_number(ref: str, other: str) -> bool:
+    """Whether two plans' refs differ at most in leading zeros, as 03-01 and 3-1 do."""
+    parts, others = (each.split("-") for each in (ref, other))
+    return [part.lstrip("0") for part in parts] == [part.lstrip("0") for part in others]
+
+
 def complete_task_ref(text: str, plan: str = "") -> str:
     """Return `task-1` for any spelling of it, or the text unchanged if it is something else.
 
@@ -117,6 +124,8 @@ def complete_task_ref(text: str, plan: str = "") -> str:
     own = text.strip()
     if plan and own.startswith((f"{plan}:", f"{plan}-")):
         own = own[len(plan) + 1 :]
+    elif plan and (match := NUMBERED_TASK.fullmatch(own)) and same_number(match[1], plan):
+        own = match[2]
     number = TASK_NUMBER.fullmatch(own)
     return f"task-{number[1]}" if number else text
 

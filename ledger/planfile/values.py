@@ -77,7 +77,7 @@ class Loader(yaml.CSafeLoader):
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         # YAML 1.1 reads 1:30 as 90, in time that grows with the square of the number's length.
-        tag = super().resolve(kind, value, implicit)
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if tag in (INT, FLOAT) and SEXAGESIMAL.match(value):
             return self.DEFAULT_SCALAR_TAG
         return tag
@@ -174,4 +174,4 @@ def children(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def place(node: yaml.Node | yaml.Event) -> str:
-    return f"line {node.start_mark.line + 1}"
+    return f"line {node.start_mark.line + 1}" if node.start_mark else "unknown line"

@@ -19,7 +19,21 @@ def read_yaml(text: str) -> planfile.PlanFile:
 
 
 @pytest.mark.parametrize(
-    "id", [1, "1", "01", "T1", "t001", "Task 1", "task-1", "task_1", "#1", "03-01:1", "03-01-T1"]
+    "id",
+    [
+        1,
+        "1",
+        "01",
+        "T1",
+        "t001",
+        "Task 1",
+        "task-1",
+        "task_1",
+        "#1",
+        "03-01:1",
+        "03-01-T1",
+        "3-1-01",
+    ],
 )
 def test_an_id_keeps_its_number(id: Any) -> None:
     for key in ("id", "ref"):

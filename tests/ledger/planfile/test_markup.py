@@ -478,7 +478,8 @@ def test_a_well_formed_task_in_a_fence_is_no_task() -> None:
 def test_a_fence_that_is_not_closed_is_named() -> None:
     text = "<task>\nOne\n```sh\nls\n</task>\n<task>\nTwo\n```sh\nls\n```\n</task>\n"
     assert lines_of(text)[0] == (
-        "Line 3: the code fence that begins here contains the tags of a task. Close the fence."
+        "Line 3: the code fence that begins here contains the tags of a task. Close it, or put code "
+        "that contains a fence into a longer fence."
     )
 
 
