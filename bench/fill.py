@@ -9,6 +9,8 @@ from typing import Any
 import django
 from django.db import connection
 
+from ledger.journal import SYSTEM, Stamp
+
 # Instruction `g` is for agent `g % agents`, so every agent has its share and ids follow no agent.
 INSTRUCTIONS = """
 insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
@@ -177,7 +179,9 @@ def tokens(count: int) -> dict[str, str]:
 
     found = Agent.objects.select_related("project").order_by("name")[:count]
     return {
-        agent.name: tokens.issue("agent", project=agent.project, agent=agent, actor=SYSTEM)[1]
+        agent.name: tokens.issue("agent", project=agent.project, agent=agent, stamp=Stamp(SYSTEM))[
+            1
+        ]
         for agent in found
     }
 
@@ -235,7 +239,7 @@ def stress_tasks(count: int) -> None:
     agent = Agent.objects.select_related("project").get(name="agent-00001")
     spec = Spec(type="bench", payload={"n": 1}, lease_s=5, max_attempts=100)
     for first in range(0, count, 500):
-        enqueue_many([(agent, spec)] * min(500, count - first))
+        enqueue_many([(agent, spec)] * min(500, count - first), stamp=Stamp(SYSTEM))
 
 
 def audit() -> list[str]:
@@ -259,7 +263,7 @@ def plans(count: int, tasks: int) -> None:
             for n in range(tasks)
         ]
         file = canonical({"ref": f"01-{number}", "title": f"Plan {number}", "tasks": asked})
-        import_plan(project, file)
+        import_plan(project, file, stamp=Stamp(SYSTEM))
 
 
 def person(name: str) -> None:

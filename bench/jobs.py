@@ -15,6 +15,7 @@ import django
 import psycopg
 
 from bench.floor import sql as floor
+from ledger.journal import SYSTEM, Stamp
 
 Work = Callable[[int], float | None]
 
@@ -28,7 +29,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     from django.utils import timezone
 
     from ledger import journal, moves, sql, tasks
-    from ledger.journal import SYSTEM, Kind
+    from ledger.journal import Kind
     from ledger.models import Agent
     from ledger.states import Outcome, TaskState
     from ledger.tasks import Spec
@@ -46,12 +47,12 @@ def tenfour(agent_name: str) -> dict[str, Work]:
 
     def enqueue_500(count: int) -> None:
         for _ in range(count // 500):
-            tasks.enqueue_many(many)
+            tasks.enqueue_many(many, stamp=Stamp(SYSTEM))
 
     def do(count: int) -> None:
         for _ in range(count):
             rows = claims.claim(caller).rows
-            in_process.report_success(rows[0]["attempt_id"], {"ok": 1})
+            in_process.report_success(rows[0]["attempt_id"], {"ok": 1}, stamp=Stamp(SYSTEM))
 
     def claim(count: int) -> None:
         for _ in range(count):

@@ -6,6 +6,8 @@ import time
 
 import django
 
+from ledger.journal import SYSTEM, Stamp
+
 
 def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
     django.setup()
@@ -13,7 +15,6 @@ def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
     from django.utils import timezone
 
     from ledger import tasks
-    from ledger.journal import SYSTEM
     from ledger.models import Agent
     from ledger.tasks import Backoff
     from ledger.tokens import TrustedCaller
@@ -26,14 +27,14 @@ def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
         """Milliseconds from the report of a failure to the claim of the retry."""
         tasks.enqueue(agent, "bench", backoff=Backoff(base_delay_ms=delay_ms, jitter=False))
         first = claims.claim(caller).rows[0]
-        in_process.report_failure(first["attempt_id"], "it broke")
+        in_process.report_failure(first["attempt_id"], "it broke", stamp=Stamp(SYSTEM))
         start = time.perf_counter()
         while not (found := claims.claim(caller)).rows:
             due = found.next_due_at
             assert due
             time.sleep(max(0.001, (due - timezone.now()).total_seconds()))
         took = (time.perf_counter() - start) * 1000
-        in_process.report_success(found.rows[0]["attempt_id"])
+        in_process.report_success(found.rows[0]["attempt_id"], stamp=Stamp(SYSTEM))
         return took
 
     wait(1)  # warms up

@@ -8,6 +8,8 @@ import uuid
 
 import django
 
+from ledger.journal import SYSTEM, Stamp
+
 
 def main() -> None:
     django.setup()
@@ -19,7 +21,7 @@ def main() -> None:
 
     def timed(content: str, number: int, *, deduplicated: bool) -> float:
         start = time.perf_counter()
-        row = instructions.send(agents[number % len(agents)], content)
+        row = instructions.send(agents[number % len(agents)], content, stamp=Stamp(SYSTEM))
         took = time.perf_counter() - start
         assert row["deduplicated"] is deduplicated
         return took * 1000

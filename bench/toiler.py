@@ -6,13 +6,14 @@ import time
 
 import django
 
+from ledger.journal import SYSTEM, Stamp
+
 
 def main(agent_name: str) -> None:
     django.setup()
 
     from django.utils import timezone
 
-    from ledger.journal import SYSTEM
     from ledger.models import Agent
     from ledger.tokens import TrustedCaller
     from retries import claims, in_process
@@ -32,7 +33,7 @@ def main(agent_name: str) -> None:
         if random.random() < 0.1:
             time.sleep(0.02)  # so that some are killed and stalled in the middle of one
         try:
-            in_process.report_success(rows[0]["attempt_id"], {"ok": 1})
+            in_process.report_success(rows[0]["attempt_id"], {"ok": 1}, stamp=Stamp(SYSTEM))
         except live_attempt.LeaseLost:
             continue
 

@@ -8,11 +8,10 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from ledger import agents, instructions, journal, tokens
 from ledger.errors import Refusal
-from ledger.journal import Kind, person
+from ledger.journal import Kind, person, stamp_of
 from ledger.models import (
     Agent,
     Attempt,
@@ -79,8 +78,7 @@ class ProjectAdmin(ReadOnly):
             subject_type="project",
             subject_id=obj.pk,
             project_id=obj.pk,
-            actor=person(request.user),
-            now=timezone.now(),
+            stamp=stamp_of(request),
             data={"name": obj.name},
         )
 
@@ -106,12 +104,12 @@ class AgentAdmin(ReadOnly):
 
     @admin.action(description="Pause: stop handing out tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
-        changed = agents.pause(chosen, actor=person(request.user))
+        changed = agents.pause(chosen, stamp=stamp_of(request))
         self.report_changes(request, len(changed), "paused")
 
     @admin.action(description="Resume")
     def resume(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
-        changed = agents.pause(chosen, paused=False, actor=person(request.user))
+        changed = agents.pause(chosen, paused=False, stamp=stamp_of(request))
         self.report_changes(request, len(changed), "resumed")
 
     @admin.action(description="Limit concurrent attempts (empty: no limit)")
@@ -119,7 +117,7 @@ class AgentAdmin(ReadOnly):
         asked = request.POST.get("concurrency", "").strip()
         most = None if not asked else int(asked) if asked.isdecimal() and len(asked) < 9 else 0
         try:
-            changed = agents.limit(chosen, concurrency=most, actor=person(request.user))
+            changed = agents.limit(chosen, concurrency=most, stamp=stamp_of(request))
         except Refusal as refusal:
             self.message_user(request, refusal.detail, messages.ERROR)
             return
@@ -129,7 +127,7 @@ class AgentAdmin(ReadOnly):
     def brief(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         text = request.POST.get("system_text", "")
         try:
-            changed = agents.brief(chosen, system_text=text, actor=person(request.user))
+            changed = agents.brief(chosen, system_text=text, stamp=stamp_of(request))
         except Refusal as refusal:
             self.message_user(request, refusal.detail, messages.ERROR)
             return
@@ -137,7 +135,7 @@ class AgentAdmin(ReadOnly):
 
     @admin.action(description="Reset: cancel all unsettled instructions")
     def reset(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
-        cancelled = sum(agents.reset(each, actor=person(request.user)) for each in chosen)
+        cancelled = sum(agents.reset(each, stamp=stamp_of(request)) for each in chosen)
         self.report_changes(request, cancelled, "instructions cancelled")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -153,7 +151,7 @@ class AgentAdmin(ReadOnly):
         return super().get_fields(request, obj) if obj else ("project", "name")
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
-        obj.pk = agents.register(obj.name, project=obj.project, actor=person(request.user)).pk
+        obj.pk = agents.register(obj.name, project=obj.project, stamp=stamp_of(request)).pk
 
 
 class NewAgent(forms.ModelForm):  # type: ignore[type-arg]
@@ -190,11 +188,7 @@ class TokenAdmin(ReadOnly):
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
         """Issue a token and show its secret once."""
         token, secret = tokens.issue(
-            obj.kind,
-            project=obj.project,
-            agent=obj.agent,
-            name=obj.name,
-            actor=person(request.user),
+            obj.kind, project=obj.project, agent=obj.agent, name=obj.name, stamp=stamp_of(request)
         )
         obj.pk, obj.prefix = token.pk, token.prefix
         self.message_user(
@@ -203,8 +197,8 @@ class TokenAdmin(ReadOnly):
 
     @admin.action(description="Revoke")
     def revoke(self, request: HttpRequest, chosen: QuerySet[Token]) -> None:
-        actor = person(request.user)
-        changed = sum([tokens.revoke(token, actor=actor) for token in chosen])
+        stamp = stamp_of(request)
+        changed = sum([tokens.revoke(token, stamp=stamp) for token in chosen])
         self.report_changes(request, changed, "revoked")
 
 
@@ -232,9 +226,9 @@ class InstructionAdmin(ReadOnly):
 
     @admin.action(description="Cancel")
     def cancel(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
-        actor = person(request.user)
+        stamp = stamp_of(request)
         changed = sum(
-            len(instructions.cancel(ids, project_id=project_id, actor=actor))
+            len(instructions.cancel(ids, project_id=project_id, stamp=stamp))
             for project_id, ids in by_project(chosen)
         )
         self.report_changes(request, changed, "cancelled")

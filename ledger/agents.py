@@ -8,11 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 
 from ledger import instructions, journal
 from ledger.errors import Invalid, Refusal
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Instruction, Project
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.redaction import redacted, titled
@@ -44,9 +43,7 @@ def check_name(name: str, *, pointer: str = "/agent") -> str:
 
 
 @transaction.atomic
-def register(
-    name: str, *, project: Project, actor: Actor, now: datetime | None = None, request_id: str = ""
-) -> Agent:
+def register(name: str, *, project: Project, stamp: Stamp) -> Agent:
     """Return the agent with this name; create it if there is none."""
     check_name(name)
     agent, created = Agent.objects.get_or_create(project=project, name=name)
@@ -57,10 +54,8 @@ def register(
             subject_id=agent.id,
             agent_id=agent.id,
             project_id=project.id,
-            actor=actor,
-            now=now or timezone.now(),
+            stamp=stamp,
             data={"name": name},
-            request_id=request_id,
         )
     return agent
 
@@ -93,32 +88,16 @@ def find_silent(now: datetime) -> QuerySet[Agent]:
     return Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit), Exists(waiting))
 
 
-def pause(
-    agents: Iterable[Agent],
-    *,
-    paused: bool = True,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Agent]:
+def pause(agents: Iterable[Agent], *, paused: bool = True, stamp: Stamp) -> list[Agent]:
     """Stop handing tasks to these agents, or resume; return those that changed.
 
     A paused agent can still pull instructions: one may be just what it needs.
     """
     kind = Kind.AGENT_PAUSED if paused else Kind.AGENT_RESUMED
-    return update_agents(
-        agents, "paused", paused, kind=kind, actor=actor, now=now, request_id=request_id
-    )
+    return update_agents(agents, "paused", paused, kind=kind, stamp=stamp)
 
 
-def limit(
-    agents: Iterable[Agent],
-    *,
-    concurrency: int | None,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Agent]:
+def limit(agents: Iterable[Agent], *, concurrency: int | None, stamp: Stamp) -> list[Agent]:
     """Limit the concurrent attempts of these agents, or lift the limit; return those that changed.
 
     Running attempts continue.
@@ -132,20 +111,11 @@ def limit(
         concurrency,
         kind=Kind.AGENT_LIMITED,
         data={"concurrency": concurrency},
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
     )
 
 
-def brief(
-    agents: Iterable[Agent],
-    *,
-    system_text: str,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Agent]:
+def brief(agents: Iterable[Agent], *, system_text: str, stamp: Stamp) -> list[Agent]:
     """Set the text that precedes every prompt of these agents; return those that changed.
 
     Tasks that they have already claimed keep their prompts.
@@ -161,9 +131,7 @@ def brief(
         text,
         kind=Kind.AGENT_BRIEFED,
         data={"characters": len(text)},
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
     )
 
 
@@ -175,12 +143,9 @@ def update_agents(
     *,
     kind: Kind,
     data: dict[str, Any] | None = None,
-    actor: Actor,
-    now: datetime | None,
-    request_id: str,
+    stamp: Stamp,
 ) -> list[Agent]:
     """Set a column of these agents, journal each change, and return those that changed."""
-    now = now or timezone.now()
     ids = [agent.pk for agent in agents]
     found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     changed = [agent for agent in found if getattr(agent, column) != value]
@@ -193,27 +158,23 @@ def update_agents(
             subject_id=agent.id,
             agent_id=agent.id,
             project_id=agent.project_id,
-            actor=actor,
-            now=now,
+            stamp=stamp,
             data=data,
-            request_id=request_id,
         )
     return changed
 
 
 @transaction.atomic
-def reset(agent: Agent, *, actor: Actor, now: datetime | None = None) -> int:
+def reset(agent: Agent, *, stamp: Stamp) -> int:
     """Cancel the agent's unsettled instructions and return how many there were."""
-    now = now or timezone.now()
-    cancelled = instructions.cancel_all(TrustedCaller(actor, agent=agent), now=now)
+    cancelled = instructions.cancel_all(TrustedCaller(stamp.actor, agent=agent), now=stamp.at)
     journal.record(
         Kind.AGENT_RESET,
         subject_type="agent",
         subject_id=agent.id,
         agent_id=agent.id,
         project_id=agent.project_id,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data={"cancelled": len(cancelled)},
     )
     return len(cancelled)

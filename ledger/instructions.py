@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
 from ledger.errors import Invalid, InvalidTransition, NotFound
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Instruction, Project
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
@@ -113,9 +113,7 @@ def send(
     priority: bool = False,
     on_failed: str | None = None,
     resend_of: UUID | None = None,
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
+    stamp: Stamp,
 ) -> Row:
     """Insert an instruction into the agent's queue and return its row, with `deduplicated`.
 
@@ -129,7 +127,7 @@ def send(
             "/expect", "A plain instruction is never acknowledged, so it can't expect a signal."
         )
     expect = check_expect(expect)
-    default = OnFailed.ESCALATE if actor.type == "user" else OnFailed.RECORD
+    default = OnFailed.ESCALATE if stamp.actor.type == "user" else OnFailed.RECORD
     return sql.run(
         SEND,
         content=check_content(content),
@@ -141,8 +139,8 @@ def send(
         on_failed=on_failed or default.value,
         sign=-1 if priority else 1,
         resend_of=resend_of,
-        now=now or timezone.now(),
-        **TrustedCaller(actor, agent=agent, request_id=request_id).params,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, agent=agent, request_id=stamp.request_id).params,
     )[0]
 
 
@@ -150,7 +148,7 @@ def queue_instruction(
     agent: Agent, content: str, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> None:
     """Send a plain instruction: delivered once, without tracking or reminders."""
-    send(agent, content, tracked=False, actor=actor, now=now)
+    send(agent, content, tracked=False, stamp=Stamp(actor, now or timezone.now()))
 
 
 def queue_instruction_with_ack(
@@ -162,7 +160,11 @@ def queue_instruction_with_ack(
     now: datetime | None = None,
 ) -> str:
     """Send a tracked instruction and return its id, which the ack must name."""
-    return str(send(agent, content, max_retries=max_retries, actor=actor, now=now)["id"])
+    return str(
+        send(agent, content, max_retries=max_retries, stamp=Stamp(actor, now or timezone.now()))[
+            "id"
+        ]
+    )
 
 
 def pull_statement(caller: type[Caller]) -> str:
@@ -298,12 +300,10 @@ CANCEL = cancel_statement(f"i.id = any({IDS}) and {OWN}")
 CANCEL_ALL = cancel_statement("i.agent_id = c.agent_id")
 
 
-def cancel(
-    ids: Iterable[UUID], *, project_id: UUID, actor: Actor, now: datetime | None = None
-) -> list[Row]:
+def cancel(ids: Iterable[UUID], *, project_id: UUID, stamp: Stamp) -> list[Row]:
     """Cancel the unsettled instructions among these; return the rows that changed."""
-    caller = TrustedCaller(actor, project_id=project_id)
-    return sql.run(CANCEL, ids=list(ids), now=now or timezone.now(), **caller.params)
+    caller = TrustedCaller(stamp.actor, project_id=project_id)
+    return sql.run(CANCEL, ids=list(ids), now=stamp.at, **caller.params)
 
 
 def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
@@ -313,11 +313,9 @@ def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
     return sql.run(CANCEL_ALL, now=now, **caller.params)
 
 
-def cancel_one(
-    instruction_id: UUID, *, project_id: UUID, actor: Actor, now: datetime | None = None
-) -> Row:
+def cancel_one(instruction_id: UUID, *, project_id: UUID, stamp: Stamp) -> Row:
     """Cancel one instruction; raises NotFound, or InvalidTransition with its state."""
-    moved = cancel([instruction_id], project_id=project_id, actor=actor, now=now)
+    moved = cancel([instruction_id], project_id=project_id, stamp=stamp)
     if moved:
         return moved[0]
     row = Instruction.objects.filter(pk=instruction_id, project_id=project_id).first()

@@ -1,11 +1,14 @@
 """Write and read the journal: event kinds, the only INSERT of events, and the event stream."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import TextChoices
+from django.http import HttpRequest
+from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import sql
@@ -86,6 +89,18 @@ class Actor:
 SYSTEM = Actor("system", "", "tenfour")
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The author, the time and the request of a change, as its events record them.
+
+    It is made once, where a request or a job begins, and passed on whole.
+    """
+
+    actor: Actor
+    at: datetime = field(default_factory=timezone.now)
+    request_id: str = ""
+
+
 def clock(entry: str) -> Actor:
     """Return the actor of a scheduled job."""
     return Actor("system", entry, entry)
@@ -94,6 +109,11 @@ def clock(entry: str) -> Actor:
 def person(user: AbstractBaseUser | AnonymousUser) -> Actor:
     """Return the actor of a signed-in user."""
     return Actor("user", str(user.pk), user.get_username()[:64])
+
+
+def stamp_of(request: HttpRequest, now: datetime | None = None) -> Stamp:
+    """Return the stamp of what a signed-in person does with a request."""
+    return Stamp(person(request.user), now or timezone.now(), getattr(request, "id", ""))
 
 
 def insert(
@@ -129,13 +149,11 @@ def record(
     subject_type: str,
     subject_id: UUID,
     project_id: UUID,
-    actor: Actor,
-    now: Any,
+    stamp: Stamp,
     agent_id: UUID | None = None,
     from_state: str | None = None,
     to_state: str | None = None,
     data: dict[str, Any] | None = None,
-    request_id: str = "",
 ) -> None:
     """Insert one event about one subject."""
     sql.run(
@@ -155,17 +173,17 @@ def record(
             )
         }""",
         project=project_id,
-        actor_type=actor.type,
-        actor_id=actor.id,
-        actor_name=actor.name,
+        actor_type=stamp.actor.type,
+        actor_id=stamp.actor.id,
+        actor_name=stamp.actor.name,
         subject=subject_id,
         agent=agent_id,
         kind=kind.value,
         from_state=from_state,
         to_state=to_state,
         data=Jsonb(data or {}),
-        now=now,
-        request_id=request_id,
+        now=stamp.at,
+        request_id=stamp.request_id,
     )
 
 

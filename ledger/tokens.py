@@ -12,11 +12,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from ledger import journal, sql
 from ledger.errors import Refusal
-from ledger.journal import Actor, Kind
+from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.principal import Principal
@@ -126,16 +125,10 @@ def digest_of(secret: str) -> bytes:
 
 @transaction.atomic
 def issue(
-    kind: str,
-    *,
-    project: Project,
-    agent: Agent | None = None,
-    name: str = "",
-    actor: Actor,
-    now: datetime | None = None,
+    kind: str, *, project: Project, agent: Agent | None = None, name: str = "", stamp: Stamp
 ) -> tuple[Token, str]:
     """Create a token and return it with its secret, which is not stored."""
-    now, kind = now or timezone.now(), TokenKind(kind)
+    kind = TokenKind(kind)
     secret = new_secret(kind)
     token = Token.objects.create(
         kind=kind,
@@ -145,8 +138,8 @@ def issue(
         prefix=secret[: len(f"tenfour_{SHORT[kind]}_") + 4],
         digest=digest_of(secret),
         scopes=sorted(PRESETS[kind]),
-        created_by=actor.name,
-        expires_at=now + timedelta(days=settings.TENFOUR["TOKEN_DAYS"]),
+        created_by=stamp.actor.name,
+        expires_at=stamp.at + timedelta(days=settings.TENFOUR["TOKEN_DAYS"]),
     )
     journal.record(
         Kind.TOKEN_CREATED,
@@ -154,18 +147,16 @@ def issue(
         subject_id=token.id,
         project_id=project.id,
         agent_id=agent.id if agent else None,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data={"kind": kind.value, "prefix": token.prefix},
     )
     return token, secret
 
 
 @transaction.atomic
-def revoke(token: Token, *, actor: Actor, now: datetime | None = None) -> bool:
+def revoke(token: Token, *, stamp: Stamp) -> bool:
     """Revoke a token; return False if it was already revoked."""
-    now = now or timezone.now()
-    if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+    if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=stamp.at):
         return False
     journal.record(
         Kind.TOKEN_REVOKED,
@@ -173,8 +164,7 @@ def revoke(token: Token, *, actor: Actor, now: datetime | None = None) -> bool:
         subject_id=token.id,
         project_id=token.project_id,
         agent_id=token.agent_id,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data={"prefix": token.prefix},
     )
     return True

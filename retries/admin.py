@@ -14,7 +14,7 @@ from django.utils.text import Truncator
 from ledger import admin as ledger_admin
 from ledger.admin import ReadOnly
 from ledger.errors import Refusal
-from ledger.journal import person
+from ledger.journal import stamp_of
 from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
 from ledger.plans import editing as ledger_plans
 from retries import breaker, deadletters, task_actions
@@ -141,7 +141,7 @@ class EscalationAdmin(ReadOnly):
                     each.id,
                     choice,
                     among=Escalation.objects.all(),
-                    actor=person(request.user),
+                    stamp=stamp_of(request),
                     channel="admin",
                 )
                 changed += 1
@@ -163,15 +163,13 @@ class TaskAdmin(AbortableAdmin):
     @admin.action(description="Retry now")
     def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.retry_now(
-            chosen.values_list("pk", flat=True), actor=person(request.user)
+            chosen.values_list("pk", flat=True), stamp=stamp_of(request)
         )
         self.report_changes(request, len(changed), "retried now")
 
     @admin.action(description="Unblock: go on without the skipped task")
     def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = task_actions.unblock(
-            chosen.values_list("pk", flat=True), actor=person(request.user)
-        )
+        changed = task_actions.unblock(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
         self.report_changes(request, len(changed), "unblocked")
 
     @admin.action(description="Skip")
@@ -179,7 +177,7 @@ class TaskAdmin(AbortableAdmin):
         changed = task_actions.skip(
             chosen.values_list("pk", flat=True),
             dependents=read_dependents(request),
-            actor=person(request.user),
+            stamp=stamp_of(request),
         )
         self.report_changes(request, len(changed), "skipped")
 
@@ -187,9 +185,7 @@ class TaskAdmin(AbortableAdmin):
     def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             return self.confirm_abort(request, chosen, task_actions.count_abort(chosen))
-        stopped = task_actions.abort(
-            chosen.values_list("pk", flat=True), actor=person(request.user)
-        )
+        stopped = task_actions.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
         now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
         self.report_changes(
             request,
@@ -224,14 +220,14 @@ class PlanAdmin(AbortableAdmin):
     def pause(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
         self.report_changes(
-            request, len(ledger_plans.pause(ids, actor=person(request.user))), "paused"
+            request, len(ledger_plans.pause(ids, stamp=stamp_of(request))), "paused"
         )
 
     @admin.action(description="Resume")
     def resume(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         ids = chosen.values_list("pk", flat=True)
         self.report_changes(
-            request, len(ledger_plans.resume(ids, actor=person(request.user))), "resumed"
+            request, len(ledger_plans.resume(ids, stamp=stamp_of(request))), "resumed"
         )
 
     @admin.action(description="Abort…")
@@ -241,9 +237,7 @@ class PlanAdmin(AbortableAdmin):
             of_them = Task.objects.filter(plan__in=under_way.values("pk"))
             return self.confirm_abort(request, chosen, task_actions.count_abort(of_them))
         now = timezone.now()
-        done = aborting.abort(
-            chosen.values_list("pk", flat=True), actor=person(request.user), now=now
-        )
+        done = aborting.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request, now))
         of_tasks = describe_counts(*aborting.count_stopped(done, at=now))
         self.report_changes(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
         return None
@@ -253,7 +247,7 @@ class PlanAdmin(AbortableAdmin):
         done = 0
         for plan in chosen:
             try:
-                restarting.restart(plan.pk, actor=person(request.user))
+                restarting.restart(plan.pk, stamp=stamp_of(request))
                 done += 1
             except Refusal as refusal:
                 self.message_user(request, refusal.detail, messages.ERROR)
@@ -273,7 +267,7 @@ class DeadLetterAdmin(ReadOnly):
     @admin.action(description="Replay: enqueue the task again")
     def replay(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
-        done = deadletters.replay(ids, among=DeadLetter.objects.all(), actor=person(request.user))
+        done = deadletters.replay(ids, among=DeadLetter.objects.all(), stamp=stamp_of(request))
         self.report_changes(request, len(done), "replayed")
 
     @admin.action(description="Dismiss: do not retry")
@@ -283,7 +277,7 @@ class DeadLetterAdmin(ReadOnly):
             ids,
             among=DeadLetter.objects.all(),
             dependents=read_dependents(request),
-            actor=person(request.user),
+            stamp=stamp_of(request),
         )
         self.report_changes(request, len(done), "dismissed")
 
@@ -301,27 +295,23 @@ class FailurePatternAdmin(ReadOnly):
     def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
         self.report_changes(
-            request, len(patterns.resolve(ids, actor=person(request.user))), "resolved"
+            request, len(patterns.resolve(ids, stamp=stamp_of(request))), "resolved"
         )
 
     @admin.action(description="Ignore permanently")
     def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(
-            request, len(patterns.ignore(ids, actor=person(request.user))), "ignored"
-        )
+        self.report_changes(request, len(patterns.ignore(ids, stamp=stamp_of(request))), "ignored")
 
     @admin.action(description="Reopen")
     def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = chosen.values_list("pk", flat=True)
-        self.report_changes(
-            request, len(patterns.reopen(ids, actor=person(request.user))), "reopened"
-        )
+        self.report_changes(request, len(patterns.reopen(ids, stamp=stamp_of(request))), "reopened")
 
     @admin.action(description="Retry all: dead letters, retries and questions")
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
-        again = patterns.retry(ids, actor=person(request.user), channel="admin")
+        again = patterns.retry(ids, stamp=stamp_of(request), channel="admin")
         self.report_changes(request, len(again), "retried")
 
 
@@ -332,14 +322,14 @@ class BreakerActions(ReadOnly):
 
     @admin.action(description="Trip the breaker: hand out no tasks until it is half-open")
     def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        who, agents = person(request.user), [agent_of(row) for row in chosen]
-        changed = breaker.trip(agents, reason="by hand", actor=who, now=timezone.now())
+        stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
+        changed = breaker.trip(agents, reason="by hand", stamp=stamp)
         self.report_changes(request, len(changed), "tripped")
 
     @admin.action(description="Reset the breaker: close it and clear its failures")
     def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        who, agents = person(request.user), [agent_of(row) for row in chosen]
-        changed = breaker.reset(agents, actor=who, now=timezone.now())
+        stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
+        changed = breaker.reset(agents, stamp=stamp)
         self.report_changes(request, len(changed), "reset")
 
 

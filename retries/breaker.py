@@ -16,7 +16,7 @@ from django.utils import timezone
 from ledger import journal, sql
 from ledger.agents import register
 from ledger.errors import Refusal
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Project
 from ledger.models.project import DEFAULT
 from ledger.states import BreakerState, FailureType
@@ -109,7 +109,7 @@ def check_gate(
         left = breaker.opened_at + config.open_for - now
         if left > timedelta():
             return Gate(open=True, retry_after_s=math.ceil(left.total_seconds()))
-        move(breaker, BreakerState.HALF_OPEN, actor=SYSTEM, now=now, request_id=request_id)
+        move(breaker, BreakerState.HALF_OPEN, stamp=Stamp(SYSTEM, now, request_id))
     elif is_probed(breaker, now=now, config=config):
         return Gate(open=True, retry_after_s=PROBE_WAIT_S)
     return Gate(probe=True)
@@ -133,22 +133,22 @@ def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
     half_open.update(probe_attempt=attempt_id, updated_at=now)
 
 
-def half_open_due(*, now: datetime, actor: Actor = SYSTEM) -> list[UUID]:
+def half_open_due(*, stamp: Stamp) -> list[UUID]:
     """Half-open breakers that have been open long enough; return their agents' ids."""
     due: list[UUID] = []
     # in batches, so that each transaction is short
-    while batch := half_open_batch(before=now - read_config().open_for, actor=actor, now=now):
+    while batch := half_open_batch(before=stamp.at - read_config().open_for, stamp=stamp):
         due += batch
     return due
 
 
 @transaction.atomic
-def half_open_batch(*, before: datetime, actor: Actor, now: datetime) -> list[UUID]:
+def half_open_batch(*, before: datetime, stamp: Stamp) -> list[UUID]:
     due = Breaker.objects.filter(state=BreakerState.OPEN, opened_at__lte=before).select_related(
         "agent"
     )
     due = due.select_for_update(of=("self",), skip_locked=True).order_by("pk")[:BATCH]
-    return [move(breaker, BreakerState.HALF_OPEN, actor=actor, now=now) for breaker in due]
+    return [move(breaker, BreakerState.HALF_OPEN, stamp=stamp) for breaker in due]
 
 
 # ---- outcomes
@@ -163,10 +163,8 @@ def record_outcome(
     ok: bool,
     failure_type: str | None = None,
     attempt_id: UUID,
-    actor: Actor,
-    now: datetime,
+    stamp: Stamp,
     config: CircuitBreakerConfig | None = None,
-    request_id: str = "",
 ) -> None:
     """Count an attempt's outcome, in the transaction that ends the attempt.
 
@@ -174,7 +172,9 @@ def record_outcome(
     to the time before. Failures whose type does not count are ignored.
     """
     breaker = (
-        lock(agent_id, CHANGES_ON_SUCCESS) if ok else lock_for_failure(agent_id, failure_type, now)
+        lock(agent_id, CHANGES_ON_SUCCESS)
+        if ok
+        else lock_for_failure(agent_id, failure_type, stamp.at)
     )
     if breaker is None or not does_count(breaker, attempt_id):
         return
@@ -185,13 +185,13 @@ def record_outcome(
         breaker.state, failures=failures, successes=successes, config=config or read_config()
     )
     if to == breaker.state:
-        sql.run(COUNT, agent=agent_id, failures=failures, successes=successes, now=now)
+        sql.run(COUNT, agent=agent_id, failures=failures, successes=successes, now=stamp.at)
     elif to == BreakerState.CLOSED:
-        move(breaker, to, actor=actor, now=now, request_id=request_id)
+        move(breaker, to, stamp=stamp)
     else:
         what = "The probe failed" if half_open else f"{failures} consecutive failures, the last"
         columns = {"reason": f"{what} with {failure_type}", "failures": failures}
-        move(breaker, to, columns, actor=actor, now=now, request_id=request_id)
+        move(breaker, to, columns, stamp=stamp)
 
 
 def lock_for_failure(agent_id: UUID, failure_type: str | None, now: datetime) -> Breaker | None:
@@ -229,33 +229,24 @@ def next_state(
 
 
 @transaction.atomic
-def trip(
-    agents: Iterable[Agent],
-    *,
-    reason: str,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Agent]:
+def trip(agents: Iterable[Agent], *, reason: str, stamp: Stamp) -> list[Agent]:
     """Open the breakers of these agents; return the agents whose breaker was not open yet."""
-    now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
-    insert_missing(asked, now=now)
+    asked = {agent.pk: agent for agent in agents}
+    insert_missing(asked, now=stamp.at)
     breakers = lock_chosen(asked).exclude(state=BreakerState.OPEN)
     for breaker in breakers:
         columns = {"reason": reason, "failures": breaker.failures}
-        move(breaker, BreakerState.OPEN, columns, actor=actor, now=now, request_id=request_id)
+        move(breaker, BreakerState.OPEN, columns, stamp=stamp)
     return [asked[breaker.pk] for breaker in breakers]
 
 
 @transaction.atomic
-def reset(
-    agents: Iterable[Agent], *, actor: Actor, now: datetime | None = None, request_id: str = ""
-) -> list[Agent]:
+def reset(agents: Iterable[Agent], *, stamp: Stamp) -> list[Agent]:
     """Close the breakers of these agents, clear their failures, and return those that changed."""
-    now, asked = now or timezone.now(), {agent.pk: agent for agent in agents}
+    asked = {agent.pk: agent for agent in agents}
     breakers = lock_chosen(asked).exclude(state=BreakerState.CLOSED, failures=0)
     for breaker in breakers:
-        move(breaker, BreakerState.CLOSED, actor=actor, now=now, request_id=request_id)
+        move(breaker, BreakerState.CLOSED, stamp=stamp)
     return [asked[breaker.pk] for breaker in breakers]
 
 
@@ -288,13 +279,7 @@ def change(breaker: Breaker, *, now: datetime, **columns: Any) -> None:
 
 
 def move(
-    breaker: Breaker,
-    to: BreakerState,
-    opening: dict[str, Any] | None = None,
-    *,
-    actor: Actor,
-    now: datetime,
-    request_id: str = "",
+    breaker: Breaker, to: BreakerState, opening: dict[str, Any] | None = None, *, stamp: Stamp
 ) -> UUID:
     """Move a locked breaker to another state and journal it; return the agent's id.
 
@@ -302,11 +287,11 @@ def move(
     """
     opening = opening or {}
     columns: dict[BreakerState, dict[str, Any]] = {
-        BreakerState.OPEN: {**opening, "opened_at": now, "trips": F("trips") + 1},
+        BreakerState.OPEN: {**opening, "opened_at": stamp.at, "trips": F("trips") + 1},
         BreakerState.HALF_OPEN: {},
         BreakerState.CLOSED: {"reason": "", "failures": 0, "opened_at": None},
     }
-    change(breaker, state=to, successes=0, probe_attempt=None, now=now, **columns[to])
+    change(breaker, state=to, successes=0, probe_attempt=None, now=stamp.at, **columns[to])
     journal.record(
         KINDS[to],
         subject_type="agent",
@@ -315,10 +300,8 @@ def move(
         project_id=breaker.agent.project_id,
         from_state=breaker.state,
         to_state=to,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data=opening,
-        request_id=request_id,
     )
     return breaker.agent_id
 
@@ -347,7 +330,7 @@ class CircuitBreaker:
     def agent(self) -> Agent:
         """The agent, registered on first use."""
         project = Project.objects.get(name=DEFAULT)
-        return register(self.name, project=project, actor=SYSTEM, now=self.clock())
+        return register(self.name, project=project, stamp=Stamp(SYSTEM, self.clock()))
 
     @property
     def state(self) -> CircuitState:
@@ -393,7 +376,6 @@ class CircuitBreaker:
                 ok=failure_type is None,
                 failure_type=failure_type,
                 attempt_id=ticket,
-                actor=SYSTEM,
-                now=self.clock(),
+                stamp=Stamp(SYSTEM, self.clock()),
                 config=self.config,
             )

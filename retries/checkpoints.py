@@ -1,11 +1,10 @@
 """Checkpoints of plans: tasks that ask a person once their needs are met."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from uuid import UUID
 
 from ledger import journal, sql
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.moves import is_checkpoint, task_columns
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -38,30 +37,21 @@ def waits_for_answer(row: Row) -> bool:
     return bool(row["state"] == TaskState.ESCALATED)
 
 
-def ask_after(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime, request_id: str = ""
-) -> list[UUID]:
+def ask_after(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     """Open the questions of checkpoints whose last need was one of these tasks; return their ids.
 
     Call it in the transaction in which the tasks end.
     """
-    known = TrustedCaller(actor, request_id=request_id)
-    ready = sql.run(READY, ids=list(ids), now=now, **known.params)
-    return ask(ready, actor=actor, now=now, request_id=request_id)
+    known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+    ready = sql.run(READY, ids=list(ids), now=stamp.at, **known.params)
+    return ask(ready, stamp=stamp)
 
 
-def ask(rows: Iterable[Row], *, actor: Actor, now: datetime, request_id: str = "") -> list[UUID]:
+def ask(rows: Iterable[Row], *, stamp: Stamp) -> list[UUID]:
     """Open the questions of these tasks, which were just escalated; return their ids."""
     asked = []
     for row in rows:
-        lifecycle.open_for_task(
-            row,
-            Reason.AGENT_QUESTION,
-            question=question_of(row),
-            actor=actor,
-            now=now,
-            request_id=request_id,
-        )
+        lifecycle.open_for_task(row, Reason.AGENT_QUESTION, question=question_of(row), stamp=stamp)
         asked.append(row["id"])
     return asked
 

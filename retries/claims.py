@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from ledger import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
@@ -227,16 +227,19 @@ def block_tasks(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: dat
     sql.run(BLOCK[type(caller)], ids=list(ids), for_agent=agent_id, now=now, **caller.params)
 
 
-def unblock_tasks(*, actor: Actor, now: datetime) -> int:
+def unblock_tasks(*, stamp: Stamp) -> int:
     """Queue the tasks whose breakers are no longer open; return how many."""
-    return len(sql.run(UNBLOCK, now=now, **TrustedCaller(actor).params))
+    return len(sql.run(UNBLOCK, now=stamp.at, **TrustedCaller(stamp.actor).params))
 
 
 # ---- by a task's id
 
 
 def start(
-    task_id: UUID, *, actor: Actor = SYSTEM, worker_id: str = "", now: datetime | None = None
+    task_id: UUID,
+    *,
+    stamp: Stamp,
+    worker_id: str = "",
 ) -> UUID:
     """Start one task for its agent and return the attempt's id.
 
@@ -245,7 +248,9 @@ def start(
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
         raise NotFound(f"There is no task {task_id}.")
-    result = claim(TrustedCaller(actor, agent=agent), task=task_id, worker_id=worker_id, now=now)
+    result = claim(
+        TrustedCaller(stamp.actor, agent=agent), task=task_id, worker_id=worker_id, now=stamp.at
+    )
     return require_attempt(result, agent.name, task_id)
 
 

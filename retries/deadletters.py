@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger import journal, sql
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
@@ -31,20 +29,13 @@ def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLet
 
 
 @sql.atomic
-def replay(
-    ids: Iterable[UUID],
-    *,
-    among: DeadLetterQuerySet,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[DeadLetter]:
+def replay(ids: Iterable[UUID], *, among: DeadLetterQuerySet, stamp: Stamp) -> list[DeadLetter]:
     """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`.
 
     Dependents of the old task wait for the new one, and a checkpoint asks again. Dead letters of
     an aborted plan stay open: its tasks may not start before the plan is restarted.
     """
-    now, ids = now or timezone.now(), list(ids)
+    ids = list(ids)
     lock_plans_of(ids, among)
     asking, replaced = [], {}
     found = lock_letters(ids, among.replayable())
@@ -53,17 +44,15 @@ def replay(
         release_ref(old)
         row = enqueue_many(
             [(letter.agent, spec_of_task(old))],
-            actor=actor,
-            now=now,
-            request_id=request_id,
+            stamp=stamp,
             replay_of=old.pk,
         )[0]
         replaced[old.pk] = row["id"]
-        close(letter, "replayed", actor=actor, now=now, replayed_as_id=row["id"])
-        record_event(letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id)
+        close(letter, "replayed", stamp=stamp, replayed_as_id=row["id"])
+        record_event(letter, Kind.TASK_REPLAYED, stamp=stamp)
         asking += [row] if checkpoints.waits_for_answer(row) else []
-    take_places(replaced, now=now)
-    checkpoints.ask(asking, actor=actor, now=now, request_id=request_id)
+    take_places(replaced, now=stamp.at)
+    checkpoints.ask(asking, stamp=stamp)
     return found
 
 
@@ -80,24 +69,22 @@ def dismiss(
     among: DeadLetterQuerySet,
     dependents: str = Dependents.CONTINUE,
     note: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
+    stamp: Stamp,
 ) -> list[DeadLetter]:
     """Close dead letters without a retry; return those that were open.
 
     Dependents of their tasks go on as if these were done (`continue`), stay blocked (`block`), or
     are skipped (`skip`).
     """
-    now, note = now or timezone.now(), stripped(redacted(note))[:NOTE_LENGTH]
+    note = stripped(redacted(note))[:NOTE_LENGTH]
     found = lock_letters(ids, among.open())
     for letter in found:
-        close(letter, "dismissed", actor=actor, now=now, note=note)
-        record_event(letter, Kind.TASK_DISMISSED, actor=actor, now=now, request_id=request_id)
+        close(letter, "dismissed", stamp=stamp, note=note)
+        record_event(letter, Kind.TASK_DISMISSED, stamp=stamp)
     tasks = [letter.task_id for letter in found]
-    skipped = settle_dependents(tasks, dependents, actor=actor, now=now, request_id=request_id)
-    lifecycle.withdraw(skipped, actor=actor, now=now)
-    checkpoints.ask_after(tasks, actor=actor, now=now, request_id=request_id)
+    skipped = settle_dependents(tasks, dependents, stamp=stamp)
+    lifecycle.withdraw(skipped, stamp=stamp)
+    checkpoints.ask_after(tasks, stamp=stamp)
     return found
 
 
@@ -122,26 +109,22 @@ def bury(task_id: UUID, reason: str, *, error: str, now: datetime) -> None:
     sql.run(BURY, task=task_id, reason=reason, error=error, now=now)
 
 
-def close(letter: DeadLetter, how: str, *, actor: Actor, now: datetime, **more: object) -> None:
+def close(letter: DeadLetter, how: str, *, stamp: Stamp, **more: object) -> None:
     """Close a locked dead letter as "replayed" or "dismissed"."""
-    values = {"closed_at": now, "closed_as": how, "closed_by_name": actor.name, **more}
+    values = {"closed_at": stamp.at, "closed_as": how, "closed_by_name": stamp.actor.name, **more}
     DeadLetter.objects.filter(pk=letter.pk).update(**values)
     for name, value in values.items():
         setattr(letter, name, value)
 
 
-def record_event(
-    letter: DeadLetter, kind: Kind, *, actor: Actor, now: datetime, request_id: str
-) -> None:
+def record_event(letter: DeadLetter, kind: Kind, *, stamp: Stamp) -> None:
     journal.record(
         kind,
         subject_type="task",
         subject_id=letter.task_id,
         project_id=letter.project_id,
         agent_id=letter.agent_id,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data={"dead_letter": str(letter.pk)}
         | ({"replayed_as": str(letter.replayed_as_id)} if letter.replayed_as_id else {}),
-        request_id=request_id,
     )

@@ -1,11 +1,10 @@
 """The dependents of tasks that end without being done: they go on, stay blocked, or are skipped."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from uuid import UUID
 
 from ledger import journal, needs, sql
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Task
 from ledger.moves import task_sources, task_to
 from ledger.states import BlockedReason, TaskState
@@ -70,19 +69,17 @@ SKIP = f"""with recursive {TrustedCaller.cte}, {DOWNSTREAM}, moved as ({
 STATEMENTS = {Dependents.CONTINUE: GO_ON, Dependents.BLOCK: HOLD, Dependents.SKIP: SKIP}
 
 
-def settle_dependents(
-    task_ids: Iterable[UUID], choice: str, *, actor: Actor, now: datetime, request_id: str = ""
-) -> list[UUID]:
+def settle_dependents(task_ids: Iterable[UUID], choice: str, *, stamp: Stamp) -> list[UUID]:
     """Treat the dependents of these tasks as chosen; return the ids of those that were skipped.
 
     Call it in the transaction that has locked the tasks and ends them. The caller closes the
     questions about skipped dependents.
     """
     choice, ids = Dependents(choice), list(task_ids)
-    caller = TrustedCaller(actor, request_id=request_id)
+    caller = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     if choice == Dependents.SKIP:
         lock_downstream(ids)
-    rows = sql.run(STATEMENTS[choice], ids=ids, now=now, **caller.params)
+    rows = sql.run(STATEMENTS[choice], ids=ids, now=stamp.at, **caller.params)
     return [row["id"] for row in rows] if choice == Dependents.SKIP else []
 
 

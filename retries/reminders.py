@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger import sql
 from ledger.instructions import insert_event
-from ledger.journal import Actor, Kind, clock
+from ledger.journal import Actor, Kind, Stamp, clock
 from ledger.models import Project
 from ledger.moves import instruction_to
 from ledger.sql import Row
@@ -87,13 +87,16 @@ SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
 select * from moved"""
 
 
-def send_again(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None) -> list[Row]:
+def send_again(ids: Iterable[UUID], *, stamp: Stamp) -> list[Row]:
     """Queue these instructions again at the head of the queue; return the rows that changed.
 
     Only instructions that are delivered, unacknowledged and have a retry left change.
     """
     return sql.run(
-        SEND_AGAIN, ids=list(ids), now=now or timezone.now(), **TrustedCaller(actor).params
+        SEND_AGAIN,
+        ids=list(ids),
+        now=stamp.at,
+        **TrustedCaller(stamp.actor).params,
     )
 
 
@@ -114,7 +117,7 @@ def retry_unacknowledged(
     before = now - min_age
     total = ReminderCounts()
     for agents in find_idle_agents(before, project_id=project.id if project else None):
-        total += remind(agents, before=before, now=now, actor=actor or clock("idle_check"))
+        total += remind(agents, before=before, stamp=Stamp(actor or clock("idle_check"), now))
     return total
 
 
@@ -125,9 +128,11 @@ def find_idle_agents(before: datetime, *, project_id: UUID | None) -> Iterator[l
         yield [row["agent_id"] for row in rows[start : start + AGENTS_PER_BATCH]]
 
 
-def remind(agents: list[UUID], *, before: datetime, now: datetime, actor: Actor) -> ReminderCounts:
+def remind(agents: list[UUID], *, before: datetime, stamp: Stamp) -> ReminderCounts:
     """Queue again or give up these agents' unacknowledged instructions, in one statement."""
-    rows = sql.run(REMIND, agents=agents, before=before, now=now, **TrustedCaller(actor).params)
+    rows = sql.run(
+        REMIND, agents=agents, before=before, now=stamp.at, **TrustedCaller(stamp.actor).params
+    )
     failed = [row for row in rows if row["id"]]
     for row in failed:
         logger.warning(

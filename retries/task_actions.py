@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
-from django.utils import timezone
 
 from ledger import journal, sql, tasks
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Need, Task
 from ledger.moves import resume_skipped, task_to
 from ledger.states import FINAL, BlockedReason, TaskState
@@ -39,10 +37,10 @@ RETRY_NOW = f"""with {TrustedCaller.cte}, made_due as (
 }) select id from made_due"""
 
 
-def retry_now(ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None) -> list[UUID]:
+def retry_now(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     """Make these retries due now; return the ids of those that were still waiting."""
-    known = TrustedCaller(actor)
-    rows = sql.run(RETRY_NOW, ids=list(ids), now=now or timezone.now(), **known.params)
+    known = TrustedCaller(stamp.actor)
+    rows = sql.run(RETRY_NOW, ids=list(ids), now=stamp.at, **known.params)
     return [row["id"] for row in rows]
 
 
@@ -61,22 +59,20 @@ UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), journaled
 
 
 @sql.atomic
-def unblock(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
-) -> list[UUID]:
+def unblock(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     """Unblock tasks that stayed blocked by a skipped need; return the ids of those that were.
 
     A task with other open needs waits for those, a checkpoint asks its question, and the others
     are queued.
     """
-    now, asked = now or timezone.now(), list(ids)
+    asked = list(ids)
     blocked = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
     needed = Need.objects.filter(task__in=blocked).values_list("need_id", flat=True)
     lock_with_questions({*blocked.values_list("pk", flat=True), *needed})
-    known = TrustedCaller(actor, request_id=request_id)
-    rows = sql.run(UNBLOCK, ids=asked, now=now, **known.params)
+    known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+    rows = sql.run(UNBLOCK, ids=asked, now=stamp.at, **known.params)
     ready = [row for row in rows if row["state"] == TaskState.ESCALATED]
-    checkpoints.ask(ready, actor=actor, now=now, request_id=request_id)
+    checkpoints.ask(ready, stamp=stamp)
     return [row["id"] for row in rows]
 
 
@@ -87,24 +83,19 @@ select id from moved"""
 
 
 @sql.atomic
-def skip(
-    ids: Iterable[UUID],
-    *,
-    dependents: str = Dependents.CONTINUE,
-    actor: Actor,
-    now: datetime | None = None,
-) -> list[UUID]:
+def skip(ids: Iterable[UUID], *, dependents: str = Dependents.CONTINUE, stamp: Stamp) -> list[UUID]:
     """Skip these tasks; return the ids of all that were skipped, dependents included.
 
     Dependents go on as if the tasks were done (`continue`), stay blocked (`block`), or are skipped
     too (`skip`).
     """
-    now = now or timezone.now()
-    rows = sql.run(SKIP, ids=lock_with_questions(ids), now=now, **TrustedCaller(actor).params)
+    rows = sql.run(
+        SKIP, ids=lock_with_questions(ids), now=stamp.at, **TrustedCaller(stamp.actor).params
+    )
     skipped = [row["id"] for row in rows]
-    skipped += settle_dependents(skipped, dependents, actor=actor, now=now)
-    lifecycle.withdraw(skipped, actor=actor, now=now)
-    checkpoints.ask_after(skipped, actor=actor, now=now)
+    skipped += settle_dependents(skipped, dependents, stamp=stamp)
+    lifecycle.withdraw(skipped, stamp=stamp)
+    checkpoints.ask_after(skipped, stamp=stamp)
     return skipped
 
 
@@ -142,23 +133,16 @@ def count_abort(chosen: QuerySet[Task]) -> AbortCounts:
 
 @sql.atomic
 def abort(
-    ids: Iterable[UUID],
-    *,
-    spare_asked: bool = False,
-    reason: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
+    ids: Iterable[UUID], *, spare_asked: bool = False, reason: str = "", stamp: Stamp
 ) -> dict[UUID, bool]:
     """Abort tasks and withdraw the questions about them: see `ledger.tasks.abort`.
 
     With `spare_asked`, tasks that a person is asked about are left as they are.
     """
-    now = now or timezone.now()
     held = lock_with_questions(ids)
     if spare_asked:
         asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
         held = sorted(set(held) - set(asked))
-    aborted = tasks.abort(held, reason=reason, actor=actor, now=now, request_id=request_id)
-    lifecycle.withdraw([id for id, done in aborted.items() if done], actor=actor, now=now)
+    aborted = tasks.abort(held, reason=reason, stamp=stamp)
+    lifecycle.withdraw([id for id, done in aborted.items() if done], stamp=stamp)
     return aborted

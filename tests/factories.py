@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import agents, instructions, tokens
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Instruction, Project
 from ledger.redaction import stripped
 from ledger.states import InstructionState
@@ -29,7 +29,7 @@ def as_name(text: str) -> str:
 
 
 def make_agent(name: str = "coder", *, project: Project | None = None) -> Agent:
-    return agents.register(name, project=project or make_project(), actor=SYSTEM, now=NOW)
+    return agents.register(name, project=project or make_project(), stamp=Stamp(SYSTEM, NOW))
 
 
 def make_token(kind: str = "operator", *, agent: Agent | None = None, **more: Any) -> str:
@@ -37,13 +37,22 @@ def make_token(kind: str = "operator", *, agent: Agent | None = None, **more: An
     if kind == "agent" and agent is None:
         agent = make_agent()
     project = more.pop("project", None) or (agent.project if agent else make_project())
-    return tokens.issue(kind, project=project, agent=agent, actor=SYSTEM, **more)[1]
+    return tokens.issue(kind, project=project, agent=agent, stamp=Stamp(SYSTEM), **more)[1]
 
 
-def send(agent: Agent, content: str = "", *, now: datetime = NOW, **more: Any) -> UUID:
+def send(
+    agent: Agent,
+    content: str = "",
+    *,
+    now: datetime = NOW,
+    actor: Actor = SYSTEM,
+    stamp: Stamp | None = None,
+    **more: Any,
+) -> UUID:
     """The id of an instruction that was just sent."""
     content = content or f"Look at thing {next(_numbers)}"
-    id: UUID = instructions.send(agent, content, now=now, **more)["id"]
+    stamp = stamp or Stamp(actor, now)
+    id: UUID = instructions.send(agent, content, stamp=stamp, **more)["id"]
     return id
 
 
@@ -74,7 +83,7 @@ def make_instruction(
     if state == InstructionState.ACKNOWLEDGED:
         instructions.acknowledge_instruction(id, now=NOW)
     if state == InstructionState.CANCELLED:
-        instructions.cancel([id], project_id=agent.project_id, actor=SYSTEM, now=NOW)
+        instructions.cancel([id], project_id=agent.project_id, stamp=Stamp(SYSTEM, NOW))
     made = Instruction.objects.get(pk=id)
     assert made.state == state
     return made

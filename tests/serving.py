@@ -17,7 +17,7 @@ from tenfour import Client, calls
 
 from config.local.commands import Command
 from ledger import agents, tokens
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Project
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,8 +31,8 @@ class Tenfour:
     project: Project
 
     def token(self, kind: str, agent: str | None = None) -> str:
-        named = agents.register(agent, project=self.project, actor=SYSTEM) if agent else None
-        _, secret = tokens.issue(kind, project=self.project, agent=named, actor=SYSTEM)
+        named = agents.register(agent, project=self.project, stamp=Stamp(SYSTEM)) if agent else None
+        _, secret = tokens.issue(kind, project=self.project, agent=named, stamp=Stamp(SYSTEM))
         return secret
 
     def client(self, kind: str, agent: str | None = None, **options: Any) -> Client:

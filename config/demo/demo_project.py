@@ -16,7 +16,7 @@ from django.db import connection
 from tenfour import Client, TenfourError, calls
 
 from ledger import agents, tokens
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Project, Token
 
 DEMO = Actor("system", "demo", "demo")
@@ -39,8 +39,8 @@ class Stage:
 
     def play(self, name: str, script: str, *options: str) -> Player:
         """Start an agent process whose environment has the URL, its token and little else."""
-        agent = agents.register(name, project=self.project, actor=DEMO)
-        _, secret = tokens.issue("agent", project=self.project, agent=agent, actor=DEMO)
+        agent = agents.register(name, project=self.project, stamp=Stamp(DEMO))
+        _, secret = tokens.issue("agent", project=self.project, agent=agent, stamp=Stamp(DEMO))
         kept = ("PATH", "HOME", "LANG")
         mine = {name: os.environ[name] for name in kept if name in os.environ}
         player = subprocess.Popen(
@@ -60,7 +60,7 @@ def staged(url: str) -> Iterator[Stage]:
     """Yield the stage; at the end, stop its agents and revoke its tokens."""
     project, _ = Project.objects.get_or_create(name=PROJECT)
     revoke_all(project)
-    _, secret = tokens.issue("orchestrator", project=project, name="demo", actor=DEMO)
+    _, secret = tokens.issue("orchestrator", project=project, name="demo", stamp=Stamp(DEMO))
     with Client(url, secret) as tenfour:
         stage = Stage(url, project, tenfour)
         try:
@@ -91,7 +91,7 @@ def stop(players: list[Player]) -> None:
 
 def revoke_all(project: Project) -> None:
     for token in Token.objects.filter(project=project, created_by=DEMO.name, revoked_at=None):
-        tokens.revoke(token, actor=DEMO)
+        tokens.revoke(token, stamp=Stamp(DEMO))
 
 
 def running_at(url: str | None) -> str:

@@ -12,6 +12,7 @@ from tenfour import Instruction
 
 from config.demo.demo_project import DEMO, Stage
 from ledger import agents
+from ledger.journal import Stamp
 from ledger.models import Instruction as Sent
 from retries.reminders import ReminderCounts, retry_unacknowledged
 
@@ -84,9 +85,9 @@ class Orders:
 
     def begin(self) -> None:
         for name in NAMES:
-            agent = agents.register(name, project=self.stage.project, actor=DEMO)
+            agent = agents.register(name, project=self.stage.project, stamp=Stamp(DEMO))
             # What an interrupted demo left behind would answer for the instructions of this one.
-            agents.reset(agent, actor=DEMO)
+            agents.reset(agent, stamp=Stamp(DEMO))
             self.stage.play(name, "agents.py", "--every", str(PULL_S / self.speed))
         self.schedule = rounds(until_s=self.until_s)
         self.due = next(self.schedule)

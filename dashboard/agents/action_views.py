@@ -15,7 +15,7 @@ from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to
 from ledger import agents
-from ledger.journal import person
+from ledger.journal import stamp_of
 from ledger.models import Agent
 from retries import breaker
 
@@ -36,32 +36,32 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
 
 
 def pause(request: HttpRequest, agent: Agent) -> str:
-    changed = agents.pause([agent], actor=person(request.user))
+    changed = agents.pause([agent], stamp=stamp_of(request))
     return f"{agent.name} is paused." if changed else f"{agent.name} was already paused."
 
 
 def resume(request: HttpRequest, agent: Agent) -> str:
-    changed = agents.pause([agent], paused=False, actor=person(request.user))
+    changed = agents.pause([agent], paused=False, stamp=stamp_of(request))
     return f"{agent.name} is resumed." if changed else f"{agent.name} was not paused."
 
 
 def trip(request: HttpRequest, agent: Agent) -> str:
     reason = query_box.clean(request.POST.get("reason", ""))
-    changed = breaker.trip([agent], reason=reason, actor=person(request.user))
+    changed = breaker.trip([agent], reason=reason, stamp=stamp_of(request))
     if not changed:
         return f"The breaker for {agent.name} was already open."
     return f"The breaker for {agent.name} is open."
 
 
 def close(request: HttpRequest, agent: Agent) -> str:
-    changed = breaker.reset([agent], actor=person(request.user))
+    changed = breaker.reset([agent], stamp=stamp_of(request))
     if not changed:
         return f"The breaker for {agent.name} was already closed."
     return f"The breaker for {agent.name} is closed."
 
 
 def reset(request: HttpRequest, agent: Agent) -> str:
-    cancelled = agents.reset(agent, actor=person(request.user))
+    cancelled = agents.reset(agent, stamp=stamp_of(request))
     if not cancelled:
         return f"Nothing was waiting for {agent.name}."
     return f"Cancelled {counted(cancelled, 'instruction')} for {agent.name}."

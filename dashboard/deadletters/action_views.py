@@ -18,7 +18,7 @@ from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import Selection, list_url, question_url, read_selection
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.action_views import DEPENDENTS, add_message
-from ledger.journal import person
+from ledger.journal import stamp_of
 from ledger.models import DeadLetter
 from retries import deadletters
 
@@ -65,8 +65,8 @@ def selected_ids(rows: Selection, page: str, scope: Scope) -> list[UUID]:
 
 
 def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    who, letters = person(request.user), DeadLetter.objects.all()
-    done = sum(len(deadletters.replay(some, among=letters, actor=who)) for some in batches(ids))
+    stamp, letters = stamp_of(request), DeadLetter.objects.all()
+    done = sum(len(deadletters.replay(some, among=letters, stamp=stamp)) for some in batches(ids))
     if held := sum(count_of_aborted_plans(some) for some in batches(ids)):
         messages.warning(
             request,
@@ -81,9 +81,9 @@ def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
     note = request.POST.get("note", "").replace("\r\n", "\n").replace("\0", "").strip()
-    who, letters = person(request.user), DeadLetter.objects.all()
+    stamp, letters = stamp_of(request), DeadLetter.objects.all()
     done = sum(
-        len(deadletters.dismiss(some, among=letters, dependents=dependents, note=note, actor=who))
+        len(deadletters.dismiss(some, among=letters, dependents=dependents, note=note, stamp=stamp))
         for some in batches(ids)
     )
     return done, f"{counted(done, 'dead letter')} dismissed."

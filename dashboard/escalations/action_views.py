@@ -30,7 +30,7 @@ from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_u
 from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
 from ledger.errors import Refusal
-from ledger.journal import person
+from ledger.journal import stamp_of
 from retries.escalations import assignment
 from retries.escalations.record import Record, load_record
 from retries.models import Escalation
@@ -82,7 +82,7 @@ def annotate(
 ) -> HttpResponse:
     """Record a comment or an assignment and return to the page."""
     try:
-        record(among=Escalation.objects.all(), actor=person(request.user), now=timezone.now())
+        record(among=Escalation.objects.all(), stamp=stamp_of(request))
     except Refusal as refusal:
         messages.warning(request, refusal.detail)
     return redirect(escalation_url(escalation_id, read_scope(request).query))

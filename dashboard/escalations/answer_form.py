@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from ledger.errors import Invalid, InvalidTransition, VersionMismatch
-from ledger.journal import person
+from ledger.journal import person, stamp_of
 from retries.escalations import answering, choices
 from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
@@ -51,7 +51,7 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
     if request.POST.get("action") not in Answer.values:
         return Reply(422, message, warning="Choose an answer. Nothing was changed.")
     values = read_values(request)
-    action, actor = Answer(request.POST["action"]), person(request.user)
+    action = Answer(request.POST["action"])
     question = find_question(escalation, action)
     if question and "confirmed" not in request.POST:
         return Reply(200, message, question=question)
@@ -60,16 +60,14 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
             escalation.pk,
             read_choice(request, action, message, values, schema=escalation.response_schema),
             among=Escalation.objects.all(),
-            actor=actor,
+            stamp=stamp_of(request, now),
             channel="page",
             version=read_version(request),
             undo_for=timedelta(seconds=settings.TENFOUR["UNDO_SECONDS"]),
-            now=now,
-            request_id=request.id,  # type: ignore[attr-defined]
         )
     except AlreadyResolved as refusal:
         first = refusal.more["resolution"] or {}
-        is_own = first.get("by", {}).get("name") == actor.name
+        is_own = first.get("by", {}).get("name") == person(request.user).name
         return Reply(409, message, is_late=True, is_own=is_own)
     except EscalationExpired:
         return Reply(409, message, is_late=True)
@@ -90,13 +88,7 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
 def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
     """Undo the answer and return its message for the form."""
     try:
-        answering.undo(
-            escalation.pk,
-            among=Escalation.objects.all(),
-            actor=person(request.user),
-            now=now,
-            request_id=request.id,  # type: ignore[attr-defined]
-        )
+        answering.undo(escalation.pk, among=Escalation.objects.all(), stamp=stamp_of(request, now))
     except UndoTooLate:
         return Reply(409, warning="Too late to undo: the task has already continued.")
     return Reply(message=escalation.fix, warning="Answer undone. The escalation is open again.")

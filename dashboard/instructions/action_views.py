@@ -20,7 +20,7 @@ from ledger import agents, instructions
 from ledger.agents import UnknownAgent
 from ledger.errors import Invalid, Refusal
 from ledger.instructions import MAX_RETRIES
-from ledger.journal import person
+from ledger.journal import person, stamp_of
 from ledger.models import Agent, Instruction, Project
 from ledger.sql import Row
 from ledger.tokens import TrustedCaller
@@ -50,8 +50,7 @@ class SendForm(forms.Form):
                 tracked=not values["plain"],
                 max_retries=values["max_retries"],
                 priority=values["priority"],
-                actor=person(request.user),
-                request_id=request.id,  # type: ignore[attr-defined]
+                stamp=stamp_of(request),
             )
         except UnknownAgent as refusal:
             self.add_error("agent", refusal.detail)
@@ -156,7 +155,7 @@ def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
 
 
 def send_again(request: HtmxRequest, row: Instruction) -> str:
-    moved = reminders.send_again([row.id], actor=person(request.user))
+    moved = reminders.send_again([row.id], stamp=stamp_of(request))
     if not moved:
         raise Refusal("It is not waiting for an acknowledgement, or has no retries left.")
     return f"Queued again, at the front. {row.agent.name} receives it the next time it checks in."
@@ -171,7 +170,7 @@ def acknowledge(request: HtmxRequest, row: Instruction) -> str:
 
 
 def cancel(request: HtmxRequest, row: Instruction) -> str:
-    instructions.cancel_one(row.id, project_id=row.project_id, actor=person(request.user))
+    instructions.cancel_one(row.id, project_id=row.project_id, stamp=stamp_of(request))
     return "Cancelled. It will not be delivered again."
 
 

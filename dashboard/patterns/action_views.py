@@ -19,7 +19,7 @@ from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import list_url, question_url, read_selection
 from dashboard.tasks.action_views import add_message
-from ledger.journal import person
+from ledger.journal import stamp_of
 from retries.failures import patterns
 
 CHANNEL = "page"
@@ -60,23 +60,27 @@ def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     now = timezone.now()
     seconds = {str(length): length for length, _ in IGNORE_TIMES}.get(request.POST.get("for", ""))
     until = now + timedelta(seconds=seconds) if seconds else None
-    done = patterns.ignore(ids, until=until, actor=person(request.user), now=now)
+    done = patterns.ignore(ids, until=until, stamp=stamp_of(request, now))
     long = f"for {dict(IGNORE_TIMES)[seconds]}" if seconds else "indefinitely"
     return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
 
 
 def resolve(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = patterns.resolve(ids, actor=person(request.user), now=timezone.now())
+    done = patterns.resolve(ids, stamp=stamp_of(request))
     return len(done), f"{counted(len(done), 'pattern')} resolved."
 
 
 def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = patterns.reopen(ids, actor=person(request.user), now=timezone.now())
+    done = patterns.reopen(ids, stamp=stamp_of(request))
     return len(done), f"{counted(len(done), 'pattern')} reopened."
 
 
 def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    result = patterns.retry(ids, actor=person(request.user), channel=CHANNEL, now=timezone.now())
+    result = patterns.retry(
+        ids,
+        stamp=stamp_of(request),
+        channel=CHANNEL,
+    )
     parts = (
         (len(result.replayed), "dead letter replayed", "dead letters replayed"),
         (len(result.made_due), "pending retry started", "pending retries started"),

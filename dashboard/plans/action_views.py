@@ -19,7 +19,7 @@ from dashboard.plans.detail_queries import list_proposed_commands
 from dashboard.plans.queries import find_plan
 from dashboard.rendering import HtmxRequest
 from ledger.errors import Invalid, Refusal
-from ledger.journal import person
+from ledger.journal import stamp_of
 from ledger.models import Plan
 from ledger.plans import editing as plan_editing
 from retries.plans import aborting, restarting
@@ -51,7 +51,7 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     shown = [request.POST["one"]] if "one" in request.POST else request.POST.getlist("all")
     rows = list_proposed_commands(plan_id)
     ids = [row.pk for row in rows if f"{row.pk}:{row.version}" in shown]
-    confirmed = plan_editing.confirm_commands(ids, actor=person(request.user))
+    confirmed = plan_editing.confirm_commands(ids, stamp=stamp_of(request))
     if confirmed:
         messages.success(request, f"Confirmed {counted(len(confirmed), 'command')}.")
     else:
@@ -62,18 +62,18 @@ def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
 
 
 def pause(request: HtmxRequest, plan: Plan) -> str:
-    require_change(plan_editing.pause([plan.pk], actor=person(request.user)))
+    require_change(plan_editing.pause([plan.pk], stamp=stamp_of(request)))
     return "Plan paused. Agents get no more of its tasks; running tasks continue."
 
 
 def resume(request: HtmxRequest, plan: Plan) -> str:
-    require_change(plan_editing.resume([plan.pk], actor=person(request.user)))
+    require_change(plan_editing.resume([plan.pk], stamp=stamp_of(request)))
     return "Plan resumed. Agents get its tasks again."
 
 
 def abort(request: HtmxRequest, plan: Plan) -> str:
     reason = request.POST.get("reason", "").replace("\0", "")
-    require_change(aborting.abort([plan.pk], reason=reason, actor=person(request.user)))
+    require_change(aborting.abort([plan.pk], reason=reason, stamp=stamp_of(request)))
     return "Plan aborted. Running tasks were told to stop."
 
 
@@ -84,7 +84,7 @@ def require_change(rows: list[Plan]) -> None:
 
 def restart(request: HtmxRequest, plan: Plan) -> str:
     since = parse_carry_over(request.POST) if request.POST.get("counters") == "carry" else None
-    new = restarting.restart(plan.pk, carry_over=since, actor=person(request.user))
+    new = restarting.restart(plan.pk, carry_over=since, stamp=stamp_of(request))
     return f"Plan restarted as run {new.run}."
 
 

@@ -19,7 +19,7 @@ from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, re
 from ledger import planfile
 from ledger.agents import NAME_LENGTH
 from ledger.errors import Refusal
-from ledger.journal import person
+from ledger.journal import stamp_of
 from ledger.models import Project
 from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES
@@ -150,7 +150,7 @@ def new(request: HtmxRequest) -> HttpResponse:
             result = import_plan(visit, values, parsed, dry_run=not confirmed)
             if confirmed and values["confirm_commands"]:
                 ids = [row["id"] for row in result.tasks]
-                ledger_plans.confirm_commands(ids, actor=person(request.user))
+                ledger_plans.confirm_commands(ids, stamp=stamp_of(request))
     except Refusal as refusal:
         return show(visit, form, refusal=refusal, status=422)
     if not confirmed:
@@ -175,8 +175,7 @@ def import_plan(
             allow_missing_needs=values["allow_missing_needs"],
             warnings=parsed.warnings,
         ),
-        actor=person(visit.request.user),
-        request_id=visit.request.id,  # type: ignore[attr-defined]
+        stamp=stamp_of(visit.request),
     )
 
 

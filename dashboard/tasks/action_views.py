@@ -16,7 +16,7 @@ from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import list_url, question_url, read_selection
 from dashboard.tasks import queries
 from dashboard.tasks.actions import ACTIONS
-from ledger.journal import person
+from ledger.journal import stamp_of
 from retries import task_actions
 from retries.states import Dependents
 
@@ -65,19 +65,19 @@ def add_message(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None
 
 
 def retry_now(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    changed = len(task_actions.retry_now(ids, actor=person(request.user)))
+    changed = len(task_actions.retry_now(ids, stamp=stamp_of(request)))
     return changed, f"{counted(changed, 'task')} will retry now."
 
 
 def unblock(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    changed = len(task_actions.unblock(ids, actor=person(request.user)))
+    changed = len(task_actions.unblock(ids, stamp=stamp_of(request)))
     return changed, f"{counted(changed, 'task')} unblocked."
 
 
 def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
-    gone = set(task_actions.skip(ids, dependents=dependents, actor=person(request.user)))
+    gone = set(task_actions.skip(ids, dependents=dependents, stamp=stamp_of(request)))
     changed = len(gone & set(ids))
     more = len(gone) - changed
     also = f", and {counted(more, 'dependent task')}" if more else ""
@@ -85,7 +85,7 @@ def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 
 def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    stopped = task_actions.abort(ids, actor=person(request.user))
+    stopped = task_actions.abort(ids, stamp=stamp_of(request))
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     said = [f"{counted(now, 'task')} aborted."] if now else []
     said += [f"{counted(later, 'task')} asked to stop."] if later else []

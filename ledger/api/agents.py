@@ -11,7 +11,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import agents
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body
 from ledger.models import Agent, Attempt, Task
@@ -46,14 +46,14 @@ def agents_update(request: PrincipalRequest, id: UUID, body: AgentPatch) -> Http
     A paused agent gets no new tasks. Its running attempts continue, and it can still pull
     instructions.
     """
-    agent, caller = find_agent(request, id), actor(request.auth)
+    agent, stamp = find_agent(request, id), stamp_of(request)
     if body.paused is not None:
-        agents.pause([agent], paused=body.paused, actor=caller, request_id=request.id)
+        agents.pause([agent], paused=body.paused, stamp=stamp)
     if "concurrency" in body.model_fields_set:
-        agents.limit([agent], concurrency=body.concurrency, actor=caller, request_id=request.id)
+        agents.limit([agent], concurrency=body.concurrency, stamp=stamp)
     if "system_text" in body.model_fields_set:
         text = body.system_text or ""
-        agents.brief([agent], system_text=text, actor=caller, request_id=request.id)
+        agents.brief([agent], system_text=text, stamp=stamp)
     return agent_response(request, id)
 
 
@@ -63,7 +63,7 @@ def agents_reset(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
     Its tasks are not affected.
     """
-    count = agents.reset(find_agent(request, id), actor=actor(request.auth))
+    count = agents.reset(find_agent(request, id), stamp=stamp_of(request))
     return json_response({"cancelled": count})
 
 

@@ -10,7 +10,7 @@ from ninja.security import HttpBearer
 
 from ledger import tokens
 from ledger.errors import NotFound, PayloadTooLarge, Refusal
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.principal import Principal
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
@@ -92,6 +92,11 @@ def refuse_large(request: HttpRequest, *, limit: int) -> None:
 def actor(principal: Principal) -> Actor:
     """Return the principal as the journal names it."""
     return Actor("token", str(principal.token_id), principal.name)
+
+
+def stamp_of(request: PrincipalRequest) -> Stamp:
+    """Return the stamp of what a token does with a request."""
+    return Stamp(actor(request.auth), request_id=request.id)
 
 
 def not_visible(noun: str, id: object) -> NotFound:

@@ -14,8 +14,8 @@ from ledger.api.auth import (
     BearerRequest,
     PrincipalAuth,
     PrincipalRequest,
-    actor,
     not_visible,
+    stamp_of,
 )
 from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_states
@@ -55,8 +55,7 @@ def instructions_send(request: PrincipalRequest, body: schemas.InstructionIn) ->
             expect=Expect(body.expect.type, body.expect.match) if body.expect else None,
             priority=body.priority,
             on_failed=body.on_failed,
-            actor=actor(request.auth),
-            request_id=request.id,
+            stamp=stamp_of(request),
         )
         return (200 if row["deduplicated"] else 201), instruction_out(row)
 
@@ -67,8 +66,7 @@ def instructions_send(request: PrincipalRequest, body: schemas.InstructionIn) ->
 def find_or_register_agent(request: PrincipalRequest, body: schemas.InstructionIn) -> Agent:
     project = Project.objects.get(pk=request.auth.project_id)
     if body.register_:
-        caller = actor(request.auth)
-        return agents.register(body.agent, project=project, actor=caller, request_id=request.id)
+        return agents.register(body.agent, project=project, stamp=stamp_of(request))
     return agents.get_by_name(body.agent, project=project)
 
 
@@ -163,7 +161,7 @@ def instructions_ack(
 def instructions_cancel(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Cancel an unsettled instruction."""
     principal = request.auth
-    row = instructions.cancel_one(id, project_id=principal.project_id, actor=actor(principal))
+    row = instructions.cancel_one(id, project_id=principal.project_id, stamp=stamp_of(request))
     return json_response(instruction_out(row))
 
 

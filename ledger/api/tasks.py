@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import agents, sql, tasks
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
@@ -96,9 +96,7 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
             (find_or_register_agent(request, body, project, at=at), request_spec(body, at=at))
             for body, at in zip(bodies, pointers, strict=True)
         ]
-        return tasks.enqueue_many(
-            specs, actor=actor(request.auth), request_id=request.id, pointers=pointers
-        )
+        return tasks.enqueue_many(specs, stamp=stamp_of(request), pointers=pointers)
 
     # A refused task must not leave a newly registered agent behind.
     return sql.atomic(insert)() if any(body.register_ for body in bodies) else insert()
@@ -118,8 +116,7 @@ def find_or_register_agent(
     if not body.agent:
         raise Invalid(f"{at}/agent", "Set the agent that should do the task.")
     if body.register_:
-        caller = actor(principal)
-        return agents.register(body.agent, project=project, actor=caller, request_id=request.id)
+        return agents.register(body.agent, project=project, stamp=stamp_of(request))
     return agents.get_by_name(body.agent, project=project)
 
 
@@ -242,7 +239,6 @@ def tasks_change(request: PrincipalRequest, id: UUID, body: schemas.TaskPatch) -
             backoff=backoff_of(body.backoff) if body.backoff else None,
         ),
         version=parse_if_match(request),
-        actor=actor(request.auth),
-        request_id=request.id,
+        stamp=stamp_of(request),
     )
     return task_response(request, find_task(request, id))

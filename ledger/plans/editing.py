@@ -7,11 +7,10 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Count
-from django.utils import timezone
 
 from ledger import journal, moves, sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Plan, PlanState, Task
 from ledger.redaction import redacted, stripped, titled
 from ledger.sql import Row
@@ -66,66 +65,33 @@ def count_tasks(plan: Plan) -> StateCounts:
 
 
 @transaction.atomic
-def pause(
-    plan_ids: Iterable[UUID],
-    *,
-    reason: str = "",
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Plan]:
+def pause(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[Plan]:
     """Stop handing out tasks of these plans; return the plans that changed.
 
     Running tasks continue.
     """
-    return set_paused(
-        plan_ids, True, reason=reason, actor=actor, now=now or timezone.now(), request_id=request_id
-    )
+    return set_paused(plan_ids, True, reason=reason, stamp=stamp)
 
 
 @transaction.atomic
-def resume(
-    plan_ids: Iterable[UUID],
-    *,
-    reason: str = "",
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Plan]:
+def resume(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[Plan]:
     """Hand out tasks of these plans again; return the plans that changed."""
-    return set_paused(
-        plan_ids,
-        False,
-        reason=reason,
-        actor=actor,
-        now=now or timezone.now(),
-        request_id=request_id,
-    )
+    return set_paused(plan_ids, False, reason=reason, stamp=stamp)
 
 
-def set_paused(
-    plan_ids: Iterable[UUID],
-    paused: bool,
-    *,
-    reason: str,
-    actor: Actor,
-    now: datetime,
-    request_id: str,
-) -> list[Plan]:
+def set_paused(plan_ids: Iterable[UUID], paused: bool, *, reason: str, stamp: Stamp) -> list[Plan]:
     state = PlanState.ACTIVE if paused else PlanState.PAUSED
     changed = list(lock_plans(plan_ids).in_state(state))
     for plan in changed:
         before = plan.state
-        update_columns(plan, paused_at=now if paused else None, now=now)
+        update_columns(plan, paused_at=stamp.at if paused else None, now=stamp.at)
         record_event(
             plan,
             Kind.PLAN_PAUSED if paused else Kind.PLAN_RESUMED,
-            actor=actor,
-            now=now,
+            stamp=stamp,
             from_state=before,
             to_state=plan.state,
             data=reason_data(reason),
-            request_id=request_id,
         )
     return changed
 
@@ -154,12 +120,10 @@ def record_event(
     plan: Plan,
     kind: Kind,
     *,
-    actor: Actor,
-    now: datetime,
+    stamp: Stamp,
     from_state: str | None = None,
     to_state: str | None = None,
     data: dict[str, Any] | None = None,
-    request_id: str = "",
 ) -> None:
     """Record an event about a plan in the journal."""
     journal.record(
@@ -167,25 +131,15 @@ def record_event(
         subject_type="plan",
         subject_id=plan.pk,
         project_id=plan.project_id,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         from_state=from_state,
         to_state=to_state,
         data={"ref": plan.ref, "run": plan.run} | (data or {}),
-        request_id=request_id,
     )
 
 
 @transaction.atomic
-def change(
-    plan_id: UUID,
-    *,
-    title: str | None = None,
-    version: int,
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> Plan:
+def change(plan_id: UUID, *, title: str | None = None, version: int, stamp: Stamp) -> Plan:
     """Change a plan's title; raise VersionMismatch if it is no longer at `version`."""
     plan: Plan | None = lock_plans([plan_id]).first()
     if plan is None:
@@ -199,15 +153,12 @@ def change(
         return plan
     if len(title) > TITLE_LENGTH:
         raise Invalid("/title", f"A title must have at most {TITLE_LENGTH} characters.")
-    now = now or timezone.now()
-    update_columns(plan, title=titled(redacted(title)), now=now)
+    update_columns(plan, title=titled(redacted(title)), now=stamp.at)
     record_event(
         plan,
         Kind.PLAN_UPDATED,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data={"changed": ["title"]},
-        request_id=request_id,
     )
     return plan
 
@@ -236,31 +187,18 @@ CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
 }) select id from confirmed order by id"""
 
 
-def confirm_commands(
-    task_ids: Iterable[UUID],
-    *,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[UUID]:
+def confirm_commands(task_ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     """Confirm the commands found in these tasks' prose; return the ids of the changed tasks.
 
     Only a person may do this, because agents run confirmed commands.
     """
-    caller = TrustedCaller(actor, request_id=request_id)
-    rows = sql.run(CONFIRM, ids=list(task_ids), now=now or timezone.now(), **caller.params)
+    caller = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+    rows = sql.run(CONFIRM, ids=list(task_ids), now=stamp.at, **caller.params)
     return [row["id"] for row in rows]
 
 
 @transaction.atomic
-def confirm_commands_by_ref(
-    plan: Plan,
-    commands: Mapping[str, str],
-    *,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[UUID]:
+def confirm_commands_by_ref(plan: Plan, commands: Mapping[str, str], *, stamp: Stamp) -> list[UUID]:
     """Confirm a plan's commands by task ref, each as it was displayed: all of them or none.
 
     Raises Invalid if a command has changed since. Commands that are already confirmed stay so.
@@ -271,7 +209,7 @@ def confirm_commands_by_ref(
         if problem := refuse_command(by_ref.get(ref), command):
             raise Invalid(f"/commands/{ref.replace('~', '~0').replace('/', '~1')}", problem)
     ids = [row.pk for row in by_ref.values()]
-    return confirm_commands(ids, actor=actor, now=now, request_id=request_id)
+    return confirm_commands(ids, stamp=stamp)
 
 
 def refuse_command(task: Task | None, command: str) -> str:

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
 
 from ledger import agents, journal, tasks
 from ledger.errors import Invalid, InvalidTransition, Refusal
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.planfile import PlanFile, PlanTask
 from ledger.plans.editing import list_tasks, record_event
@@ -50,13 +48,7 @@ class PlanChanged(Refusal):
 
 @transaction.atomic
 def import_plan(
-    project: Project,
-    planfile: PlanFile,
-    *,
-    options: ImportOptions = DEFAULT_OPTIONS,
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
+    project: Project, planfile: PlanFile, *, options: ImportOptions = DEFAULT_OPTIONS, stamp: Stamp
 ) -> ImportResult:
     """Create a plan with its tasks, or update the plan that has its ref.
 
@@ -75,9 +67,7 @@ def import_plan(
         project=project,
         file=planfile,
         options=options,
-        actor=actor,
-        now=now or timezone.now(),
-        request_id=request_id,
+        stamp=stamp,
         warnings=[*options.warnings],
     ).run()
     if options.dry_run:
@@ -92,9 +82,7 @@ class PlanImport:
     project: Project
     file: PlanFile
     options: ImportOptions
-    actor: Actor
-    now: datetime
-    request_id: str
+    stamp: Stamp
     agents: dict[str, Agent] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     # Tasks that gained or lost a dependent.
@@ -165,9 +153,7 @@ class PlanImport:
             known[name] = agents.register(
                 name,
                 project=self.project,
-                actor=self.actor,
-                now=self.now,
-                request_id=self.request_id,
+                stamp=self.stamp,
             )
         return known
 
@@ -186,21 +172,19 @@ class PlanImport:
         plan: Plan = Plan.objects.create(
             project=self.project,
             ref=self.file.ref,
-            created_by_type=self.actor.type,
-            created_by_name=self.actor.name,
-            created_at=self.now,
-            updated_at=self.now,
+            created_by_type=self.stamp.actor.type,
+            created_by_name=self.stamp.actor.name,
+            created_at=self.stamp.at,
+            updated_at=self.stamp.at,
             **self.columns,
         )
         plan.refresh_from_db()
         record_event(
             plan,
             Kind.PLAN_IMPORTED,
-            actor=self.actor,
-            now=self.now,
+            stamp=self.stamp,
             to_state=PlanState.ACTIVE,
             data={"tasks": len(self.file.tasks)},
-            request_id=self.request_id,
         )
         return plan
 
@@ -215,18 +199,16 @@ class PlanImport:
         # Keep what the untouched tasks really are, so that the next import sees the difference.
         source["tasks"] = [untouched.get(task["ref"], task) for task in source["tasks"]]
         Plan.objects.filter(pk=plan.pk).update(
-            version=plan.version + 1, updated_at=self.now, completed_at=completed_at, **columns
+            version=plan.version + 1, updated_at=self.stamp.at, completed_at=completed_at, **columns
         )
         plan.refresh_from_db()
         record_event(
             plan,
             Kind.PLAN_UPDATED,
-            actor=self.actor,
-            now=self.now,
+            stamp=self.stamp,
             from_state=before,
             to_state=plan.state,
             data={name: len(refs) for name, refs in asdict(diff).items() if refs},
-            request_id=self.request_id,
         )
 
     # ---- its tasks
@@ -246,9 +228,7 @@ class PlanImport:
         if diff.aborted:
             tasks.abort(
                 [ids[ref] for ref in diff.aborted],
-                actor=self.actor,
-                now=self.now,
-                request_id=self.request_id,
+                stamp=self.stamp,
             )
         self.resolve_placeholders(plan, diff.added)
 
@@ -286,9 +266,7 @@ class PlanImport:
             specs.append((self.agents[task.agent], spec))
         inserted = tasks.enqueue_many(
             specs,
-            actor=self.actor,
-            now=self.now,
-            request_id=self.request_id,
+            stamp=self.stamp,
             pointers=[f"/tasks/{places[ref]}" for ref in refs],
         )
         ids = {row["ref"]: row["id"] for row in inserted}
@@ -311,10 +289,8 @@ class PlanImport:
             subject_id=id,
             project_id=self.project.pk,
             agent_id=self.agents[task.agent].pk,
-            actor=self.actor,
-            now=self.now,
+            stamp=self.stamp,
             data={"changed": ["plan"]},
-            request_id=self.request_id,
         )
 
     def replace_needs(self, id: UUID, needs: Needs, added: Sequence[UUID]) -> None:
@@ -347,8 +323,10 @@ class PlanImport:
         self.recount(sorted({each.task_id for each in placeholders}))
 
     def recount(self, task_ids: Sequence[UUID]) -> None:
-        caller = TrustedCaller(self.actor, project_id=self.project.pk, request_id=self.request_id)
-        recount(task_ids, self.rewired, caller=caller, now=self.now)
+        caller = TrustedCaller(
+            self.stamp.actor, project_id=self.project.pk, request_id=self.stamp.request_id
+        )
+        recount(task_ids, self.rewired, caller=caller, now=self.stamp.at)
 
 
 def plan_spec(task: PlanTask, **more: Any) -> Spec:

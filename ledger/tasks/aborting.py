@@ -1,14 +1,12 @@
 """Abort tasks; ask the agents of running ones to stop."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.moves import task_to
 from ledger.redaction import redacted, stripped
 from ledger.states import TaskState
@@ -35,14 +33,7 @@ ABORT = f"""with {TrustedCaller.cte}, moved as ({
 }) select id, true as aborted from moved union all select id, false from flagged"""
 
 
-def abort(
-    ids: Iterable[UUID],
-    *,
-    reason: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> dict[UUID, bool]:
+def abort(ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> dict[UUID, bool]:
     """Abort these tasks: True for an aborted task, False for a running one that is asked to stop.
 
     Final tasks are left out. A running task ends when its agent reports or its lease expires.
@@ -52,7 +43,7 @@ def abort(
         ABORT,
         ids=list(ids),
         data=Jsonb({"note": note} if note else {}),
-        now=now or timezone.now(),
-        **TrustedCaller(actor, request_id=request_id).params,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
     return {row["id"]: row["aborted"] for row in rows}

@@ -2,16 +2,14 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
 from ledger.errors import InvalidTransition
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Agent
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -61,15 +59,7 @@ class Change:
         return [name for name in self.__slots__ if getattr(self, name) is not None]
 
 
-def change(
-    task_id: UUID,
-    asked: Change,
-    *,
-    version: int,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> Row:
+def change(task_id: UUID, asked: Change, *, version: int, stamp: Stamp) -> Row:
     """Change a task that is not over and still at `version`; return its new row.
 
     A new `max_attempts` moves the attempt limit by the difference, but never below the last
@@ -93,8 +83,8 @@ def change(
         **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
         unless_running=asked.payload is not None or asked.agent is not None,
         data=Jsonb({"changed": asked.names}),
-        now=now or timezone.now(),
-        **TrustedCaller(actor, request_id=request_id).params,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
     if rows:
         return rows[0]

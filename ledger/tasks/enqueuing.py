@@ -12,7 +12,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent
 from ledger.models.task import OnExhausted
 from ledger.needs import hold_current
@@ -140,7 +140,7 @@ def enqueue(
 ) -> UUID:
     """Insert a task into the agent's queue and return its id; `more` are other fields of Spec."""
     spec = Spec(type=type, payload=payload, priority=priority, max_attempts=max_attempts, **more)
-    rows = enqueue_many([(agent, spec)], actor=actor, now=now, request_id=request_id)
+    rows = enqueue_many([(agent, spec)], stamp=Stamp(actor, now or timezone.now(), request_id))
     id: UUID = rows[0]["id"]
     return id
 
@@ -148,9 +148,7 @@ def enqueue(
 def enqueue_many(
     requests: Sequence[tuple[Agent, Spec]],
     *,
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
+    stamp: Stamp,
     replay_of: UUID | None = None,
     pointers: Sequence[str] = (),
 ) -> list[Row]:
@@ -162,7 +160,6 @@ def enqueue_many(
     """
     if not requests:
         return []
-    now = now or timezone.now()
     tasks = [
         prepare_columns(agent, spec, pointer=pointer, replay_of=replay_of)
         for pointer, (agent, spec) in zip(
@@ -171,8 +168,8 @@ def enqueue_many(
     ]
     project_id = requests[0][0].project_id
     params = {
-        "now": now,
-        **TrustedCaller(actor, project_id=project_id, request_id=request_id).params,
+        "now": stamp.at,
+        **TrustedCaller(stamp.actor, project_id=project_id, request_id=stamp.request_id).params,
     }
     needs: list[dict[str, Any]] = []
     if any(spec.needs or spec.after or spec.missing for _, spec in requests):
@@ -184,7 +181,7 @@ def enqueue_many(
     need_ids = [
         sorted([*each["needs"], *(rows[place]["id"] for place in each["after"])]) for each in needs
     ] or [[]] * len(rows)
-    known = {**NEW, "project_id": project_id, "created_at": now, "updated_at": now}
+    known = {**NEW, "project_id": project_id, "created_at": stamp.at, "updated_at": stamp.at}
     return [
         {
             **known,

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
@@ -60,10 +60,7 @@ def dead_letters_replay(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
     def replay() -> tuple[int, object]:
         closed = deadletters.replay(
-            [id],
-            among=DeadLetter.objects.visible_to(request.auth),
-            actor=actor(request.auth),
-            request_id=request.id,
+            [id], among=DeadLetter.objects.visible_to(request.auth), stamp=stamp_of(request)
         )
         return 200, closed_body(closed, request, id)
 
@@ -89,8 +86,7 @@ def dead_letters_dismiss(
             among=DeadLetter.objects.visible_to(request.auth),
             dependents=options.dependents,
             note=options.note,
-            actor=actor(request.auth),
-            request_id=request.id,
+            stamp=stamp_of(request),
         )
         return 200, closed_body(closed, request, id)
 
@@ -145,14 +141,9 @@ def dead_letters_bulk(request: PrincipalRequest, body: schemas.BulkIn) -> HttpRe
 def close_letters(
     ids: list[UUID], request: PrincipalRequest, body: schemas.BulkIn
 ) -> list[DeadLetter]:
-    among, caller = DeadLetter.objects.visible_to(request.auth), actor(request.auth)
+    among, stamp = DeadLetter.objects.visible_to(request.auth), stamp_of(request)
     if body.action == "replay":
-        return deadletters.replay(ids, among=among, actor=caller, request_id=request.id)
+        return deadletters.replay(ids, among=among, stamp=stamp)
     return deadletters.dismiss(
-        ids,
-        among=among,
-        dependents=body.dependents,
-        note=body.note,
-        actor=caller,
-        request_id=request.id,
+        ids, among=among, dependents=body.dependents, note=body.note, stamp=stamp
     )

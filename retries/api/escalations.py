@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_if_match
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
@@ -94,10 +94,9 @@ def escalations_resolve(
             id,
             choice_of(body),
             among=Escalation.objects.visible_to(request.auth),
-            actor=actor(request.auth),
+            stamp=stamp_of(request),
             channel="api",
             version=version,
-            request_id=request.id,
         )
         return 200, {
             "escalation": escalation_body(request, escalation),
@@ -151,9 +150,8 @@ def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
     questions.withdraw(
         id,
         among=Escalation.objects.visible_to(principal),
-        actor=actor(principal),
+        stamp=stamp_of(request),
         by_person=by_person,
-        request_id=request.id,
     )
     return json_response(escalation_body(request, find_escalation(request, id)))
 
@@ -166,11 +164,7 @@ def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def escalations_assign(request: PrincipalRequest, id: UUID, body: schemas.AssignIn) -> HttpResponse:
     """Assign an escalation to a user, or to no one."""
     assignment.assign(
-        id,
-        body.user,
-        among=Escalation.objects.visible_to(request.auth),
-        actor=actor(request.auth),
-        request_id=request.id,
+        id, body.user, among=Escalation.objects.visible_to(request.auth), stamp=stamp_of(request)
     )
     return json_response(escalation_body(request, find_escalation(request, id)))
 
@@ -191,8 +185,7 @@ def escalations_comment(
             id,
             body.text,
             among=Escalation.objects.visible_to(request.auth),
-            actor=actor(request.auth),
-            request_id=request.id,
+            stamp=stamp_of(request),
         )
         return 200, escalation_body(request, find_escalation(request, id))
 

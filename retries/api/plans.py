@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger import planfile
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, actor, not_visible
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
@@ -97,8 +97,7 @@ def plans_import(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -
                 allow_missing_needs=query.allow_missing_needs,
                 warnings=parsed.warnings,
             ),
-            actor=actor(request.auth),
-            request_id=request.id,
+            stamp=stamp_of(request),
         )
         changed = not (query.dry_run or result.unchanged)
         return 201 if changed else 200, imported_out(result, dry_run=query.dry_run)
@@ -188,11 +187,7 @@ def plans_change(request: PrincipalRequest, id: UUID, body: schemas.PlanPatch) -
     """
     find_plan(request, id)
     plan = editing.change(
-        id,
-        title=body.title,
-        version=parse_if_match(request),
-        actor=actor(request.auth),
-        request_id=request.id,
+        id, title=body.title, version=parse_if_match(request), stamp=stamp_of(request)
     )
     return plan_response(plan)
 
@@ -235,7 +230,7 @@ def move_plan(
     """Move a plan to a state; a plan that is already in it stays unchanged."""
     find_plan(request, id)
     reason = body.reason if body else ""
-    move([id], reason=reason, actor=actor(request.auth), request_id=request.id)
+    move([id], reason=reason, stamp=stamp_of(request))
     plan = find_plan(request, id)
     if plan.state != to:
         raise InvalidTransition(
@@ -258,9 +253,7 @@ def plans_confirm(request: PrincipalRequest, id: UUID, body: schemas.ConfirmIn) 
     agents run the commands. Commands that are already confirmed stay so.
     """
     plan = find_plan(request, id)
-    editing.confirm_commands_by_ref(
-        plan, body.commands, actor=actor(request.auth), request_id=request.id
-    )
+    editing.confirm_commands_by_ref(plan, body.commands, stamp=stamp_of(request))
     return plan_with_tasks_response(request, plan)
 
 
@@ -271,9 +264,6 @@ def plans_restart(
     """Restart an aborted or completed plan: its unfinished tasks start over."""
     find_plan(request, id)
     plan = restarting.restart(
-        id,
-        carry_over=body.carry_over if body else None,
-        actor=actor(request.auth),
-        request_id=request.id,
+        id, carry_over=body.carry_over if body else None, stamp=stamp_of(request)
     )
     return plan_response(plan)

@@ -12,7 +12,14 @@ from ninja import Body, Query, Schema
 from pydantic import Field
 
 from ledger import sql
-from ledger.api.auth import BearerAuth, BearerRequest, PrincipalAuth, PrincipalRequest, actor
+from ledger.api.auth import (
+    BearerAuth,
+    BearerRequest,
+    PrincipalAuth,
+    PrincipalRequest,
+    actor,
+    stamp_of,
+)
 from ledger.api.responses import json_response, respond_once
 from ledger.api.tasks import enqueue, find_task, role_of, router, task_response
 from ledger.errors import InvalidTransition
@@ -116,8 +123,7 @@ def tasks_abort(
         [id],
         spare_asked=who == Who.PRODUCER,
         reason=body.reason if body else "",
-        actor=actor(request.auth),
-        request_id=request.id,
+        stamp=stamp_of(request),
     )
     row = find_task(request, id)
     if not aborted:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from ledger import needs
-from ledger.journal import Actor
+from ledger.journal import Stamp
 from ledger.models import Failure
 from ledger.sql import Row
 from ledger.states import FailureType, TaskState
@@ -24,47 +24,30 @@ def follow(
     now: datetime,
 ) -> None:
     """Write what the end of an attempt means for others: `row` is the attempt with its task."""
-    actor, request_id = caller.actor, caller.request_id
+    stamp = Stamp(caller.actor, now, caller.request_id)
     if decision.failure_type:
-        record_failure(
-            row,
-            decision.failure_type,
-            report,
-            error=error,
-            actor=actor,
-            now=now,
-            request_id=request_id,
-        )
+        record_failure(row, decision.failure_type, report, error=error, stamp=stamp)
     if report.status != "blocked" and decision.to != TaskState.ABORTED:
         breaker.record_outcome(
             row["agent_id"],
             ok=decision.to == TaskState.DONE,
             failure_type=decision.failure_type,
             attempt_id=row["attempt_id"],
-            actor=actor,
-            now=now,
-            request_id=request_id,
+            stamp=stamp,
         )
     if decision.to == TaskState.DONE:
         needs.meet([row["id"]], caller=caller, now=now)
-        checkpoints.ask_after([row["id"]], actor=actor, now=now, request_id=request_id)
+        checkpoints.ask_after([row["id"]], stamp=stamp)
 
 
 def record_failure(
-    row: Row,
-    failure_type: FailureType,
-    report: Report,
-    *,
-    error: str,
-    actor: Actor,
-    now: datetime,
-    request_id: str,
+    row: Row, failure_type: FailureType, report: Report, *, error: str, stamp: Stamp
 ) -> None:
     """Insert the failure of an attempt and put it into its pattern."""
     failure = Failure.objects.create(
         attempt_id=row["attempt_id"],
         task_id=row["id"],
-        at=now,
+        at=stamp.at,
         type=failure_type,
         code=report.code,
         message=error[:MESSAGE_LENGTH],
@@ -75,11 +58,4 @@ def record_failure(
         files_modified=list(report.files_modified),
         learnings=list(report.learnings),
     )
-    grouping.join(
-        failure,
-        project_id=row["project_id"],
-        agent_id=row["agent_id"],
-        actor=actor,
-        now=now,
-        request_id=request_id,
-    )
+    grouping.join(failure, project_id=row["project_id"], agent_id=row["agent_id"], stamp=stamp)

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 
 from ledger import journal, needs, sql
-from ledger.journal import Kind, clock
+from ledger.journal import Kind, Stamp, clock
 from ledger.models import ClockRun, Project
 from ledger.states import FailureType
 from ledger.tokens import TrustedCaller
@@ -123,8 +123,6 @@ def note_due_retries(*, now: datetime, project: Project | None = None) -> dict[s
 
 def half_open_breakers(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Half-open the breakers that have been open long enough, and queue their blocked tasks."""
-    opened = breaker.half_open_due(now=now)
-    return {
-        "half_open": len(opened),
-        "unblocked": claims.unblock_tasks(actor=clock("breakers"), now=now),
-    }
+    stamp = Stamp(clock("breakers"), now)
+    opened = breaker.half_open_due(stamp=stamp)
+    return {"half_open": len(opened), "unblocked": claims.unblock_tasks(stamp=stamp)}

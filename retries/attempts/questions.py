@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import sql
 from ledger.errors import Invalid, InvalidTransition
-from ledger.journal import Actor
+from ledger.journal import Stamp
 from ledger.redaction import clean, redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
@@ -85,9 +85,7 @@ def escalate(
         Reason.AGENT_QUESTION,
         question=question,
         asked_in=row["attempt_id"],
-        actor=caller.actor,
-        now=now,
-        request_id=caller.request_id,
+        stamp=Stamp(caller.actor, now, caller.request_id),
     )
 
 
@@ -132,16 +130,13 @@ def withdraw(
     escalation_id: UUID,
     *,
     among: EscalationQuerySet,
-    actor: Actor,
+    stamp: Stamp,
     by_person: bool,
-    now: datetime | None = None,
-    request_id: str = "",
 ) -> Escalation:
     """Close a question that needs no answer any more; its task is queued again.
 
     An agent may withdraw its own questions and no others (HumanRequired).
     """
-    now = now or timezone.now()
     escalation = lifecycle.lock(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent did not ask this question: a person answers it.")
@@ -152,9 +147,7 @@ def withdraw(
             allowed=[],
         )
     lifecycle.require_open(escalation)
-    task_effects.requeue(escalation, Answer.ANSWER, actor=actor, now=now, request_id=request_id)
-    lifecycle.close(
-        escalation, EscalationState.WITHDRAWN, actor=actor, now=now, request_id=request_id
-    )
+    task_effects.requeue(escalation, Answer.ANSWER, stamp=stamp)
+    lifecycle.close(escalation, EscalationState.WITHDRAWN, stamp=stamp)
     escalation.refresh_from_db()
     return escalation

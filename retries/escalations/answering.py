@@ -5,12 +5,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.utils import timezone
 
 from ledger import instructions, needs, sql
 from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
-from ledger.journal import Actor
+from ledger.journal import Stamp
 from ledger.sql import Row
 from ledger.tokens import TrustedCaller
 from retries.escalations import choices, lifecycle, task_effects
@@ -39,12 +38,10 @@ def answer(
     choice: Choice,
     *,
     among: EscalationQuerySet,
-    actor: Actor,
+    stamp: Stamp,
     channel: str,
     version: int | None = None,
     undo_for: timedelta = timedelta(),
-    now: datetime | None = None,
-    request_id: str = "",
 ) -> Escalation:
     """Answer an escalation from the page, the API or the admin.
 
@@ -53,7 +50,7 @@ def answer(
     first answer, EscalationExpired, VersionMismatch if the actor has read another version, and
     Invalid.
     """
-    now, choice = now or timezone.now(), choices.check(choice)
+    choice = choices.check(choice)
     if choice.action == Answer.ABORT:
         lifecycle.lock_plan(escalation_id, among)
     escalation = lifecycle.lock(escalation_id, among)
@@ -69,16 +66,12 @@ def answer(
         )
     if choice.action == Answer.ANSWER:
         choice = choices.complete(choice, escalation.response_schema)
-    effects = act(
-        escalation, choice, undo_for=undo_for, actor=actor, now=now, request_id=request_id
-    )
+    effects = act(escalation, choice, undo_for=undo_for, stamp=stamp)
     text = choice.fix.strip()
     lifecycle.close(
         escalation,
         EscalationState.RESOLVED,
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
         data={"action": choice.action, "channel": channel}
         | ({"words": text} if text else {})
         | ({"dependents": choice.dependents} if choice.action == Answer.SKIP else {})
@@ -87,9 +80,9 @@ def answer(
         fix=text,
         response=choice.response,
         note=choice.note.strip(),
-        answered_by_type=actor.type,
-        answered_by_id=actor.id,
-        answered_by_name=actor.name,
+        answered_by_type=stamp.actor.type,
+        answered_by_id=stamp.actor.id,
+        answered_by_name=stamp.actor.name,
         channel=channel,
         **effects,
     )
@@ -98,40 +91,28 @@ def answer(
 
 
 def act(
-    escalation: Escalation,
-    choice: Choice,
-    *,
-    undo_for: timedelta,
-    actor: Actor,
-    now: datetime,
-    request_id: str,
+    escalation: Escalation, choice: Choice, *, undo_for: timedelta, stamp: Stamp
 ) -> dict[str, Any]:
     """Carry out the answer; return the columns that record its effects."""
     if escalation.task:
-        due_at = now + undo_for if undo_for and choice.action in task_effects.UNDOABLE else None
-        act_on_task(escalation, choice, due_at=due_at, actor=actor, now=now, request_id=request_id)
-        aborting.follow_answer(
-            escalation.task, choice.action, actor=actor, now=now, request_id=request_id
+        due_at = (
+            stamp.at + undo_for if undo_for and choice.action in task_effects.UNDOABLE else None
         )
+        act_on_task(escalation, choice, due_at=due_at, stamp=stamp)
+        aborting.follow_answer(escalation.task, choice.action, stamp=stamp)
         return {"undo_until": due_at} if due_at else {}
     match choice.action:
         case Answer.RETRY | Answer.FIX:
-            row = resend(escalation, choice, actor=actor, now=now, request_id=request_id)
+            row = resend(escalation, choice, stamp=stamp)
             return {"resent_as_id": row["id"]}
         case Answer.ABORT:
-            caller = TrustedCaller(actor, agent=escalation.agent, request_id=request_id)
-            return {"cancelled": len(instructions.cancel_all(caller, now=now))}
+            caller = TrustedCaller(stamp.actor, agent=escalation.agent, request_id=stamp.request_id)
+            return {"cancelled": len(instructions.cancel_all(caller, now=stamp.at))}
     return {}
 
 
 def act_on_task(
-    escalation: Escalation,
-    choice: Choice,
-    *,
-    due_at: datetime | None,
-    actor: Actor,
-    now: datetime,
-    request_id: str,
+    escalation: Escalation, choice: Choice, *, due_at: datetime | None, stamp: Stamp
 ) -> None:
     """Move the task as the answer says.
 
@@ -140,41 +121,22 @@ def act_on_task(
     assert escalation.task_id is not None
     needs.hold([escalation.task_id])
     if choice.action in task_effects.GRANTS:
-        task_effects.requeue(
-            escalation, choice.action, due_at=due_at, actor=actor, now=now, request_id=request_id
-        )
+        task_effects.requeue(escalation, choice.action, due_at=due_at, stamp=stamp)
         return
-    gone = task_effects.end(
-        escalation,
-        choice.action,
-        choice=choice.dependents,
-        actor=actor,
-        now=now,
-        request_id=request_id,
-    )
-    lifecycle.withdraw(gone, actor=actor, now=now)
+    gone = task_effects.end(escalation, choice.action, choice=choice.dependents, stamp=stamp)
+    lifecycle.withdraw(gone, stamp=stamp)
 
 
 @transaction.atomic
-def undo(
-    escalation_id: UUID,
-    *,
-    among: EscalationQuerySet,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> Escalation:
+def undo(escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp) -> Escalation:
     """Undo an answer: reopen the escalation and return its task to its earlier state.
 
     Raises NotFound, and UndoTooLate if the time is over or the task has moved on. The journal
     keeps both the answer and the undo.
     """
-    now = now or timezone.now()
     escalation = lifecycle.lock(escalation_id, among)
     can_undo = escalation.state == EscalationState.RESOLVED and escalation.undo_until is not None
-    if not can_undo or not task_effects.undo(
-        escalation, actor=actor, now=now, request_id=request_id
-    ):
+    if not can_undo or not task_effects.undo(escalation, stamp=stamp):
         state = escalation.state
         if escalation.task:
             escalation.task.refresh_from_db(fields=["state"])
@@ -184,14 +146,12 @@ def undo(
             current=state,
             allowed=[],
         )
-    lifecycle.reopen(escalation, actor=actor, now=now, request_id=request_id)
+    lifecycle.reopen(escalation, stamp=stamp)
     escalation.refresh_from_db()
     return escalation
 
 
-def resend(
-    escalation: Escalation, choice: Choice, *, actor: Actor, now: datetime, request_id: str
-) -> Row:
+def resend(escalation: Escalation, choice: Choice, *, stamp: Stamp) -> Row:
     """Send the instruction again, first in the queue; a fix replaces its content."""
     old = escalation.instruction
     if old is None:
@@ -204,7 +164,5 @@ def resend(
         priority=True,
         on_failed=old.on_failed,
         resend_of=old.id,
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
     )

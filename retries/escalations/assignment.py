@@ -1,14 +1,12 @@
 """Assign an escalation to a person, and comment on it."""
 
-from datetime import datetime
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
 from ledger.errors import Invalid
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from retries.escalations import choices, lifecycle
 from retries.escalations.choices import NOTE_LENGTH
 from retries.models import Escalation, EscalationQuerySet
@@ -16,30 +14,21 @@ from retries.models import Escalation, EscalationQuerySet
 
 @transaction.atomic
 def assign(
-    escalation_id: UUID,
-    user: str | None,
-    *,
-    among: EscalationQuerySet,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
+    escalation_id: UUID, user: str | None, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
     """Assign the escalation to the operator with this username, or to no one if None."""
-    now = now or timezone.now()
     escalation = lifecycle.lock(escalation_id, among)
     lifecycle.require_open(escalation)
     found = User.objects.filter(username=user, is_active=True, is_staff=True).first()
     if user and found is None:
         raise Invalid("/user", f"There is no active operator with the username '{user}'.")
     Escalation.objects.filter(pk=escalation.pk).update(
-        assignee=found, updated_at=now, version=escalation.version + 1
+        assignee=found, updated_at=stamp.at, version=escalation.version + 1
     )
     lifecycle.record_event(
         escalation,
         Kind.ESCALATION_ASSIGNED,
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
         data={"user": user},
     )
     escalation.refresh_from_db()
@@ -48,13 +37,7 @@ def assign(
 
 @transaction.atomic
 def comment(
-    escalation_id: UUID,
-    text: str,
-    *,
-    among: EscalationQuerySet,
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
+    escalation_id: UUID, text: str, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
     """Store a comment on the escalation; its state does not change."""
     text = text.strip()
@@ -62,14 +45,11 @@ def comment(
         raise Invalid("/text", f"A comment has 1 to {NOTE_LENGTH} characters.")
     choices.check_text(text, "/text")
     escalation = lifecycle.lock(escalation_id, among)
-    now = now or timezone.now()
-    Escalation.objects.filter(pk=escalation.pk).update(updated_at=now)
+    Escalation.objects.filter(pk=escalation.pk).update(updated_at=stamp.at)
     lifecycle.record_event(
         escalation,
         Kind.ESCALATION_COMMENTED,
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
         data={"text": text},
     )
     return escalation

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from ledger import journal, sql
-from ledger.journal import Kind, clock
+from ledger.journal import Kind, Stamp, clock
 from ledger.models import Project
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -85,8 +85,7 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
             lifecycle.close(
                 escalation,
                 EscalationState.EXPIRED,
-                actor=CLOCK,
-                now=now,
+                stamp=Stamp(CLOCK, now),
                 data={"on_expiry": escalation.on_expiry},
             )
             return True
@@ -99,14 +98,16 @@ def apply_expiry(escalation: Escalation, then: OnExpiry, *, now: datetime) -> No
     """Move the task as the escalation's `on_expiry` says."""
     match then:
         case OnExpiry.RETRY:
-            task_effects.requeue(escalation, Answer.ANSWER, actor=CLOCK, now=now)
+            task_effects.requeue(escalation, Answer.ANSWER, stamp=Stamp(CLOCK, now))
         case OnExpiry.FAIL:
-            row = task_effects.fail(escalation, actor=CLOCK, now=now)
+            row = task_effects.fail(escalation, stamp=Stamp(CLOCK, now))
             error = f"The question expired without an answer: {escalation.question}"
             deadletters.bury(row["id"], "expired", error=error[:MESSAGE_LENGTH], now=now)
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
-            task_effects.end(escalation, answer, choice=Dependents.CONTINUE, actor=CLOCK, now=now)
+            task_effects.end(
+                escalation, answer, choice=Dependents.CONTINUE, stamp=Stamp(CLOCK, now)
+            )
             # An expired question of an agent ends its own task only; a person aborts a plan.
             if answer == Answer.SKIP and escalation.task:
-                aborting.follow_answer(escalation.task, answer, actor=CLOCK, now=now)
+                aborting.follow_answer(escalation.task, answer, stamp=Stamp(CLOCK, now))

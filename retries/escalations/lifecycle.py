@@ -10,7 +10,7 @@ from django.conf import settings
 
 from ledger import journal
 from ledger.errors import NotFound, Refusal
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.sql import Row
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import EscalationState, Reason
@@ -136,9 +136,7 @@ def open_for_task(
     *,
     question: Question | None = None,
     asked_in: UUID | None = None,
-    actor: Actor,
-    now: datetime,
-    request_id: str,
+    stamp: Stamp,
 ) -> Escalation:
     """Open an escalation for a task that was just escalated or reported blocked.
 
@@ -150,15 +148,15 @@ def open_for_task(
         task_id=task["id"],
         state=EscalationState.OPEN,
         reason=reason,
-        raised_by_type=actor.type,
-        raised_by_name=actor.name,
+        raised_by_type=stamp.actor.type,
+        raised_by_name=stamp.actor.name,
         asked_in_id=asked_in,
         attempts=task["attempts"],
         attempt_limit=task["attempt_limit"],
         retry_count=task["retry_count"],
-        notify_again_at=first_reminder_at(now),
-        opened_at=now,
-        updated_at=now,
+        notify_again_at=first_reminder_at(stamp.at),
+        opened_at=stamp.at,
+        updated_at=stamp.at,
         **(question.columns if question else {}),
     )
     journal.record(
@@ -168,53 +166,47 @@ def open_for_task(
         project_id=opened.project_id,
         agent_id=opened.agent_id,
         to_state=EscalationState.OPEN,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data={"reason": reason, "task": str(task["id"])},
-        request_id=request_id,
     )
     return opened
 
 
-def withdraw(task_ids: Iterable[UUID], *, actor: Actor, now: datetime) -> None:
+def withdraw(task_ids: Iterable[UUID], *, stamp: Stamp) -> None:
     """Close the open escalations of tasks that no longer need an answer."""
     found = Escalation.objects.open().filter(task_id__in=list(task_ids)).select_for_update()
     for escalation in found.order_by("id"):
-        close(escalation, EscalationState.WITHDRAWN, actor=actor, now=now)
+        close(escalation, EscalationState.WITHDRAWN, stamp=stamp)
 
 
 def close(
     escalation: Escalation,
     to: EscalationState,
     *,
-    actor: Actor,
-    now: datetime,
-    request_id: str = "",
+    stamp: Stamp,
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> None:
     """Close an open escalation that the caller has locked, and journal it."""
     Escalation.objects.filter(pk=escalation.pk).update(
-        state=to, closed_at=now, updated_at=now, version=escalation.version + 1, **columns
+        state=to, closed_at=stamp.at, updated_at=stamp.at, version=escalation.version + 1, **columns
     )
     record_event(
         escalation,
         CLOSED_EVENTS[to],
         from_state=EscalationState.OPEN,
         to_state=to,
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
         data=data,
     )
 
 
-def reopen(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str) -> None:
+def reopen(escalation: Escalation, *, stamp: Stamp) -> None:
     """Clear the answer of an escalation that the caller has locked, and journal it."""
     Escalation.objects.filter(pk=escalation.pk).update(
         state=EscalationState.OPEN,
         closed_at=None,
-        updated_at=now,
+        updated_at=stamp.at,
         version=escalation.version + 1,
         undo_until=None,
         **UNANSWERED,
@@ -224,9 +216,7 @@ def reopen(escalation: Escalation, *, actor: Actor, now: datetime, request_id: s
         Kind.ESCALATION_REOPENED,
         from_state=EscalationState.RESOLVED,
         to_state=EscalationState.OPEN,
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        stamp=stamp,
         data={"action": escalation.action},
     )
 
@@ -237,9 +227,7 @@ def record_event(
     *,
     from_state: str | None = None,
     to_state: str | None = None,
-    actor: Actor,
-    now: datetime,
-    request_id: str = "",
+    stamp: Stamp,
     data: dict[str, Any] | None = None,
 ) -> None:
     """Journal an event of an escalation, with the task it is about."""
@@ -252,10 +240,8 @@ def record_event(
         agent_id=escalation.agent_id,
         from_state=from_state,
         to_state=to_state,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         data=about | (data or {}),
-        request_id=request_id,
     )
 
 

@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
 from ledger.errors import InvalidTransition
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Attempt
 from ledger.moves import task_to
 from ledger.sql import Row
@@ -68,55 +68,31 @@ FAIL = move_statement(TaskState.FAILED, Kind.TASK_FAILED)
 
 
 def requeue(
-    escalation: Escalation,
-    action: Answer,
-    *,
-    due_at: datetime | None = None,
-    actor: Actor,
-    now: datetime,
-    request_id: str = "",
+    escalation: Escalation, action: Answer, *, due_at: datetime | None = None, stamp: Stamp
 ) -> Row:
     """Queue the task again with the granted attempts, or at `due_at` to leave time for an undo.
 
     The worker of the last attempt has precedence if it claims before another does: see `claims`.
     """
     table = REQUEUE_NOW if due_at is None else REQUEUE_LATER
-    row = move(
-        escalation,
-        table[action],
-        action,
-        due_at=due_at,
-        actor=actor,
-        now=now,
-        request_id=request_id,
-    )
+    row = move(escalation, table[action], action, due_at=due_at, stamp=stamp)
     last = Attempt.objects.filter(task_id=row["id"], number=row["attempts"]).exclude(worker_id="")
     former = Subquery(last.values("worker_id"))
     Escalation.objects.filter(pk=escalation.pk).update(offered_to=former)
     return row
 
 
-def end(
-    escalation: Escalation,
-    action: Answer,
-    *,
-    choice: str,
-    actor: Actor,
-    now: datetime,
-    request_id: str = "",
-) -> list[UUID]:
+def end(escalation: Escalation, action: Answer, *, choice: str, stamp: Stamp) -> list[UUID]:
     """Skip or abort the task; return the ids of the dependents that were skipped with it."""
-    row = move(escalation, END[action], action, actor=actor, now=now, request_id=request_id)
+    row = move(escalation, END[action], action, stamp=stamp)
     if action != Answer.SKIP:
         return []
-    return dependents.settle_dependents(
-        [row["id"]], choice, actor=actor, now=now, request_id=request_id
-    )
+    return dependents.settle_dependents([row["id"]], choice, stamp=stamp)
 
 
-def fail(escalation: Escalation, *, actor: Actor, now: datetime) -> Row:
+def fail(escalation: Escalation, *, stamp: Stamp) -> Row:
     """Fail the task; the caller inserts its dead letter."""
-    return move(escalation, FAIL, "fail", actor=actor, now=now, request_id="")
+    return move(escalation, FAIL, "fail", stamp=Stamp(stamp.actor, stamp.at, ""))
 
 
 def move(
@@ -125,9 +101,7 @@ def move(
     answer: str,
     *,
     due_at: datetime | None = None,
-    actor: Actor,
-    now: datetime,
-    request_id: str,
+    stamp: Stamp,
 ) -> Row:
     """Run a move of the task; raise InvalidTransition if it waits for no answer."""
     assert escalation.task_id is not None
@@ -137,8 +111,8 @@ def move(
         due_at=due_at,
         cost=int(escalation.is_of_agent),  # the question of a checkpoint uses no attempt
         data=Jsonb({"answer": answer, "escalation": str(escalation.pk)}),
-        now=now,
-        **TrustedCaller(actor, request_id=request_id).params,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
     if not rows:
         row = fetch_task(escalation.task_id)
@@ -170,7 +144,7 @@ UNDO = {
 }
 
 
-def undo(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str) -> bool:
+def undo(escalation: Escalation, *, stamp: Stamp) -> bool:
     """Return the task to its state before the answer; return False if it has moved on."""
     was = TaskState.BLOCKED if escalation.reason == Reason.BLOCKED else TaskState.ESCALATED
     rows = sql.run(
@@ -181,7 +155,7 @@ def undo(escalation: Escalation, *, actor: Actor, now: datetime, request_id: str
         attempt_limit=escalation.attempt_limit,
         due_at=escalation.undo_until,
         data=Jsonb({"escalation": str(escalation.pk)}),
-        now=now,
-        **TrustedCaller(actor, request_id=request_id).params,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
     return bool(rows)

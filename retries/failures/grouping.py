@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger import journal, sql
-from ledger.journal import Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Failure
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
@@ -85,21 +83,13 @@ def texts_of(failure: Failure) -> tuple[str, str, str]:
     return failure.message, failure.details, str(output)
 
 
-def join(
-    failure: Failure,
-    *,
-    project_id: UUID,
-    agent_id: UUID,
-    actor: Actor,
-    now: datetime,
-    request_id: str = "",
-) -> UUID:
+def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) -> UUID:
     """Add a new failure to its pattern and return the pattern's id.
 
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     """
     headline, template, fingerprint = fingerprints.identify(*texts_of(failure))
-    known = TrustedCaller(actor, request_id=request_id)
+    known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     for _ in range(2):
         rows = sql.run(
             JOIN,
@@ -108,7 +98,7 @@ def join(
             of=project_id,
             whose=agent_id,
             fingerprint=fingerprint,
-            now=now,
+            now=stamp.at,
             **known.params,
         )
         if rows:
@@ -119,7 +109,7 @@ def join(
             fingerprint=fingerprint,
             template=template,
             example=headline[:EXAMPLE_LENGTH],
-            now=now,
+            now=stamp.at,
         )
     id: UUID = rows[0]["id"]
     return id
@@ -163,9 +153,7 @@ def move(
     *,
     until: datetime | None = None,
     note: str = "",
-    actor: Actor,
-    now: datetime | None,
-    request_id: str,
+    stamp: Stamp,
 ) -> list[UUID]:
     """Move patterns to a state; return the ids of those that moved."""
     rows = sql.run(
@@ -173,7 +161,7 @@ def move(
         ids=list(ids),
         until=until,
         note=note.strip()[:NOTE_LENGTH],
-        now=now or timezone.now(),
-        **TrustedCaller(actor, request_id=request_id).params,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
     return [row["id"] for row in rows]

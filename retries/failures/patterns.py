@@ -7,10 +7,9 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
-from django.utils import timezone
 
 from ledger.errors import Invalid
-from ledger.journal import Actor
+from ledger.journal import Stamp
 from ledger.models import DeadLetter, Failure, Task
 from ledger.states import TaskState
 from retries import deadletters, task_actions
@@ -25,54 +24,28 @@ BATCH_SIZE = 500  # tasks that one `retry` covers
 
 
 def ignore(
-    ids: Iterable[UUID],
-    *,
-    until: datetime | None = None,
-    note: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
+    ids: Iterable[UUID], *, until: datetime | None = None, note: str = "", stamp: Stamp
 ) -> list[UUID]:
     """Ignore these patterns, permanently or until a time; return the ids of those that moved.
 
     The first failure after that time reopens its pattern. Raises Invalid if the time is past.
     """
-    now = now or timezone.now()
-    if until is not None and until <= now:
+    if until is not None and until <= stamp.at:
         raise Invalid("/until", "Give a time in the future, or none to ignore it permanently.")
-    return grouping.move(
-        PatternState.IGNORED,
-        ids,
-        until=until,
-        note=note,
-        actor=actor,
-        now=now,
-        request_id=request_id,
-    )
+    return grouping.move(PatternState.IGNORED, ids, until=until, note=note, stamp=stamp)
 
 
-def resolve(
-    ids: Iterable[UUID],
-    *,
-    note: str = "",
-    actor: Actor,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[UUID]:
+def resolve(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
     """Mark these patterns as fixed; return the ids of those that moved.
 
     The next failure of a resolved pattern is a regression.
     """
-    return grouping.move(
-        PatternState.RESOLVED, ids, note=note, actor=actor, now=now, request_id=request_id
-    )
+    return grouping.move(PatternState.RESOLVED, ids, note=note, stamp=stamp)
 
 
-def reopen(
-    ids: Iterable[UUID], *, actor: Actor, now: datetime | None = None, request_id: str = ""
-) -> list[UUID]:
+def reopen(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     """Reopen ignored or resolved patterns; return the ids of those that moved."""
-    return grouping.move(PatternState.OPEN, ids, actor=actor, now=now, request_id=request_id)
+    return grouping.move(PatternState.OPEN, ids, stamp=stamp)
 
 
 # ---- retry all tasks of a pattern
@@ -128,28 +101,22 @@ def retry(
     ids: Iterable[UUID],
     *,
     choice: Choice | None = None,
-    actor: Actor,
+    stamp: Stamp,
     channel: str,
-    now: datetime | None = None,
-    request_id: str = "",
 ) -> RetryResult:
     """Retry the tasks that are stuck because of these patterns, at most BATCH_SIZE of them.
 
     It replays open dead letters, makes waiting retries due, and answers `retryable_escalations`
     with `choice`, a retry or a fix.
     """
-    now, choice = now or timezone.now(), choice or Choice(Answer.RETRY)
+    choice = choice or Choice(Answer.RETRY)
     rows = list(stuck_tasks(ids).values_list("pk", "state")[:BATCH_SIZE])
     by_state = {state: [id for id, each in rows if each == state] for state in TaskState}
     letters = DeadLetter.objects.open().filter(task__in=by_state[TaskState.FAILED])
     replayed = deadletters.replay(
-        letters.values_list("pk", flat=True),
-        among=DeadLetter.objects.all(),
-        actor=actor,
-        now=now,
-        request_id=request_id,
+        letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), stamp=stamp
     )
-    made_due = task_actions.retry_now(by_state[TaskState.RETRY], actor=actor, now=now)
+    made_due = task_actions.retry_now(by_state[TaskState.RETRY], stamp=stamp)
     answered = []
     escalations = retryable_escalations().filter(task__in=by_state[TaskState.ESCALATED])
     for escalation in escalations.order_by("id"):
@@ -159,10 +126,8 @@ def retry(
                     escalation.pk,
                     choice,
                     among=Escalation.objects.all(),
-                    actor=actor,
+                    stamp=stamp,
                     channel=channel,
-                    now=now,
-                    request_id=request_id,
                 )
             )
         except (AlreadyResolved, EscalationExpired):

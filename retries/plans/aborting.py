@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger import sql
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import Event, Plan, PlanState, Task
 from ledger.plans.editing import lock_plans, reason_data, record_event, update_columns
 from ledger.states import FINAL
@@ -17,36 +15,28 @@ from retries.states import Answer
 
 
 @sql.atomic
-def abort(
-    plan_ids: Iterable[UUID],
-    *,
-    reason: str = "",
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> list[Plan]:
+def abort(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[Plan]:
     """Stop these plans for good; return those that changed.
 
     Running tasks are asked to stop, all others that are not over are aborted, and the open
     questions about them are withdrawn. Tasks that are done stay done.
     """
-    now, plan_ids = now or timezone.now(), list(plan_ids)
+    plan_ids = list(plan_ids)
     # Lock in the order of an answer: the questions, then their plans, then the tasks.
     questions = Escalation.objects.open().filter(task__plan__in=plan_ids)
     list(questions.order_by("id").select_for_update(of=("self",)).values_list("pk"))
     changed = list(lock_plans(plan_ids).in_state(PlanState.ACTIVE, PlanState.PAUSED))
     for plan in changed:
         former = plan.state
-        update_columns(plan, aborted_at=now, now=now)
+        update_columns(plan, aborted_at=stamp.at, now=stamp.at)
         under_way = Task.objects.filter(plan=plan).exclude(state__in=FINAL).order_by("pk")
         # Lock before reading the states: a task that is just being claimed is running then.
         ids = list(under_way.select_for_update(no_key=True).values_list("pk", flat=True))
-        stopped = task_actions.abort(ids, actor=actor, now=now, request_id=request_id)
+        stopped = task_actions.abort(ids, stamp=stamp)
         record_event(
             plan,
             Kind.PLAN_ABORTED,
-            actor=actor,
-            now=now,
+            stamp=stamp,
             from_state=former,
             to_state=plan.state,
             data={
@@ -54,7 +44,6 @@ def abort(
                 "running": len(stopped) - sum(stopped.values()),
                 **reason_data(reason),
             },
-            request_id=request_id,
         )
     return changed
 
@@ -68,14 +57,12 @@ def count_stopped(plans: Iterable[Plan], *, at: datetime) -> tuple[int, int]:
     return sum(each["aborted"] for each in counts), sum(each["running"] for each in counts)
 
 
-def follow_answer(
-    task: Task, action: str, *, actor: Actor, now: datetime, request_id: str = ""
-) -> None:
+def follow_answer(task: Task, action: str, *, stamp: Stamp) -> None:
     """Do to the plan what an answer about one of its tasks means, after the task has moved.
 
     `abort` stops the whole plan, and `skip` may have met the last need of a checkpoint.
     """
     if action == Answer.ABORT and task.plan_id:
-        abort([task.plan_id], actor=actor, now=now, request_id=request_id)
+        abort([task.plan_id], stamp=stamp)
     if action == Answer.SKIP:
-        checkpoints.ask_after([task.pk], actor=actor, now=now, request_id=request_id)
+        checkpoints.ask_after([task.pk], stamp=stamp)

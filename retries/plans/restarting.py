@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger import sql
 from ledger.errors import InvalidTransition, NotFound
-from ledger.journal import SYSTEM, Actor, Kind
+from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
 from ledger.plans.editing import lock_plans, record_event, update_columns
 from ledger.sql import Row
@@ -20,21 +18,13 @@ from retries import checkpoints, deadletters
 
 
 @sql.atomic
-def restart(
-    plan_id: UUID,
-    *,
-    carry_over: datetime | None = None,
-    actor: Actor = SYSTEM,
-    now: datetime | None = None,
-    request_id: str = "",
-) -> Plan:
+def restart(plan_id: UUID, *, carry_over: datetime | None = None, stamp: Stamp) -> Plan:
     """Run the tasks of an aborted or completed plan again that are not done.
 
     New tasks take the old ones' places, and open dead letters count as replayed by them. Counters
     start at 0, but with `carry_over` a task that was started at or after that time keeps its
     attempts and failures. Raises InvalidTransition.
     """
-    now = now or timezone.now()
     plan: Plan | None = lock_plans([plan_id]).first()
     if plan is None:
         raise NotFound(f"There is no plan {plan_id}.")
@@ -47,22 +37,20 @@ def restart(
     old = [task for task in rows if task.state != TaskState.DONE]
     require_over(plan, old)
     run = plan.run + 1
-    new = enqueue_again(plan, old, run=run, actor=actor, now=now, request_id=request_id)
-    replace_tasks(old, new, actor=actor, now=now, request_id=request_id)
+    new = enqueue_again(plan, old, run=run, stamp=stamp)
+    replace_tasks(old, new, stamp=stamp)
     carried = carry_over_attempts(old, new, since=carry_over)
-    update_columns(plan, run=run, aborted_at=None, completed_at=None, paused_at=None, now=now)
+    update_columns(plan, run=run, aborted_at=None, completed_at=None, paused_at=None, now=stamp.at)
     record_event(
         plan,
         Kind.PLAN_RESTARTED,
-        actor=actor,
-        now=now,
+        stamp=stamp,
         from_state=former,
         to_state=plan.state,
         data={"tasks": len(new), "carried": carried},
-        request_id=request_id,
     )
     asking = [row for row in new.values() if checkpoints.waits_for_answer(row)]
-    checkpoints.ask(asking, actor=actor, now=now, request_id=request_id)
+    checkpoints.ask(asking, stamp=stamp)
     return plan
 
 
@@ -90,9 +78,7 @@ def require_over(plan: Plan, rest: Sequence[Task]) -> None:
         )
 
 
-def enqueue_again(
-    plan: Plan, old: Sequence[Task], *, run: int, actor: Actor, now: datetime, request_id: str
-) -> dict[UUID, Row]:
+def enqueue_again(plan: Plan, old: Sequence[Task], *, run: int, stamp: Stamp) -> dict[UUID, Row]:
     """Enqueue the old tasks again, with the same needs; return the new rows by the old ids."""
     places = {task.pk: n for n, task in enumerate(old)}
     needed: dict[UUID, list[UUID]] = {}
@@ -114,7 +100,7 @@ def enqueue_again(
         )
         for task in old
     ]
-    rows = enqueue_many(specs, actor=actor, now=now, request_id=request_id)
+    rows = enqueue_many(specs, stamp=stamp)
     new = {task.pk: row for task, row in zip(old, rows, strict=True)}
     MissingNeed.objects.bulk_create(
         MissingNeed(project_id=plan.project_id, task_id=new[id]["id"], ref=wait.ref)
@@ -124,17 +110,13 @@ def enqueue_again(
     return new
 
 
-def replace_tasks(
-    old: Sequence[Task], new: Mapping[UUID, Row], *, actor: Actor, now: datetime, request_id: str
-) -> None:
+def replace_tasks(old: Sequence[Task], new: Mapping[UUID, Row], *, stamp: Stamp) -> None:
     """Put the new tasks into the old ones' places, and close the old ones' dead letters."""
-    take_places({task.pk: new[task.pk]["id"] for task in old}, now=now)
+    take_places({task.pk: new[task.pk]["id"] for task in old}, now=stamp.at)
     for letter in DeadLetter.objects.open().filter(task__in=old).order_by("pk"):
         id = new[letter.task_id]["id"]
-        deadletters.close(letter, "replayed", actor=actor, now=now, replayed_as_id=id)
-        deadletters.record_event(
-            letter, Kind.TASK_REPLAYED, actor=actor, now=now, request_id=request_id
-        )
+        deadletters.close(letter, "replayed", stamp=stamp, replayed_as_id=id)
+        deadletters.record_event(letter, Kind.TASK_REPLAYED, stamp=stamp)
 
 
 def carry_over_attempts(

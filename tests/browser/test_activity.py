@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ledger import instructions
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event
 from tests.browser.conftest import Visitor, assert_whole
 from tests.factories import as_name, make_agent, pull, send, tick
@@ -21,7 +21,7 @@ def story(coder: Agent, now: datetime) -> None:
     """A day on which everything happened, to hostile names too."""
     for content in HOSTILE:
         agent = make_agent(as_name(content))
-        send(agent, content, now=now, actor=Actor("token", "1", content[:64]))
+        send(agent, content, stamp=Stamp(Actor("token", "1", content[:64]), now))
     for number in range(4):
         at = now - timedelta(minutes=20 * number + 10)
         id = send(coder, f"Step {number}", now=at, max_retries=number, on_failed="escalate")

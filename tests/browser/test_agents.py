@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ledger import instructions
-from ledger.journal import SYSTEM, Kind
+from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.tokens import TrustedCaller
 from retries import breaker, claims
@@ -83,7 +83,7 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
 def test_an_open_breaker_leaves_the_page_whole(
     visit: Visit, fleet: Agent, now: datetime, path: str
 ) -> None:
-    breaker.trip([fleet], reason="it breaks " * 9, actor=SYSTEM, now=now)
+    breaker.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
     assert_whole(visit().signed_in(), path.format(fleet.pk))
 
 

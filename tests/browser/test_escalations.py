@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from tenfour import Client
 
 from ledger import instructions
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Instruction
 from retries.escalations import answering
 from retries.escalations.choices import Choice
@@ -315,7 +315,13 @@ def hostile(coder: Agent, now: datetime) -> list[str]:
     choice = Choice(Answer.FIX, fix=HOSTILE[1][:4000], note=HOSTILE[0])
     actor = Actor("user", "9", HOSTILE[4])
     every = Escalation.objects.all()
-    done = answering.answer(last.pk, choice, among=every, actor=actor, channel="page", now=now)
+    done = answering.answer(
+        last.pk,
+        choice,
+        among=every,
+        stamp=Stamp(actor, now),
+        channel="page",
+    )
     instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
     longest = Escalation.objects.open().get(instruction__content=HOSTILE[1])
     gone = f"{URL}01a1fe8a-1bbf-798b-b797-e0023d4c4b40/"

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from dashboard.pagination import PAGE
 from ledger import instructions
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent
 from tests.browser.conftest import PASSWORD, Visitor, assert_whole
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
@@ -22,7 +22,9 @@ def busy(coder: Agent, now: datetime) -> str:
     for number, content in enumerate(HOSTILE):
         agent = make_agent(as_name(content))
         send(
-            agent, content, now=now - timedelta(minutes=9), actor=Actor("token", "1", content[:64])
+            agent,
+            content,
+            stamp=Stamp(Actor("token", "1", content[:64]), now - timedelta(minutes=9)),
         )
         if number:
             pull(agent, now=now)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tenfour import Client, TenfourError
 
 from ledger import agents
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from tests.client.conftest import Run
 from tests.retries.renderings.stories import add, attempt, make_plan, sample
 from tests.serving import Tenfour
@@ -24,7 +24,7 @@ FILES = {"retry-state.json", "retry.log", "retry.jsonl", "state.md"}
 def as_reader(tenfour_server: Tenfour) -> dict[str, str]:
     """Of a project with the sample's plan, and a task in another one."""
     now = timezone.now() - timedelta(hours=1)
-    agent = agents.register("coder", project=tenfour_server.project, actor=SYSTEM)
+    agent = agents.register("coder", project=tenfour_server.project, stamp=Stamp(SYSTEM))
     sample(agent, now=now)
     attempt(agent, add(make_plan(agent, "03-02"), agent, 1, now=now), now=now, error="no")
     return {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("reader")}

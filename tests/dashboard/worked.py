@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import tasks
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, DeadLetter, Plan, Task
 from ledger.states import TaskState
 from ledger.tasks import Spec, enqueue_many
@@ -60,15 +60,17 @@ def make_task(
     if state in (TaskState.RUNNING, TaskState.DONE):
         attempt = claimed(agent, id, now=now)
         if state == TaskState.DONE:
-            in_process.report_success(attempt, {"branch": "x"}, now=now + 5 * SECOND)
+            in_process.report_success(
+                attempt, {"branch": "x"}, stamp=Stamp(SYSTEM, now + 5 * SECOND)
+            )
     if state == TaskState.RETRY:
         failed(agent, id, now=now, retry_after_s=600, **why)
     if state in (TaskState.FAILED, TaskState.ESCALATED):
         failed(agent, id, now=now, **why)
     if state == TaskState.SKIPPED:
-        people.skip([id], actor=MARA, now=now)
+        people.skip([id], stamp=Stamp(MARA, now))
     if state == TaskState.ABORTED:
-        people.abort([id], actor=MARA, now=now)
+        people.abort([id], stamp=Stamp(MARA, now))
     made = Task.objects.get(pk=id)
     assert made.state == state
     return made
@@ -108,5 +110,5 @@ def make_plan(
         )
         for n, (title, needs) in enumerate(tasks, start=1)
     ]
-    made = enqueue_many([(agent, spec) for spec in specs], now=now)
+    made = enqueue_many([(agent, spec) for spec in specs], stamp=Stamp(SYSTEM, now))
     return plan, [row["id"] for row in made]

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 
 from ledger import audit
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Plan, Task
 from retries import breaker, in_process
 from retries.attempts import leases
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def story(agent: Agent) -> dict[str, UUID]:
     """Tasks and instructions of every kind, gone the legal ways."""
     done = make_task(agent)
-    in_process.report_success(attempt_of(claim(agent)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent)), stamp=Stamp(SYSTEM, NOW))
     buried = make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent)), now=NOW)
     late = make_task(agent)
@@ -90,7 +90,7 @@ def test_what_was_freed_too_early_is_named(agent: Agent) -> None:
 
 
 def test_a_breaker_that_the_journal_knows_otherwise_is_named(agent: Agent) -> None:
-    breaker.trip([agent], reason="by hand", actor=SYSTEM, now=NOW)
+    breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, NOW))
     assert list(audit.audit()) == []
     Breaker.objects.update(state="half_open")
     assert [str(each) for each in audit.audit()] == [

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from ledger import instructions, signal_matching
 from ledger.instructions import Expect
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
@@ -23,7 +23,7 @@ def test_a_send_that_meets_an_uncommitted_twin_waits_and_is_deduplicated(elsewhe
     agent = make_agent()
     with transaction.atomic():
         first = send(agent, "Check")
-        second = elsewhere(lambda: instructions.send(agent, "Check"))
+        second = elsewhere(lambda: instructions.send(agent, "Check", stamp=Stamp(SYSTEM)))
         with blocked(second):
             pass
     row = second.result(10)
@@ -36,7 +36,7 @@ def test_a_send_that_races_an_ack_is_not_lost(elsewhere: Any) -> None:
     first = send(agent, "Check")
     with transaction.atomic():
         instructions.acknowledge_instruction(first, now=NOW)
-        second = elsewhere(lambda: instructions.send(agent, "Check"))
+        second = elsewhere(lambda: instructions.send(agent, "Check", stamp=Stamp(SYSTEM)))
         with blocked(second):
             pass
     row = second.result(10)
@@ -47,7 +47,9 @@ def test_a_send_that_races_an_ack_is_not_lost(elsewhere: Any) -> None:
 
 def test_many_sends_at_once_are_one_instruction(elsewhere: Any) -> None:
     agent = make_agent()
-    futures = [elsewhere(lambda: instructions.send(agent, "Check")) for _ in range(24)]
+    futures = [
+        elsewhere(lambda: instructions.send(agent, "Check", stamp=Stamp(SYSTEM))) for _ in range(24)
+    ]
     rows = [future.result(20) for future in futures]
     assert len({row["id"] for row in rows}) == 1
     assert sum(not row["deduplicated"] for row in rows) == 1
@@ -108,7 +110,7 @@ def test_two_acks_at_once_have_one_winner_and_both_succeed(elsewhere: Any) -> No
 
 def test_a_signal_waits_for_a_pull_that_is_under_way(elsewhere: Any) -> None:
     agent = make_agent()
-    id = instructions.send(agent, "Check", expect=Expect("done"), now=NOW)["id"]
+    id = instructions.send(agent, "Check", expect=Expect("done"), stamp=Stamp(SYSTEM, NOW))["id"]
     with transaction.atomic():
         pull(agent)
         told = elsewhere(

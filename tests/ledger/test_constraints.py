@@ -4,6 +4,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from ledger import tasks
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Instruction, Task
 from ledger.states import InstructionState
 from ledger.tasks import Spec
@@ -74,7 +75,7 @@ def test_a_task_that_makes_no_sense_is_refused(agent: Agent, change: str) -> Non
     "change", ["outcome = 'success'", "outcome = 'lost', ended_at = now()", "ended_at = now()"]
 )
 def test_an_attempt_that_makes_no_sense_is_refused(agent: Agent, change: str) -> None:
-    claims.start(tasks.enqueue(agent, "x", now=NOW), now=NOW)
+    claims.start(tasks.enqueue(agent, "x", now=NOW), stamp=Stamp(SYSTEM, NOW))
     with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"update ledger_attempt set {change}")
 
@@ -88,7 +89,7 @@ def test_what_enqueueing_gives_is_the_row(agent: Agent) -> None:
         Spec(type="x", needs=[need], after=[0], max_attempts=5),
     ]
     for some in (asked[:1], asked[:2], asked):
-        rows = tasks.enqueue_many([(agent, spec) for spec in some], now=NOW)
+        rows = tasks.enqueue_many([(agent, spec) for spec in some], stamp=Stamp(SYSTEM, NOW))
         found = [row.pop("need_ids") for row in rows]
         assert rows == [tasks.fetch_task(row["id"]) for row in rows]
     assert found == [[], [], sorted([need, rows[0]["id"]])]

@@ -6,7 +6,7 @@ import pytest
 
 from ledger import agents, instructions
 from ledger.errors import Invalid, InvalidTransition, NotFound
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
@@ -83,8 +83,8 @@ def test_acknowledging_what_cannot_be_changes_nothing(agent: Agent, state: str |
 
 def test_the_same_content_while_tracked_is_the_same_instruction(agent: Agent) -> None:
     """S0.7"""
-    first = instructions.send(agent, "Check", max_retries=5, now=NOW)
-    again = instructions.send(agent, "Check", max_retries=1, now=NOW + MINUTE)
+    first = instructions.send(agent, "Check", max_retries=5, stamp=Stamp(SYSTEM, NOW))
+    again = instructions.send(agent, "Check", max_retries=1, stamp=Stamp(SYSTEM, NOW + MINUTE))
     assert (again["id"], again["deduplicated"], first["deduplicated"]) == (first["id"], True, False)
     assert again | {"deduplicated": False} == first
     assert pull(agent) == ["Check"]
@@ -107,7 +107,7 @@ def test_dedup_holds_while_only_a_prefixed_copy_waits(agent: Agent) -> None:
 def test_once_settled_the_same_content_is_new_again(agent: Agent, state: str) -> None:
     """S0.9, S0.10"""
     old = make_instruction(state, agent=agent, content="Check")
-    new = instructions.send(agent, "Check", now=NOW)
+    new = instructions.send(agent, "Check", stamp=Stamp(SYSTEM, NOW))
     assert (
         new["id"] != old.id and new["retry_count"] == 0 and new["state"] == InstructionState.QUEUED
     )
@@ -181,19 +181,19 @@ def test_cancel_withdraws_what_is_not_settled_and_refuses_the_rest(
     row = make_instruction(state, agent=agent)
     project_id = agent.project_id
     if state in (InstructionState.QUEUED, InstructionState.DELIVERED):
-        moved = instructions.cancel_one(row.id, project_id=project_id, actor=SYSTEM, now=NOW)
+        moved = instructions.cancel_one(row.id, project_id=project_id, stamp=Stamp(SYSTEM, NOW))
         assert moved["state"] == InstructionState.CANCELLED and pull(agent) == []
         assert kinds(row.id)[-1] == "instruction.cancelled"
     else:
         with pytest.raises(InvalidTransition) as refused:
-            instructions.cancel_one(row.id, project_id=project_id, actor=SYSTEM, now=NOW)
+            instructions.cancel_one(row.id, project_id=project_id, stamp=Stamp(SYSTEM, NOW))
         assert refused.value.more == {"current": state, "allowed": []}
         assert kinds(row.id)[-1] != "instruction.cancelled" or state == InstructionState.CANCELLED
 
 
 def test_cancel_of_nothing_is_not_found(agent: Agent) -> None:
     with pytest.raises(NotFound):
-        instructions.cancel_one(uuid.uuid4(), project_id=agent.project_id, actor=SYSTEM)
+        instructions.cancel_one(uuid.uuid4(), project_id=agent.project_id, stamp=Stamp(SYSTEM))
 
 
 def test_resetting_an_agent_cancels_what_is_queued_and_awaiting_and_nothing_else(
@@ -203,7 +203,7 @@ def test_resetting_an_agent_cancels_what_is_queued_and_awaiting_and_nothing_else
     acked = make_instruction(InstructionState.ACKNOWLEDGED, agent=agent).id
     awaiting = make_instruction(InstructionState.DELIVERED, agent=agent).id
     queued, foreign = send(agent), send(make_agent("codex"))
-    assert agents.reset(agent, actor=SYSTEM, now=NOW) == 2
+    assert agents.reset(agent, stamp=Stamp(SYSTEM, NOW)) == 2
     assert [state_of(each) for each in (acked, awaiting, queued, foreign)] == [
         InstructionState.ACKNOWLEDGED,
         InstructionState.CANCELLED,
@@ -214,8 +214,8 @@ def test_resetting_an_agent_cancels_what_is_queued_and_awaiting_and_nothing_else
 
 def test_pausing_an_agent_does_not_stop_its_pulls(agent: Agent) -> None:
     send(agent, "still")
-    assert agents.pause([agent], actor=SYSTEM, now=NOW) == [agent]
-    assert agents.pause([agent], actor=SYSTEM, now=NOW) == []
+    assert agents.pause([agent], stamp=Stamp(SYSTEM, NOW)) == [agent]
+    assert agents.pause([agent], stamp=Stamp(SYSTEM, NOW)) == []
     assert pull(agent) == ["still"]
 
 
@@ -239,7 +239,7 @@ def test_states_can_be_told_apart(agent: Agent) -> None:
 )
 def test_bad_content_is_refused_with_its_reason(agent: Agent, content: str, says: str) -> None:
     with pytest.raises(Invalid, match=says.replace("+", r"\+")):
-        instructions.send(agent, content)
+        instructions.send(agent, content, stamp=Stamp(SYSTEM))
     assert not Instruction.objects.exists()
 
 
@@ -250,12 +250,12 @@ def test_content_at_the_limit_passes(agent: Agent) -> None:
 @pytest.mark.parametrize("retries", [-1, 21])
 def test_max_retries_has_a_range(agent: Agent, retries: int) -> None:
     with pytest.raises(Invalid, match="0 to 20"):
-        instructions.send(agent, "x", max_retries=retries)
+        instructions.send(agent, "x", max_retries=retries, stamp=Stamp(SYSTEM))
 
 
 @pytest.mark.parametrize("actor", [Actor("user", "1", "mara"), Actor("token", "t", "producer")])
 def test_what_a_person_sent_escalates_by_default(agent: Agent, actor: Actor) -> None:
-    row = instructions.send(agent, "x", actor=actor)
+    row = instructions.send(agent, "x", stamp=Stamp(actor))
     assert row["on_failed"] == ("escalate" if actor.type == "user" else "record")
     assert row["sent_by_name"] == actor.name
 

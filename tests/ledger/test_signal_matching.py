@@ -5,7 +5,7 @@ import pytest
 from ledger import signal_matching
 from ledger.errors import Invalid
 from ledger.instructions import Expect, send
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
@@ -23,7 +23,7 @@ def signal(agent: Agent, type: str = "fs_command", **data: object) -> list[objec
 
 
 def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> None:
-    id = send(agent, "Check for OpenSpec CLI", expect=OPENSPEC)["id"]
+    id = send(agent, "Check for OpenSpec CLI", expect=OPENSPEC, stamp=Stamp(SYSTEM))["id"]
     pull(agent)
     assert signal(agent, command="openspec", found=True) == [id]
     row = Instruction.objects.get(pk=id)
@@ -45,7 +45,7 @@ def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> N
 def test_an_unrelated_event_leaves_no_trace(
     agent: Agent, type: str, data: dict[str, object]
 ) -> None:
-    id = send(agent, "Check", expect=OPENSPEC)["id"]
+    id = send(agent, "Check", expect=OPENSPEC, stamp=Stamp(SYSTEM))["id"]
     events = Event.objects.count()
     assert signal(agent, type, **data) == []
     assert (state_of(id), Event.objects.count()) == (InstructionState.QUEUED, events)
@@ -53,30 +53,33 @@ def test_an_unrelated_event_leaves_no_trace(
 
 def test_a_second_identical_event_is_harmless(agent: Agent) -> None:
     """S0.28"""
-    send(agent, "Check", expect=OPENSPEC)
+    send(agent, "Check", expect=OPENSPEC, stamp=Stamp(SYSTEM))
     assert len(signal(agent, command="openspec")) == 1
     assert signal(agent, command="openspec") == []
 
 
 def test_all_that_expect_it_are_acknowledged_oldest_first(agent: Agent) -> None:
-    ids = [send(agent, f"Check {n}", expect=OPENSPEC, priority=n == 2)["id"] for n in range(3)]
+    ids = [
+        send(agent, f"Check {n}", expect=OPENSPEC, priority=n == 2, stamp=Stamp(SYSTEM))["id"]
+        for n in range(3)
+    ]
     pull(agent, limit=1)
     assert signal(agent, command="openspec", line="openspec list") == ids
 
 
 def test_an_expectation_without_a_match_takes_any_data(agent: Agent) -> None:
-    id = send(agent, "Say hello", expect=Expect("hello"))["id"]
+    id = send(agent, "Say hello", expect=Expect("hello"), stamp=Stamp(SYSTEM))["id"]
     assert signal(agent, "hello", whatever=1) == [id]
 
 
 def test_another_agents_signal_does_not_count(agent: Agent) -> None:
-    id = send(agent, "Check", expect=OPENSPEC)["id"]
+    id = send(agent, "Check", expect=OPENSPEC, stamp=Stamp(SYSTEM))["id"]
     assert signal(make_agent("codex"), command="openspec") == []
     assert state_of(id) == InstructionState.QUEUED
 
 
 def test_what_expects_nothing_is_not_acknowledged_by_a_signal(agent: Agent) -> None:
-    id = send(agent, "Check")["id"]
+    id = send(agent, "Check", stamp=Stamp(SYSTEM))["id"]
     signal(agent, command="openspec")
     assert state_of(id) == InstructionState.QUEUED
 
@@ -93,9 +96,9 @@ def test_what_expects_nothing_is_not_acknowledged_by_a_signal(agent: Agent) -> N
 )
 def test_an_expectation_that_can_never_fit_is_refused(agent: Agent, expect: Expect) -> None:
     with pytest.raises(Invalid):
-        send(agent, "Check", expect=expect)
+        send(agent, "Check", expect=expect, stamp=Stamp(SYSTEM))
 
 
 def test_a_plain_instruction_cannot_expect(agent: Agent) -> None:
     with pytest.raises(Invalid, match="plain"):
-        send(agent, "Check", expect=OPENSPEC, tracked=False)
+        send(agent, "Check", expect=OPENSPEC, tracked=False, stamp=Stamp(SYSTEM))

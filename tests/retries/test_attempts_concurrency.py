@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from ledger.audit import audit
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -75,7 +75,7 @@ def test_success_against_the_end_of_the_lease(agent: Agent) -> None:
         report, _ = at_once(
             2,
             lambda n, attempt=attempt: (
-                in_process.report_success(attempt, now=later)
+                in_process.report_success(attempt, stamp=Stamp(SYSTEM, later))
                 if n == 0
                 else leases.expire(now=later)
             ),
@@ -109,7 +109,12 @@ def test_two_needs_that_end_together_free_their_dependent(agent: Agent) -> None:
         needs = [make_task(agent) for _ in range(3)]
         waits = make_task(agent, needs=needs)
         attempts = [attempt_of(claim(agent, task=each)) for each in needs]
-        at_once(3, lambda n, attempts=attempts: in_process.report_success(attempts[n], now=NOW))
+        at_once(
+            3,
+            lambda n, attempts=attempts: in_process.report_success(
+                attempts[n], stamp=Stamp(SYSTEM, NOW)
+            ),
+        )
         task = Task.objects.get(pk=waits)
         assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
 
@@ -136,7 +141,7 @@ def test_an_open_breaker_blocks_what_is_asked_for_by_name(agent: Agent) -> None:
     id = make_task(agent)
     Breaker.objects.create(agent=agent, state="open", failures=5, opened_at=NOW, updated_at=NOW)
     with pytest.raises(CircuitBreakerOpen, match="Circuit breaker 'coder' is OPEN"):
-        claims.start(id, now=NOW)
+        claims.start(id, stamp=Stamp(SYSTEM, NOW))
     task = Task.objects.get(pk=id)
     assert (task.state, task.blocked_reason) == (TaskState.BLOCKED, "breaker_open")
     assert leases.half_open_breakers(now=NOW + timedelta(seconds=59)) == {
@@ -159,6 +164,6 @@ def test_five_failures_open_the_breaker(agent: Agent) -> None:
         make_task(agent)
         assert claim(agent).rows, number
         live = Attempt.objects.get(outcome=None)
-        in_process.report_failure(live.pk, "it broke", now=NOW)
+        in_process.report_failure(live.pk, "it broke", stamp=Stamp(SYSTEM, NOW))
     assert Breaker.objects.get().state == "open"
     assert claim(agent).reason == "breaker_open"

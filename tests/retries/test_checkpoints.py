@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ledger.audit import audit
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -57,14 +57,14 @@ def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> 
         live = attempt_of(claim(agent))
         finishing.finish_attempt(live, said, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
     elif end == "skip":
-        task_actions.skip([task("03-01:task-1").pk], actor=MARA, now=NOW)
+        task_actions.skip([task("03-01:task-1").pk], stamp=Stamp(MARA, NOW))
     else:
         fail(agent, attempt_of(claim(agent)), now=NOW)
         if end == "answer":
             answer(Answer.SKIP)
         else:
             letters = DeadLetter.objects.all()
-            deadletters.dismiss([letters.get().pk], among=letters, actor=MARA, now=NOW)
+            deadletters.dismiss([letters.get().pk], among=letters, stamp=Stamp(MARA, NOW))
     asked = Escalation.objects.open().get()
     assert (asked.task_id, asked.reason) == (check.pk, "agent_question")
     assert kinds(check.pk) == ["task.created", "task.escalated"]
@@ -77,7 +77,7 @@ def test_a_checkpoint_that_is_replayed_asks_again(agent: Agent) -> None:
     Escalation.objects.update(expires_at=NOW, on_expiry="fail")
     expiry.process_due(now=NOW)
     letters = DeadLetter.objects.all()
-    replayed = deadletters.replay([letters.get().pk], among=letters, actor=MARA, now=NOW)
+    replayed = deadletters.replay([letters.get().pk], among=letters, stamp=Stamp(MARA, NOW))
     new = Task.objects.get(pk=replayed[0].replayed_as_id)
     assert new.state == TaskState.ESCALATED
     asked = Escalation.objects.open().get()
@@ -87,10 +87,10 @@ def test_a_checkpoint_that_is_replayed_asks_again(agent: Agent) -> None:
 
 def test_a_checkpoint_that_is_let_go_on_asks(agent: Agent) -> None:
     imported({}, {**CHECKPOINT, "needs": "task-1"})
-    task_actions.skip([task("03-01:task-1").pk], dependents="block", actor=MARA, now=NOW)
+    task_actions.skip([task("03-01:task-1").pk], dependents="block", stamp=Stamp(MARA, NOW))
     check = task("03-01:task-2")
     assert check.blocked_reason == "dependency_skipped" and not Escalation.objects.exists()
-    assert task_actions.unblock([check.pk], actor=MARA, now=NOW) == [check.pk]
+    assert task_actions.unblock([check.pk], stamp=Stamp(MARA, NOW)) == [check.pk]
     assert Escalation.objects.open().get().task_id == check.pk
     assert kinds(check.pk) == ["task.created", "task.blocked", "task.escalated"]
     assert list(audit()) == []
@@ -106,8 +106,8 @@ def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs:
     answer(Answer.RETRY)
     ask(agent, attempt_of(claim(agent)))
     assert Escalation.objects.open().get().is_of_agent
-    aborting.abort([plan().pk], actor=MARA, now=NOW)
-    restarting.restart(plan().pk, carry_over=NOW, now=NOW)
+    aborting.abort([plan().pk], stamp=Stamp(MARA, NOW))
+    restarting.restart(plan().pk, carry_over=NOW, stamp=Stamp(SYSTEM, NOW))
     asked = Escalation.objects.open().get()
     assert asked.is_of_checkpoint and not asked.is_of_agent
     assert (asked.task, asked.attempts, asked.attempt_limit) == (task(ref), 1, 3)
@@ -116,7 +116,7 @@ def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs:
         withdraw(asked)
     # taken back, the answer finds the task as it was asked about
     answer(Answer.RETRY, undo_for=MINUTE)
-    undone = answering.undo(asked.pk, among=Escalation.objects.all(), actor=MARA, now=NOW)
+    undone = answering.undo(asked.pk, among=Escalation.objects.all(), stamp=Stamp(MARA, NOW))
     assert undone.is_open and undone.is_of_checkpoint
     answer(Answer.ANSWER, "a")
     assert task(ref).attempt_limit == 3  # the question has cost none

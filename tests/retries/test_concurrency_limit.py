@@ -6,7 +6,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker
 from ledger.tokens import TrustedCaller
 from retries import claims
@@ -71,7 +71,7 @@ def test_a_task_by_name_is_refused_at_the_limit(limited: Agent) -> None:
     claim(limited, limit=2)
     id = make_task(limited)
     with pytest.raises(ConcurrencyLimit, match="as many attempts at once as it may"):
-        claims.start(id, now=NOW)
+        claims.start(id, stamp=Stamp(SYSTEM, NOW))
     assert claim(limited, task=id).reason == "concurrency_limit"
 
 

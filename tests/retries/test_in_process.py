@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ledger.errors import InvalidTransition, NotFound
+from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task, TaskHistory
 from ledger.states import BreakerState, TaskState
 from retries import breaker, in_process
@@ -72,7 +73,7 @@ def test_a_lasting_failure_is_reported_once_and_raised(agent: Agent) -> None:
 
 def test_an_open_circuit_blocks_the_task_without_a_call(agent: Agent) -> None:
     """S3.41"""
-    breaker.trip([agent], reason="", actor=breaker.SYSTEM)
+    breaker.trip([agent], reason="", stamp=Stamp(breaker.SYSTEM))
     worker = Worker()
     with pytest.raises(CircuitBreakerOpen, match="Circuit breaker 'coder' is OPEN"):
         execute(worker)

@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from ledger.audit import audit
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
 from retries import deadletters, in_process, task_actions
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def settle(verb: Callable[..., Any]) -> Any:
     """Replay or dismiss the one dead letter."""
     letter = DeadLetter.objects.get(closed_at=None)
-    return verb([letter.pk], among=DeadLetter.objects.all(), actor=SYSTEM, now=NOW)
+    return verb([letter.pk], among=DeadLetter.objects.all(), stamp=Stamp(SYSTEM, NOW))
 
 
 def bury(agent: Agent, id: UUID) -> None:
@@ -40,7 +40,7 @@ def test_a_need_that_ends_while_it_is_waited_for(agent: Agent, elsewhere: Any) -
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
         waits = make_task(agent, needs=[need])
-        ended = elsewhere(lambda: in_process.report_success(attempt, now=NOW))
+        ended = elsewhere(lambda: in_process.report_success(attempt, stamp=Stamp(SYSTEM, NOW)))
         with blocked(ended):
             pass
     assert ended.result(10).decision["decision"] == "done"
@@ -58,7 +58,9 @@ def test_a_need_that_is_given_up_while_it_is_waited_for(
         bury(agent, need)
 
     def give_up() -> Any:
-        return settle(verb) if verb is deadletters.dismiss else verb([need], actor=SYSTEM, now=NOW)
+        return (
+            settle(verb) if verb is deadletters.dismiss else verb([need], stamp=Stamp(SYSTEM, NOW))
+        )
 
     with transaction.atomic():
         waits = make_task(agent, needs=[need])
@@ -73,7 +75,7 @@ def test_who_comes_while_a_need_ends_finds_it_met(agent: Agent, elsewhere: Any) 
     need = make_task(agent)
     attempt = attempt_of(claim(agent))
     with transaction.atomic():
-        in_process.report_success(attempt, now=NOW)
+        in_process.report_success(attempt, stamp=Stamp(SYSTEM, NOW))
         made = elsewhere(lambda: make_task(agent, needs=[need]))
         with blocked(made):
             pass
@@ -88,7 +90,7 @@ def test_what_was_replaced_is_waited_for_in_its_replacement(agent: Agent) -> Non
     newest = settle(deadletters.replay)[0].replayed_as_id
     waits = make_task(agent, needs=[old, middle])
     assert needs_of(waits) == [newest]
-    in_process.report_success(attempt_of(claim(agent, task=newest)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=newest)), stamp=Stamp(SYSTEM, NOW))
     assert Task.objects.get(pk=waits).state == TaskState.QUEUED
     assert Task.objects.get(pk=make_task(agent, needs=[old])).state == TaskState.QUEUED
 
@@ -111,7 +113,7 @@ def test_a_replay_meets_an_enqueue_that_needs_the_old_one(agent: Agent, elsewher
         with blocked(after):
             pass
     assert needs_of(after.result(10)) == needs_of(before) == [newest]
-    in_process.report_success(attempt_of(claim(agent, task=newest)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=newest)), stamp=Stamp(SYSTEM, NOW))
     assert set(Task.objects.exclude(state__in=["failed", "done"]).values_list("state")) == {
         (TaskState.QUEUED,)
     }
@@ -121,8 +123,8 @@ def test_the_journal_says_what_freed_a_task(agent: Agent) -> None:
     one, two = make_task(agent), make_task(agent)
     waits = make_task(agent, needs=[one])
     makes_do = make_task(agent, needs=[one, two])
-    in_process.report_success(attempt_of(claim(agent, task=one)), now=NOW)
-    task_actions.skip([two], actor=SYSTEM, now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=one)), stamp=Stamp(SYSTEM, NOW))
+    task_actions.skip([two], stamp=Stamp(SYSTEM, NOW))
     freed = Event.objects.filter(kind="task.unblocked").values_list("subject_id", "data")
     assert dict(freed) == {
         waits: {"reason": "dependency", "need": str(one)},
@@ -139,7 +141,7 @@ def test_a_person_who_ends_a_task_waits_for_an_answer_without_its_task(
     bury(agent, id)
     with transaction.atomic():
         Escalation.objects.select_for_update().get()
-        ended = elsewhere(lambda: verb([id], actor=SYSTEM, now=NOW))
+        ended = elsewhere(lambda: verb([id], stamp=Stamp(SYSTEM, NOW)))
         with blocked(ended):
             Task.objects.select_for_update(nowait=True).get(pk=id)
     assert id in ended.result(10)
@@ -151,7 +153,7 @@ def test_a_replay_leaves_the_needs_of_finished_dependents(agent: Agent) -> None:
     need = make_task(agent, max_attempts=1)
     over, waits = make_task(agent, needs=[need]), make_task(agent, needs=[need])
     bury(agent, need)
-    task_actions.skip([over], actor=SYSTEM, now=NOW)
+    task_actions.skip([over], stamp=Stamp(SYSTEM, NOW))
     version = Task.objects.get(pk=need).version
     replayed = settle(deadletters.replay)[0].replayed_as_id
     assert (needs_of(over), needs_of(waits)) == ([need], [replayed])
@@ -165,9 +167,9 @@ def test_dependents_wait_and_go_on(agent: Agent) -> None:
     one, two = make_task(agent), make_task(agent)
     third = make_task(agent, needs=[one, two])
     assert Task.objects.get(pk=third).blocked_reason == "dependency"
-    in_process.report_success(attempt_of(claim(agent, task=one)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=one)), stamp=Stamp(SYSTEM, NOW))
     assert Task.objects.get(pk=third).unmet == 1
-    in_process.report_success(attempt_of(claim(agent, task=two)), now=NOW)
+    in_process.report_success(attempt_of(claim(agent, task=two)), stamp=Stamp(SYSTEM, NOW))
     task = Task.objects.get(pk=third)
     assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
     assert kinds(third) == ["task.created", "task.unblocked"]

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from ledger.audit import audit
-from ledger.journal import Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Attempt, Event, Plan, Task
 from ledger.planfile.model import DependencyCycle
 from ledger.plans import import_writer as facts
@@ -60,12 +60,12 @@ def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) ->
     plan = imported({}).plan
     with transaction.atomic():
         found = claim(agent)
-        future = elsewhere(lambda: aborting.abort([plan.pk], now=NOW))
+        future = elsewhere(lambda: aborting.abort([plan.pk], stamp=Stamp(SYSTEM, NOW)))
         with blocked(future):
             pass
     future.result(10)
     assert Task.objects.get().abort_requested_at is not None
-    told = in_process.report_success(attempt_of(found), now=NOW)
+    told = in_process.report_success(attempt_of(found), stamp=Stamp(SYSTEM, NOW))
     assert told.decision["decision"] == "aborted" and states() == {"task-1": S.ABORTED}
     assert list(audit()) == []
 
@@ -75,14 +75,14 @@ def test_aborts_and_claims_at_once(agent: Agent) -> None:
         plan = imported({}, {}, {}, ref=f"04-0{n}").plan
 
         def work(who: int, plan: Plan = plan) -> object:
-            return aborting.abort([plan.pk], now=NOW) if who == 0 else claim(agent)
+            return aborting.abort([plan.pk], stamp=Stamp(SYSTEM, NOW)) if who == 0 else claim(agent)
 
         found = at_once(3, work)
         assert [each for each in found if isinstance(each, Exception)] == []
         left = Task.objects.filter(plan=plan).exclude(state=S.ABORTED)
         assert all(row.state == S.RUNNING and row.abort_requested_at for row in left)
         for attempt in Attempt.objects.filter(outcome=None):
-            in_process.report_success(attempt.pk, now=NOW)
+            in_process.report_success(attempt.pk, stamp=Stamp(SYSTEM, NOW))
     assert list(audit()) == []
 
 
@@ -96,7 +96,13 @@ def test_two_answers_that_abort_one_plan_do_not_lock_each_other_out(
     def abort(asked: Escalation) -> Escalation:
         every, who = Escalation.objects.all(), Actor("user", "1", "mara")
         choice = Choice(Answer.ABORT)
-        return answering.answer(asked.pk, choice, among=every, actor=who, channel="api", now=NOW)
+        return answering.answer(
+            asked.pk,
+            choice,
+            among=every,
+            stamp=Stamp(who, NOW),
+            channel="api",
+        )
 
     with transaction.atomic():
         list(Escalation.objects.filter(pk=first.pk).select_for_update())
@@ -124,11 +130,11 @@ def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewher
 
 def test_two_restarts_and_two_clocks(agent: Agent) -> None:
     plan = imported({}, {"needs": "task-1"}).plan
-    aborting.abort([plan.pk], now=NOW)
-    found = at_once(2, lambda _: restarting.restart(plan.pk, now=NOW))
+    aborting.abort([plan.pk], stamp=Stamp(SYSTEM, NOW))
+    found = at_once(2, lambda _: restarting.restart(plan.pk, stamp=Stamp(SYSTEM, NOW)))
     assert sorted(type(each).__name__ for each in found) == ["InvalidTransition", "Plan"]
     assert Task.objects.current().count() == 2 and Plan.objects.get().run == 2
-    aborting.abort([plan.pk], now=NOW)
+    aborting.abort([plan.pk], stamp=Stamp(SYSTEM, NOW))
     Plan.objects.update(aborted_at=None)
     did = at_once(3, lambda _: completing.complete_plans(now=NOW))
     assert sum(each["completed"] for each in did) == 1
@@ -139,6 +145,8 @@ def test_imports_of_other_projects_do_not_wait(agent: Agent) -> None:
     other = make_project("other")
     file, options = plan_file({}, ref="05-01"), ImportOptions(register=True)
     with transaction.atomic():
-        facts.import_plan(agent.project, file, now=NOW)
-        (done,) = at_once(1, lambda _: facts.import_plan(other, file, options=options, now=NOW))
+        facts.import_plan(agent.project, file, stamp=Stamp(SYSTEM, NOW))
+        (done,) = at_once(
+            1, lambda _: facts.import_plan(other, file, options=options, stamp=Stamp(SYSTEM, NOW))
+        )
         assert isinstance(done, ImportResult), done

@@ -7,7 +7,7 @@ import pytest
 
 from config.celery import CLOCK, app
 from ledger import instructions
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from retries import reminders
@@ -157,7 +157,7 @@ def test_a_person_can_send_it_again_at_once(agent: Agent) -> None:
     id, other = send(agent, "Check"), send(agent, "else")
     pull(agent, limit=1)
     actor = Actor("user", "1", "mara")
-    assert [row["id"] for row in reminders.send_again([id, other], actor=actor, now=NOW)] == [id]
+    assert [row["id"] for row in reminders.send_again([id, other], stamp=Stamp(actor, NOW))] == [id]
     assert pull(agent) == ["Check", "else"]
     assert Event.objects.filter(kind="instruction.requeued", actor_name="mara").count() == 1
 
@@ -166,7 +166,7 @@ def test_by_hand_no_more_retries_than_were_granted(agent: Agent) -> None:
     id = send(agent, max_retries=1)
     for _ in range(3):
         pull(agent)
-        reminders.send_again([id], actor=Actor("user", "1", "mara"), now=NOW)
+        reminders.send_again([id], stamp=Stamp(Actor("user", "1", "mara"), NOW))
     row = Instruction.objects.get(pk=id)
     assert (row.state, row.retry_count, row.deliveries) == (InstructionState.DELIVERED, 1, 2)
 

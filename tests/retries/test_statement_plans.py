@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent
 from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
@@ -75,7 +75,7 @@ NAMES = [
 
 @pytest.fixture
 def cursor(agent: Agent) -> Iterator[Cursor]:
-    enqueue_many([(agent, Spec(type="x"))] * 2000, now=NOW)
+    enqueue_many([(agent, Spec(type="x"))] * 2000, stamp=Stamp(SYSTEM, NOW))
     with prepared("ledger_task") as cursor:
         yield cursor
 
@@ -95,9 +95,9 @@ def test_no_plan_reads_a_whole_table(name: str, agent: Agent, cursor: Cursor) ->
 def test_an_attempt_is_found_by_its_id_where_few_are_live(statement: str, agent: Agent) -> None:
     """The index of live ones is small by its statistics, and full of those that were."""
     known = TrustedCaller(SYSTEM, agent=agent)
-    enqueue_many([(agent, Spec(type="x"))] * 200, now=NOW)
+    enqueue_many([(agent, Spec(type="x"))] * 200, stamp=Stamp(SYSTEM, NOW))
     for row in claims.claim(known, limit=50, now=NOW).rows:
-        in_process.report_success(row["attempt_id"], now=NOW)
+        in_process.report_success(row["attempt_id"], stamp=Stamp(SYSTEM, NOW))
     with prepared("ledger_task") as cursor:
         cursor.execute("analyze ledger_attempt")
         plan = plan_of(cursor, statement, DONE | BEARER | {"progress": None, "extend": None})

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from config.local.places import write_private
 from ledger import agents, tokens
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
 def credentials() -> str:
     """Create the login and the tokens; return them as lines that a shell can read."""
     project = Project.objects.get(name=DEFAULT)
-    agent = agents.register(AGENT, project=project, actor=SYSTEM)
+    agent = agents.register(AGENT, project=project, stamp=Stamp(SYSTEM))
     password = secrets.token_urlsafe(15)
     get_user_model().objects.create_superuser(LOGIN, password=password)
     values = {
@@ -50,4 +50,4 @@ def credentials() -> str:
 
 
 def secret(kind: str, project: Project, **of: Any) -> str:
-    return tokens.issue(kind, project=project, actor=SYSTEM, **of)[1]
+    return tokens.issue(kind, project=project, stamp=Stamp(SYSTEM), **of)[1]

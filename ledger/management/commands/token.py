@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ledger import agents, tokens
 from ledger.errors import Refusal
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from ledger.models.token import TokenKind
@@ -32,8 +32,10 @@ class Command(BaseCommand):
         if (kind == TokenKind.AGENT) != bool(agent):
             raise CommandError("Use --agent NAME with --kind agent, and only with it.")
         try:
-            owner = agents.register(agent, project=home, actor=SHELL) if agent else None
+            owner = agents.register(agent, project=home, stamp=Stamp(SHELL)) if agent else None
         except Refusal as refusal:
             raise CommandError(refusal.detail) from refusal
-        _token, secret = tokens.issue(kind, project=home, agent=owner, name=name, actor=SHELL)
+        _token, secret = tokens.issue(
+            kind, project=home, agent=owner, name=name, stamp=Stamp(SHELL)
+        )
         self.stdout.write(secret)

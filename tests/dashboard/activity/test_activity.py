@@ -19,7 +19,7 @@ from dashboard.activity.filters import EventQuery, parse
 from dashboard.activity.queries import describe
 from dashboard.sentences.events import EventSubject, describe_event
 from ledger import agents, instructions, journal, tokens
-from ledger.journal import Actor, Kind, person
+from ledger.journal import Actor, Kind, Stamp, person
 from ledger.models import Agent, Event
 from retries.escalations.answering import answer
 from retries.escalations.choices import Choice
@@ -71,8 +71,7 @@ def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more
         subject_id=more.pop("subject_id", agent.pk),
         project_id=agent.project_id,
         agent_id=agent.pk,
-        actor=more.pop("actor", Actor("user", "1", "jonas")),
-        now=at,
+        stamp=Stamp(more.pop("actor", Actor("user", "1", "jonas")), at),
         **more,
     )
 
@@ -86,7 +85,7 @@ def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
 def story(agent: Agent, now: datetime) -> UUID:
     """Create an instruction acknowledged after a reminder and one that failed."""
     at = now - timedelta(minutes=20)
-    id = send(agent, "Rebase on main", now=at, actor=Actor("token", "1", "ci"))
+    id = send(agent, "Rebase on main", stamp=Stamp(Actor("token", "1", "ci"), at))
     pull(agent, now=at)
     tick(at + timedelta(minutes=1))
     pull(agent, now=at + timedelta(minutes=1))
@@ -212,7 +211,7 @@ def test_pages_by_keyset(
 
 
 def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: datetime) -> None:
-    agents.pause(Agent.objects.all(), actor=person(mara), now=now)
+    agents.pause(Agent.objects.all(), stamp=Stamp(person(mara), now))
     page = html(browser.get(URL, {"q": "kind:agent since:9h"}))
     facets = re.findall(r'<a class="facet.*?" href="(.*?)".*?>(.*?)</a>', page)
     told = {" ".join(re.sub(r"<[^>]+>", " ", text).split()): link for link, text in facets}
@@ -307,7 +306,7 @@ def test_looking_changes_nothing_and_strangers_see_nothing(
 
 
 def test_hostile_data_stays_text(browser: Client, agent: Agent, now: datetime) -> None:
-    send(agent, HOSTILE, now=now, actor=Actor("token", "1", HOSTILE[:40]))
+    send(agent, HOSTILE, stamp=Stamp(Actor("token", "1", HOSTILE[:40]), now))
     data = {"type": HOSTILE, "data": {HOSTILE: [HOSTILE]}}
     happen(Kind.SIGNAL_MATCHED, at=now, agent=agent, data=data)
     response = browser.get(URL)
@@ -418,11 +417,10 @@ def test_answer_is_described(browser: Client, story: UUID, mara: User, now: date
         Escalation.objects.get().pk,
         Choice(Answer.SKIP),
         among=Escalation.objects.all(),
-        actor=person(mara),
+        stamp=Stamp(person(mara), now),
         channel="page",
-        now=now,
     )
-    tokens.issue("agent", project=make_project(), agent=make_agent(), actor=person(mara))
+    tokens.issue("agent", project=make_project(), agent=make_agent(), stamp=Stamp(person(mara)))
     assert notes(browser.get(URL))[1] == "“Ignored” · skip"
     assert notes(browser.get(URL))[0].startswith("Created coder’s token, tenfour_")
 

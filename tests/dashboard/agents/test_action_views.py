@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from ledger import instructions
-from ledger.journal import SYSTEM, Kind
+from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Breaker, Event, Instruction
 from ledger.states import BreakerState, InstructionState
 from ledger.tokens import TrustedCaller
@@ -62,7 +62,7 @@ def test_trip_asks_first_and_records_the_reason(browser: Client, agent: Agent, m
 def test_close_asks_first_and_requeues_held_tasks(
     browser: Client, agent: Agent, mara: User, now: datetime
 ) -> None:
-    breaker.trip([agent], reason="Look", actor=SYSTEM, now=now)
+    breaker.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now))
     held = enqueued(agent, now=now)
     claims.claim(TrustedCaller(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
     asked = post(browser, agent, "close")
@@ -84,7 +84,7 @@ def test_a_question_is_not_asked_if_its_action_is_not_allowed(
     browser: Client, agent: Agent
 ) -> None:
     assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
-    breaker.trip([agent], reason="", actor=MARA)
+    breaker.trip([agent], reason="", stamp=Stamp(MARA))
     assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "trip"}))
     assert 'id="asked"' in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.test import Client
 from pytest_django import Settings
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker
 from ledger.tokens import TrustedCaller
 from retries import breaker, claims, in_process
@@ -76,7 +76,7 @@ def test_an_open_breaker_shows_its_reason_countdown_and_held_tasks(
 def test_an_overdue_breaker_becomes_half_open_at_the_next_claim(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    breaker.trip([agent], reason="", actor=MARA, now=now - 70 * SECOND)
+    breaker.trip([agent], reason="", stamp=Stamp(MARA, now - 70 * SECOND))
     text = words(browser.get(f"{URL}{agent.pk}/"))
     assert "half open at the next claim" in text and "Opened manually" in text
     assert 'data-cool="0"' in html(browser.get(URL))
@@ -84,7 +84,7 @@ def test_an_overdue_breaker_becomes_half_open_at_the_next_claim(
 
 def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now: datetime) -> None:
     fail_in_a_row(agent, 5, now=now - 200 * SECOND)
-    assert breaker.half_open_due(now=now - 120 * SECOND)
+    assert breaker.half_open_due(stamp=Stamp(SYSTEM, now - 120 * SECOND))
     response = browser.get(URL)
     assert "The next task is the probe" in row_of(response, agent)
     assert "Trip breaker…" in html(response) and "Close breaker…" in html(response)
@@ -94,7 +94,7 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
     assert "Probe: Try the parser , running for 1 m" in row_of(response, agent)
     assert f'href="/tasks/{task}/"' in html(response)
     assert "A probe is running." in html(response)
-    in_process.report_success(attempt, {}, now=now - 30 * SECOND)
+    in_process.report_success(attempt, {}, stamp=Stamp(SYSTEM, now - 30 * SECOND))
     assert Attempt.objects.get(pk=attempt).outcome
     line = row_of(browser.get(URL), agent)
     assert "1 of 2 passed" in line and "The next task is the probe" in line
@@ -102,7 +102,7 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
 
 def test_an_ended_probe_is_not_shown(browser: Client, agent: Agent, now: datetime) -> None:
     """A breaker does not hear of a release or of an abort."""
-    breaker.trip([agent], reason="Look", actor=MARA, now=now - 100 * SECOND)
+    breaker.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
     attempt = claimed(agent, enqueued(agent, now=now), now=now)
     breaker.take_probe(agent.pk, attempt, now=now)
     assert "A probe is running." in html(browser.get(URL))
@@ -111,7 +111,7 @@ def test_an_ended_probe_is_not_shown(browser: Client, agent: Agent, now: datetim
 
 
 def test_a_probe_without_a_task(browser: Client, agent: Agent, now: datetime) -> None:
-    breaker.trip([agent], reason="Look", actor=MARA, now=now - 100 * SECOND)
-    breaker.half_open_due(now=now)
+    breaker.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
+    breaker.half_open_due(stamp=Stamp(SYSTEM, now))
     breaker.take_probe(agent.pk, agent.pk, now=now)  # a ticket, of which there is no attempt
     assert "Probe: a call without a task" in row_of(browser.get(URL), agent)

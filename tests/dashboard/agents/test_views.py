@@ -10,7 +10,7 @@ from django.test import Client
 
 from dashboard.agents import queries as agent_queries
 from ledger import instructions, tokens
-from ledger.journal import SYSTEM, Kind
+from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Breaker, Event, Instruction
 from ledger.states import TaskState
 from retries import breaker
@@ -178,7 +178,7 @@ def test_the_number_of_rows_adds_no_statements(
             for each in (agent, other):
                 send(each, f"{each.name} {number} {Instruction.objects.count()}", now=now)
                 enqueued(each, now=now)
-            breaker.trip([other], reason="Out of order", actor=SYSTEM, now=now)
+            breaker.trip([other], reason="Out of order", stamp=Stamp(SYSTEM, now))
         pull(agent, now=now)
 
     more(2)
@@ -214,10 +214,10 @@ def test_revoked_and_expired_tokens_are_marked(
 ) -> None:
     for name in ("old", "gone"):
         token, _ = tokens.issue(
-            "agent", project=agent.project, agent=agent, name=name, actor=SYSTEM
+            "agent", project=agent.project, agent=agent, name=name, stamp=Stamp(SYSTEM)
         )
         if name == "gone":
-            tokens.revoke(token, actor=SYSTEM)
+            tokens.revoke(token, stamp=Stamp(SYSTEM))
         else:
             type(token).objects.filter(pk=token.pk).update(expires_at=now - timedelta(days=1))
     text = words(browser.get(f"{URL}{agent.pk}/"))

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 from django.test import Client
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter
 from ledger.tokens import TrustedCaller
 from retries import deadletters, in_process
@@ -34,13 +34,13 @@ def restarted(agent: Agent, *, carry: bool) -> None:
     """Abort the plan with its running tasks and restart it."""
     plan = task("03-01:task-1").plan
     assert plan
-    aborting.abort([plan.pk], now=NOW + MINUTE)
+    aborting.abort([plan.pk], stamp=Stamp(SYSTEM, NOW + MINUTE))
     for ref in ("03-01:task-1", "03-01:task-4"):
         if live := task(ref).current_attempt:
             caller = TrustedCaller(SYSTEM, agent=agent)
             finishing.finish_attempt(live, report_fields.Report(), caller=caller, now=NOW + MINUTE)
     since = NOW if carry else None
-    restarting.restart(plan.pk, carry_over=since, now=NOW + MINUTE)
+    restarting.restart(plan.pk, carry_over=since, stamp=Stamp(SYSTEM, NOW + MINUTE))
 
 
 def told(question: Escalation) -> str:
@@ -55,7 +55,7 @@ def everywhere(browser: Client, admin_client: Client, question: Escalation, said
 
 def done(agent: Agent, *, now: datetime) -> None:
     found = claim(agent, task=task("03-01:task-1").pk, now=now)
-    in_process.report_success(attempt_of(found), now=now)
+    in_process.report_success(attempt_of(found), stamp=Stamp(SYSTEM, now))
 
 
 def test_an_open_one_has_no_outcome(agent: Agent) -> None:
@@ -122,7 +122,7 @@ def test_abort_reports_stopped_and_restarted_tasks(
     finishing.finish_attempt(
         live, report_fields.Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW
     )
-    restarting.restart(question.task.plan_id, carry_over=NOW, now=NOW + MINUTE)  # type: ignore
+    restarting.restart(question.task.plan_id, carry_over=NOW, stamp=Stamp(SYSTEM, NOW + MINUTE))  # type: ignore
     done(agent, now=NOW + 2 * MINUTE)
     everywhere(browser, admin_client, question, "Restarted in run 2: done on attempt 2")
     everywhere(browser, admin_client, question, counts)
@@ -153,5 +153,5 @@ def test_a_replay_is_followed_too(agent: Agent) -> None:
     fail(agent, attempt_of(found), now=NOW, code="malformed_task")
     assert told(question) == "Failed permanently on attempt 2"
     letters = DeadLetter.objects.values_list("pk", flat=True)
-    deadletters.replay(letters, among=DeadLetter.objects.all(), actor=SYSTEM, now=NOW + MINUTE)
+    deadletters.replay(letters, among=DeadLetter.objects.all(), stamp=Stamp(SYSTEM, NOW + MINUTE))
     assert told(question).endswith("waiting for its agent")

@@ -16,7 +16,7 @@ import dashboard.formatting
 from dashboard import live_updates
 from dashboard.escalations import queries as escalation_queries
 from ledger import instructions
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from retries.escalations import answering as escalation_answering
@@ -83,7 +83,11 @@ def jonas_answers(escalation: Escalation, action: str, now: datetime, fix: str =
     choice = Choice(Answer(action), fix=fix)
     every = Escalation.objects.all()
     return escalation_answering.answer(
-        escalation.pk, choice, among=every, actor=JONAS, channel="api", now=now
+        escalation.pk,
+        choice,
+        among=every,
+        stamp=Stamp(JONAS, now),
+        channel="api",
     )
 
 

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 from pytest_django import Settings
 
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
@@ -195,10 +195,14 @@ def test_a_fix_that_worked_before_is_the_first_chip(
             every = Escalation.objects.all()
             mara = Actor("user", "1", "mara")
             answering.answer(
-                about(id).pk, choice, among=every, actor=mara, channel="api", now=start + MINUTE
+                about(id).pk,
+                choice,
+                among=every,
+                stamp=Stamp(mara, start + MINUTE),
+                channel="api",
             )
             in_process.report_success(
-                claimed(agent, id, now=start + 2 * MINUTE), now=start + 3 * MINUTE
+                claimed(agent, id, now=start + 2 * MINUTE), stamp=Stamp(SYSTEM, start + 3 * MINUTE)
             )
         start += 10 * MINUTE
     page = html(browser.get(address(about(id))))
@@ -230,7 +234,7 @@ def test_answered_escalation_shows_its_history(
     second = about(question.task_id or agent.pk)
     jonas_answers(second, "retry", now - 7 * MINUTE)
     again = claimed(agent, question.task_id or agent.pk, now=now - 6 * MINUTE)
-    in_process.report_success(again, now=now - 5 * MINUTE)
+    in_process.report_success(again, stamp=Stamp(SYSTEM, now - 5 * MINUTE))
     listed = words(browser.get("/escalations/?state=answered"))
     assert "jonas granted a retry. Done on attempt 5" in listed
     assert "jonas sent a fix. Escalated again after attempt 4" in listed
@@ -263,8 +267,8 @@ def test_the_preview_is_that_of_a_run_that_goes_on(browser: Client, agent: Agent
     jonas_answers(about(id), "fix", NOW, "Trim first")
     plan_id = task("03-01:task-1").plan_id
     assert plan_id
-    aborting.abort([plan_id], now=NOW)
-    restarting.restart(plan_id, carry_over=NOW, now=NOW + MINUTE)
+    aborting.abort([plan_id], stamp=Stamp(SYSTEM, NOW))
+    restarting.restart(plan_id, carry_over=NOW, stamp=Stamp(SYSTEM, NOW + MINUTE))
     id = task("03-01:task-1").pk
     live, caller = claimed(agent, id, now=NOW + MINUTE), TrustedCaller(SYSTEM, agent=agent)
     ask = Question(text="How many?", choices=[])
@@ -488,7 +492,12 @@ def test_answer_to_a_closed_escalation_is_refused(
         assert expiry.process_due(now=now + MINUTE)["expired"] == 1
     else:
         every = Escalation.objects.all()
-        questions.withdraw(question.pk, among=every, actor=SYSTEM, by_person=False, now=now)
+        questions.withdraw(
+            question.pk,
+            among=every,
+            stamp=Stamp(SYSTEM, now),
+            by_person=False,
+        )
     told = words(post(browser, question, "answer", fix="Drop it", headers=headers), 409)
     assert f"{says} Your message was not sent." in told and "Drop it" in told
 
@@ -519,8 +528,8 @@ def test_comments_and_assignee_are_shown(
 ) -> None:
     question = exhausted(agent, now=now)
     who, every = Actor("user", "7", "jonas"), Escalation.objects.all()
-    assignment.assign(question.pk, "mara", among=every, actor=who, now=now)
-    assignment.comment(question.pk, "The archive is down", among=every, actor=who, now=now)
+    assignment.assign(question.pk, "mara", among=every, stamp=Stamp(who, now))
+    assignment.comment(question.pk, "The archive is down", among=every, stamp=Stamp(who, now))
     told = words(browser.get(address(question)))
     assert "assigned to mara" in told and "jonas assigned it to mara" in told
     assert "The archive is down" in told
@@ -530,7 +539,7 @@ def test_comments_and_assignee_are_shown(
     empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
     assert "A comment has 1 to 2000 characters." in words(empty)
     assert "Assign to me" not in words(browser.get(address(question)))
-    assignment.assign(question.pk, None, among=every, actor=who, now=now)
+    assignment.assign(question.pk, None, among=every, stamp=Stamp(who, now))
     browser.post(f"{address(question)}care/")
     assert "assigned to mara" in words(browser.get(address(question)))
     log = words(browser.get("/activity/"))

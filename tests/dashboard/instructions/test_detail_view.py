@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from dashboard import live_updates
 from ledger import instructions, signal_matching
 from ledger.instructions import Expect
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.tokens import TrustedCaller
 from retries.escalations import answering
@@ -120,7 +120,7 @@ def test_late_acknowledgement_and_cancellation(
 ) -> None:
     id = send(agent, now=now)
     mara = Actor("user", "1", "mara")
-    instructions.cancel([id], project_id=agent.project_id, actor=mara, now=now)
+    instructions.cancel([id], project_id=agent.project_id, stamp=Stamp(mara, now))
     assert "Cancelled by mara" in show(id)
     instructions.acknowledge([id], caller=me, now=now)
     assert "Acknowledged too late by coder, which changes nothing" in show(id)
@@ -139,9 +139,8 @@ def test_link_to_the_escalation(
         question.pk,
         Choice(Answer.FIX, fix="Mend only the door"),
         among=Escalation.objects.all(),
-        actor=Actor("user", "77", "jonas"),
+        stamp=Stamp(Actor("user", "77", "jonas"), now),
         channel="api",
-        now=now,
     )
     assert re.search(r"jonas sent a new message. Queued. [0-9:]+ Open esc", show(id))
     page = browser.get(f"/instructions/{id}/").content.decode()
@@ -162,7 +161,13 @@ def test_poll_returns_an_answer(browser: Client, agent: Agent, now: datetime) ->
     every = Escalation.objects.all()
     mara = Actor("user", "1", "mara")
     choice = Choice(Answer.SKIP)
-    answering.answer(every[0].pk, choice, among=every, actor=mara, channel="page", now=now)
+    answering.answer(
+        every[0].pk,
+        choice,
+        among=every,
+        stamp=Stamp(mara, now),
+        channel="page",
+    )
     live = browser.get(url, {"since": found[1]}, headers=PART)
     assert live.status_code == 200 and "left it as is." in words(live)
 

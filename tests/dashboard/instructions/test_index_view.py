@@ -14,7 +14,7 @@ from django.test import Client
 
 from dashboard import live_updates
 from ledger import instructions, optional_cache
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
@@ -383,7 +383,7 @@ HOSTILE = [
 @pytest.mark.parametrize("content", HOSTILE)
 def test_hostile_text_is_escaped(browser: Client, content: str) -> None:
     agent = make_agent(as_name(content))
-    id = send(agent, content, actor=Actor("token", "1", content[:64]))
+    id = send(agent, content, stamp=Stamp(Actor("token", "1", content[:64])))
     for data in ({}, {"open": str(id)}, {"q": content}):
         raw = browser.get(URL, data).content.decode()
         assert "<script>alert" not in raw and "\"'><b>" not in raw

@@ -13,6 +13,7 @@ from django.test import Client
 
 from dashboard import live_updates
 from dashboard.patterns import queries as pattern_queries
+from ledger.journal import Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState, Who
 from retries.failures import patterns
@@ -99,8 +100,8 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
         buried(agent=agent, now=now, error=error)
     there = make_agent("coder", project=make_project("other"))
     buried(agent=there, now=now, error="disk full")
-    patterns.ignore([of("no such").pk], actor=MARA, now=now)
-    patterns.resolve([of("Module").pk], actor=MARA, now=now)
+    patterns.ignore([of("no such").pk], stamp=Stamp(MARA, now))
+    patterns.resolve([of("Module").pk], stamp=Stamp(MARA, now))
     assert len(rows(browser.get(URL))) == 2
     assert rows(browser.get(URL, {"state": "ignored"})) == [str(of("no such").pk)]
     assert rows(browser.get(URL, {"state": "resolved"})) == [str(of("Module").pk)]
@@ -127,7 +128,7 @@ def test_pattern_without_failures_is_still_listed(
 
 def test_recurring_pattern_is_open_and_marked(browser: Client, agent: Agent, now: datetime) -> None:
     buried(agent=agent, now=now - HOUR, error="disk full")
-    patterns.resolve([of("disk").pk], actor=MARA, now=now - HOUR)
+    patterns.resolve([of("disk").pk], stamp=Stamp(MARA, now - HOUR))
     assert rows(browser.get(URL)) == []
     assert "Every failure pattern is resolved or ignored" in words(browser.get(URL))
     buried(agent=agent, now=now, error="disk full")

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Plan
 from ledger.states import TaskState
 from retries import in_process
@@ -27,7 +28,9 @@ def under_way(agent: Agent, now: datetime) -> tuple[Plan, list[UUID]]:
     """Return a plan of TASKS after ten minutes."""
     at = now - 10 * MINUTE
     plan, ids = make_plan("03-01", TASKS, title="Ledger", agent=agent, now=at)
-    in_process.report_success(claimed(agent, ids[0], now=at), {}, now=at + 90 * SECOND)
+    in_process.report_success(
+        claimed(agent, ids[0], now=at), {}, stamp=Stamp(SYSTEM, at + 90 * SECOND)
+    )
     failed(agent, ids[1], now=at + 2 * MINUTE, message="3 of 9318 invoices differ")
     claimed(agent, ids[4], now=at + 6 * MINUTE)
     return plan, ids

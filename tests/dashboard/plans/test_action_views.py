@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Plan, Task
 from retries import in_process
 from tests.dashboard.plans.conftest import IMPORT, MARKDOWN, URL, address, form
@@ -58,7 +59,7 @@ def test_a_restart_starts_a_new_run(
     plan, ids = under_way
     do(browser, plan, "abort", confirmed="yes")
     attempt = Task.objects.get(pk=ids[4]).current_attempt
-    in_process.report_success(attempt, {}, now=now)  # type: ignore[arg-type]
+    in_process.report_success(attempt, {}, stamp=Stamp(SYSTEM, now))  # type: ignore[arg-type]
     asked = words(browser.get(address(plan), {"ask": "restart"}))
     assert "Restart this plan?" in asked and "start over as run 2." in asked
     none = do(browser, plan, "restart", confirmed="yes", counters="carry", carry_over="soon")

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from dashboard import pagination
+from ledger.journal import Stamp
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from retries import breaker
 from retries import task_actions as people
@@ -162,7 +163,7 @@ def test_a_failure_is_shown_on_the_tasks_behind_it(
     failed(agent, ids[0], now=now)
     text = words(browser.get(address(plan)))
     assert text.count("task-1 failed") == 3  # all that is behind it
-    people.abort([ids[1]], actor=MARA, now=now)
+    people.abort([ids[1]], stamp=Stamp(MARA, now))
     assert words(browser.get(address(plan))).count("task-2 was aborted") == 2
 
 
@@ -189,7 +190,7 @@ def test_only_the_replacement_of_a_task_is_shown(
 ) -> None:
     """The tasks of the previous run are counted under that run."""
     plan, (old,) = make_plan("03-01", [("One", [])], agent=agent, now=now - MINUTE)
-    people.abort([old], actor=MARA, now=now)
+    people.abort([old], stamp=Stamp(MARA, now))
     Task.objects.filter(pk=old).update(replaced_by=enqueued(agent, "For now", now=now))
     more = {"plan_id": plan.pk, "ref": "03-01:task-1", "run": 2}
     new = enqueued(agent, "One", now=now, **more)
@@ -247,7 +248,7 @@ def test_other_pages_show_the_refs_of_tasks(
     browser: Client, under_way: tuple[Plan, list[UUID]], agent: Agent, now: datetime
 ) -> None:
     assert "03-01:task-2 Backfill" in words(browser.get("/"))  # needs a person
-    breaker.trip([agent], reason="", actor=MARA, now=now - 2 * MINUTE)
+    breaker.trip([agent], reason="", stamp=Stamp(MARA, now - 2 * MINUTE))
     Breaker.objects.update(state="half_open")
     Breaker.objects.update(probe_attempt=Task.objects.get(pk=under_way[1][4]).current_attempt)
     assert "Probe: 03-01:task-5 API" in words(browser.get("/agents/"))

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -226,11 +226,10 @@ def test_failed_need_shows_until_it_is_resolved(
     deadletters.dismiss(
         DeadLetter.objects.values_list("pk", flat=True),
         among=DeadLetter.objects.all(),
-        actor=SYSTEM,
-        now=now,
+        stamp=Stamp(SYSTEM, now),
     )
     assert "waiting for Fetch stones" in words(browser.get("/tasks/"))
-    work.abort([other], actor=SYSTEM, now=now)
+    work.abort([other], stamp=Stamp(SYSTEM, now))
     assert "a need was aborted" in words(browser.get("/tasks/"))
 
 
@@ -271,14 +270,14 @@ def test_queued_task_is_on_hold_while_the_breaker_is_open(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     task = make_task(agent=agent, now=now)
-    breaker.trip([agent], reason="by hand", actor=SYSTEM, now=now)
+    breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
     assert "on hold, coder open" in words(browser.get(URL))
     assert browser.get(address(task)).status_code == 200
 
 
 def test_activity_shows_tasks(browser: Client, agent: Agent, now: datetime) -> None:
     task = make_task(TaskState.ESCALATED, "Mend the build", agent=agent, now=now)
-    breaker.trip([agent], reason="too hot", actor=SYSTEM, now=now)
+    breaker.trip([agent], reason="too hot", stamp=Stamp(SYSTEM, now))
     text = words(browser.get("/activity/"))
     assert "“ Mend the build ”" in text and "Claimed by coder, attempt 1" in text
     assert "no attempts left" in text

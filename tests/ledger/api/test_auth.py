@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from ledger import tokens
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Token
 from tests.conftest import Api
 from tests.factories import make_project, make_token
@@ -102,7 +102,9 @@ def test_expired_revoked_and_deleted_tokens_say_so(project: Any) -> None:
     token = Token.objects.get()
     Token.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     problem(Api(secret)("GET", "/me"), 401, "token_expired")
-    assert tokens.revoke(token, actor=SYSTEM) and not tokens.revoke(token, actor=SYSTEM)
+    assert tokens.revoke(token, stamp=Stamp(SYSTEM)) and not tokens.revoke(
+        token, stamp=Stamp(SYSTEM)
+    )
     problem(Api(secret)("GET", "/me"), 401, "token_revoked")
     problem(Api(secret)("POST", "/instructions/pull"), 401, "token_revoked")
     Token.objects.all().delete()

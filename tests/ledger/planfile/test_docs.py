@@ -6,6 +6,7 @@ import pytest
 from django.conf import settings
 
 from ledger import planfile
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.planfile.canonical import PLAN_KEYS, TASK_KEYS
 from ledger.plans import import_writer
@@ -22,7 +23,7 @@ def test_the_example_can_be_imported(agent: Agent) -> None:
     imported({}, {}, {}, ref="02-05")
     read = planfile.parse(text.encode(), media="application/yaml")
     done = import_writer.import_plan(
-        agent.project, read.plan, options=ImportOptions(register=True), now=NOW
+        agent.project, read.plan, options=ImportOptions(register=True), stamp=Stamp(SYSTEM, NOW)
     )
     assert [row["need_refs"] for row in done.tasks] == [
         ["02-05:task-1", "02-05:task-2", "02-05:task-3"],

@@ -6,7 +6,7 @@ import pytest
 
 from ledger import planfile
 from ledger.errors import Invalid, Refusal
-from ledger.journal import Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.planfile.model import BadRef, UnreadableLines
 from ledger.plans import editing as plan_editing
@@ -305,17 +305,19 @@ def test_hostile_text_costs_no_more_time(text: str) -> None:
 @pytest.mark.django_db
 def test_a_person_confirms_what_was_proposed(agent: Agent) -> None:
     done = import_writer.import_plan(
-        agent.project, read(WILD.replace("depends_on", "after"), agent="coder").plan
+        agent.project,
+        read(WILD.replace("depends_on", "after"), agent="coder").plan,
+        stamp=Stamp(SYSTEM),
     )
     ids = [row["id"] for row in done.tasks]
     mara = Actor("user", "1", "mara")
-    assert plan_editing.confirm_commands(ids, actor=mara) == [ids[0], ids[3]]
+    assert plan_editing.confirm_commands(ids, stamp=Stamp(mara)) == [ids[0], ids[3]]
     verify = Task.objects.get(pk=ids[0]).payload["verify"]
     assert (verify["command"], verify["source"]) == ("npm test -- Id", "confirmed")
     assert "proposed_command" not in verify and verify["text"]
     said = Event.objects.get(subject_id=ids[0], kind="task.changed")
     assert said.data["confirmed_command"] == "npm test -- Id" and said.actor_name == "mara"
-    assert plan_editing.confirm_commands(ids, actor=mara) == []
+    assert plan_editing.confirm_commands(ids, stamp=Stamp(mara)) == []
 
 
 # ---- every task is read, or its line is named

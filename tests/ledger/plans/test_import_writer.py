@@ -6,7 +6,7 @@ import pytest
 
 from ledger import planfile
 from ledger.audit import audit
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
 from ledger.plans import editing as plan_editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
@@ -31,7 +31,9 @@ def imported(*tasks: dict[str, Any], now: Any = NOW, **more: Any) -> ImportResul
     names = ("mode", "dry_run", "register", "allow_missing_needs")
     options = ImportOptions(**{name: more.pop(name) for name in names if name in more})
     project = Project.objects.get(name="default")
-    return importing.import_plan(project, plan_file(*tasks, **more), options=options, now=now)
+    return importing.import_plan(
+        project, plan_file(*tasks, **more), options=options, stamp=Stamp(SYSTEM, now)
+    )
 
 
 def task(ref: str) -> Task:

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from ledger import tasks
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Need, Task
 from ledger.tasks.replacing import take_places
 from tests.factories import MINUTE, NOW
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def abort(*ids: UUID) -> None:
-    assert tasks.abort(ids, actor=SYSTEM, now=NOW) == dict.fromkeys(ids, True)
+    assert tasks.abort(ids, stamp=Stamp(SYSTEM, NOW)) == dict.fromkeys(ids, True)
 
 
 def needs_of(id: UUID) -> list[UUID]:

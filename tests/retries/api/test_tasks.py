@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import transaction
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.tasks.spec import PAYLOAD_BYTES
 from retries import in_process
@@ -73,7 +74,7 @@ def test_a_producers_abort_waits_for_a_concurrent_escalation(
     id, producer = enqueue(operator, on_exhausted="escalate", max_attempts=1), api("orchestrator")
     at = claim(coder)["data"][0]["attempt"]["id"]
     with transaction.atomic():
-        in_process.report_failure(UUID(at), "it broke")
+        in_process.report_failure(UUID(at), "it broke", stamp=Stamp(SYSTEM))
         aborted = elsewhere(lambda: producer("POST", f"/tasks/{id}/abort"))
         with blocked(aborted):
             pass

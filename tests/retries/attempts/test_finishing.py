@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, DeadLetter, Event, Failure, Task
 from ledger.states import TaskState
 from retries import in_process
@@ -22,7 +23,9 @@ def test_done(agent: Agent) -> None:
     id = make_task(agent)
     found = claim(agent, worker_id="w1")
     assert found.rows[0]["state"] == S.RUNNING
-    told = in_process.report_success(attempt_of(found), {"branch": "x"}, now=NOW + SECOND)
+    told = in_process.report_success(
+        attempt_of(found), {"branch": "x"}, stamp=Stamp(SYSTEM, NOW + SECOND)
+    )
     assert told.decision["decision"] == "done" and told.decision["reason"] == "verified"
     task = Task.objects.get(pk=id)
     assert (task.state, task.result, task.completed_at) == (S.DONE, {"branch": "x"}, NOW + SECOND)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Failure, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -30,7 +30,7 @@ def test_an_expired_lease_is_a_timeout_and_its_report_is_too_late(agent: Agent) 
     assert (task.state, task.retry_count) == (S.RETRY, 1)
     assert Failure.objects.get().type == "timeout" and Failure.objects.get().code == "lease_expired"
     with pytest.raises(LeaseLost):
-        in_process.report_success(attempt, now=NOW + MINUTE * 6)
+        in_process.report_success(attempt, stamp=Stamp(SYSTEM, NOW + MINUTE * 6))
     with pytest.raises(LeaseLost):
         heartbeats.renew_lease(
             attempt, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE * 6

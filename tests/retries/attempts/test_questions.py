@@ -8,7 +8,7 @@ import pytest
 from ledger import tasks as facts
 from ledger.audit import audit
 from ledger.errors import Invalid, InvalidTransition
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Attempt, DeadLetter, Event, Plan, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -53,9 +53,8 @@ def withdraw(escalation: Escalation, *, by_person: bool = False) -> Escalation:
     return questions.withdraw(
         escalation.pk,
         among=Escalation.objects.all(),
-        actor=Actor("token", "1", "coder"),
+        stamp=Stamp(Actor("token", "1", "coder"), NOW + MINUTE),
         by_person=by_person,
-        now=NOW + MINUTE,
     )
 
 
@@ -103,7 +102,7 @@ def test_who_asks_again_or_too_late_has_lost_it(agent: Agent) -> None:
 def test_who_was_told_to_stop_asks_nothing(agent: Agent) -> None:
     id = make_task(agent)
     attempt = attempt_of(claim(agent))
-    facts.abort([id], actor=SYSTEM, now=NOW)
+    facts.abort([id], stamp=Stamp(SYSTEM, NOW))
     with pytest.raises(InvalidTransition, match="asked this task to stop"):
         ask(agent, attempt)
     assert not Escalation.objects.exists() and stands(id)[0] == S.RUNNING
@@ -220,16 +219,16 @@ def test_it_is_assigned_and_commented(agent: Agent, django_user_model: Any) -> N
     django_user_model.objects.create_user("visitor")
     found, every = asked(agent), Escalation.objects.all()
     who = Actor("user", "1", "mara")
-    done = assignment.assign(found.pk, "jonas", among=every, actor=who, now=NOW)
+    done = assignment.assign(found.pk, "jonas", among=every, stamp=Stamp(who, NOW))
     assert done.assignee is not None and done.assignee.get_username() == "jonas"
     assert done.version == 2
     for name in ("visitor", "nobody"):
         with pytest.raises(Invalid, match=name):
-            assignment.assign(found.pk, name, among=every, actor=who, now=NOW)
-    assert assignment.assign(found.pk, None, among=every, actor=who, now=NOW).assignee is None
-    assignment.comment(found.pk, " The archive is down ", among=every, actor=who, now=NOW)
+            assignment.assign(found.pk, name, among=every, stamp=Stamp(who, NOW))
+    assert assignment.assign(found.pk, None, among=every, stamp=Stamp(who, NOW)).assignee is None
+    assignment.comment(found.pk, " The archive is down ", among=every, stamp=Stamp(who, NOW))
     for text in ("", " ", "x" * 2001, "a\x00"):
         with pytest.raises(Invalid):
-            assignment.comment(found.pk, text, among=every, actor=who, now=NOW)
+            assignment.comment(found.pk, text, among=every, stamp=Stamp(who, NOW))
     event = Event.objects.get(kind="escalation.commented")
     assert event.data["text"] == "The archive is down" and event.actor_name == "mara"

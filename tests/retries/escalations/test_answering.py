@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from ledger import instructions
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.instructions import Expect
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
 from retries.escalations import answering
@@ -35,7 +35,10 @@ def ignored(agent: Agent, content: str = "Check", **more: Any) -> Escalation:
 
 def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> Escalation:
     choice = Choice(Answer(action), fix=fix, note=more.pop("note", ""))
-    more = {"actor": MARA, "channel": "page", "now": NOW + MINUTE} | more
+    stamp = Stamp(
+        more.pop("actor", MARA), more.pop("now", NOW + MINUTE), more.pop("request_id", "")
+    )
+    more = {"channel": "page", "stamp": stamp} | more
     return answering.answer(escalation.id, choice, among=Escalation.objects.all(), **more)
 
 
@@ -139,7 +142,7 @@ def test_an_escalation_outside_of_among_cannot_be_answered(agent: Agent) -> None
             escalation.id,
             Choice(Answer.SKIP),
             among=Escalation.objects.filter(agent=make_agent("codex")),
-            actor=MARA,
+            stamp=Stamp(MARA),
             channel="api",
         )
 
@@ -160,7 +163,7 @@ def test_an_invalid_choice_changes_nothing(agent: Agent, choice: Choice) -> None
     escalation = ignored(agent)
     with pytest.raises(Invalid):
         answering.answer(
-            escalation.id, choice, among=Escalation.objects.all(), actor=MARA, channel="page"
+            escalation.id, choice, among=Escalation.objects.all(), stamp=Stamp(MARA), channel="page"
         )
     assert Escalation.objects.get().is_open and not Event.objects.filter(kind="escalation.resolved")
 
@@ -192,7 +195,7 @@ def test_one_of_two_simultaneous_answers_wins(
     jonas = Actor("user", "2", "jonas")
     with transaction.atomic():
         answer(escalation, "skip")
-        racing = elsewhere(lambda: answer(escalation, "abort", actor=jonas))
+        racing = elsewhere(lambda: answer(escalation, "abort", stamp=Stamp(jonas)))
         with blocked(racing):
             pass
     with pytest.raises(AlreadyResolved, match="mara answered 'skip'"):

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from ledger.audit import audit
 from ledger.errors import Invalid, InvalidTransition
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
@@ -66,13 +66,14 @@ def about(id: UUID) -> Escalation:
 def answer(escalation: Escalation, action: str, fix: str = "", **more: Any) -> Escalation:
     named = {name: more.pop(name) for name in ("dependents", "response") if name in more}
     choice = Choice(Answer(action), fix=fix, **named)
-    more = {"actor": MARA, "channel": "page", "now": LATER} | more
+    stamp = Stamp(more.pop("actor", MARA), more.pop("now", LATER), more.pop("request_id", ""))
+    more = {"channel": "page", "stamp": stamp} | more
     return answering.answer(escalation.pk, choice, among=Escalation.objects.all(), **more)
 
 
 def undo(escalation: Escalation, *, now: Any = LATER + SECOND) -> Escalation:
     return answering.undo(
-        escalation.pk, among=Escalation.objects.all(), actor=MARA, now=now, request_id="r"
+        escalation.pk, among=Escalation.objects.all(), stamp=Stamp(MARA, now, "r")
     )
 
 
@@ -172,7 +173,7 @@ def test_too_late_is_too_late(agent: Agent) -> None:
     answer(asked, "retry", undo_for=UNDO)
     with pytest.raises(UndoTooLate):
         undo(asked, now=LATER + UNDO)
-    task_actions.retry_now([asked.task_id or asked.pk], actor=MARA, now=LATER + SECOND)
+    task_actions.retry_now([asked.task_id or asked.pk], stamp=Stamp(MARA, LATER + SECOND))
     with pytest.raises(UndoTooLate):
         undo(asked, now=LATER + SECOND)
     other = escalated(make_agent("codex"))
@@ -276,12 +277,12 @@ def test_one_says_what_becomes_of_them(agent: Agent, choice: str, how: str) -> N
         case "answer":
             answer(about(root), "skip", dependents=choice)
         case "skip":
-            done = task_actions.skip([root], dependents=choice, actor=MARA, now=LATER)
+            done = task_actions.skip([root], dependents=choice, stamp=Stamp(MARA, LATER))
             assert len(done) == (4 if choice == "skip" else 1)
         case "dismiss":
             letters = DeadLetter.objects.all()
             ids = list(letters.values_list("pk", flat=True))
-            deadletters.dismiss(ids, among=letters, dependents=choice, actor=MARA, now=LATER)
+            deadletters.dismiss(ids, among=letters, dependents=choice, stamp=Stamp(MARA, LATER))
     assert states(made) == AFTER[choice] | {"other": "queued"}
     assert not Escalation.objects.open().exists()
     assert list(audit()) == []
@@ -313,16 +314,18 @@ def test_what_stayed_blocked_is_let_go_on(agent: Agent) -> None:
     """Without the skipped: `first` needs nothing else, `second` has a need that is not met."""
     root = make_task(agent)
     made = family(agent, root)
-    task_actions.skip([root], dependents="block", actor=MARA, now=LATER)
+    task_actions.skip([root], dependents="block", stamp=Stamp(MARA, LATER))
     assert states(made)["second"] == "blocked dependency_skipped"
-    found = task_actions.unblock(made.values(), actor=MARA, now=LATER)
+    found = task_actions.unblock(made.values(), stamp=Stamp(MARA, LATER))
     assert sorted(found) == sorted([made["first"], made["second"]])
     assert states(made) == AFTER["continue"] | {"other": "queued"}
-    assert task_actions.unblock(made.values(), actor=MARA, now=LATER) == []
+    assert task_actions.unblock(made.values(), stamp=Stamp(MARA, LATER)) == []
     assert kinds(made["first"])[-1] == "task.unblocked"
     told = Event.objects.filter(subject_id=made["second"]).latest("id")
     assert (told.kind, told.to_state, told.data) == ("task.blocked", None, {"reason": "dependency"})
-    in_process.report_success(attempt_of(claim(agent, task=made["other"])), now=LATER)
+    in_process.report_success(
+        attempt_of(claim(agent, task=made["other"])), stamp=Stamp(SYSTEM, LATER)
+    )
     assert states(made)["second"] == "queued"
     assert list(audit()) == []
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from django.db import connection, transaction
 
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Project
 from retries.failures import patterns
 from retries.models import FailurePattern, Grouped
@@ -83,7 +83,7 @@ def test_a_known_pattern_is_only_read_within_a_minute(agent: Agent) -> None:
 
 def test_a_failure_makes_a_resolved_pattern_regressed(agent: Agent) -> None:
     broken(agent)
-    assert patterns.resolve([only().pk], note="npm ci", actor=MARA, now=NOW) == [only().pk]
+    assert patterns.resolve([only().pk], note="npm ci", stamp=Stamp(MARA, NOW)) == [only().pk]
     assert (only().state, only().note, only().state_by_name) == (S.RESOLVED, "npm ci", "mara")
     broken(agent, now=NOW + timedelta(seconds=1))
     assert (only().state, only().state_at) == (S.REGRESSED, NOW + timedelta(seconds=1))
@@ -94,7 +94,7 @@ def test_a_failure_makes_a_resolved_pattern_regressed(agent: Agent) -> None:
 
 def test_a_failure_reopens_an_ignored_pattern_after_its_time(agent: Agent) -> None:
     broken(agent)
-    patterns.ignore([only().pk], until=NOW + HOUR, actor=MARA, now=NOW)
+    patterns.ignore([only().pk], until=NOW + HOUR, stamp=Stamp(MARA, NOW))
     broken(agent, now=NOW + HOUR - timedelta(seconds=1))
     assert (only().state, only().ignored_until) == (S.IGNORED, NOW + HOUR)
     broken(agent, now=NOW + HOUR)
@@ -104,7 +104,7 @@ def test_a_failure_reopens_an_ignored_pattern_after_its_time(agent: Agent) -> No
 
 def test_a_permanently_ignored_pattern_stays_ignored(agent: Agent) -> None:
     broken(agent)
-    patterns.ignore([only().pk], actor=MARA, now=NOW)
+    patterns.ignore([only().pk], stamp=Stamp(MARA, NOW))
     broken(agent, now=NOW + timedelta(days=400))
     assert only().state == S.IGNORED
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from ledger.errors import Invalid
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState, Who
 from ledger.tasks import Backoff
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 def test_a_past_time_is_refused(agent: Agent) -> None:
     broken(agent)
     with pytest.raises(Invalid, match="in the future"):
-        patterns.ignore([only().pk], until=NOW, actor=MARA, now=NOW)
+        patterns.ignore([only().pk], until=NOW, stamp=Stamp(MARA, NOW))
     assert only().state == S.OPEN and not kinds()
 
 
@@ -39,7 +39,7 @@ def test_only_legal_moves_succeed(agent: Agent, state: PatternState) -> None:
     for to, verb in verbs.items():
         FailurePattern.objects.update(**{"state": state})
         before = len(kinds())
-        changed = verb([only().pk], actor=MARA, now=NOW)
+        changed = verb([only().pk], stamp=Stamp(MARA, NOW))
         legal = to in allowed_pattern_moves(state, Who.PERSON)
         assert bool(changed) == legal and len(kinds()) - before == legal
         assert only().state == (to if legal else state)
@@ -65,14 +65,22 @@ def test_retry_covers_all_stuck_tasks_of_a_pattern(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent)), now=NOW, message="Cannot find module 'y'")
     other = broken(agent, "disk full")
     pattern = FailurePattern.objects.get(template__startswith="Cannot")
-    again = patterns.retry([pattern.pk], actor=MARA, channel="page", now=NOW)
+    again = patterns.retry(
+        [pattern.pk],
+        stamp=Stamp(MARA, NOW),
+        channel="page",
+    )
     assert [letter.task_id for letter in again.replayed] == [buried]
     assert again.made_due == [waits]
     assert [each.task_id for each in again.answered] == [asked]
     assert Escalation.objects.get().action == Answer.RETRY
     assert DeadLetter.objects.get(task=other).closed_at is None
     assert Task.objects.get(replay_of=buried).state == TaskState.QUEUED
-    assert not patterns.retry([pattern.pk], actor=MARA, channel="page", now=NOW)
+    assert not patterns.retry(
+        [pattern.pk],
+        stamp=Stamp(MARA, NOW),
+        channel="page",
+    )
 
 
 def test_a_task_is_stuck_because_of_its_last_failure(agent: Agent) -> None:
@@ -96,10 +104,14 @@ def test_retry_leaves_questions_to_a_person(agent: Agent) -> None:
     Escalation.objects.filter(task=unsure).update(reason="needs_confirmation")
     letters = DeadLetter.objects.filter(task=broken(agent, "disk full"))
     deadletters.dismiss(
-        letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), actor=MARA, now=NOW
+        letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), stamp=Stamp(MARA, NOW)
     )
     assert not patterns.stuck_tasks([only().pk])
-    assert not patterns.retry([only().pk], actor=MARA, channel="page", now=NOW)
+    assert not patterns.retry(
+        [only().pk],
+        stamp=Stamp(MARA, NOW),
+        channel="page",
+    )
     assert Escalation.objects.open().count() == 2
 
 
@@ -110,7 +122,13 @@ def test_retry_skips_an_escalation_that_was_closed_meanwhile(agent: Agent, elsew
     pattern = only().pk
     with transaction.atomic():
         Escalation.objects.filter(pk=first.pk).update(state="expired", closed_at=NOW)
-        future = elsewhere(lambda: patterns.retry([pattern], actor=MARA, channel="page", now=NOW))
+        future = elsewhere(
+            lambda: patterns.retry(
+                [pattern],
+                stamp=Stamp(MARA, NOW),
+                channel="page",
+            )
+        )
         with blocked(future):
             pass
     assert [each.pk for each in future.result(10).answered] == [second.pk]
@@ -118,7 +136,7 @@ def test_retry_skips_an_escalation_that_was_closed_meanwhile(agent: Agent, elsew
 
 def test_the_journal_names_the_actor(agent: Agent) -> None:
     broken(agent)
-    patterns.resolve([only().pk], actor=SYSTEM, now=NOW)
-    patterns.reopen([only().pk], actor=MARA, now=NOW)
+    patterns.resolve([only().pk], stamp=Stamp(SYSTEM, NOW))
+    patterns.reopen([only().pk], stamp=Stamp(MARA, NOW))
     assert kinds() == ["pattern.resolved tenfour", "pattern.reopened mara"]
     assert (only().state, only().state_by_name) == (S.OPEN, "mara")

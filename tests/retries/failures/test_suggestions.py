@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Failure
 from ledger.tokens import TrustedCaller
 from retries import claims, in_process
@@ -60,13 +60,12 @@ def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str 
         Escalation.objects.get(task=id, state="open").pk,
         Choice(Answer.FIX, fix=words),
         among=Escalation.objects.all(),
-        actor=MARA,
+        stamp=Stamp(MARA, now + MINUTE),
         channel="api",
-        now=now + MINUTE,
     )
     attempt = attempt_of(claim(agent, now=now + 2 * MINUTE))
     if works:
-        in_process.report_success(attempt, now=now + 3 * MINUTE)
+        in_process.report_success(attempt, stamp=Stamp(SYSTEM, now + 3 * MINUTE))
     else:
         fail(agent, attempt, now=now + 3 * MINUTE, message="disk full")
     return id
@@ -98,7 +97,13 @@ def test_a_live_or_released_attempt_does_not_count(agent: Agent) -> None:
     question = Escalation.objects.get(task=id)
     choice = Choice(Answer.FIX, fix="Run npm ci")
     every = Escalation.objects.all()
-    answering.answer(question.pk, choice, among=every, actor=MARA, channel="api", now=NOW + MINUTE)
+    answering.answer(
+        question.pk,
+        choice,
+        among=every,
+        stamp=Stamp(MARA, NOW + MINUTE),
+        channel="api",
+    )
     first = attempt_of(claim(agent, now=NOW + 2 * MINUTE))
     assert suggestions.list_worked_fixes(pattern()) == []
     releases.release(
@@ -110,7 +115,7 @@ def test_a_live_or_released_attempt_does_not_count(agent: Agent) -> None:
     )
     assert suggestions.list_worked_fixes(pattern()) == []
     second = attempt_of(claims.claim(TrustedCaller(SYSTEM, agent=agent), now=NOW + 4 * MINUTE))
-    in_process.report_success(second, now=NOW + 5 * MINUTE)
+    in_process.report_success(second, stamp=Stamp(SYSTEM, NOW + 5 * MINUTE))
     assert [str(each) for each in suggestions.list_worked_fixes(pattern())] == ["worked 1 of 1"]
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ledger.journal import Actor
+from ledger.journal import Actor, Stamp
 from ledger.models import Plan
 from retries.escalations import answering
 from retries.escalations.choices import Choice
@@ -24,8 +24,7 @@ def answer(action: Answer, words: str = "", *, now: Any = NOW, **more: Any) -> N
         asked.pk,
         Choice(action, words),
         among=Escalation.objects.all(),
-        actor=MARA,
+        stamp=Stamp(MARA, now),
         channel="page",
-        now=now,
         **more,
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.audit import audit
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Event
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -30,7 +30,7 @@ def test_abort(agent: Agent) -> None:
     running = attempt_of(claim(agent, task=task("03-01:task-2").pk))
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-4").pk)), now=NOW)
     assert Escalation.objects.open().count() == 2
-    changed = aborting.abort([plan().pk], reason="wrong branch", actor=MARA, now=NOW)
+    changed = aborting.abort([plan().pk], reason="wrong branch", stamp=Stamp(MARA, NOW))
     assert [each.state for each in changed] == ["aborted"]
     assert states() == {
         "task-1": TaskState.DONE,
@@ -48,7 +48,7 @@ def test_abort(agent: Agent) -> None:
     )
     assert told.decision["decision"] == "aborted"
     assert claim(agent).rows == []
-    assert aborting.abort([plan().pk], now=NOW) == []
+    assert aborting.abort([plan().pk], stamp=Stamp(SYSTEM, NOW)) == []
     assert list(audit()) == []
 
 
@@ -61,9 +61,8 @@ def test_the_answer_abort_stops_the_whole_plan(agent: Agent) -> None:
         asked.pk,
         Choice(Answer.ABORT),
         among=Escalation.objects.all(),
-        actor=MARA,
+        stamp=Stamp(MARA, NOW),
         channel="page",
-        now=NOW,
     )
     assert plan().state == "aborted" and set(states().values()) == {TaskState.ABORTED}
     asked.refresh_from_db()
@@ -77,13 +76,13 @@ def test_what_an_aborted_plan_gave_up_is_not_replayed(agent: Agent) -> None:
     fail(agent, attempt_of(claim(agent)), now=NOW)
     other = make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent, task=other)), now=NOW)
-    aborting.abort([plan().pk], actor=MARA, now=NOW)
+    aborting.abort([plan().pk], stamp=Stamp(MARA, NOW))
     letters = DeadLetter.objects.all()
     ids = list(letters.values_list("pk", flat=True))
-    done = deadletters.replay(ids, among=letters, actor=MARA, now=NOW)
+    done = deadletters.replay(ids, among=letters, stamp=Stamp(MARA, NOW))
     assert [letter.task_id for letter in done] == [other]
     assert DeadLetter.objects.open().get().task == task("03-01:task-1")
     assert states() == {"task-1": TaskState.FAILED, "task-2": TaskState.ABORTED}
-    restarting.restart(plan().pk, now=NOW)
+    restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW))
     assert not DeadLetter.objects.open().exists()
     assert list(audit()) == []

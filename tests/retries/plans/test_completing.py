@@ -3,6 +3,7 @@
 import pytest
 
 from ledger.audit import audit
+from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter
 from ledger.plans import editing as facts
 from ledger.states import TaskState
@@ -25,7 +26,7 @@ def test_a_plan_is_over_when_its_tasks_are_and_a_replay_reopens_it(agent: Agent)
     assert completing.complete_plans(now=NOW) == {"completed": 0, "reopened": 0}
     assert plan().state == "completed"
     letter = DeadLetter.objects.get()
-    deadletters.replay([letter.pk], among=DeadLetter.objects.all(), actor=MARA, now=NOW)
+    deadletters.replay([letter.pk], among=DeadLetter.objects.all(), stamp=Stamp(MARA, NOW))
     one = task("03-01:task-1")
     assert (one.run, one.replay_of, one.state) == (1, letter.task, TaskState.QUEUED)
     assert facts.count_tasks(plan())["failed"] == 0

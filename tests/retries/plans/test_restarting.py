@@ -10,7 +10,7 @@ from dashboard.plans import detail_queries as plan_queries
 from dashboard.tasks import detail_queries
 from ledger.audit import audit
 from ledger.errors import InvalidTransition
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Need, Task
 from ledger.states import TaskState
 from ledger.tasks import fetch_task
@@ -42,9 +42,9 @@ def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
     imported({"needs": "03-01"}, ref="03-02")
     do(agent, "03-01:task-1")
     fail(agent, attempt_of(claim(agent, task=task("03-01:task-2").pk)), now=NOW)
-    aborting.abort([plan().pk], now=NOW)
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, NOW))
     old = {row.ref: row for row in Task.objects.filter(plan=plan())}
-    again = restarting.restart(plan().pk, now=NOW + MINUTE)
+    again = restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW + MINUTE))
     assert (again.run, again.state) == (2, "active") and again == plan()
     assert states() == {
         "task-1": TaskState.DONE,
@@ -72,9 +72,9 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     for _ in range(3):
         found = claim(agent, task=task("03-01:task-2").pk, now=later)
         fail(agent, attempt_of(found), now=later, message="late")
-    aborting.abort([plan().pk], now=later)
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, later))
     old = task("03-01:task-2")
-    restarting.restart(plan().pk, carry_over=later, now=later)
+    restarting.restart(plan().pk, carry_over=later, stamp=Stamp(SYSTEM, later))
     one, two, three = (task(f"03-01:task-{n}") for n in (1, 2, 3))
     assert (one.attempts, one.retry_count, three.attempts) == (0, 0, 0)
     assert (two.attempts, two.retry_count, two.attempt_limit) == (3, 3, 4)
@@ -121,8 +121,8 @@ def everywhere(id: UUID, old: UUID) -> None:
 
 def carried_over(agent: Agent, *, now: datetime) -> Task:
     """The first task after its plan was stopped and restarted: it goes on with what it was."""
-    aborting.abort([plan().pk], now=now)
-    restarting.restart(plan().pk, carry_over=NOW, now=now)
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, now))
+    restarting.restart(plan().pk, carry_over=NOW, stamp=Stamp(SYSTEM, now))
     found = task("03-01:task-1")
     assert found.carries
     return found
@@ -140,7 +140,7 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     pattern = failed_once(agent)
     answer(Answer.FIX, "Trim first", now=NOW + MINUTE)
     claim(agent, task=task("03-01:task-1").pk, now=NOW + MINUTE)
-    aborting.abort([plan().pk], now=NOW + MINUTE)
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, NOW + MINUTE))
     live = task("03-01:task-1").current_attempt
     assert live
     progress = {"message": "wrote tests"}
@@ -150,13 +150,13 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
     finishing.finish_attempt(
         live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW + MINUTE
     )
-    restarting.restart(plan().pk, carry_over=NOW, now=NOW + 2 * MINUTE)
+    restarting.restart(plan().pk, carry_over=NOW, stamp=Stamp(SYSTEM, NOW + 2 * MINUTE))
     two = carried_over(agent, now=NOW + 3 * MINUTE)
     assert suggestions.list_worked_fixes(pattern.pk) == []
     told = history.render_next_context(fetch_task(two.pk))
     assert "User provided fix: Trim first</instruction>" in told and "wrote tests" in told
     found = claim(agent, task=two.pk, now=NOW + 4 * MINUTE)
-    in_process.report_success(attempt_of(found), now=NOW + 5 * MINUTE)
+    in_process.report_success(attempt_of(found), stamp=Stamp(SYSTEM, NOW + 5 * MINUTE))
     assert [str(each) for each in suggestions.list_worked_fixes(pattern.pk)] == ["worked 1 of 1"]
 
 
@@ -169,7 +169,7 @@ def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
     questions.ask(live, asks, caller=caller, now=NOW + MINUTE)
     answer(Answer.FIX, "Trim first", now=NOW + 2 * MINUTE)
     again = attempt_of(claim(agent, task=two.pk, now=NOW + 3 * MINUTE))
-    in_process.report_success(again, now=NOW + 4 * MINUTE)
+    in_process.report_success(again, stamp=Stamp(SYSTEM, NOW + 4 * MINUTE))
     assert [str(each) for each in suggestions.list_worked_fixes(pattern.pk)] == ["worked 1 of 1"]
 
 
@@ -205,25 +205,25 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
 def test_a_restart_is_refused_while_anything_is_under_way(agent: Agent) -> None:
     imported({}, {})
     with pytest.raises(InvalidTransition, match="Abort it first"):
-        restarting.restart(plan().pk, now=NOW)
+        restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW))
     live = attempt_of(claim(agent))
-    aborting.abort([plan().pk], now=NOW)
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, NOW))
     with pytest.raises(InvalidTransition, match="task-1 is still running"):
-        restarting.restart(plan().pk, now=NOW)
+        restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW))
     finishing.finish_attempt(live, Report(), caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
-    restarting.restart(plan().pk, now=NOW)
+    restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW))
     do(agent, "03-01:task-1")
     do(agent, "03-01:task-2")
     completing.complete_plans(now=NOW)
     with pytest.raises(InvalidTransition, match="nothing to run again"):
-        restarting.restart(plan().pk, now=NOW)
+        restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW))
 
 
 def test_open_dead_letters_count_as_replayed_by_a_restart(agent: Agent) -> None:
     imported({"max_attempts": 1, "on_exhausted": "dead_letter"}, {"needs": "task-1"})
     fail(agent, attempt_of(claim(agent)), now=NOW)
-    aborting.abort([plan().pk], now=NOW)
-    restarting.restart(plan().pk, now=NOW)
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, NOW))
+    restarting.restart(plan().pk, stamp=Stamp(SYSTEM, NOW))
     letter = DeadLetter.objects.get()
     assert (letter.closed_as, letter.replayed_as) == ("replayed", task("03-01:task-1"))
     needed = Need.objects.get(task=task("03-01:task-2"))

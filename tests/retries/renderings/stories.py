@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import tasks
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Plan
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
@@ -80,7 +80,13 @@ def answer(task: UUID, action: str, *, now: datetime, fix: str = "") -> None:
     asked = Escalation.objects.open().get(task_id=task)
     choice = Choice(Answer(action), fix=fix)
     among = Escalation.objects.all()
-    answering.answer(asked.pk, choice, among=among, actor=MARA, channel="page", now=now)
+    answering.answer(
+        asked.pk,
+        choice,
+        among=among,
+        stamp=Stamp(MARA, now),
+        channel="page",
+    )
 
 
 def sample(agent: Agent, *, now: datetime = NOW) -> tuple[Plan, list[UUID]]:

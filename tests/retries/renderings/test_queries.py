@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Need, Plan, Task
 from ledger.tokens import TrustedCaller
 from retries import claims
@@ -349,7 +349,7 @@ def test_skips_name_their_dependents(agent: Agent) -> None:
     for minute in range(3):
         attempt(agent, task, now=NOW + MINUTE * minute, error="no")
     answer(task, "skip", now=NOW + MINUTE * 40)
-    people.skip([add(plan, agent, 5)], actor=MARA, now=NOW + MINUTE * 41)
+    people.skip([add(plan, agent, 5)], stamp=Stamp(MARA, NOW + MINUTE * 41))
     assert Need.objects.count() == 1
     told = "".join(documents.render_skips(RenderingScope(plan.project_id, plan)))
     assert (
@@ -415,7 +415,7 @@ def test_replaced_tasks_are_not_in_the_summary(agent: Agent) -> None:
     plan = make_plan(agent)
     old = add(plan, agent, 1)
     attempt(agent, old, now=NOW, error="no")
-    people.abort([old], actor=MARA, now=NOW + MINUTE)
+    people.abort([old], stamp=Stamp(MARA, NOW + MINUTE))
     plan.run = 2
     new = add(plan, agent, 1)
     Task.objects.filter(pk=old).update(replaced_by_id=new)

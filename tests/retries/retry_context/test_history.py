@@ -7,7 +7,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from ledger import tasks
-from ledger.journal import SYSTEM, Actor
+from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Task
 from ledger.states import FailureType
 from ledger.tokens import TrustedCaller
@@ -54,9 +54,8 @@ def settle(id: UUID, action: Answer, fix: str = "") -> None:
         Escalation.objects.open().get(task_id=id).pk,
         Choice(action, fix=fix),
         among=Escalation.objects.all(),
-        actor=MARA,
+        stamp=Stamp(MARA, NOW + MINUTE),
         channel="api",
-        now=NOW + MINUTE,
     )
 
 
@@ -95,9 +94,9 @@ def test_a_withdrawn_question_changes_nothing(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     row = Task.objects.filter(pk=id).values().get()
-    lifecycle.open_for_task(row, "impossible", actor=SYSTEM, now=NOW, request_id="")
+    lifecycle.open_for_task(row, "impossible", stamp=Stamp(SYSTEM, NOW, ""))
     assert "Trim" not in told(id)
-    lifecycle.withdraw([id], actor=SYSTEM, now=NOW)
+    lifecycle.withdraw([id], stamp=Stamp(SYSTEM, NOW))
     assert "Trim" in told(id)
 
 
