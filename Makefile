@@ -13,11 +13,11 @@ help: ## show this list
 		printf '%-11s %s\n' "$$name" "$$what"; done
 
 up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
-	@$(some-python) -m config.local.install requirements.lock
+	@$(some-python) -m config.local.install requirements-embedded.lock
 	@exec $(python) -m config.local.up --with-parent
 
 demo: ## run unreliable agents against the running Tenfour, until Ctrl-C
-	@$(some-python) -m config.local.install requirements.lock
+	@$(some-python) -m config.local.install requirements-embedded.lock
 	@$(python) manage.py demo
 
 # Without bytecode every run would compile all tests and the programs that they start.
@@ -45,12 +45,14 @@ openapi: ## regenerate docs/openapi.json
 		--api config.api.api --indent 1 --sorted --output docs/openapi.json
 
 compile := .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
-	--generate-hashes --no-emit-index-url --no-header pyproject.toml
+	--generate-hashes --no-emit-index-url --no-header
 
-lock: ## update both lists of pinned packages
+lock: ## update all lists of pinned packages
 	@$(some-python) -m config.local.install tests/requirements.lock
-	$(compile) -o requirements.lock
-	$(compile) --extra dev -o tests/requirements.lock
+	$(compile) pyproject.toml -o requirements.lock
+	$(compile) pyproject.toml --extra embedded -o requirements-embedded.lock
+	$(compile) pyproject.toml --extra embedded --extra dev -o tests/requirements.lock
+	echo uv | $(compile) - -o requirements-uv.lock
 
 clean: ## remove all data, the virtual environment and every cache; refuses while Tenfour runs
 	@$(some-python) -B -m config.local.up --clean

