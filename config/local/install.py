@@ -1,6 +1,6 @@
 """Installs a list of pinned packages into .venv, and nothing outside of this folder.
 
-`python3 -m config.local.install requirements-embedded.lock` runs on a bare Python, before any install.
+`python3 -m config.local.install LOCK` runs on a bare Python, before anything is installed.
 """
 
 import hashlib

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import redis
 
 from config.local import embedded, places, processes, supervisor, up
 from config.local.commands import Command, run_once
@@ -337,6 +338,29 @@ def test_programs_that_the_user_of_the_servers_cannot_reach_are_copied() -> None
     for program in (made.postgres, made.redis):
         run_once(Command([str(program), "--version"], cwd=home, user=user))
     assert embedded.copy_programs(place, *embedded.wheels()) == made
+
+
+def test_the_queue_of_the_redis_of_before_goes_on() -> None:
+    """Redis 6 kept its log in one file; Valkey takes it over at its first start."""
+    user = places.unprivileged()
+    home = places.open_folder(data_folder("redis 6"), user)
+    place = Place(home, home, user)
+    log = place.folder("redis") / "appendonly.aof"
+    log.write_bytes(b"*3\r\n$3\r\nSET\r\n$4\r\nkept\r\n$3\r\nyes\r\n")
+    place.own(log)
+    servers = embedded.servers_of(place)
+    conf = place.folder("redis") / "redis.conf"
+    places.write_private(conf, servers.redis_conf())
+    place.own(conf)
+    command = servers.redis_command()
+    process = subprocess.Popen(command.argv, stdout=subprocess.DEVNULL, **command.options())
+    try:
+        eventually(lambda: embedded.redis_answers(servers.redis.port))
+        with redis.Redis.from_url(servers.urls["REDIS_URL"]) as client:
+            eventually(lambda: client.get("kept") == b"yes", patience=5)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
 
 
 def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixture[str]) -> None:
