@@ -12,11 +12,17 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import get_template
 
+from config.request_bodies import Request
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
 
-class ApiHandler(WSGIHandler):
+class PageHandler(WSGIHandler):
+    request_class = Request
+
+
+class ApiHandler(PageHandler):
     """Serve /v1 without sessions, CSRF, and messages, which bearer calls don't use.
 
     Both overrides serve the figure "ack over HTTP / floor endpoint" in docs/performance.md.
@@ -38,7 +44,7 @@ class ApiHandler(WSGIHandler):
         return response
 
 
-pages = WSGIHandler()
+pages = PageHandler()
 api = ApiHandler()
 
 

@@ -77,6 +77,8 @@ class PrincipalAuth(BearerAuth):
 
 def refuse_large(request: HttpRequest, *, limit: int) -> None:
     """Raise PayloadTooLarge if the body is larger than `limit` bytes."""
+    if limit_body := getattr(request, "limit_body", None):
+        limit_body(limit)  # of a body without a length
     size = int(request.META.get("CONTENT_LENGTH") or 0)
     if size <= limit:
         return
