@@ -62,7 +62,7 @@ class Request(WSGIRequest):
     def __init__(self, environ: dict[str, Any]) -> None:
         super().__init__(environ)
         if environ.get("wsgi.input_terminated") and not environ.get("CONTENT_LENGTH"):
-            self._stream = ChunkedBody(environ["wsgi.input"])
+            self._stream = ChunkedBody(environ["wsgi.input"])  # type: ignore[assignment]
 
     def limit_body(self, limit: int) -> None:
         """Set the number of bytes that the body may have if it arrives in chunks."""
