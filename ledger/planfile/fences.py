@@ -29,7 +29,7 @@ def find_fences(lines: Sequence[str]) -> list[Fence]:
             if len(text) >= len(opening) and not text.strip(opening[0]):
                 fences.append(Fence(start, n + 1, closed=True))
                 opening = ""
-        elif match := OPENING.match(line):
+        elif ("```" in line or "~~~" in line) and (match := OPENING.match(line)):
             start, opening = n, match[1]
     return [*fences, Fence(start, len(lines), closed=False)] if opening else fences
 

@@ -17,6 +17,7 @@ from ledger.errors import Invalid
 from ledger.planfile.canonical import SEQUENTIAL
 from ledger.planfile.front_matter import PLAN_ATTRIBUTES, read_front_matter, split_front_matter
 from ledger.planfile.markup_scanner import (
+    MOST_PARTS,
     NO_DOCTYPE,
     TASK_START,
     Node,
@@ -198,6 +199,8 @@ def find_tasks(root: Element) -> TaskMarkup | None:
         if sum(local_name(each.tag) == "task" for each in task.iter()) > 1:
             return None
         parts = []
+        if len(task) > MOST_PARTS:
+            raise Invalid("/tasks", f"A task must have at most {MOST_PARTS} parts.")
         for part in task:
             attributes = {local_name(name): value for name, value in part.attrib.items()}
             parts.append(Node(local_name(part.tag), attributes, inner_xml(part)))

@@ -9,7 +9,7 @@ import html
 import re
 import textwrap
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ledger.errors import Invalid
@@ -77,6 +77,8 @@ class TaskMarkup:
 
 def refuse_doctype(lines: Sequence[str], *, skipped: int = 0) -> None:
     """Raise Invalid if a line outside fenced code declares a DOCTYPE or an entity."""
+    if not any("<!" in line for line in lines):
+        return
     fenced = mask_fences(lines)
     for n, line in enumerate(lines):
         if not fenced[n] and FORBIDDEN.search(line):
@@ -286,15 +288,7 @@ def add_loose_text(nodes: list[Node], text: str) -> None:
 
 
 def strip_comments(text: str) -> str:
-    before, opening, rest = text.partition("<!--")
-    pieces = [before]
-    while opening:
-        _, closing, after = rest.partition("-->")
-        if not closing:
-            return "".join([*pieces, opening, rest])
-        before, opening, rest = after.partition("<!--")
-        pieces.append(before)
-    return "".join(pieces)
+    return "".join(piece for quoted, piece in split_quoted(text, "<!--", "-->") if not quoted)
 
 
 # ---- text
@@ -302,13 +296,23 @@ def strip_comments(text: str) -> str:
 
 def unescape(text: str) -> str:
     """Resolve entities as an XML parser does, leaving CDATA sections unchanged."""
-    plain, opening, rest = text.partition("<![CDATA[")
-    parts = [unescape_entities(plain)]
-    while opening:
-        quoted, _, rest = rest.partition("]]>")
-        plain, opening, rest = rest.partition("<![CDATA[")
-        parts += [quoted, unescape_entities(plain)]
-    return "".join(parts)
+    return "".join(
+        piece if quoted else unescape_entities(piece)
+        for quoted, piece in split_quoted(text, "<![CDATA[", "]]>")
+    )
+
+
+def split_quoted(text: str, opening: str, closing: str) -> Iterator[tuple[bool, str]]:
+    """Return the pieces between the marks, as quoted, and those outside them."""
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        end = text.find(closing, start + len(opening))
+        if end < 0:
+            break
+        yield False, text[at:start]
+        yield True, text[start + len(opening) : end]
+        at = end + len(closing)
+    yield False, text[at:]
 
 
 def unescape_entities(text: str) -> str:

@@ -4,6 +4,7 @@ Headings come first: where a file has them, its checklists are the steps of thei
 task's text becomes its action. Pure.
 """
 
+import itertools
 import re
 import textwrap
 from collections.abc import Sequence
@@ -24,16 +25,16 @@ NO_TASKS = (
     "as '### Task 1: …', or with '- [ ] …'."
 )
 HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
+DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}"
 TASK_HEADING = re.compile(
-    r"(?:\[([ xX])\] *)?[*_]{0,3}task +#?([0-9]+(?:\.[0-9]+)*)(?![0-9A-Za-z])[*_]{0,3} *"
-    r"[-:.)–—]* *(.*)",
+    rf"(?:\[([ xX])\] *)?[*_]{{0,3}}task +#?({DOTTED})(?![0-9A-Za-z])[*_]{{0,3}} *[-:.)–—]* *(.*)",
     re.I,
 )
 ITEM = re.compile(r"([ \t]*)(?:[-*+]|[0-9]{1,4}[.)])[ \t]+\[([ xX~/-])\]\*?(?:[ \t]+(.*)|$)")
 # The number at the start of an item: T001, Task 1:, 1., or 1.2
 NUMBER = re.compile(
-    r"[*_]{0,3}(?:T([0-9]{1,6})|Task +([0-9]+(?:\.[0-9]+)*)[.:)]?|([0-9]+(?:\.[0-9]+)*)[.:)]|"
-    r"([0-9]+(?:\.[0-9]+)+))(?:[*_]{1,3})?(?:[ \t]+|$)(.*)"
+    rf"[*_]{{0,3}}(?:T([0-9]{{1,6}})|Task +({DOTTED})[.:)]?|({DOTTED})[.:)]|"
+    rf"([0-9]{{1,9}}\.{DOTTED}))[*_]{{0,3}}(?:[ \t]+|$)(.*)"
 )
 FIELD = re.compile(
     r"[ \t]*(?:[-*+][ \t]+)?[*_]{0,3}(files|depends on|dependencies|needs|blocked by|verify|"
@@ -116,15 +117,21 @@ def task_heading(line: str) -> re.Match[str] | None:
 def scan_headings(
     lines: Sequence[str], fenced: Sequence[bool], errors: LineErrors, skipped: int
 ) -> list[Entry]:
-    """Return the tasks that headings begin; each ends at the next heading of its level."""
+    """Return the tasks that headings begin; each ends at the next heading of its level.
+
+    A section with a checklist that belongs to no task is a task, too, with the next free number.
+    """
     entries: list[Entry] = []
     opened: list[Entry] = []
+    section = None  # the last heading that begins no task, and is in none
     for n, line in enumerate(lines):
         heading = None if fenced[n] else HEADING.match(line)
         level = len(heading[1]) if heading else 0
         if heading:
             while opened and opened[-1].level >= level:
                 opened.pop()
+        if heading and not opened:
+            section = Entry(skipped + n + 1, level, "", heading[2].strip("#*_ "), done=False)
         if heading and (match := TASK_HEADING.match(heading[2])):
             title = match[3].rstrip("# ").strip("*_ ")
             done = (match[1] or "").lower() == "x" or "✅" in heading[2]
@@ -134,12 +141,22 @@ def scan_headings(
             opened.append(entry)
         elif opened:
             opened[-1].body.append(line)
+        elif section is not None and not fenced[n] and ITEM.match(line):
+            # A checklist beside the tasks, such as "Before the release", is work to do as well.
+            section.body.append(line)
+            entries.append(section)
+            opened.append(section)
         elif not fenced[n] and ITEM.match(line):
             errors.add(
                 skipped + n + 1,
                 "this item belongs to no task. Move it below a task's heading, or remove its box.",
             )
+        elif section is not None and not heading:
+            section.body.append(line)
+    numbers = [int(entry.number.partition(".")[0]) for entry in entries if entry.number]
+    free = itertools.count(max(numbers, default=0) + 1)
     for entry in entries:
+        entry.number = entry.number or str(next(free))
         boxes = [box[2] for box in map(ITEM.match, entry.body) if box]
         entry.done |= bool(boxes) and all(box in "xX" for box in boxes)
     return entries
@@ -231,7 +248,7 @@ def read_fields(lines: Sequence[str]) -> dict[str, list[str]]:
             values = found.setdefault(name, [])
             if match[2].strip():
                 values.append(match[2].strip())
-        elif name and bullet and not fenced[n]:
+        elif name and bullet and not fenced[n] and (name == "done" or not ITEM.match(line)):
             values.append(bullet[1].strip())
         elif line.strip():
             name = ""

@@ -78,6 +78,7 @@ class Reader:
         self.statuses: list[str] = []
         self.warnings: list[str] = []
         self.places: dict[str, str] = {}
+        self.numbers: dict[str, str] = {}  # of the dependencies' refs
 
     def read(self, items: list[Any], tag: str) -> RawPlan:
         for n, item in enumerate(items):
@@ -149,7 +150,7 @@ class Reader:
             "payload": payload | {"id": number},
         }
         if priority := item.get("priority"):
-            if priority not in PRIORITIES:
+            if not isinstance(priority, str) or priority not in PRIORITIES:
                 raise Invalid(f"{at}/priority", f"priority must be: {', '.join(PRIORITIES)}.")
             task["priority"] = PRIORITIES[priority]
         if action := "\n\n".join(text.strip() for text in texts if text.strip()):
@@ -187,6 +188,7 @@ class Reader:
                 raise refusal_at(
                     UnknownNeed, f"'{number[:80]}' is not a task.", f"{at}/dependencies/{n}"
                 )
+            self.numbers[ref] = number
             needs.append(ref)
         return needs
 
@@ -197,8 +199,8 @@ class Reader:
                     pointer = self.places[task["ref"]].removesuffix("/id")
                     raise refusal_at(
                         UnknownNeed,
-                        f"Task {task['payload']['id']} depends on {need}, which the file does not "
-                        "have.",
+                        f"Task {task['payload']['id']} depends on {self.numbers[need]}, "
+                        "which the file does not have.",
                         f"{pointer}/dependencies",
                         hint="Fix the file, for example with: task-master fix-dependencies",
                     )
