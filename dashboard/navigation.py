@@ -38,7 +38,11 @@ class Place:
 
 OPEN = Counter(shared_queries.open_escalations, "open", "need an answer", "alert")
 WAITING = Counter(shared_queries.waiting_instructions, "waiting", "waiting for an acknowledgement")
-SILENT = Counter(shared_queries.silent_agents, "silent", "silent while instructions wait")
+TROUBLED = Counter(
+    shared_queries.troubled_agents,
+    "tripped or silent",
+    "tripped, or silent while instructions wait",
+)
 RUNNING = Counter(shared_queries.running_tasks, "running", "running", "plain")
 DEAD = Counter(shared_queries.open_deadletters, "open", "open", "plain")
 
@@ -54,7 +58,7 @@ PLACES = (
         Place("patterns", "Patterns", "n-patterns", "f", in_tabs=False),
     ),
     (
-        Place("agents", "Agents", "n-agents", "a", SILENT, in_tabs=False),
+        Place("agents", "Agents", "n-agents", "a", TROUBLED, in_tabs=False),
         Place("activity", "Activity", "n-activity", "l", in_tabs=False),
         Place("settings", "Settings", "n-settings", "s", in_tabs=False),
     ),

@@ -18,7 +18,7 @@ from ledger.agents import find_silent
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import get_or_compute_slow
-from ledger.states import TaskState
+from ledger.states import BreakerState, TaskState
 from retries.models import Escalation
 
 WINDOW = timedelta(hours=24)
@@ -98,6 +98,21 @@ def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
 def silent_agents(project: Project | None) -> QuerySet[Agent]:
     """Return the agents that have stopped checking in while something waits for them."""
     return of_project(find_silent(timezone.now()), project)
+
+
+# a half-open breaker lets one task through at a time
+TRIPPED = Q(breaker__state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
+
+
+def tripped_agents(project: Project | None) -> QuerySet[Agent]:
+    """Return the agents whose breaker is open or half open."""
+    return of_project(Agent.objects.filter(TRIPPED), project)
+
+
+def troubled_agents(project: Project | None) -> QuerySet[Agent]:
+    """Return the agents that are tripped or silent."""
+    silent = find_silent(timezone.now()).values("pk")
+    return of_project(Agent.objects.filter(TRIPPED | Q(pk__in=silent)), project)
 
 
 def running_tasks(project: Project | None) -> QuerySet[Task]:

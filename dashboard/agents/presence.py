@@ -1,11 +1,13 @@
-"""Describe whether an agent checks in (pure): in touch, away, silent or new."""
+"""Describe how an agent is (pure): its breaker if it is not closed, else its check-ins."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.badges import Badge, breaker_badge
 from dashboard.formatting import rough_duration
 from ledger.models import Agent
+from ledger.states import BreakerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,14 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True)
+class TrippedAgents:
+    """Agents whose breaker is open or half open; the last tripped first."""
+
+    agents: list[Agent]  # with `tasks_held`
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
 class SilentAgents:
     """Agents that do not check in while instructions wait for them; the longest silent first."""
 
@@ -27,8 +37,13 @@ class SilentAgents:
 
 
 def describe_presence(agent: Any, *, now: datetime, silent_after: timedelta) -> Presence:
-    """Return the presence of an agent read by `dashboard.agents.queries`, which sets `silent`."""
+    """Return the presence of an agent read by `dashboard.agents.queries`, which sets `silent`.
+
+    A breaker that is not closed comes first: an agent that checks in still gets no tasks.
+    """
     last_seen = describe_last_seen(agent, now=now)
+    if badge := trip_badge(agent):
+        return Presence(badge.label, badge.icon, badge.css, last_seen)
     if agent.silent:
         return Presence("Silent", "ear", "st--silent", last_seen)
     if agent.last_seen_at is None:
@@ -51,3 +66,18 @@ def describe_silence(agent: Any, *, now: datetime) -> str:
         return f"has never checked in; {waiting}"
     length = rough_duration((now - agent.last_seen_at).total_seconds())
     return f"has not checked in for {length}; {waiting}"
+
+
+def breaker_state(agent: Any) -> BreakerState:
+    """Return the state of an agent's breaker, which is created by the first failure."""
+    breaker = getattr(agent, "breaker", None)
+    return BreakerState(breaker.state) if breaker else BreakerState.CLOSED
+
+
+def trip_badge(agent: Any) -> Badge | None:
+    """Return the badge of an agent whose breaker is not closed, or None."""
+    state = breaker_state(agent)
+    if state == BreakerState.CLOSED:
+        return None
+    badge = breaker_badge(state)
+    return Badge(f"Breaker {badge.label.lower()}", badge.icon, badge.css)

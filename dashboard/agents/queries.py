@@ -3,17 +3,34 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+    Window,
+)
+from django.db.models import Value as V
+from django.urls import reverse
 
-from dashboard.agents.presence import SilentAgents
+from dashboard.agents.presence import SilentAgents, TrippedAgents
 from dashboard.shared_queries import (
+    TRIPPED,
     WINDOW,
     CountOf,
     of_project,
     ref_and_title_of,
     silent_agents,
+    tripped_agents,
 )
 from dashboard.sparklines import Bars, bars
 from ledger import sql
@@ -27,7 +44,7 @@ PAGE = 20
 COUNTED = 1000  # counts stop here
 HOURS = 24
 TOKENS_SHOWN = 20
-SILENT_SHOWN = 3
+PROBLEMS_SHOWN = 3  # agents of one kind
 
 FILTERS = ("all", "silent", "tripped", "paused", "waiting")
 
@@ -37,11 +54,13 @@ UNANSWERED = Instruction.objects.filter(
 ).order_by()
 HAS_WAITING = Exists(QUEUE) | Exists(UNANSWERED)
 
-TRIPPED = Q(breaker__state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
 TASKS = Task.objects.filter(agent=OuterRef("pk")).order_by()
 HELD = TASKS.filter(state=TaskState.BLOCKED, blocked_reason=BlockedReason.BREAKER_OPEN)
 LIVE = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None).order_by()
 PROBE = Attempt.objects.filter(pk=OuterRef("breaker__probe_attempt"))
+
+# the order of the list: tripped agents, silent ones, all others
+RANK = Case(When(TRIPPED, then=V(0)), When(silent=True, then=V(1)), default=V(2))
 
 
 # ---- the list
@@ -77,6 +96,7 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
     annotated: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
         silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
+        rank=RANK,
         queued=CountOf(QUEUE.values("pk")[:COUNTED]),
         unanswered=CountOf(UNANSWERED.values("pk")[:COUNTED]),
         waiting_since=Subquery(oldest),
@@ -93,7 +113,7 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
 
 
 def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> AgentPage:
-    """Return the agents before or after one, silent agents first, then by name."""
+    """Return the agents before or after one: tripped, then silent, then others, each by name."""
     cursor = rows.filter(pk=before or after).first() if before or after else None
     backwards = cursor is not None and before is not None
     agents = read_rows(rows, cursor, backwards=backwards)
@@ -116,7 +136,7 @@ def read_rows(rows: QuerySet[Any], cursor: Any, *, backwards: bool) -> list[Any]
     """Return the rows next to the cursor, one more than a page holds."""
     if cursor is not None:
         rows = rows.filter(past_cursor(cursor, backwards=backwards))
-    order = ("silent", "-name", "-id") if backwards else ("-silent", "name", "id")
+    order = ("-rank", "-name", "-id") if backwards else ("rank", "name", "id")
     return list(rows.order_by(*order)[: PAGE + 1])
 
 
@@ -125,11 +145,7 @@ def past_cursor(cursor: Any, *, backwards: bool) -> Q:
     side = "lt" if backwards else "gt"
     by_name = Q(**{f"name__{side}": cursor.name})
     by_id = Q(**{"name": cursor.name, f"id__{side}": cursor.pk})
-    condition = Q(silent=cursor.silent) & (by_name | by_id)
-    # silent agents come first: all of the other kind may be on this side
-    if cursor.silent != backwards:
-        condition |= Q(silent=backwards)
-    return condition
+    return Q(**{f"rank__{side}": cursor.rank}) | Q(rank=cursor.rank) & (by_name | by_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +184,16 @@ def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgent
     rows = of_project(find_silent(now), project).annotate(
         waiting=CountOf(QUEUE.values("pk")), total=Window(Count("*"))
     )
-    agents = list(rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:SILENT_SHOWN])
+    agents = list(rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:PROBLEMS_SHOWN])
     return SilentAgents(agents, agents[0].total - len(agents) if agents else 0)
+
+
+def list_tripped_agents(project: Project | None) -> TrippedAgents:
+    """Return the agents tripped last, with `tasks_held`, and how many more there are."""
+    rows = tripped_agents(project).select_related("breaker")
+    rows = rows.annotate(tasks_held=CountOf(HELD.values("pk")[:COUNTED]), total=Window(Count("*")))
+    agents = list(rows.order_by("-breaker__opened_at", "name")[:PROBLEMS_SHOWN])
+    return TrippedAgents(agents, agents[0].total - len(agents) if agents else 0)
 
 
 # ---- instructions per hour
@@ -225,5 +249,15 @@ def list_tokens(agent: Agent) -> list[Token]:
     return list(rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN])
 
 
-def exists(agent_id: UUID) -> bool:
-    return Agent.objects.filter(pk=agent_id).exists()
+def find_url(name: str, project: Project | None) -> str:
+    """Return the URL of the agent with this name, or an empty string.
+
+    Case counts only if two names differ in nothing else. If several projects have such an agent,
+    the URL is that of their list.
+    """
+    rows = of_project(Agent.objects.filter(name__iexact=name), project)
+    agents = list(rows.values_list("pk", "name")[: PAGE + 1])
+    agents = [each for each in agents if each[1] == name] or agents
+    if len(agents) > 1:
+        return f"{reverse('dashboard:agents')}?{urlencode({'name': name})}"
+    return reverse("dashboard:agent", args=[agents[0][0]]) if agents else ""

@@ -63,7 +63,7 @@ class AgentListPage(PageContext):
 
 @live_page("agents/index.html", "agents/_agents.html", current="agents")
 def index(visit: Visit) -> AgentListPage:
-    """List the agents, silent ones first, each with its breaker."""
+    """List the agents, tripped and silent ones first, each with its breaker."""
     parameters, project = visit.request.GET, visit.scope.project
     show, name = read_filter(parameters)
     counts = queries.count_agents(project)

@@ -130,9 +130,8 @@ class TaskEvidence:
 
     @property
     def likely_cause(self) -> LikelyCause | None:
-        """From the newest failure that its agent explained, else from the last failure."""
-        explained = (each for each in self.failures if each.root_cause_guess or each.suggested_fix)
-        failure = next(explained, self.last_failure)
+        """The last failure's: what explained an earlier one may have been solved since."""
+        failure = self.last_failure
         suggestion = suggestions.suggest(failure) if failure else None
         return LikelyCause(failure, suggestion) if failure and suggestion else None
 
@@ -213,11 +212,17 @@ def collect_evidence(
 
 
 def suggest_fixes(record: Record) -> list[FixOffer]:
-    """Return fixes for the last failure, then the agent's fixes for earlier ones, each once."""
+    """Return fixes for the last failure, then the agent's fixes for earlier ones, each once.
+
+    A fix for an earlier failure names its attempt: it may answer an error that is solved.
+    """
     failures = record.failures[:FAILURES_WITH_FIXES]
     found = suggestions.list_offers(failures[0]) if failures else []
-    earlier = (each.suggested_fix for each in failures[1:] if each.suggested_fix)
-    found += [FixOffer(text, suggestions.BY_AGENT) for text in earlier]
+    found += [
+        FixOffer(each.suggested_fix, f"suggested after attempt {each.attempt.number}")
+        for each in failures[1:]
+        if each.suggested_fix
+    ]
     once = {suggestions.normalize_fix(each.fix): each for each in reversed(found)}
     return list(once.values())[::-1]
 

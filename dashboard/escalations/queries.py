@@ -157,10 +157,6 @@ def find_oldest_open(project: Project | None, *, but: UUID) -> Escalation | None
 # ---- one escalation
 
 
-def exists(escalation_id: UUID) -> bool:
-    return Escalation.objects.filter(id=escalation_id).exists()
-
-
 def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     """Return an escalation with all its columns, or None.
 
@@ -173,7 +169,12 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     return (
         Escalation.objects.filter(pk=escalation_id)
         .select_related(
-            "agent", "assignee", "project", "instruction__agent", "resent_as", "task__plan"
+            "agent__breaker",
+            "assignee",
+            "project",
+            "instruction__agent",
+            "resent_as",
+            "task__plan",
         )
         .annotate(
             asked_again=asked_again(),

@@ -207,7 +207,3 @@ def find_instruction(instruction_id: UUID) -> ListedInstruction | None:
     rows = Instruction.objects.filter(id=instruction_id)
     found = with_extras(rows).defer(None).select_related("agent", "project", "resend_of").first()
     return listed_instruction(found) if found else None
-
-
-def exists(instruction_id: UUID) -> bool:
-    return Instruction.objects.filter(id=instruction_id).exists()

@@ -8,8 +8,13 @@ from uuid import UUID
 
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
-from dashboard.agents.presence import SilentAgents
-from dashboard.agents.queries import annotate_agents, list_silent_agents, read_hourly_activity
+from dashboard.agents.presence import SilentAgents, TrippedAgents
+from dashboard.agents.queries import (
+    annotate_agents,
+    list_silent_agents,
+    list_tripped_agents,
+    read_hourly_activity,
+)
 from dashboard.agents.rows import AgentRow, build_rows
 from dashboard.overview import queries
 from dashboard.overview.figures import Tile, build_tiles
@@ -39,6 +44,7 @@ class OverviewPage(PageContext):
     needs: list[Any]
     tasks_need_you: bool
     long_ago: datetime  # escalations opened earlier are marked
+    tripped: TrippedAgents
     silent: SilentAgents
     events: list[EventEntry]
     last_day: LastDay | None  # None before the first instruction
@@ -50,6 +56,7 @@ def index(visit: Visit) -> OverviewPage:
     project = visit.scope.project
     needs = queries.list_oldest_escalations(project)
     waiting = needs[0].open_count if needs else 0
+    tripped = list_tripped_agents(project)
     silent = list_silent_agents(project, now=visit.now)
     return OverviewPage(
         title=page_title(waiting),
@@ -58,9 +65,10 @@ def index(visit: Visit) -> OverviewPage:
         needs=needs,
         tasks_need_you=any(need.task_id for need in needs),
         long_ago=visit.now - LONG,
+        tripped=tripped,
         silent=silent,
         events=activity_queries.list_latest(project, most=EVENTS_SHOWN),
-        last_day=read_last_day(project, silent, now=visit.now),
+        last_day=read_last_day(project, [*tripped.agents, *silent.agents], now=visit.now),
     )
 
 
@@ -71,7 +79,7 @@ def page_title(waiting: int) -> str:
 
 
 def read_last_day(
-    project: Project | None, silent: SilentAgents, *, now: datetime
+    project: Project | None, troubled: list[Agent], *, now: datetime
 ) -> LastDay | None:
     whole, figures = read_figures(project, now=now)
     if not whole.sent and not queries.has_instructions(project):
@@ -80,21 +88,21 @@ def read_last_day(
     return LastDay(
         build_tiles(whole, trend.before, trend.half_hours),
         draw_outcomes(trend.half_hours),
-        list_agents(project, figures, silent, now=now),
+        list_agents(project, figures, troubled, now=now),
     )
 
 
 def list_agents(
     project: Project | None,
     figures: Mapping[UUID, Statistics],
-    silent: SilentAgents,
+    troubled: list[Agent],
     *,
     now: datetime,
 ) -> list[AgentRow]:
-    """Return the silent agents and then those with the most instructions."""
+    """Return the tripped and silent agents and then those with the most instructions."""
     hours = read_hourly_activity(project, now=now)
     busiest = sorted(figures, key=lambda id: (-figures[id].sent, figures[id].name))
-    ids = list(dict.fromkeys([*(agent.pk for agent in silent.agents), *busiest]))[:AGENTS_SHOWN]
+    ids = list(dict.fromkeys([*(agent.pk for agent in troubled), *busiest]))[:AGENTS_SHOWN]
     agents = annotate_agents(of_project(Agent.objects.filter(pk__in=ids), project), now=now)
     ordered = sorted(agents, key=lambda agent: ids.index(agent.pk))
     return build_rows(ordered, figures, hours, now=now)

@@ -88,28 +88,27 @@ def find_plan_by_name(name: str, project: Project | None) -> Plan | None:
     return plans.filter(pk=id).first() if id else plans.filter(ref=name).first()
 
 
-def exists(plan_id: UUID) -> bool:
-    return Plan.objects.filter(pk=plan_id).exists()
-
-
 REF = re.compile(r"[A-Za-z0-9.]+-[A-Za-z0-9.]+(?P<task>:\S+)?")
 
 
 def find_url(text: str, project: Project | None) -> str:
     """Return the URL of the plan or current task with this ref, or an empty string.
 
-    If several projects have such a plan, the URL is that of their list.
+    If several projects have one, the URL is that of their list.
     """
     match = REF.fullmatch(text)
     if match is None:
         return ""
     if match["task"]:
-        rows = of_project(Task.objects.current().filter(ref=text), project)
-        tasks = list(rows.order_by("-run").values_list("pk", flat=True)[:1])
-        return reverse("dashboard:task", args=tasks) if tasks else ""
-    plans = list(
-        of_project(Plan.objects.filter(ref=text), project).values_list("pk", flat=True)[:2]
-    )
-    if len(plans) > 1:
-        return f"{reverse('dashboard:plans')}?{urlencode({'q': text})}"
-    return reverse("dashboard:plan", args=plans) if plans else ""
+        tasks = of_project(Task.objects.current().filter(ref=text), project)
+        return url_of(tasks.order_by("project", "-run").distinct("project"), text, "task")
+    plans = of_project(Plan.objects.filter(ref=text), project)
+    return url_of(plans.order_by("-id"), text, "plan")
+
+
+def url_of(rows: QuerySet[Any], text: str, page: str) -> str:
+    """Return the URL of the only row, or of the list that the text finds if there are more."""
+    found = list(rows.values_list("pk", flat=True)[:2])
+    if len(found) > 1:
+        return f"{reverse(f'dashboard:{page}s')}?{urlencode({'q': text})}"
+    return reverse(f"dashboard:{page}", args=found) if found else ""

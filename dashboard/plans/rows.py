@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from dashboard.agents.presence import breaker_state
 from dashboard.badges import task_badge
 from dashboard.dependencies import MET, NeedLink, TaskMark, key_of, natural_key, short_of
 from dashboard.formatting import duration
@@ -109,7 +110,7 @@ def describe_status(
 def describe_queued(task: Any) -> StatusText:
     if task.agent.paused:
         return StatusText(f"held, {task.agent.name} is paused", "calm", "pause")
-    if waiting.breaker_state(task) == BreakerState.OPEN:
+    if breaker_state(task.agent) == BreakerState.OPEN:
         return StatusText(f"held, {task.agent.name}’s breaker open", "calm", "c-open")
     return StatusText("in queue", "calm", "clock")
 

@@ -11,6 +11,7 @@ from django.urls import reverse_lazy
 
 from dashboard import badges
 from dashboard.actions import Action
+from dashboard.agents.presence import breaker_state
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.navigation import Scope
 from dashboard.pagination import Page
@@ -28,7 +29,7 @@ from dashboard.tasks.detail_queries import Neighbors
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.queries import TaskCounts
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
-from dashboard.tasks.waiting import breaker_state, describe_status
+from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger import agents
 from ledger.models import Attempt, Event, Failure, Task
 from ledger.states import BreakerState, TaskState
@@ -64,6 +65,7 @@ class HistoryRow:
 class TaskPage(PageContext):
     row: Task
     due: StatusText
+    hold: Hold | None
     actions: list[Action]
     asked: Action | None
     question: Escalation | None
@@ -100,6 +102,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         crumbs=(CRUMB,),
         row=row,
         due=describe_status(row, now=now),
+        hold=find_hold(row),
         actions=actions,
         asked=wanted if wanted in actions and wanted and wanted.question else None,
         question=detail_queries.find_open_escalation(row.pk),
@@ -127,7 +130,7 @@ def describe_history(events: Sequence[Event], *, agent: str, now: datetime) -> l
 
 def is_probe(row: Any) -> bool:
     """Return whether the running attempt decides if its agent's breaker closes."""
-    if row.current_attempt is None or breaker_state(row) != BreakerState.HALF_OPEN:
+    if row.current_attempt is None or breaker_state(row.agent) != BreakerState.HALF_OPEN:
         return False
     return bool(row.agent.breaker.probe_attempt == row.current_attempt)
 

@@ -1,8 +1,10 @@
 """Describe what a task waits for, in a few words for the list (pure)."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dashboard.agents.presence import breaker_state
 from dashboard.formatting import counted, duration
 from dashboard.status_text import AHEAD_CAP, StatusText
 from ledger.models.plan import PlanState
@@ -10,7 +12,33 @@ from ledger.states import BlockedReason, BreakerState, TaskState
 from ledger.text import truncate
 
 TITLE_LENGTH = 17
-PLAN_PAUSED = StatusText("on hold, plan paused", "calm", "pause")
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The reason why a task that waits is not handed out: for the list, and as a clause."""
+
+    short: str
+    clause: str
+    icon: str
+
+    @property
+    def status(self) -> StatusText:
+        return StatusText(f"on hold, {self.short}", "calm", self.icon)
+
+
+def find_hold(row: Any) -> Hold | None:
+    """Return what holds back a task that is queued or to be retried, or None."""
+    if row.state not in (TaskState.QUEUED, TaskState.RETRY):
+        return None
+    name = row.agent.name
+    if row.plan and row.plan.state == PlanState.PAUSED:
+        return Hold("plan paused", "its plan is paused", "pause")
+    if row.agent.paused:
+        return Hold(f"{name} paused", f"{name} is paused", "pause")
+    if breaker_state(row.agent) == BreakerState.OPEN:
+        return Hold(f"{name} open", f"the breaker for {name} is open", "c-open")
+    return None
 
 
 def describe_status(row: Any, *, now: datetime) -> StatusText:
@@ -38,23 +66,14 @@ def describe_status(row: Any, *, now: datetime) -> StatusText:
 
 
 def describe_queued(row: Any) -> StatusText:
-    name = row.agent.name
-    if row.plan and row.plan.state == PlanState.PAUSED:
-        return PLAN_PAUSED
-    if row.agent.paused:
-        return StatusText(f"on hold, {name} paused", "calm", "pause")
-    if breaker_state(row) == BreakerState.OPEN:
-        return StatusText(f"on hold, {name} open", "calm", "c-open")
+    if hold := find_hold(row):
+        return hold.status
     if row.place is None:
         return StatusText(f"{AHEAD_CAP - 1}+ ahead", "calm", "clock")
     first = row.place == 1
-    return StatusText(f"1st for {name}" if first else f"{row.place - 1} ahead", "calm", "clock")
-
-
-def breaker_state(row: Any) -> str:
-    """Return the state of its agent's breaker, which is created by the first failure."""
-    breaker = getattr(row.agent, "breaker", None)
-    return breaker.state if breaker else BreakerState.CLOSED
+    return StatusText(
+        f"1st for {row.agent.name}" if first else f"{row.place - 1} ahead", "calm", "clock"
+    )
 
 
 def describe_running(row: Any, *, now: datetime) -> StatusText:
@@ -68,10 +87,8 @@ def describe_running(row: Any, *, now: datetime) -> StatusText:
 
 def describe_retry(row: Any, *, now: datetime) -> StatusText:
     left = (row.due_at - now).total_seconds()
-    if row.plan and row.plan.state == PlanState.PAUSED:
-        return PLAN_PAUSED
-    if breaker_state(row) == BreakerState.OPEN:
-        return StatusText(f"on hold, {row.agent.name} open", "calm", "c-open")
+    if hold := find_hold(row):
+        return hold.status
     if left <= 0:
         return StatusText("due now", "amber", "clock")
     return StatusText("due in", "amber", "clock", countdown=max(round(left), 0))

@@ -14,6 +14,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
 from dashboard import badges, dependencies, formatting, query_box
+from dashboard.agents.presence import trip_badge
 from dashboard.instructions.actions import allowed_actions
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
@@ -31,6 +32,7 @@ register.filter("whole_duration", formatting.whole_duration)
 register.filter("monogram", formatting.monogram)
 register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
+register.filter("trip_badge", trip_badge)
 register.filter("attempt_dots", attempt_dots.attempt_dots)
 register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)

@@ -1,12 +1,15 @@
 """The search box."""
 
 import uuid
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from ledger.models import Agent
-from tests.factories import send
+from ledger.models import Agent, Attempt
+from tests.dashboard.worked import make_task
+from tests.factories import make_agent, make_project, send
 
 
 @pytest.mark.parametrize("form", ["{}", "  {} ", '"{}"', "urn:uuid:{}", "`{}`,"])
@@ -14,6 +17,49 @@ def test_an_id_lands_on_what_it_names(browser: Client, agent: Agent, form: str) 
     id = send(agent)
     response = browser.get("/search/", {"q": form.format(id)})
     assert response["Location"] == f"/instructions/{id}/"
+
+
+@pytest.mark.parametrize("form", ["{}", "…{}", "...{}", " '…{}' "])
+def test_a_short_id_lands_on_what_it_names(browser: Client, agent: Agent, form: str) -> None:
+    """Pages shorten an id to its last 8 digits."""
+    now = timezone.now()
+    task = make_task("failed", agent=agent, now=now)
+    letter, attempt = task.dead_letter, Attempt.objects.get()
+    rows = {
+        f"/instructions/{send(agent)}/": None,
+        f"/tasks/{task.pk}/": task.pk,
+        f"/dead-letters/{letter.pk}/": letter.pk,
+        f"/agents/{agent.pk}/": agent.pk,
+    }
+    for to, id in rows.items():
+        short = form.format(str(id or to.split("/")[2])[-8:].upper())
+        assert browser.get("/search/", {"q": short})["Location"] == to
+    for text in (form.format(str(attempt.pk)[-8:]), str(attempt.pk)):
+        assert browser.get("/search/", {"q": text})["Location"] == f"/tasks/{task.pk}/"
+
+
+def test_an_agent_s_name_lands_on_its_page(browser: Client, agent: Agent) -> None:
+    def found(text: str, **more: str) -> str:
+        return str(browser.get("/search/", {"q": text} | more)["Location"])
+
+    assert found("coder") == found(" 'CODER' ") == f"/agents/{agent.pk}/"
+    assert found("code") == "/instructions/?q=code"
+    exact = make_agent("Coder")
+    assert found("Coder") == f"/agents/{exact.pk}/" and found("coder") == f"/agents/{agent.pk}/"
+    assert found("CODER") == "/agents/?name=CODER"
+    other = make_agent("coder", project=make_project("atlas"))
+    assert found("coder") == "/agents/?name=coder"
+    assert found("coder", project="atlas") == f"/agents/{other.pk}/"
+    hexadecimal = make_agent("deadbeef")
+    assert found("deadbeef") == f"/agents/{hexadecimal.pk}/"
+    assert found("cafebabe") == "/instructions/?q=cafebabe"
+
+
+def test_a_search_takes_few_statements(
+    browser: Client, agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(8):
+        browser.get("/search/", {"q": "…cafebabe"})
 
 
 @pytest.mark.parametrize(

@@ -121,9 +121,10 @@ def test_paging_works_in_both_directions(
 ) -> None:
     monkeypatch.setattr(agent_queries, "PAGE", 3)
     agents = [make_agent(f"a{number}") for number in range(8)]
-    for agent in agents[6:]:  # silent: they come first
+    breaker.trip([agents[5], agents[7]], reason="", stamp=Stamp(SYSTEM, now))
+    for agent in agents[6:]:  # silent: after the tripped ones, before all others
         send(agent, "Wait", now=now - timedelta(hours=1))
-    order = ["a6", "a7", "a0", "a1", "a2", "a3", "a4", "a5"]
+    order = ["a5", "a7", "a6", "a0", "a1", "a2", "a3", "a4"]
     pages, response = [], browser.get(URL)
     for _ in range(5):
         pages.append(names(response))
@@ -139,6 +140,36 @@ def test_paging_works_in_both_directions(
     back = re.search(r'href="\?before=([0-9a-f-]+)" data-key="\["', html(response))
     assert back
     assert names(browser.get(URL, {"before": back[1]})) == order[:3]
+
+
+@pytest.mark.parametrize(("state", "label"), [("open", "open"), ("half_open", "half open")])
+def test_a_breaker_that_is_not_closed_outranks_the_presence(
+    browser: Client, four: dict[str, Agent], now: datetime, state: str, label: str
+) -> None:
+    """An agent that is in touch, silent or new gets no tasks all the same."""
+    for name in ("active", "silent", "new"):
+        breaker.trip([four[name]], reason="Broken", stamp=Stamp(SYSTEM, now))
+    Breaker.objects.update(state=state)
+    response = browser.get(URL)
+    assert names(response) == ["active", "new", "silent", "paused"]
+    text = words(response)
+    assert "In touch" not in text
+    assert re.search(rf"active Breaker {label} checked in \d+ s ago", text)
+    assert f"silent Breaker {label} has not checked in for 2 h; 2 waiting" in text
+    assert f"Breaker {label}" in words(browser.get(f"{URL}{four['active'].pk}/"))
+    assert f"Breaker {label}" in words(browser.get("/"))
+
+
+def test_tripped_and_silent_agents_are_counted_in_the_sidebar(
+    browser: Client, four: dict[str, Agent], now: datetime
+) -> None:
+    assert "Agents 1 tripped or silent Activity" in words(browser.get(URL))
+    breaker.trip([four["active"], four["silent"]], reason="", stamp=Stamp(SYSTEM, now))
+    response = browser.get(URL)
+    assert "Agents 2 tripped or silent Activity" in words(response)
+    assert names(response) == ["active", "silent", "new", "paused"]
+    breaker.reset(four.values(), stamp=Stamp(SYSTEM, now))
+    assert "Agents 1 tripped or silent Activity" in words(browser.get(URL))
 
 
 def test_the_list_of_one_project(browser: Client, agent: Agent) -> None:

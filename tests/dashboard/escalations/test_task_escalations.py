@@ -14,11 +14,11 @@ from django.test import Client
 from pytest_django import Settings
 
 from ledger.journal import SYSTEM, Actor, Stamp
-from ledger.models import Agent, DeadLetter, Event, Task
+from ledger.models import Agent, Breaker, DeadLetter, Event, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import claims, in_process
+from retries import breaker, claims, in_process
 from retries.attempts import finishing, questions
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, assignment, expiry
@@ -134,13 +134,46 @@ def test_evidence_of_a_task(browser: Client, agent: Agent, now: datetime) -> Non
     assert "Failed 3 of 3 attempts. From attempt 2 to 3: 2 lines removed, 1 added." in told
     assert "Duration 30 s" in told
     assert told.count("waited 50 s") == 2 and "3/3" in told
-    assert "Likely cause reported after attempt 2 It rounds too early Suggested fix:" in told
+    # the agent explained only the failure before the last one
+    assert "Likely cause known error, after attempt 3 The code does not do" in told
     assert "$ make test exit 1" in told and "3 of 9318 invoices differ INV-2" in told
     assert "ledger/money.py Modified but incomplete , attempt 3" in told
     assert "Dependent tasks 1 Reconcile" in told
     assert "## Task Escalation Required" in told  # the message
     page = html(browser.get(address(question)))
     assert 'data-tab="3"> 2 and 3 </button>' in page and 'data-suggest="Round per line"' in page
+    assert '<span class="sugg__why">suggested after attempt 2</span>' in page
+
+
+def test_the_likely_cause_is_that_of_the_last_failure(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    id = enqueued(agent, "Build", now=now, max_attempts=3, on_exhausted="escalate")
+    failed(agent, id, now=now, message="no disk", root_cause_guess="The disk is full")
+    failed(agent, id, now=now + HOUR, message="rounding", root_cause_guess="It rounds too early")
+    failed(agent, id, now=now + 2 * HOUR, message="Cannot find module 'uuid'")
+    told = words(browser.get(address(about(id))))
+    assert "Likely cause known error, after attempt 3 uuid is not installed" in told
+    assert "The disk is full" not in told.partition("Escalation message")[0]
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ("open", "checking in, but its breaker is open: it gets no tasks."),
+        ("half_open", "This task is waiting for your answer."),
+    ],
+)
+def test_the_breaker_of_the_agent_is_shown_beside_its_escalation(
+    browser: Client, agent: Agent, now: datetime, state: str, text: str
+) -> None:
+    question = exhausted(agent, now=now)
+    Agent.objects.update(last_seen_at=now)
+    assert "Breaker" not in words(browser.get(address(question)))
+    breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
+    Breaker.objects.update(state=state)
+    told = words(browser.get(address(question)))
+    assert f"Agent coder Breaker {state.replace('_', ' ')} Last seen" in told and text in told
 
 
 def test_a_plan_s_task_is_called_by_its_ref_in_the_list(

@@ -11,7 +11,9 @@ from django.db import connection
 from django.test import Client
 
 from ledger import instructions
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event
+from retries import breaker
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
@@ -90,6 +92,25 @@ def test_silent_agents_are_listed(browser: Client, project: object, now: datetim
     response = browser.get(URL)
     assert "deaf-0 has not checked in for 9 h; 1 waiting" in words(response)
     assert "2 more silent agents" in words(response) and '/agents/?show=silent"' in html(response)
+
+
+def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: datetime) -> None:
+    for number in range(5):
+        tripped = make_agent(f"broken-{number}")
+        breaker.trip([tripped], reason="", stamp=Stamp(SYSTEM, now - timedelta(minutes=9 - number)))
+    send_acknowledged(agent, at=now - timedelta(minutes=5))
+    Agent.objects.update(last_seen_at=now)
+    response = browser.get(URL)
+    text = words(response)
+    assert "broken-4 : breaker open broken-3" in text
+    assert "2 more tripped agents" in text and '/agents/?show=tripped"' in html(response)
+    assert re.findall(r"(broken-\d|coder) Breaker open|coder In touch", text)[:3] == [
+        "broken-4",
+        "broken-3",
+        "broken-2",
+    ]
+    assert text.index("broken-2 Breaker open") < text.index("coder In touch")
+    assert "5 tripped or silent Activity" in text  # the sidebar
 
 
 def test_the_five_tiles(browser: Client, agent: Agent, now: datetime) -> None:

@@ -267,6 +267,18 @@ def test_the_search_finds_refs(
     assert found("03-02").startswith("/instructions/")
     make_plan("03-01", agent=make_agent(project=make_project("atlas")), now=now)
     assert found("03-01") == "/plans/?q=03-01"
+    assert found(" `03-01:task-3`, ") == f"/tasks/{ids[2]}/"
+
+
+def test_the_search_lists_the_tasks_with_one_ref(
+    browser: Client, under_way: tuple[Plan, list[UUID]], now: datetime
+) -> None:
+    make_plan("03-01", [("One", [])], agent=make_agent(project=make_project("atlas")), now=now)
+    text = {"q": "03-01:task-1"}
+    to = browser.get("/search/", text)["Location"]
+    assert to == "/tasks/?q=03-01%3Atask-1"
+    assert words(browser.get(to)).count("03-01:task-1 ") >= 2
+    assert browser.get("/search/", text | {"project": "atlas"})["Location"].startswith("/tasks/0")
 
 
 def test_needs_are_links_with_escaped_texts(browser: Client, agent: Agent, now: datetime) -> None:

@@ -272,7 +272,17 @@ def test_queued_task_is_on_hold_while_the_breaker_is_open(
     task = make_task(agent=agent, now=now)
     breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
     assert "on hold, coder open" in words(browser.get(URL))
-    assert browser.get(address(task)).status_code == 200
+    assert "On hold: the breaker for coder is open." in words(browser.get(address(task)))
+
+
+@pytest.mark.parametrize("state", [TaskState.QUEUED, TaskState.RETRY])
+def test_a_task_that_waits_is_on_hold_while_its_agent_is_paused(
+    browser: Client, agent: Agent, now: datetime, state: TaskState
+) -> None:
+    task = make_task(state, agent=agent, now=now)
+    Agent.objects.update(paused=True)
+    assert "on hold, coder paused" in words(browser.get(URL))
+    assert "On hold: coder is paused." in words(browser.get(address(task)))
 
 
 def test_activity_shows_tasks(browser: Client, agent: Agent, now: datetime) -> None:
