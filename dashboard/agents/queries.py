@@ -190,7 +190,7 @@ def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgent
 
 def list_tripped_agents(project: Project | None) -> TrippedAgents:
     """Return the agents tripped last, with `tasks_held`, and how many more there are."""
-    rows = tripped_agents(project).select_related("breaker")
+    rows: QuerySet[Any] = tripped_agents(project).select_related("breaker")
     rows = rows.annotate(tasks_held=CountOf(HELD.values("pk")[:COUNTED]), total=Window(Count("*")))
     agents = list(rows.order_by("-breaker__opened_at", "name")[:PROBLEMS_SHOWN])
     return TrippedAgents(agents, agents[0].total - len(agents) if agents else 0)
