@@ -23,8 +23,10 @@ from ledger.instructions import MAX_RETRIES
 from ledger.journal import person, stamp_of
 from ledger.models import Agent, Instruction, Project
 from ledger.sql import Row
+from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from retries import reminders
+from retries.escalations import answering
 
 CRUMB = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 
@@ -93,7 +95,8 @@ def new(request: HtmxRequest) -> HttpResponse:
         )
     else:
         messages.success(
-            request, f"Sent. {row['agent_name']} receives it the next time it checks in."
+            request,
+            f"Queued. {row['agent_name']} gets it if it checks in; delivery is not guaranteed.",
         )
     return redirect(address(row["id"], visit.scope))
 
@@ -149,29 +152,50 @@ def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
         done = VERBS[verb](request, row)
     except Refusal as refusal:
         messages.warning(request, f"Nothing changed. {refusal.detail}")
-    else:
-        messages.success(request, done)
-    return redirect(address(instruction_id, scope))
+        return redirect(address(instruction_id, scope))
+    messages.success(request, done.text)
+    return redirect(address(done.id, scope))
 
 
-def send_again(request: HtmxRequest, row: Instruction) -> str:
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The message after an action, and the instruction to show with it."""
+
+    text: str
+    id: UUID
+
+
+def send_again(request: HtmxRequest, row: Instruction) -> Done:
+    if row.state == InstructionState.FAILED:
+        return resend(request, row)
     moved = reminders.send_again([row.id], stamp=stamp_of(request))
     if not moved:
         raise Refusal("It is not waiting for an acknowledgement, or has no retries left.")
-    return f"Queued again, at the front. {row.agent.name} receives it the next time it checks in."
+    return Done(
+        f"Queued again, at the front. {row.agent.name} gets it if it checks in again.", row.id
+    )
 
 
-def acknowledge(request: HtmxRequest, row: Instruction) -> str:
+def resend(request: HtmxRequest, row: Instruction) -> Done:
+    """Send what was given up again; an open escalation is answered with it."""
+    sent = answering.send_failed_again([row.id], channel="page", stamp=stamp_of(request))
+    if not sent:
+        raise Refusal("The same text is pending already, or its escalation was just answered.")
+    text = "Sent again as a new instruction, at the front of the queue."
+    return Done(f"{text} {row.agent.name} gets it if it checks in.", sent[row.id])
+
+
+def acknowledge(request: HtmxRequest, row: Instruction) -> Done:
     if row.state not in ("queued", "delivered") or not row.tracked:
         raise Refusal(f"The instruction is already {row.state}.")
     caller = TrustedCaller(person(request.user), project_id=row.project_id)
     instructions.acknowledge([row.id], caller=caller)
-    return "Marked as acknowledged. It will not be sent again."
+    return Done("Marked as acknowledged. It will not be sent again.", row.id)
 
 
-def cancel(request: HtmxRequest, row: Instruction) -> str:
+def cancel(request: HtmxRequest, row: Instruction) -> Done:
     instructions.cancel_one(row.id, project_id=row.project_id, stamp=stamp_of(request))
-    return "Cancelled. It will not be delivered again."
+    return Done("Cancelled. It will not be delivered again.", row.id)
 
 
 VERBS = {"send-again": send_again, "acknowledge": acknowledge, "withdraw": cancel}

@@ -5,6 +5,7 @@ from ledger.models import Instruction
 from ledger.states import INSTRUCTION_MOVES, InstructionState
 
 SEND_AGAIN = Action("send-again", "Send again now", key="r")
+RESEND = Action("send-again", "Send again", key="r")  # of what was given up, as a new instruction
 ACKNOWLEDGE = Action("acknowledge", "Mark as acknowledged")
 CANCEL = Action(
     "withdraw",
@@ -22,6 +23,8 @@ def allowed_actions(row: Instruction) -> list[Action]:
     allowed = []
     if InstructionState.QUEUED in moves and row.tracked and row.retry_count < row.max_retries:
         allowed.append(SEND_AGAIN)
+    if row.state == InstructionState.FAILED:
+        allowed.append(RESEND)
     if InstructionState.ACKNOWLEDGED in moves and row.tracked:
         allowed.append(ACKNOWLEDGE)
     if InstructionState.CANCELLED in moves and (

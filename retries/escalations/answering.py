@@ -1,5 +1,7 @@
 """Answer an escalation once, in the browser or by token, and undo the answer."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,7 +12,9 @@ from ledger import instructions, needs, sql
 from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Stamp
+from ledger.models import Instruction
 from ledger.sql import Row
+from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from retries.escalations import choices, lifecycle, task_effects
 from retries.escalations.choices import Choice
@@ -103,7 +107,9 @@ def act(
         return {"undo_until": due_at} if due_at else {}
     match choice.action:
         case Answer.RETRY | Answer.FIX:
-            row = resend(escalation, choice, stamp=stamp)
+            old = escalation.instruction
+            assert old is not None  # an escalation is about a task or an instruction
+            row = resend(old, choice.fix.strip() or old.content, stamp=stamp)
             return {"resent_as_id": row["id"]}
         case Answer.ABORT:
             caller = TrustedCaller(stamp.actor, agent=escalation.agent, request_id=stamp.request_id)
@@ -151,14 +157,11 @@ def undo(escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp) -> Esc
     return escalation
 
 
-def resend(escalation: Escalation, choice: Choice, *, stamp: Stamp) -> Row:
-    """Send the instruction again, first in the queue; a fix replaces its content."""
-    old = escalation.instruction
-    if old is None:
-        raise TypeError("this escalation is not about an instruction")
+def resend(old: Instruction, content: str, *, stamp: Stamp) -> Row:
+    """Send an instruction's text, or another one in its place, first in the queue."""
     return instructions.send(
-        escalation.agent,
-        choice.fix.strip() or old.content,
+        old.agent,
+        content,
         max_retries=old.max_retries,
         expect=Expect(old.expect_type, old.expect_match) if old.expect_type else None,
         priority=True,
@@ -166,3 +169,38 @@ def resend(escalation: Escalation, choice: Choice, *, stamp: Stamp) -> Row:
         resend_of=old.id,
         stamp=stamp,
     )
+
+
+def send_failed_again(ids: Iterable[UUID], *, channel: str, stamp: Stamp) -> dict[UUID, UUID]:
+    """Send given-up instructions again; return the new instruction's id by the old one's.
+
+    An open escalation is answered with it. An instruction that is not given up, whose escalation
+    another person has just answered, or whose text is pending already is left out.
+    """
+    rows = Instruction.objects.filter(pk__in=list(ids), state=InstructionState.FAILED)
+    asked = dict(
+        Escalation.objects.open().filter(instruction__in=rows).values_list("instruction", "id")
+    )
+    sent = {}
+    for old in rows.select_related("agent").order_by("id"):
+        with suppress(lifecycle.AlreadyResolved, lifecycle.EscalationExpired):
+            if new := send_one_again(old, asked.get(old.pk), channel=channel, stamp=stamp):
+                sent[old.pk] = new
+    return sent
+
+
+def send_one_again(
+    old: Instruction, escalation_id: UUID | None, *, channel: str, stamp: Stamp
+) -> UUID | None:
+    """Send a given-up instruction again; return the new one's id, or None if there is none."""
+    if escalation_id is None:
+        row = resend(old, old.content, stamp=stamp)
+        return None if row["deduplicated"] else row["id"]
+    answered = answer(
+        escalation_id,
+        Choice(Answer.RETRY),
+        among=Escalation.objects.all(),
+        channel=channel,
+        stamp=stamp,
+    )
+    return answered.resent_as_id

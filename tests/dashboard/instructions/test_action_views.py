@@ -9,6 +9,7 @@ from django.test import Client
 
 from ledger.models import Agent, Event, Instruction
 from ledger.states import InstructionState
+from retries.models import Escalation
 from tests.factories import make_agent, make_instruction, make_project, pull
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +91,37 @@ def test_send_again(mara: Client, agent: Agent) -> None:
     assert "Queued again by mara" in page
 
 
+@pytest.mark.parametrize("on_failed", ["record", "escalate"])
+def test_what_was_given_up_is_sent_again(mara: Client, agent: Agent, on_failed: str) -> None:
+    """It is a new instruction, first in the queue; an open escalation is answered with it."""
+    old = make_instruction(InstructionState.FAILED, agent=agent, on_failed=on_failed)
+    make_instruction(InstructionState.QUEUED, agent=agent, content="Later")
+    page = mara.get(f"/instructions/{old.id}/").content.decode()
+    assert "Send again" in page and "You can send the same text again" in page
+    response = mara.post(f"/instructions/{old.id}/send-again/")
+    new = Instruction.objects.get(resend_of=old)
+    assert response["Location"] == f"/instructions/{new.id}/"
+    assert "Sent again as a new instruction" in mara.get(response["Location"]).content.decode()
+    assert (new.content, new.max_retries, new.on_failed) == (
+        old.content,
+        old.max_retries,
+        on_failed,
+    )
+    assert "Nothing changed" in said(mara, f"/instructions/{old.id}/send-again/")
+    assert pull(agent) == [old.content, "Later"]
+    answered = Escalation.objects.values_list("state", "action", "channel", "resent_as")
+    assert list(answered) == [("resolved", "retry", "page", new.pk)] * (on_failed == "escalate")
+    old.refresh_from_db()
+    assert old.state == InstructionState.FAILED
+
+
+def test_the_form_says_that_delivery_is_not_guaranteed(mara: Client, agent: Agent) -> None:
+    for path in ("/instructions/new/", "/instructions/"):
+        assert "Delivery is not guaranteed." in mara.get(path).content.decode()
+    text = mara.get(send(mara)["Location"]).content.decode()
+    assert "gets it if it checks in; delivery is not guaranteed." in text
+
+
 def test_acknowledge(mara: Client, agent: Agent) -> None:
     row = make_instruction(InstructionState.DELIVERED, agent=agent)
     assert "Marked" in said(mara, f"/instructions/{row.id}/acknowledge/")
@@ -115,7 +147,7 @@ def test_cancel_asks_first(mara: Client, agent: Agent) -> None:
         (InstructionState.QUEUED, {"acknowledge", "withdraw"}),
         (InstructionState.DELIVERED, {"send-again", "acknowledge", "withdraw"}),
         (InstructionState.ACKNOWLEDGED, set()),
-        (InstructionState.FAILED, set()),
+        (InstructionState.FAILED, {"send-again"}),
         (InstructionState.CANCELLED, set()),
     ],
 )
