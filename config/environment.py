@@ -37,6 +37,7 @@ SERVER = {
     "POLL_SECONDS",
     "PORT",
     "PREPARE",
+    "RUN_AS",
     "SECRET_KEY",
     "SECRET_KEY_FILE",
     "SILENT_AFTER_SECONDS",

@@ -155,6 +155,8 @@ class Servers:
 
     def create(self) -> None:
         """Create the database cluster if it is missing, and Redis' configuration."""
+        self.place.adopt("pg")
+        self.place.adopt("redis")
         if not (self.place.home / "pg").exists():
             self.create_cluster()
         folder = self.place.folder("redis")

@@ -43,6 +43,13 @@ class Place:
             os.chown(path, self.user.uid, self.user.gid)
         return path
 
+    def adopt(self, name: str) -> None:
+        """Give a folder of the servers that another user had before to their user now."""
+        path = self.home / name
+        if self.user and path.exists() and path.stat().st_uid != self.user.uid:
+            for each in (path, *path.rglob("*")):
+                os.lchown(each, self.user.uid, self.user.gid)
+
     def folder(self, name: str) -> Path:
         """Create a folder of the servers below `home`, closed to other users."""
         path = self.home / name
@@ -52,10 +59,20 @@ class Place:
 
 def unprivileged() -> User | None:
     """Return the user of the servers: Postgres refuses root, and Redis needs no such rights."""
+    name = os.environ.get("TENFOUR_RUN_AS")
     if os.geteuid() != 0:
+        if name and name != pwd.getpwuid(os.geteuid()).pw_name:
+            raise Refused(f"Only root can start the servers as {name}. Unset TENFOUR_RUN_AS.")
         return None
-    nobody = pwd.getpwnam("nobody")
-    return User(nobody.pw_uid, nobody.pw_gid)
+    try:
+        known = pwd.getpwnam(name or "nobody")
+    except KeyError:
+        raise Refused(
+            f"There is no user {name}. Create one with: useradd --system {name}"
+        ) from None
+    if known.pw_uid == 0:
+        raise Refused("PostgreSQL refuses to run as root. Set TENFOUR_RUN_AS to another user.")
+    return User(known.pw_uid, known.pw_gid)
 
 
 def enterable(path: Path, user: User) -> bool:

@@ -25,7 +25,8 @@ class Terminal:
     """Prints lines without blocking the caller: if the reader is stuck, lines are lost."""
 
     def __init__(self) -> None:
-        self.colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self.is_terminal = sys.stdout.isatty()
+        self.colored = self.is_terminal and not os.environ.get("NO_COLOR")
         self.lines: queue.Queue[str | None] = queue.Queue(maxsize=2000)
         self.writer = threading.Thread(target=self.write, daemon=True)
         self.writer.start()

@@ -135,7 +135,7 @@ class Supervisor:
             hint = ".venv/bin/python manage.py token --kind agent --agent coder"
             self.terminal.say("tenfour", f"there is no credentials file; make a token with: {hint}")
         elif first:
-            self.terminal.say("tenfour", welcome(credentials, self.url))
+            self.terminal.say("tenfour", welcome(credentials, self.url, self.terminal.is_terminal))
         else:
             self.terminal.say("tenfour", f"credentials are in {shown(credentials)}")
 
@@ -265,12 +265,16 @@ async def responds(url: str) -> bool:
     return False
 
 
-def welcome(credentials: Path, url: str) -> str:
-    """Return what a newcomer needs, printed once: how to sign in and how to connect."""
+def welcome(credentials: Path, url: str, is_terminal: bool) -> str:
+    """Return how to sign in and how to connect, printed once.
+
+    The password is only for a terminal: where output is collected, many people read it.
+    """
     lines = (line for line in credentials.read_text().splitlines() if not line.startswith("#"))
     known = dict(line.split("=", 1) for line in lines if "=" in line)
+    secret = known["TENFOUR_PASSWORD"] if is_terminal else f"in {shown(credentials)}"
     return f"""
-Sign in at {url}/ as {known["TENFOUR_LOGIN"]} with the password {known["TENFOUR_PASSWORD"]}
+Sign in at {url}/ as {known["TENFOUR_LOGIN"]} with the password {secret}
 
 In another terminal, in this folder:
   export PATH="$PWD/.venv/bin:$PATH" TENFOUR_URL={url}

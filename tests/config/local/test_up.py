@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pwd
 import signal
 import stat
 import subprocess
@@ -190,7 +191,8 @@ def test_the_first_start_says_once_how_to_connect(tenfour: Instance) -> None:
     text = tenfour.said()
     assert f"TENFOUR_URL=http://127.0.0.1:{tenfour.port}" in text
     assert ". .tenfour/" in text and "/credentials\n" in text
-    assert text.count(kept["TENFOUR_PASSWORD"]) == 1
+    assert kept["TENFOUR_PASSWORD"] not in text  # it is a file, which others may read
+    assert "with the password in .tenfour/" in text
     for name in ("TENFOUR_AGENT_TOKEN", "TENFOUR_PRODUCER_TOKEN"):
         assert f"${name}" in text and kept[name] not in text
 
@@ -327,6 +329,37 @@ def test_root_in_a_closed_home_keeps_the_servers_data_elsewhere(
     assert (closed / ".tenfour" / "where").read_text().strip() == str(place.home)
     places.remove(place.data)
     assert not elsewhere.exists()
+
+
+def test_the_first_password_is_printed_to_a_terminal_only(tenfour: Instance) -> None:
+    credentials = tenfour.data / "credentials"
+    password = credentials.read_text().split("TENFOUR_PASSWORD=")[1].split()[0]
+    assert supervisor.welcome(credentials, "http://x", True).count(password) == 1
+    assert password not in supervisor.welcome(credentials, "http://x", False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another user for the servers")
+def test_root_can_name_the_user_of_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data of an earlier start as `nobody` goes over to that user."""
+    monkeypatch.delenv("TENFOUR_RUN_AS", raising=False)
+    before = places.place_of(data_folder("run as"))
+    cluster = before.folder("pg")
+    before.own(write_file(cluster / "PG_VERSION"))
+    assert before.user and before.user.uid == pwd.getpwnam("nobody").pw_uid
+    monkeypatch.setenv("TENFOUR_RUN_AS", "daemon")
+    daemon = pwd.getpwnam("daemon")
+    assert places.unprivileged() == places.User(daemon.pw_uid, daemon.pw_gid)
+    Place(before.data, before.home, places.unprivileged()).adopt("pg")
+    assert (cluster / "PG_VERSION").stat().st_uid == cluster.stat().st_uid == daemon.pw_uid
+    for name, words in [("root", "refuses to run as root"), ("not-there", "useradd --system")]:
+        monkeypatch.setenv("TENFOUR_RUN_AS", name)
+        with pytest.raises(Refused, match=words):
+            places.unprivileged()
+
+
+def write_file(path: Path) -> Path:
+    path.write_text("18\n")
+    return path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another user for the servers")
