@@ -1,6 +1,7 @@
 """What agents print: how long it takes to hide secrets in it, and to tell the next attempt of it."""
 
 import random
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -10,7 +11,10 @@ from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Ground
+from ledger import redaction
 from ledger.redaction import redact
+from ledger.secret_patterns import FORMS
+from retries.failures import fingerprints, known_errors
 from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536
@@ -48,7 +52,51 @@ UNITS = (
     "eyJ" + "a" * 4_000 + ".",
     "\x1b]0;",
     "\x1b[" + "1" * 70,
+    "\x9d",
+    "\x90a",
+    "pwd-",
+    "passwd_",
+    "secret:'",
+    "secret=[",
+    "password:\n",
+    "<password>",
+    "<" + "a" * 60,
+    "curl ",
+    "curl -u a:",
+    "mysql -u ",
+    "docker login ",
+    "machine a login ",
+    "auth: " + "a" * 60,
+    "password%3D",
+    "a:100:",
+    "${${",
+    "the ",
+    "a",
+    "a.",
+    "a-",
+    "a@",
+    "a/",
+    "a=",
+    "0",
+    "1.",
+    "1,",
+    "_1",
+    "/",
+    "\\",
+    "$",
+    "'",
+    "“",
+    "‹",
+    "error ",
+    "for a from ",
+    "exit code ",
+    "Caused by: ",
 )
+# Four times the text may take at most six times as long. A pattern whose time grows faster lets
+# one hostile output stop a server.
+GROWTH, LARGER = 6, 4
+SCREENED = 1_024
+MEASURABLE_MS = 5.0
 
 
 def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
@@ -75,7 +123,50 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
             detail={"unit": unit[:40]},
         ),
         Figure("redaction of 64 KiB of a test's output: p95", ordinary, unit="ms"),
+        *(growth(name, patterns, scale.rounds) for name, patterns in list_patterns().items()),
     ]
+
+
+def list_patterns() -> dict[str, list[re.Pattern[str]]]:
+    """Return the patterns that search what agents print, by what they are for."""
+    return {
+        "redaction": [
+            *(form.pattern for form in FORMS),
+            *(value for value in vars(redaction).values() if isinstance(value, re.Pattern)),
+        ],
+        "fingerprints": [
+            value for value in vars(fingerprints).values() if isinstance(value, re.Pattern)
+        ],
+        "known errors": [error.pattern for error in known_errors.KNOWN_ERRORS],
+    }
+
+
+def growth(name: str, patterns: list[re.Pattern[str]], rounds: int) -> Figure:
+    """Return how much longer 256 KiB take than 64 KiB: the worst pattern on its worst unit."""
+    worst: tuple[list[float], str, str] = ([], "", "")
+    for pattern in patterns:
+        small = {unit: search_ms(pattern, unit, SCREENED) for unit in UNITS}
+        unit = max(small, key=small.__getitem__)
+        ratios = [
+            # a shorter time says more about the clock than about the pattern
+            search_ms(pattern, unit, LARGER * OUTPUT)
+            / max(search_ms(pattern, unit, OUTPUT), MEASURABLE_MS)
+            for _ in range(rounds)
+        ]
+        if not worst[0] or statistics.median(ratios) > statistics.median(worst[0]):
+            worst = ratios, pattern.pattern, unit
+    return Figure(
+        f"{name}: 256 KiB of the worst repeat / 64 KiB",
+        worst[0],
+        target=at_most(GROWTH),
+        detail={"pattern": worst[1][:60], "unit": worst[2][:40]},
+    )
+
+
+def search_ms(pattern: re.Pattern[str], unit: str, length: int) -> float:
+    """Return how long the pattern takes to search all of a repeated unit."""
+    text = repeat(unit, length)
+    return ms(lambda: pattern.sub("", text))
 
 
 def rendering(seed: int) -> Callable[[], Any]:
@@ -119,8 +210,12 @@ def printed(seed: int) -> str:
 
 def spent(unit: str, rounds: int) -> list[float]:
     """Milliseconds of redacting 64 KiB of `unit`, again and again, round by round."""
-    text = (unit * (OUTPUT // len(unit) + 1))[:OUTPUT]
+    text = repeat(unit, OUTPUT)
     return [ms(lambda: redact(text)) for _ in range(rounds)]
+
+
+def repeat(unit: str, length: int) -> str:
+    return (unit * (length // len(unit) + 1))[:length]
 
 
 def p95_ms(work: Callable[[], Any], times: int) -> float:

@@ -6,6 +6,7 @@ A fingerprint depends on its error alone, not on the errors that came before it.
 import re
 from hashlib import sha256
 
+# also the largest repetition in the patterns below, so that no text makes them slow
 LINE_LENGTH = 400
 FINGERPRINT_LENGTH = 16
 
@@ -34,7 +35,7 @@ GENERIC = re.compile(
     re.I,
 )
 STRONG = re.compile(
-    r"\b(?:[\w.$]*(?:Error|Exception)|error(?:\[\w+\]| TS\d+)?|fatal|panic(?:ked)?)\b[^:]{0,60}:"
+    r"(?:Error|Exception|\b(?:error(?:\[\w{1,64}\]| TS\d{1,9})|fatal|panic(?:ked)?))\b[^:]{0,60}:"
     r"|command not found|no such file|permission denied|out of memory|cannot find",
     re.I,
 )
@@ -52,7 +53,8 @@ SEARCHED_LENGTH = 8_000
 # ---- parts of a line that may contain spaces
 
 QUOTED = re.compile(
-    r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”|(?<!\w)‘[^’\n]*’(?!\w)"
+    r"(?<!\w)'[^'\n]{0,400}'(?!\w)|\"[^\"\n]{0,400}\"|`[^`\n]{0,400}`|“[^”\n]{0,400}”"
+    r"|(?<!\w)‘[^’\n]{0,400}’(?!\w)"
 )
 REQUEST = re.compile(METHOD + r"(?= [/‹])")
 # A quotation that is longer than this share of its line is the message itself.
@@ -60,7 +62,7 @@ QUOTED_SHARE = 0.6
 DATE = re.compile(rf"{MONTH} +\d\d? +(?:\d{{4}} +)?(?=\d\d:\d\d)")
 # Status codes stay, because 404 and 500 have different causes; other numbers go.
 STATUS = re.compile(r"\b(?:HTTP(?:/[\d.]+)?|status code) ([1-5]\d\d)\b")
-AMOUNT = re.compile(rf"\d+(?:\.\d+)? ?{UNIT}")
+AMOUNT = re.compile(rf"(?<!\d)\d++(?:\.\d++)? ?{UNIT}")
 USER_NAME = re.compile(
     r"user (?!is\b|was\b|has\b|not\b)[\w.@\\-]+(?=$| (?:from|by|at|on)\b| ?[,:;()\[])"
     r"|for [\w.@\\-]+(?= from [\w.-]*\d)"
@@ -69,7 +71,7 @@ USER_NAME = re.compile(
 # ---- parts of a word; the first pattern that matches wins
 
 PARTS = {
-    "mark": r"‹[^›]*›",
+    "mark": r"‹[^›]{0,400}›",
     "url": r"[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>)\]}]+",
     "id": r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",
     "time": (
@@ -78,7 +80,7 @@ PARTS = {
         r"|(?<![\w:])\d\d?:\d\d:\d\d(?:[.,]\d+)?(?![\w:])"
     ),
     "address": (
-        rf"(?:(?<![\w.])[\w.-]*/)?\b(?:\d{{1,3}}\.){{3}}\d{{1,3}}\b(?![.-]\w){PORT}(?:/\d{{1,2}}\b)?"
+        rf"(?:(?<![\w.])[\w.-]{{0,400}}/)?\b(?:\d{{1,3}}\.){{3}}\d{{1,3}}\b(?![.-]\w){PORT}(?:/\d{{1,2}}\b)?"
         r"|(?<![\w:])(?:[0-9a-fA-F]{2}:){5,}[0-9a-fA-F]{2}\b"
         r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4})+(?![\w:])"
         rf"|(?<![\w./@-])(?:[\w-]+\.)+(?:{TOP_LEVEL})\b(?![.(-]?\w){PORT}"
@@ -86,9 +88,9 @@ PARTS = {
         rf"|\blocalhost\b{PORT}|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     ),
     "path": (
-        r"(?<![\w/.])(?:~|\.{1,2}|[A-Za-z]:)?[/\\]+(?:[\w.@~+%*=,$#-]+[/\\]*)+(?::\d+)*"
-        rf"|(?<![\w/.])(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.{SUFFIX}\b(?::\d+)*"
-        r"|(?<![\w/.])(?:[\w.@+-]+/){2,}[\w@+.-]*"
+        r"(?<![\w/.\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\]++(?:[\w.@~+%*=,$#-]+[/\\]*)+(?::\d+)*"
+        rf"|(?<![\w/.])(?:[\w.@+-]{{1,400}}/){{0,200}}[\w@+-][\w.@+-]{{0,400}}\.{SUFFIX}\b(?::\d+)*"
+        r"|(?<![\w/.])(?:[\w.@+-]{1,400}/){2,200}[\w@+.-]*"
     ),
     "pair": (
         rf"(?<![\w.-])(?!{CAUSE_KEYS}=)[A-Za-z_][\w.-]*=(?![=>~])"
@@ -96,8 +98,8 @@ PARTS = {
     ),
     "truth": r"(?<=[:=(])(?:[tT]rue|[fF]alse)\b",
     "hex": r"\b0[xX][0-9a-fA-F]+\b|(?<=@)[0-9a-f]{5,16}\b",
-    "number": r"(?<![\w.])[-+]?v?\d+(?:[.,]\d+)*(?![\w.]*\w)",
-    "word": r"(?<!\w)[A-Za-z_$-]*\d[\w$-]*(?:\.[\w$-]*\d[\w$-]*)*",
+    "number": r"(?<![\w.])[-+]?v?\d{1,400}(?:[.,]\d{1,400}){0,200}(?![\w.]{0,400}\w)",
+    "word": r"(?<!\w)[A-Za-z_$-]{0,400}\d[\w$-]*(?:\.[\w$-]{0,400}\d[\w$-]*)*",
 }
 ANY_PART = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in PARTS.items()))
 PUNCTUATION = ".,:;!?()[]{}<>-*‹›"
@@ -106,8 +108,8 @@ DIGITS = re.compile(r"\d+")
 MOST_DIGITS = 5
 # TS2345, E501, HTTP404: error codes stay
 CODE = re.compile(r"[A-Z]{1,6}\d{3,5}")
-HEX_ID = re.compile(r"(?=\w*\d)[0-9a-f]{7,}|(?=\w*\d)[0-9A-F]{7,}")
-MARKS = re.compile(r"‹[^›]*›(?:[\s,;:/.|#_+-]*‹[^›]*›)*")
+HEX_ID = re.compile(r"(?=[a-f]{0,400}\d)[0-9a-f]{7,400}|(?=[A-F]{0,400}\d)[0-9A-F]{7,400}")
+MARKS = re.compile(r"‹[^›]{0,400}›(?:[\s,;:/.|#_+-]{0,400}‹[^›]{0,400}›)*")
 
 
 def identify(message: str, *output: str) -> tuple[str, str, str]:

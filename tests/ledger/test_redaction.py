@@ -239,6 +239,9 @@ HEADER = "-----BEGIN RSA " + "PRIVATE KEY-----"
         HEADER,
         f"{HEADER}a ",
         ".eyJaaaaaa",
+        "\x9d",
+        "\x90a",
+        "pwd-",
     ],
 )
 def test_no_text_takes_long(unit: str) -> None:
