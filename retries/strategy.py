@@ -3,12 +3,13 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 from retries.breaker import CircuitBreakerOpen
+from retries.calls import must_await, resolve
 from retries.decisions import delay_s
 
 P = ParamSpec("P")
@@ -37,13 +38,14 @@ class RetryStrategy:
         return delay_s(self.config, attempt)
 
     def execute_with_retry(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of the first call that succeeds; a coroutine for an async function.
+        """Return the result of the first call that succeeds.
 
-        Raises the last call's error. An open circuit ends the retries, and does not hide the error
-        of the call before.
+        An async caller awaits this method, and so does the caller of an async function: it returns
+        a coroutine. Raises the last call's error. An open circuit ends the retries, and does not
+        hide the error of the call before.
         """
         call = partial(fn, *args, **kwargs)
-        if inspect.iscoroutinefunction(fn):
+        if must_await(fn):
             return cast(T, self._call_async(call))
         return self._call(call)
 
@@ -53,20 +55,32 @@ class RetryStrategy:
             if errors:
                 time.sleep(self.calculate_delay(len(errors) - 1))
             try:
-                return call()
+                result = call()
             except Exception as error:
                 errors.append(error)
+                continue
+            if inspect.isawaitable(result):  # of a lambda, or another function that is not async
+                return cast(T, self._call_async(call, errors, started=result))
+            return result
         raise error_to_raise(errors)
 
-    async def _call_async(self, call: Callable[[], Any]) -> Any:
-        errors: list[Exception] = []
+    async def _call_async(
+        self,
+        call: Callable[[], Any],
+        errors: Sequence[Exception] = (),
+        *,
+        started: Awaitable[Any] | None = None,
+    ) -> Any:
+        """Call until a call succeeds; `started` is the result of a call that already began."""
+        errors = list(errors)
         while not self._is_over(errors):
-            if errors:
+            if errors and started is None:
                 await asyncio.sleep(self.calculate_delay(len(errors) - 1))
             try:
-                return await call()
+                return await resolve(call() if started is None else started)
             except Exception as error:
                 errors.append(error)
+                started = None
         raise error_to_raise(errors)
 
     def _is_over(self, errors: Sequence[Exception]) -> bool:

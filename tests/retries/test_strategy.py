@@ -206,3 +206,38 @@ def test_what_stops_the_process_is_not_retried(execute: Execute) -> None:
     with pytest.raises(SystemExit):
         execute(RetryStrategy(HASTY), Stopped(0))
     assert len(calls) == 1
+
+
+# ---- sync and async callers
+
+
+def test_an_async_caller_awaits_a_sync_function() -> None:
+    flaky = Flaky(2)
+
+    async def work() -> Any:
+        return await RetryStrategy(HASTY).execute_with_retry(flaky, 21, doubled=True)
+
+    assert told(work()) == 42 and flaky.calls == 3
+
+
+@pytest.mark.parametrize("is_in_loop", [False, True])
+def test_a_lambda_that_returns_a_coroutine_is_retried(is_in_loop: bool) -> None:
+    flaky, strategy = Flaky(2), RetryStrategy(HASTY)
+
+    def call() -> Any:
+        return strategy.execute_with_retry(lambda: flaky.awaited(21))
+
+    async def work() -> Any:
+        return await call()
+
+    assert told(work() if is_in_loop else call()) == 21
+    assert flaky.calls == 3
+
+
+def test_an_async_call_method_is_awaited() -> None:
+    class Remote:
+        async def __call__(self, value: int) -> int:
+            await asyncio.sleep(0)
+            return value
+
+    assert told(RetryStrategy(HASTY).execute_with_retry(Remote(), 3)) == 3  # type: ignore[arg-type]

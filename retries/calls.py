@@ -1,0 +1,48 @@
+"""Call functions that may be async: tell them apart, and reach the database from a coroutine."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def must_await(fn: Callable[..., Any]) -> bool:
+    """Return whether the caller awaits the call: the function is async, or the caller is."""
+    return is_async(fn) or is_in_coroutine()
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Return whether a call of the function returns a coroutine, as far as that can be seen."""
+    call = getattr(fn, "__call__", None)  # noqa: B004 - an object can have an async __call__
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call)
+
+
+def is_in_coroutine() -> bool:
+    # Not whether a loop is running: some libraries keep one in the thread of synchronous code.
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
+
+
+async def resolve(result: Any) -> Any:
+    """Return the result of a call, awaited if necessary."""
+    return await result if inspect.isawaitable(result) else result
+
+
+async def run_in_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function that uses the database, which Django does not allow in a coroutine."""
+
+    def run() -> T:
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    return await sync_to_async(run)()
