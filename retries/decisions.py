@@ -13,11 +13,18 @@ from ledger.tasks.spec import Backoff
 HOPELESS = ("permission_denied", "conflicting_requirements", "impossible")
 UNAVAILABLE = "service_unavailable"
 MALFORMED = "malformed_task"
+# the exit codes of `timeout` and of a program that was killed
+KILLED = (124, 137)
+# the reasons of a success: a verification ran, or the agent says so
+VERIFIED, REPORTED = "verified", "reported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Everything a decision depends on, of the report and of the task."""
+    """Everything a decision depends on, of the report and of the task.
+
+    `exit_code` is the verification's, or None if none ran.
+    """
 
     status: str  # success, failure or blocked
     type: FailureType | None = None
@@ -44,10 +51,21 @@ class Case:
         return self.status == "failure" or (self.status == "success" and self.is_unverified)
 
     @property
+    def is_verification_timeout(self) -> bool:
+        return self.has_failed and self.is_unverified and self.exit_code in KILLED
+
+    @property
+    def is_about_agent(self) -> bool:
+        """Whether a failure says something about the agent, and not only about the task."""
+        return self.code not in (*HOPELESS, MALFORMED) and not self.is_verification_timeout
+
+    @property
     def failure_type(self) -> FailureType | None:
         """The reported type, or the one that the exit code shows; None without a failure."""
         if not self.has_failed:
             return None
+        if self.is_verification_timeout:
+            return FailureType.TIMEOUT
         if self.status == "success":
             return FailureType.VERIFICATION_FAILED
         return self.type or FailureType.EXECUTION_ERROR
@@ -55,11 +73,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the task goes, why, and when; `counts` adds a retry to the round."""
+    """Where the task goes, why, and when.
+
+    `counts` adds a retry to the round; without `is_about_agent` the agent's breaker ignores it.
+    """
 
     to: TaskState
     reason: str
     counts: bool = False
+    is_about_agent: bool = True
     failure_type: FailureType | None = None
     delay_s: float = 0.0
 
@@ -76,7 +98,7 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
     ),
     (
         lambda c: c.status == "success" and not c.is_unverified,
-        lambda c: Decision(TaskState.DONE, "verified"),
+        lambda c: Decision(TaskState.DONE, REPORTED if c.exit_code is None else VERIFIED),
     ),
     (
         lambda c: c.code == MALFORMED,
@@ -91,7 +113,11 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
         lambda c: Decision(TaskState.BLOCKED, "blocked"),
     ),
     (
-        lambda c: c.failure_type == FailureType.TIMEOUT and not c.idempotent,
+        lambda c: (
+            c.failure_type == FailureType.TIMEOUT
+            and not c.is_verification_timeout
+            and not c.idempotent
+        ),
         lambda c: Decision(TaskState.ESCALATED, "needs_confirmation", counts=True),
     ),
     (
@@ -117,7 +143,12 @@ def decide(case: Case) -> Decision:
     """
     decision = next(then(case) for matches, then in TABLE if matches(case))
     delay = next_delay_s(case) if decision.to == TaskState.RETRY else 0.0
-    return replace(decision, failure_type=case.failure_type, delay_s=delay)
+    return replace(
+        decision,
+        failure_type=case.failure_type,
+        delay_s=delay,
+        is_about_agent=case.is_about_agent,
+    )
 
 
 def next_delay_s(case: Case) -> float:

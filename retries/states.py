@@ -32,6 +32,11 @@ class Reason(TextChoices):
     NON_RETRYABLE = "non_retryable"
     RELEASES_EXHAUSTED = "releases_exhausted"
     AGENT_QUESTION = "agent_question"
+    QUESTIONS_EXHAUSTED = "questions_exhausted"
+
+
+# the reasons of escalations that ask a question; a person can answer it
+QUESTIONS = (Reason.AGENT_QUESTION, Reason.QUESTIONS_EXHAUSTED)
 
 
 class Answer(TextChoices):

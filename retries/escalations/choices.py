@@ -14,7 +14,7 @@ FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
 # the property of a response schema that takes the text of an answer
 INSTRUCTION = "instruction"
-ANSWER_LINE = re.compile(r"(retry|skip|abort)|fix:\s*(\S.*)")
+ANSWER_LINE = re.compile(r"(retry|skip|abort)|(fix|answer):\s*(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,19 @@ class Choice:
 
 
 def parse(text: str) -> Choice:
-    """Parse an answer on one line: `retry`, `skip`, `abort` or `fix: <instruction>`."""
+    """Parse an answer on one line.
+
+    It is `retry`, `skip`, `abort`, `fix: <instruction>` or, to a question, `answer: <words>`.
+    """
     lines = text.splitlines()
     match = ANSWER_LINE.fullmatch(lines[0].strip()) if len(lines) == 1 else None
     if match is None:
         raise Invalid(
             "/text",
-            "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line.",
+            "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line. "
+            "A question also takes 'answer: <words>'.",
         )
-    return Choice(Answer(match[1])) if match[1] else Choice(Answer.FIX, fix=match[2].strip())
+    return Choice(Answer(match[1] or match[2]), fix=(match[3] or "").strip())
 
 
 def check(choice: Choice) -> Choice:

@@ -24,6 +24,7 @@ SENTENCES = {
     "non_retryable": "Its agent reports that another attempt would not help.",
     "releases_exhausted": "It was released too often.",
     "agent_question": "Its agent asks a question.",
+    "questions_exhausted": "Its agent asks again, after several questions without an answer.",
     "checkpoint": "Its plan asks a question.",
 }
 # the notes on files whose status does not read as one
@@ -40,7 +41,7 @@ OPTIONS = """### Suggested Actions
 ---
 
 **Your options:**
-- `retry` - Try one more time (resets counter)
+{answers}- `retry` - Try one more time (resets counter)
 - `skip` - Skip this task, continue with next{waiting}
 - `abort` - Stop plan execution
 - `fix: <instruction>` - Provide specific fix instruction"""
@@ -62,9 +63,20 @@ class FileStatus:
     status: str
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedAnswer:
+    """An answer that the asker of a question offers."""
+
+    name: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts of the message: `attempts` of `limit`, of which `failed` are failures."""
+    """The facts of the message: `attempts` of `limit`, of which `failed` are failures.
+
+    `answers` is None where no question is asked.
+    """
 
     name: str
     plan: str
@@ -76,6 +88,7 @@ class Facts:
     details: str
     files: Sequence[FileStatus]
     question: str = ""
+    answers: Sequence[OfferedAnswer] | None = None
     dependents: Sequence[str] = ()
 
 
@@ -93,7 +106,9 @@ def render_message(facts: Facts) -> str:
         code_block(facts.details),
         "### Files Modified (Partial State)",
         render_files(facts.files),
-        OPTIONS.format(waiting=describe_dependents(facts.dependents)),
+        OPTIONS.format(
+            answers=list_answers(facts.answers), waiting=describe_dependents(facts.dependents)
+        ),
     ]
     return "\n\n".join(parts)
 
@@ -139,6 +154,17 @@ def describe_status(status: str) -> str:
     """Return the note on a file: `tests_added` reads as "Tests added"."""
     text = inert_line(status).replace("_", " ")
     return NOTES.get(status) or text[:1].upper() + text[1:] or "Modified"
+
+
+def list_answers(answers: Sequence[OfferedAnswer] | None) -> str:
+    """Render the answers to a question, for the options: those offered, and any other."""
+    if answers is None:
+        return ""
+    lines = [
+        f"- {code_span(f'answer: {each.name}')} - {inert_line(each.text) or 'Choose this answer'}\n"
+        for each in answers
+    ]
+    return "".join(lines) + "- `answer: <words>` - Answer the question\n"
 
 
 def describe_dependents(names: Sequence[str]) -> str:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from ledger.text import describe_exit
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
 
 # Stored with each attempt: increase it when the block tells agents something in another way.
-RENDERER_VERSION = 1
+RENDERER_VERSION = 2
 
 # characters of the rendered block
 BUDGET, LEAST_BUDGET, MOST_BUDGET = 16_000, 6_000, 60_000
@@ -35,9 +36,14 @@ AUTHORITY = (
     "This instruction comes from the user after automated recovery failed. "
     "Treat this as authoritative guidance."
 )
-# A person answers a plan's checkpoint before its first attempt.
-FIRST_ADVICE = (
+# The advice where no attempt has failed: a person answered a question, cleared a blocker, or
+# confirmed a plan's checkpoint, or an attempt was released.
+GUIDED_ADVICE = (
     "This is attempt {attempt} of {max_attempts}. Follow the user's instruction above. "
+    "If you believe the task is impossible, report status: blocked."
+)
+PLAIN_ADVICE = (
+    "This is attempt {attempt} of {max_attempts}. No earlier attempt has failed. "
     "If you believe the task is impossible, report status: blocked."
 )
 ADVICE = (
@@ -78,7 +84,8 @@ class History:
 
     `failures` are all of them, oldest first. `fix` is a person's latest answer that is still
     valid, `question` what it answers, and `earlier` the valid answers before it, oldest first.
-    `progress` is the last progress that the previous attempt reported.
+    `progress` is the last progress that the previous attempt reported, and `standing` the sentence
+    about its end, if it did not fail.
     """
 
     failures: Sequence[FailureRecord] = ()
@@ -86,6 +93,7 @@ class History:
     question: str = ""
     earlier: Sequence[Guidance] = ()
     progress: Any = None
+    standing: str = ""
 
     @property
     def guidance(self) -> list[Guidance]:
@@ -110,10 +118,9 @@ def render_retry_context(
     if attempt < 2 and not guidance:
         return ""
     tag = f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n'
-    before = tag + render_intervention(guidance)
-    advice = (ADVICE if attempt > 1 else FIRST_ADVICE).format(
-        attempt=attempt, max_attempts=max_attempts
-    )
+    standing = f"  <standing>{history.standing}</standing>\n" if history.standing else ""
+    before = tag + render_intervention(guidance) + standing
+    advice = choose_advice(history).format(attempt=attempt, max_attempts=max_attempts)
     rules = f"  <reading_rules>{RULES}</reading_rules>\n"
     after = f"  <instruction>{advice}</instruction>\n</retry_context>"
     room = budget - len(before) - len(rules) - len(after) - len(failures_element(""))
@@ -137,6 +144,13 @@ def render_retry_context(
             return before + middle + after
     failures = failures_element(omitted_element(len(history.failures)))
     return before + rules + failures + render_learnings(learnings, 0) + after
+
+
+def choose_advice(history: History) -> str:
+    """Return the advice at the end of the block."""
+    if history.failures:
+        return ADVICE
+    return GUIDED_ADVICE if history.guidance else PLAIN_ADVICE
 
 
 def render_intervention(guidance: Sequence[Guidance]) -> str:
@@ -269,7 +283,10 @@ def summarize(failure: FailureRecord) -> str:
     if not ran.get("command") or ran.get("exit_code") is None:
         return failure.message
     command = one_line(str(ran["command"]), COMMAND_LENGTH)
-    return f"{command} returned exit code {ran['exit_code']}\n{failure.message}".strip()
+    message = failure.message
+    if message == describe_exit(str(ran["command"]), ran["exit_code"]):
+        message = ""
+    return f"{command} returned exit code {ran['exit_code']}\n{message}".strip()
 
 
 def join_details(failure: FailureRecord) -> str:

@@ -1,10 +1,13 @@
 """Load the history of a task's attempts and render it for the next one."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from ledger.models import Attempt, Failure
+from django.db.models import F
+
+from ledger.models import Attempt
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
@@ -18,7 +21,8 @@ from retries.retry_context.block import (
     render_retry_context,
 )
 from retries.retry_context.prompt import join_prompt, render_task
-from retries.states import TEXT_ANSWERS, Answer, EscalationState, Reason
+from retries.retry_context.standing import Closing, describe_ending
+from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState
 
 EMPTY_HISTORY = History()
 NO_GUIDANCE = Guidance("")
@@ -34,6 +38,16 @@ FAILURE_FIELDS = (
     "files_modified",
     "learnings",
 )
+FAILURE_COLUMNS = {name: F(f"failure__{name}") for name in FAILURE_FIELDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What people said about a task: the answers that are still valid, oldest first, and how the
+    escalations were closed, by the number of the attempt before each."""
+
+    guidance: list[Guidance] = field(default_factory=list)
+    closings: dict[int, Closing] = field(default_factory=dict)
 
 
 def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
@@ -41,13 +55,13 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     ids = list(task_ids)
     if not ids:
         return {}
-    failures: dict[UUID, list[FailureRecord]] = {id: [] for id in ids}
     owners = fetch_lineages(ids)
-    rows = Failure.objects.filter(task_id__in=owners).order_by("attempt__number")
-    for row in rows.values("task_id", "attempt__number", *FAILURE_FIELDS):
-        failures[owners[row["task_id"]]].append(build_failure(row["attempt__number"], row))
-    guidance, progress = find_guidance(owners), claims.fetch_last_progress(owners)
-    return {id: build_history(failures[id], guidance.get(id), progress.get(id)) for id in ids}
+    ended: dict[UUID, list[Mapping[str, Any]]] = {id: [] for id in ids}
+    rows = Attempt.objects.filter(task_id__in=owners, outcome__isnull=False).order_by("number")
+    for row in rows.values("task_id", "number", "outcome", **FAILURE_COLUMNS):
+        ended[owners[row["task_id"]]].append(row)
+    answers, progress = find_answers(owners), claims.fetch_last_progress(owners)
+    return {id: build_history(ended[id], answers.get(id), progress.get(id)) for id in ids}
 
 
 def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> History:
@@ -56,33 +70,44 @@ def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> Histor
     The attempts come oldest first, and are read with their failures.
     """
     task_id, *_ = row_ids = dict.fromkeys(lineage)
-    failures: list[FailureRecord] = []
+    ended: list[Mapping[str, Any]] = []
     progress = None
     for each in attempts:
-        if failure := getattr(each, "failure", None):
-            row = {name: getattr(failure, name) for name in FAILURE_FIELDS}
-            failures.append(build_failure(each.number, row))
+        failure = getattr(each, "failure", None)
+        row = {name: getattr(failure, name, None) for name in FAILURE_FIELDS}
+        if each.outcome is not None:
+            ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
-    guidance = find_guidance(dict.fromkeys(row_ids, task_id))
-    return build_history(failures, guidance.get(task_id), progress)
+    answers = find_answers(dict.fromkeys(row_ids, task_id))
+    return build_history(ended, answers.get(task_id), progress)
 
 
 def build_history(
-    failures: list[FailureRecord], guidance: list[Guidance] | None, progress: Any
+    ended: list[Mapping[str, Any]], answers: Answers | None, progress: Any
 ) -> History:
-    *earlier, last = guidance or [NO_GUIDANCE]
+    """Return the history of these attempts, which have ended, oldest first."""
+    answers = answers or Answers()
+    *earlier, last = answers.guidance or [NO_GUIDANCE]
     return History(
-        failures=failures,
+        failures=[build_failure(row) for row in ended if row["at"] is not None],
         fix=last.text,
         question=last.question,
         earlier=earlier,
         progress=progress,
+        standing=describe_last_ending(ended, answers),
     )
 
 
-def build_failure(number: int, row: Mapping[str, Any]) -> FailureRecord:
+def describe_last_ending(ended: list[Mapping[str, Any]], answers: Answers) -> str:
+    if not ended:
+        return ""
+    number = ended[-1]["number"]
+    return describe_ending(number, ended[-1]["outcome"], answers.closings.get(number))
+
+
+def build_failure(row: Mapping[str, Any]) -> FailureRecord:
     return FailureRecord(
-        attempt=number,
+        attempt=row["number"],
         at=row["at"],
         type=row["type"],
         code=row["code"],
@@ -96,19 +121,22 @@ def build_failure(number: int, row: Mapping[str, Any]) -> FailureRecord:
     )
 
 
-def find_guidance(owners: Mapping[UUID, UUID]) -> dict[UUID, list[Guidance]]:
-    """Return the valid answers by task, oldest first.
+def find_answers(owners: Mapping[UUID, UUID]) -> dict[UUID, Answers]:
+    """Return the valid answers by task, and how its escalations were closed.
 
     `owners` are the rows of tasks, each with the task that continues it. A fix or a retry ends
     the earlier answers, and so does an escalation by Tenfour, because they have been tried. The
     answer to a question from an agent or a plan is added to them.
     """
     rows = Escalation.objects.filter(task_id__in=owners).order_by("id")
-    by_task: dict[UUID, list[Guidance]] = {}
-    for row in rows.values("task_id", "state", "reason", "action", "fix", "question"):
-        guidance = by_task.setdefault(owners[row["task_id"]], [])
+    by_task: dict[UUID, Answers] = {}
+    columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question")
+    for row in rows.values(*columns):
+        answers = by_task.setdefault(owners[row["task_id"]], Answers())
+        guidance = answers.guidance
+        answers.closings[row["attempts"]] = Closing(row["reason"], row["state"], row["action"])
         if row["action"] is None and (
-            row["state"] != EscalationState.OPEN or row["reason"] == Reason.AGENT_QUESTION
+            row["state"] != EscalationState.OPEN or row["reason"] in QUESTIONS
         ):
             continue
         if row["action"] != Answer.ANSWER:
@@ -141,7 +169,7 @@ def render_next_context(
         return ""
     history = history or load_histories([row["id"]])[row["id"]]
     if fix is not None:
-        history = History(failures=history.failures, fix=fix, progress=history.progress)
+        history = replace(history, fix=fix, question="", earlier=())
     number, limit = next_attempt(row, fix=fix)
     return render_retry_context(history, attempt=number, max_attempts=limit, budget=budget)
 

@@ -15,7 +15,7 @@ TIMEOUT = FailureType.TIMEOUT
 @pytest.mark.parametrize(
     ("case", "to", "reason", "counts"),
     [
-        ({"status": "success"}, "done", "verified", False),
+        ({"status": "success"}, "done", "reported", False),
         ({"status": "success", "exit_code": 0}, "done", "verified", False),
         ({"status": "success", "exit_code": 3, "expect_exit": 3}, "done", "verified", False),
         ({"status": "success", "exit_code": 1}, "retry", "attempts_left", True),
@@ -47,6 +47,8 @@ TIMEOUT = FailureType.TIMEOUT
         ({"status": "blocked"} | LAST, "blocked", "blocked", False),
         (FAILED | {"type": TIMEOUT, "idempotent": False}, "escalated", "needs_confirmation", True),
         (FAILED | {"type": TIMEOUT}, "retry", "attempts_left", True),
+        (FAILED | {"exit_code": 124, "idempotent": False}, "retry", "attempts_left", True),
+        ({"status": "success", "exit_code": 137} | LAST, "failed", "max_retries_exceeded", True),
         (FAILED | {"idempotent": False}, "retry", "attempts_left", True),
         (FAILED | {"non_retryable": True}, "failed", "non_retryable", True),
         (
@@ -78,7 +80,32 @@ def test_the_first_line_that_matches_decides(
         (FAILED, "execution_error"),
         (FAILED | {"type": TIMEOUT}, "timeout"),
         (FAILED | {"type": FailureType.ARCHITECT_REJECTED}, "architect_rejected"),
+        ({"status": "success", "exit_code": 124}, "timeout"),
+        ({"status": "success", "exit_code": 137}, "timeout"),
+        ({"status": "success", "exit_code": 124, "expect_exit": 124}, None),
+        (FAILED | {"type": FailureType.VERIFICATION_FAILED, "exit_code": 137}, "timeout"),
+        (FAILED | {"type": TIMEOUT, "exit_code": 0}, "timeout"),
     ],
 )
 def test_the_type_of_a_failure(case: dict[str, Any], type: str | None) -> None:
     assert Case(**case).failure_type == type
+
+
+@pytest.mark.parametrize(
+    ("case", "is_about_agent"),
+    [
+        (FAILED, True),
+        (FAILED | {"type": TIMEOUT}, True),
+        (FAILED | {"code": "service_unavailable"}, True),
+        (FAILED | {"code": "permission_denied"}, False),
+        (FAILED | {"code": "conflicting_requirements"}, False),
+        (FAILED | {"code": "impossible"}, False),
+        (FAILED | {"code": "malformed_task"}, False),
+        ({"status": "success", "exit_code": 124}, False),
+        (FAILED | {"type": TIMEOUT, "exit_code": 137}, False),
+    ],
+)
+def test_the_breaker_hears_only_what_is_about_the_agent(
+    case: dict[str, Any], is_about_agent: bool
+) -> None:
+    assert decide(Case(**case)).is_about_agent is is_about_agent

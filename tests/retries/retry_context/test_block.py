@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from ledger.redaction import stripped
 from retries.attempts.report_fields import Report, clean_report
 from retries.retry_context.block import (
+    ADVICE,
     BUDGET,
     DETAILS_LENGTH,
+    GUIDED_ADVICE,
     LEARNING_LENGTH,
     LEAST_BUDGET,
     MOST_BUDGET,
@@ -29,6 +32,8 @@ from tests.ledger.test_redaction import WHOLE
 from tests.serving import ROOT
 
 AT = datetime(2026, 1, 26, 14, 30, tzinfo=UTC)
+# A block without a failure has the shorter advice.
+REVIEW_LENGTH = len(ADVICE) - len(GUIDED_ADVICE)
 FILES = [{"path": "src/domain/PlannerId.ts", "status": "partially_modified", "lines_changed": 15}]
 FIX = "Check for whitespace using .trim() before UUID validation"
 PARTS = [
@@ -176,6 +181,21 @@ def test_a_release_adds_no_failure_but_the_next_attempt_has_a_block() -> None:
     assert len(read(block).findall("previous_failures")) == 1
     assert read(block).findall("previous_failures/*") == []
     assert "attempt 2 of 4" in texts(block, "instruction")[0]
+    assert "previous failure" not in texts(block, "instruction")[0]
+
+
+def test_a_block_without_a_failure_says_what_happened_instead() -> None:
+    answered = History(fix="Take b.", question="a or b?", standing="Attempt 1 asked a question.")
+    block = render_retry_context(answered, attempt=2, max_attempts=4)
+    tags = [each.tag for each in read(block)]
+    assert tags[:3] == ["user_intervention", "standing", "question"]
+    assert texts(block, "standing") == ["Attempt 1 asked a question."]
+    assert "previous failure" not in texts(block, "instruction")[0]
+    assert "Follow the user's instruction above." in texts(block, "instruction")[0]
+    failed_too = replace(answered, failures=THREE[:1])
+    block = render_retry_context(failed_too, attempt=3, max_attempts=4)
+    assert "Review the previous failure(s) above." in texts(block, "instruction")[0]
+    assert texts(block, "standing") == ["Attempt 1 asked a question."]
 
 
 # ---- limits
@@ -277,7 +297,7 @@ def test_guidance_is_never_cut_and_may_exceed_the_budget() -> None:
     assert texts(block, "user_intervention/instruction") == [f"User provided fix: {fix}"]
     assert [each.attrib for each in read(block).findall("previous_failures/*")] == [{"count": "3"}]
     bare = render_retry_context(History(fix=fix), attempt=4, max_attempts=4, budget=6_000)
-    assert len(block) - len(bare) == len('    <omitted count="3"/>\n')
+    assert len(block) - len(bare) == len('    <omitted count="3"/>\n') + REVIEW_LENGTH
 
 
 # ---- whatever it is fed
@@ -388,7 +408,7 @@ def test_the_block_keeps_its_form_and_budget_for_any_history(past: History, budg
     assert shape[:-1] == sorted(shape[:-1])  # the older ones shrink first
 
     bare = render_retry_context(History(fix=past.fix), attempt=7, max_attempts=9, budget=budget)
-    least = len(bare) + len('    <omitted count="9"/>\n')
+    least = len(bare) + len('    <omitted count="9"/>\n') + REVIEW_LENGTH
     # learnings that had to go are still counted
     assert len(block) <= max(budget, least + len(' omitted="99"'))
     assert not any(char in block for char in "\x1b\x00\ud800\ufffe")

@@ -1,0 +1,42 @@
+"""Say in one sentence how the previous attempt ended, if it did not fail (pure)."""
+
+from dataclasses import dataclass
+
+from ledger.states import Outcome
+from retries.states import QUESTIONS, Answer, EscalationState
+
+RELEASED = "Attempt {number} was released before it finished, and did not fail."
+BLOCKED = "Attempt {number} was blocked, and a person has cleared the blocker."
+QUESTION = "Attempt {number} asked a question{what}."
+QUESTION_ENDS = {
+    EscalationState.RESOLVED: ", and a person has answered it",
+    EscalationState.EXPIRED: ", which expired without an answer",
+    EscalationState.WITHDRAWN: ", and its agent withdrew it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """How the escalation that an attempt led to was closed."""
+
+    reason: str
+    state: str
+    action: str | None
+
+
+def describe_ending(number: int, outcome: str, closing: Closing | None) -> str:
+    """Return the sentence about an attempt; empty if it failed or its end is not known.
+
+    >>> describe_ending(1, "blocked", Closing("blocked", "resolved", "retry"))
+    'Attempt 1 was blocked, and a person has cleared the blocker.'
+    """
+    if outcome == Outcome.RELEASED:
+        return RELEASED.format(number=number)
+    if outcome not in (Outcome.BLOCKED, Outcome.ESCALATED) or closing is None:
+        return ""
+    state = EscalationState(closing.state)
+    if closing.reason not in QUESTIONS:
+        return BLOCKED.format(number=number) if state == EscalationState.RESOLVED else ""
+    if state == EscalationState.RESOLVED and closing.action != Answer.ANSWER:
+        return QUESTION.format(number=number, what="; a person has read it")
+    return QUESTION.format(number=number, what=QUESTION_ENDS.get(state, ""))
