@@ -115,6 +115,12 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--exit", type=int, metavar="CODE", help="a command's exit code; its output on stdin"
     )
+    parser.add_argument(
+        "--of",
+        choices=["command", "verification"],
+        default="command",
+        help="with --exit: whose exit code it is; 'verification' for the task's verify command",
+    )
     parser.add_argument("--summary", metavar="TEXT")
     parser.add_argument("--result", metavar="JSON", help="the task's result")
     parser.add_argument("--message", metavar="TEXT", help="what went wrong; - reads it from stdin")

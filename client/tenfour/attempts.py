@@ -166,9 +166,9 @@ class LiveAttempt(_Live):
         fields = {"type": type, "message": message, **failure}
         return self._store_decision(self._client.perform(self._failure_call(fields)))
 
-    def exited(self, code: int, output: str = "") -> Decision:
-        """Report a command's exit code and output."""
-        return self._store_decision(self._client.perform(tasks.exit(self.id, code, output)))
+    def exited(self, code: int, output: str = "", *, of: tasks.ExitOf = "command") -> Decision:
+        """Report the exit code and output of a command, or of the task's verify command."""
+        return self._store_decision(self._client.perform(tasks.exit(self.id, code, output, of=of)))
 
     def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Task:
         """Release the task; the attempt does not count."""
@@ -272,9 +272,13 @@ class AsyncLiveAttempt(_Live):
         fields = {"type": type, "message": message, **failure}
         return self._store_decision(await self._client.perform(self._failure_call(fields)))
 
-    async def exited(self, code: int, output: str = "") -> Decision:
-        """Report a command's exit code and output."""
-        return self._store_decision(await self._client.perform(tasks.exit(self.id, code, output)))
+    async def exited(
+        self, code: int, output: str = "", *, of: tasks.ExitOf = "command"
+    ) -> Decision:
+        """Report the exit code and output of a command, or of the task's verify command."""
+        return self._store_decision(
+            await self._client.perform(tasks.exit(self.id, code, output, of=of))
+        )
 
     async def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Task:
         """Release the task; the attempt does not count."""

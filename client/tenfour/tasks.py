@@ -12,6 +12,7 @@ from tenfour.models import Attempt, Claimed, Decision, Heartbeat, Page, Task
 Status = Literal["success", "failure", "blocked"]
 OnExhausted = Literal["escalate", "dead_letter"]
 Reason = Literal["shutdown", "wrong_agent", "user_interrupt"]
+ExitOf = Literal["command", "verification"]
 
 
 class Options(TypedDict, total=False):
@@ -176,9 +177,10 @@ def report(
     return Call("POST", f"/v1/attempts/{part(attempt)}/result", Decision.read, given(options))
 
 
-def exit(attempt: str, code: int, output: str = "") -> Call[Decision]:
-    """Report a command's exit code and output; 0 is success."""
+def exit(attempt: str, code: int, output: str = "", *, of: ExitOf = "command") -> Call[Decision]:
+    """Report an exit code and output: of the agent's command, or of the task's verify command."""
     path = f"/v1/attempts/{part(attempt)}/exit/{int(code)}"
+    path += "?of=verification" if of == "verification" else ""
     return Call("POST", path, Decision.read, output)
 
 

@@ -63,6 +63,12 @@ class Verified:
         return {"type": "timeout", "message": message}
 
 
+def has_check(payload: Any) -> bool:
+    """Return whether the task declares a verify command."""
+    verify = payload.get("verify") if isinstance(payload, Mapping) else None
+    return isinstance(verify, Mapping) and bool(verify.get("command"))
+
+
 def choose_check(
     payload: Any, command: str | None, *, cwd: str | None = None, timeout_s: float | None = None
 ) -> Check:

@@ -39,7 +39,7 @@ from tenfour.terminal import (
     text_of,
     wrong_usage,
 )
-from tenfour.verification import Verified
+from tenfour.verification import Verified, has_check
 
 PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
 WHY = {
@@ -104,7 +104,9 @@ def _report_exit(tenfour: Client, args: argparse.Namespace) -> Decision:
     output = OutputBuffer()
     while data := b"" if sys.stdin.isatty() else sys.stdin.buffer.read(65_536):
         output.add(data)
-    return tenfour.tasks.exit(args.attempt, args.exit, masked(output.text(), os.environ))
+    return tenfour.tasks.exit(
+        args.attempt, args.exit, masked(output.text(), os.environ), of=args.of
+    )
 
 
 def _report_status(tenfour: Client, args: argparse.Namespace) -> Decision:
@@ -206,8 +208,8 @@ def _fill_placeholders(command: list[str], attempt: LiveAttempt) -> list[str]:
 
 
 def _verify(attempt: LiveAttempt, command: str | None) -> Verified | None:
-    """Run the check of the work, if there is one; return its result."""
-    if not command or attempt.should_stop:
+    """Run the check of the work, by default the task's own; return its result, if there is one."""
+    if attempt.should_stop or not (command or has_check(attempt.task.payload)):
         return None
     return attempt.verify(command, is_shown=True)
 

@@ -79,14 +79,18 @@ def attempts_report(request: BearerRequest, id: UUID, body: ResultIn) -> HttpRes
 def attempts_exit(
     request: BearerRequest, id: UUID, code: int, query: Query[ExitQuery]
 ) -> HttpResponse:
-    """Report a program's exit code, with its output as plain text; 0 is success.
+    """Report a program's exit code, with its output as plain text.
+
+    With `?of=verification` it is the exit code of the task's verify command. Otherwise it is the
+    agent's own command: 0 is a success without a verification, which is refused with
+    `verification_missing` where the task requires one.
 
     The server stores 64 KiB of the output: a quarter from its start and the rest from its end.
     With `Accept: text/plain`, the response is what the next attempt is told; it is empty if none
     follows.
     """
     output = request.read()
-    reply = exit_codes.finish_with_exit_code(id, code, output, caller=request.auth)
+    reply = exit_codes.finish_with_exit_code(id, code, output, of=query.of, caller=request.auth)
     decision = decision_body(reply, request, id, reclaim=query.reclaim)
     response = decision_response(request, decision)
     response["Output-Limit"] = str(report_fields.OUTPUT_BYTES)

@@ -27,7 +27,8 @@ def follow(
     stamp = Stamp(caller.actor, now, caller.request_id)
     if decision.failure_type:
         record_failure(row, decision.failure_type, report, error=error, stamp=stamp)
-    if report.status != "blocked" and decision.to != TaskState.ABORTED:
+    is_heard = decision.is_about_agent and decision.to != TaskState.ABORTED
+    if is_heard and report.status != "blocked":
         breaker.record_outcome(
             row["agent_id"],
             ok=decision.to == TaskState.DONE,

@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -19,27 +20,40 @@ from retries.attempts.report_fields import (
     clean_output,
     clean_text,
 )
+from retries.decisions import KILLED
 
-# the exit codes of `timeout` and of a program that was killed
-KILLED = {124, 137}
 MESSAGE_LINES = 5
 
 
+class ExitOf(StrEnum):
+    """The program that ended: the agent's own command, or the task's verify command."""
+
+    COMMAND = "command"
+    VERIFICATION = "verification"
+
+
 def finish_with_exit_code(
-    attempt_id: UUID, code: int, output: bytes, *, caller: Caller, now: datetime | None = None
+    attempt_id: UUID,
+    code: int,
+    output: bytes,
+    *,
+    of: ExitOf = ExitOf.COMMAND,
+    caller: Caller,
+    now: datetime | None = None,
 ) -> Reply:
     """End an attempt with its program's exit code and output: see `finish_attempt`.
 
-    0 is success, and so is the exit code that the task's verify command is expected to have.
+    0 is the success of a command, and the expected exit code that of a verification. Raises
+    VerificationMissing for a command that succeeds where the task requires a verification.
     """
     now = now or timezone.now()
     row = read_attempt(attempt_id, caller=caller, now=now)
-    report = report_of_exit(
-        code,
-        clean_output(decode_ends(output), of=len(output)),
-        verify=verify_of(row),
-        digest=hashlib.sha256(b"%d\n%b" % (code, output)).digest(),
-    )
+    text = clean_output(decode_ends(output), of=len(output))
+    digest = hashlib.sha256(b"%b %d\n%b" % (of.encode(), code, output)).digest()
+    if of == ExitOf.VERIFICATION:
+        report = report_of_verification(code, text, verify=verify_of(row), digest=digest)
+    else:
+        report = report_of_command(code, text, digest=digest)
     if report.status == "success" and report.digest:
         digest = report.digest
         if reply := finish_done(attempt_id, report, digest=digest, caller=caller, now=now):
@@ -47,24 +61,32 @@ def finish_with_exit_code(
     return finish_cleaned(attempt_id, report, caller=caller, now=now)
 
 
-def report_of_exit(code: int, output: str, *, verify: dict[str, Any], digest: bytes) -> Report:
-    """Return the report for an exit code: the verify command's, where the task has one."""
-    message = last_lines(output) or f"The program ended with exit code {code}."
-    if not verify.get("command"):
-        if code == 0:
-            return Report(exit_code=0, message=message, digest=digest)
-        kind = FailureType.TIMEOUT if code in KILLED else FailureType.EXECUTION_ERROR
-        return Report(status="failure", type=kind, message=message, details=output, digest=digest)
-    command = clean_text(verify["command"], VALUE_LENGTH)
-    verification = {"command": command, "exit_code": code, "output": output}
-    # 0 where another code is expected goes on as a success: the decision finds it unverified.
-    if code in (0, verify.get("expect_exit", 0)):
-        return Report(exit_code=code, message=message, verification=verification, digest=digest)
+def report_of_command(code: int, output: str, *, digest: bytes) -> Report:
+    """Return the report for the exit code of the agent's own command, which verifies nothing."""
+    if code == 0:
+        return Report(message=last_lines(output), digest=digest)
     return Report(
         status="failure",
-        type=FailureType.VERIFICATION_FAILED,
-        message=message,
-        verification=verification,
+        type=FailureType.TIMEOUT if code in KILLED else FailureType.EXECUTION_ERROR,
+        message=last_lines(output) or f"The program ended with exit code {code}.",
+        details=output,
+        digest=digest,
+    )
+
+
+def report_of_verification(
+    code: int, output: str, *, verify: dict[str, Any], digest: bytes
+) -> Report:
+    """Return the report for the exit code of the task's verify command."""
+    command = clean_text(verify.get("command", ""), VALUE_LENGTH)
+    # 0 where another code is expected goes on as a success: the decision finds it unverified.
+    passed = code in (0, verify.get("expect_exit", 0))
+    return Report(
+        status="success" if passed else "failure",
+        type=None if passed else FailureType.VERIFICATION_FAILED,
+        exit_code=code,
+        message=last_lines(output),
+        verification={"command": command, "exit_code": code, "output": output},
         digest=digest,
     )
 

@@ -1,6 +1,5 @@
 """A success that affects no other task, in one statement."""
 
-import json
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,8 +15,12 @@ from ledger.states import Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
+from retries.decisions import REPORTED, VERIFIED
 
-DECISION = {"decision": "done", "reason": "verified"}
+
+def decision_of(exit_code: int | None) -> dict[str, str]:
+    """Return the decision about a success, whose verification ended with this code if one ran."""
+    return {"decision": "done", "reason": REPORTED if exit_code is None else VERIFIED}
 
 
 def done_statement(caller: type[Caller]) -> str:
@@ -43,7 +46,7 @@ def done_statement(caller: type[Caller]) -> str:
         where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
     ), moved as ({done}), closed as (
         update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
-            report_digest = %(report_digest)s, decision = '{json.dumps(DECISION)}'
+            report_digest = %(report_digest)s, decision = %(decision)s
         where a.id = (select former_attempt from moved)
     ), journaled as ({
         journal.insert(
@@ -76,6 +79,7 @@ def finish_done(
         exit=exit_code,
         result=Jsonb(redacted(result)),
         report_digest=digest,
+        decision=Jsonb(decision_of(exit_code)),
         now=now,
         **caller.params,
     )

@@ -14,6 +14,7 @@ from ledger.journal import Actor
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tasks.spec import Backoff
+from ledger.text import describe_exit
 from ledger.timestamps import format_timestamp
 from ledger.tokens import Caller, TrustedCaller
 from retries.attempts import fast_path
@@ -86,7 +87,8 @@ def finish_done(
     )
     if moved is None:
         return None
-    return Reply(with_task(fast_path.DECISION, moved["id"], TaskState.DONE, moved["version"]))
+    decision = fast_path.decision_of(report.exit_code)
+    return Reply(with_task(decision, moved["id"], TaskState.DONE, moved["version"]))
 
 
 def finish_cleaned(attempt_id: UUID, report: Report, *, caller: Caller, now: datetime) -> Reply:
@@ -163,7 +165,7 @@ def case_of(row: Row, report: Report) -> Case:
         status=report.status,
         type=report.type,
         code=report.code,
-        exit_code=report.exit_code if report.status == "success" else None,
+        exit_code=report.exit_code,
         expect_exit=verify.get("expect_exit", 0),
         non_retryable=report.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
@@ -191,10 +193,22 @@ def error_of(report: Report, decision: Decision) -> str | None:
     """Return the error that the task and its failure show; None after a success."""
     if not decision.failure_type and report.status == "success":
         return None
-    output = (report.verification or {}).get("output", "")
-    lines = "\n".join(line for line in output.splitlines() if line.strip())[:MESSAGE_LENGTH]
-    missing = f"The attempt was reported as {report.status} without a message."
-    return report.message or report.summary or lines or missing
+    return report.message or report.summary or describe_end(report, decision)
+
+
+def describe_end(report: Report, decision: Decision) -> str:
+    """Return the error of a report without a message."""
+    ran = report.verification or {}
+    lines = (line for line in (ran.get("output") or "").splitlines() if line.strip())
+    if output := "\n".join(lines)[:MESSAGE_LENGTH]:
+        return output
+    if ran.get("command") and decision.failure_type:
+        return describe_exit(ran["command"], ran["exit_code"])
+    if ran and decision.failure_type:
+        return f"The verification returned exit code {ran['exit_code']}"
+    if report.status == "released":
+        return f"The agent released the task: {decision.reason.replace('_', ' ')}."
+    return f"The attempt was reported as {report.status} without a message."
 
 
 def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:

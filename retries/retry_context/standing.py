@@ -1,4 +1,4 @@
-"""Say in one sentence how the previous attempt ended, if it did not fail (pure)."""
+"""Say in one sentence how the previous attempt ended, if it did not fail."""
 
 from dataclasses import dataclass
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt
 from ledger.schemas.shared import AT, ID, In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
+from retries.attempts.exit_codes import ExitOf
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.attempts.report_fields import MAX_RETRY_AFTER_S
 
@@ -90,6 +91,11 @@ class ResultIn(In):
 
 
 class ExitQuery(Schema):
+    of: ExitOf = Field(
+        ExitOf.COMMAND,
+        description="whose exit code it is: 'command' for the agent's own program, which verifies "
+        "nothing; 'verification' for the task's verify command",
+    )
     reclaim: bool = Field(False, description="open the next attempt at once if a retry is due")
 
 

@@ -61,7 +61,7 @@ def test_enqueue_claim_report(
         *("report", attempt, "--status", "success", "--result", '{"m": 2}', "--summary", "well"),
         env=as_coder,
     )
-    assert (done.status, done.out) == (0, "done verified\n")
+    assert (done.status, done.out) == (0, "done reported\n")
     task = producer.tasks.get(id)
     assert (task.title, task.payload, task.result) == ("Mend", {"n": 1}, {"m": 2})
 
@@ -195,7 +195,7 @@ def test_run_gives_the_commands_exit_code_and_says_what_comes_next(
 def test_an_exit_code_of_0_is_not_passed_on_where_the_task_is_not_done(
     run: Run, as_coder: dict[str, str], producer: Client
 ) -> None:
-    verify = {"command": "false", "expect_exit": 1}
+    verify = {"command": "true", "expect_exit": 1}
     producer.tasks.enqueue("coder", "code", {"verify": verify}, max_attempts=1)
     ran = run("run", "--", "true", env=as_coder)
     assert (ran.status, the_task(producer).state) == (1, "failed")
@@ -330,3 +330,11 @@ def test_what_a_command_has_done_is_checked(
     assert (broken.status, broken.out) == (7, "")
     found = {task.title: task for task in producer.tasks.list()}
     assert [found[name].state for name in "ABC"] == ["done", "failed", "failed"]
+
+
+def test_the_tasks_own_check_is_run(run: Run, as_coder: dict[str, str], producer: Client) -> None:
+    sent = producer.tasks.enqueue("coder", "code", {"verify": {"command": "echo no; exit 3"}})
+    done = run("run", "--task", sent.id, "--", "true", env=as_coder)
+    assert done.status == 3 and "failed" not in done.out
+    task = producer.tasks.get(sent.id)
+    assert (task.state, task.error) == ("retry", "no")

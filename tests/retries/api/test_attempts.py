@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Event, Failure, Token
+from ledger.models import Agent, Attempt, Breaker, Event, Failure, Token
 from ledger.tokens import TrustedCaller
 from retries import claims
 from retries.api import attempts as api_attempts
@@ -22,7 +22,7 @@ def test_plain_exit_codes(coder: Any, operator: Any) -> None:
     at = claim(coder)["data"][0]["attempt"]["id"]
     response = coder(
         "POST",
-        f"/attempts/{at}/exit/2",
+        f"/attempts/{at}/exit/2?of=verification",
         b"\x1b[31mred\x1b[0m \x00 1 failed",
         Content_Type="text/plain",
     )
@@ -75,7 +75,7 @@ def test_what_follows_a_report_has_its_actor(
         ({}, 137, "failed", "timeout"),
         ({"command": "make"}, 0, "done", None),
         ({"command": "make"}, 2, "failed", "verification_failed"),
-        ({"command": "make"}, 124, "failed", "verification_failed"),
+        ({"command": "make"}, 124, "failed", "timeout"),
         ({"command": "make", "expect_exit": 3}, 3, "done", None),
         ({"command": "make", "expect_exit": 3}, 0, "failed", "verification_failed"),
     ],
@@ -85,7 +85,7 @@ def test_what_an_exit_code_means(
 ) -> None:
     id = enqueue(operator, payload={"verify": verify} if verify else {}, max_attempts=1)
     at = claim(coder)["data"][0]["attempt"]["id"]
-    path = f"/attempts/{at}/exit/{code}"
+    path = f"/attempts/{at}/exit/{code}" + ("?of=verification" if verify else "")
     assert coder("POST", path, b"1 failed").body["decision"] == state
     assert coder("POST", path, b"1 failed").body["decision"] == state
     assert coder("POST", path, b"2 failed").body["code"] == "attempt_already_reported"
@@ -96,6 +96,58 @@ def test_what_an_exit_code_means(
         shown = failure["details"], (failure["verification"] or {}).get("output")
         assert failure["message"] == "1 failed"
         assert shown == (("", "1 failed") if verify else ("1 failed", None))
+
+
+def test_an_agents_own_success_verifies_nothing(coder: Any, operator: Any) -> None:
+    def exits(code: int, of: str = "", *, verify: dict[str, Any]) -> Any:
+        enqueue(operator, payload={"verify": verify}, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        return coder("POST", f"/attempts/{at}/exit/{code}{of}", b"ok").body
+
+    make = {"command": "make"}
+    assert exits(0, verify=make)["reason"] == "reported"
+    assert exits(0, "?of=verification", verify=make)["reason"] == "verified"
+    failed = exits(3, verify=make | {"expect_exit": 3})
+    assert failed["verdict"]["type"] == "execution_error"
+    assert exits(0, "?of=nothing", verify=make)["code"] == "validation_error"
+    operator("POST", f"/tasks/{Attempt.objects.get(outcome=None).task_id}/abort")
+    coder("POST", f"/attempts/{Attempt.objects.get(outcome=None).pk}/release")
+    assert exits(0, verify=make | {"required": True})["code"] == "verification_missing"
+
+
+def test_a_failed_verification_without_output_names_its_command(coder: Any, operator: Any) -> None:
+    def failure(path: str, body: Any) -> str:
+        enqueue(operator, payload={"verify": {"command": "npm test"}}, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{at}/{path}", body)
+        return Failure.objects.latest("id").message
+
+    said = "`npm test` returned exit code 1"
+    ran = {"command": "npm test", "exit_code": 1}
+    assert failure("result", {"status": "success", "verification": ran}) == said
+    assert failure("result", {"status": "failure", "verification": ran}) == said
+    assert failure("exit/1?of=verification", b"") == said
+
+
+def test_a_release_without_a_note_says_why(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{at}/release", {"reason": "wrong_agent"})
+    event = Event.objects.get(subject_id=id, kind="task.released")
+    assert event.data["error"] == "The agent released the task: wrong agent."
+
+
+@pytest.mark.parametrize("code", ["malformed_task", "permission_denied", "impossible"])
+def test_a_task_at_fault_does_not_open_the_agents_breaker(
+    coder: Any, operator: Any, code: str
+) -> None:
+    for _ in range(6):
+        enqueue(operator)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        said = {"status": "failure", "failure": {"type": "execution_error", "code": code}}
+        coder("POST", f"/attempts/{at}/result", said)
+    assert not Breaker.objects.filter(failures__gt=0).exists()
+    assert claim(coder)["reason"] == "no_task"
 
 
 def test_a_long_output_is_truncated_and_not_refused(coder: Any, operator: Any) -> None:

@@ -26,7 +26,7 @@ def test_done(agent: Agent) -> None:
     told = in_process.report_success(
         attempt_of(found), {"branch": "x"}, stamp=Stamp(SYSTEM, NOW + SECOND)
     )
-    assert told.decision["decision"] == "done" and told.decision["reason"] == "verified"
+    assert told.decision["decision"] == "done" and told.decision["reason"] == "reported"
     task = Task.objects.get(pk=id)
     assert (task.state, task.result, task.completed_at) == (S.DONE, {"branch": "x"}, NOW + SECOND)
     assert task.started_at == NOW and task.current_attempt is None
