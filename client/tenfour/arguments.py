@@ -154,6 +154,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", help="JSON, YAML, XML or Markdown; - reads it from stdin"
     )
     part.add_argument("--agent", metavar="NAME", help="the default agent, for tasks that name none")
+    part.add_argument("--ref", metavar="REF", help="the plan's ref, if the file names none")
     part.add_argument("--dry-run", action="store_true", help="show what would change")
     part.add_argument(
         "--mode",

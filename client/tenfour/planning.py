@@ -21,6 +21,7 @@ def import_plan(args: argparse.Namespace) -> int:
     options = {
         "mode": args.mode,
         "agent": args.agent,
+        "ref": args.ref,
         "dry_run": args.dry_run or None,
         "register": args.register or None,
         "allow_missing_needs": args.allow_missing_needs or None,

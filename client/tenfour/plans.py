@@ -32,6 +32,8 @@ class ImportOptions(TypedDict, total=False):
     mode: Mode | None
     # the default agent, for tasks that name none
     agent: str | None
+    # the plan's ref, if the file names none
+    ref: str | None
     dry_run: bool | None
     register: bool | None
     allow_missing_needs: bool | None
@@ -60,7 +62,8 @@ def import_text(
     """Import a plan, whole or not at all; the same plan again changes nothing.
 
     Options: mode (what to do with a changed plan: merge or replace), agent (the
-    default, for tasks that name none), dry_run, register, allow_missing_needs.
+    default, for tasks that name none), ref (of a plan that names none),
+    dry_run, register, allow_missing_needs.
     """
     params = {name: _query(value) for name, value in given(options).items()}
     key = idempotency_key or new_key()

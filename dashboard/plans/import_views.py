@@ -22,7 +22,7 @@ from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project
 from ledger.planfile import PlanTask
-from ledger.planfile.model import BYTES
+from ledger.planfile.model import BYTES, PART_LENGTH
 from ledger.plans import editing as ledger_plans
 from ledger.plans.import_diff import CREATE, MERGE, REPLACE, ImportOptions, ImportResult
 from retries.plans import importing
@@ -65,6 +65,8 @@ class ImportForm(forms.Form):
     file = forms.FileField(required=False)
     # most plans in Markdown don't name an agent
     agent = forms.CharField(required=False, max_length=NAME_LENGTH)
+    # checklists and files of other tools don't name a plan
+    ref = forms.CharField(required=False, max_length=2 * PART_LENGTH + 1)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
     allow_missing_needs = forms.BooleanField(required=False)
@@ -145,7 +147,7 @@ def new(request: HtmxRequest) -> HttpResponse:
     confirmed = "confirmed" in request.POST
     values = form.cleaned_data
     try:
-        parsed = planfile.parse(values["text"].encode(), agent=values["agent"])
+        parsed = planfile.parse(values["text"].encode(), agent=values["agent"], ref=values["ref"])
         with transaction.atomic():
             result = import_plan(visit, values, parsed, dry_run=not confirmed)
             if confirmed and values["confirm_commands"]:

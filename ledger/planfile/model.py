@@ -45,7 +45,7 @@ class UnreadableLines(Refusal):
     """Unreadable lines in the plan"""
 
     code = "malformed_task"
-    hint = "Fix the lines listed in 'errors', then import the plan again. Nothing was imported."
+    hint = "Fix the listed lines, then import the plan again. Nothing was imported."
 
 
 class UnknownNeed(Refusal):
@@ -84,7 +84,9 @@ class LineErrors:
         if not self.errors:
             return
         texts = [f"Line {line}: {problem}" for line, problem in sorted(self.errors)]
-        more = f" {len(texts) - 1} more lines can't be read." if len(texts) > 1 else ""
+        rest = len(texts) - 1
+        lines = "1 more line" if rest == 1 else f"{rest} more lines"
+        more = f" {lines} can't be read." if rest else ""
         raise UnreadableLines(
             f"{texts[0]}{more}",
             errors=[{"pointer": "", "detail": text} for text in texts[:MOST_LINE_ERRORS]],

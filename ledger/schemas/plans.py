@@ -74,6 +74,7 @@ class ImportQuery(Schema):
     dry_run: bool = Field(False, description="return what would change without changing it")
     register_: bool = Field(False, alias="register", description="register unknown agents")
     agent: str = Field("", description="the default agent for tasks that name none")
+    ref: str = Field("", description="the plan's ref if the file names none, such as 03-01")
     allow_missing_needs: bool = Field(
         False, description="wait for plans and tasks that are not imported yet"
     )

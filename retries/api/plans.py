@@ -84,7 +84,9 @@ def plans_import(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -
     Importing the same file again changes nothing. Agents run the commands in a plan, so anyone who
     can import plans can do whatever the agents can do on their machines.
     """
-    parsed = planfile.parse(request.body, media=request.content_type or "", agent=query.agent)
+    parsed = planfile.parse(
+        request.body, media=request.content_type or "", agent=query.agent, ref=query.ref
+    )
 
     def import_file() -> tuple[int, Any]:
         result = importing.import_plan(

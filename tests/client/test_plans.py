@@ -122,3 +122,18 @@ def test_the_command(run: Run, tenfour_server: Tenfour, file: Path) -> None:
     unknown = run("plan", "status", "09-09", env=env)
     assert unknown.status == 1 and "No plan" in unknown.err
     assert run("plan", "import", str(file.parent / "none.yaml"), env=env).status == 2
+
+
+def test_the_command_imports_a_checklist(run: Run, tenfour_server: Tenfour, tmp_path: Path) -> None:
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
+    path = tmp_path / "tasks.md"
+    path.write_text("# Ids\n\n- [x] T001 Create the error\n- [ ] T002 Use it\n")
+    made = run(
+        *("plan", "import", str(path), "--ref", "03-01", "--agent", "coder", "--register"), env=env
+    )
+    assert made.out.startswith("added      03-01:task-2\n"), made.err
+    assert "Left out 1 task that the file marks as done: task-1." in made.err
+    path.write_text("- [ ] 1. Use it\n- [ ] Test it\n")
+    refused = run("plan", "import", str(path), "--ref", "03-02", "--agent", "coder", env=env)
+    assert refused.status == 1
+    assert "Line 2: this task has no number, but others have one." in refused.err

@@ -103,3 +103,49 @@ def test_the_preview_of_a_merge(browser: Client, agent: Agent) -> None:
     assert Task.objects.count() == 3
     same = words(browser.post(IMPORT, form(changed, mode="merge")))
     assert "This plan is already imported" in same and "Import 03-01" not in same
+
+
+TASK_MASTER = """{"master": {"tasks": [
+  {"id": 1, "title": "Create the table", "status": "done", "dependencies": []},
+  {"id": 2, "title": "Fill the table", "status": "pending", "dependencies": [1],
+   "testStrategy": "make test", "subtasks": [{"id": 1, "title": "Read the old rows"}]}
+]}}"""
+CHECKLIST = (
+    "# Ledger\n\n### Task 1: Add the tables\n\n- [ ] Write the test\n\n### Task 2: Fill them\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        (TASK_MASTER, ["Read the old rows", "Fill the table"]),
+        (CHECKLIST, ["Add the tables", "Fill them"]),
+    ],
+)
+def test_a_plan_of_another_tool_is_previewed_first(
+    browser: Client, agent: Agent, text: str, titles: list[str]
+) -> None:
+    values = form(text, agent="coder", ref="03-01")
+    shown = browser.post(IMPORT, values)
+    page = words(shown)
+    assert "2 tasks will be added" in page and all(title in page for title in titles)
+    assert ("Left out 1 task that the file marks as done: task-1." in page) == (text is TASK_MASTER)
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', shown.content.decode()))
+    assert (hidden["agent"], hidden["ref"]) == ("coder", "03-01")
+    browser.post(IMPORT, values | {"confirmed": "yes"})
+    plan = Plan.objects.get()
+    assert plan.ref == "03-01"
+    found = Task.objects.filter(plan=plan).values_list("title", flat=True)
+    assert sorted(found) == sorted(titles)
+
+
+def test_a_plan_without_a_ref_is_named_in_the_preview(browser: Client, agent: Agent) -> None:
+    page = words(browser.post(IMPORT, form(CHECKLIST, agent="coder")))
+    assert "The file names no ref for its plan; it is plan-ledger." in page
+
+
+def test_each_line_that_cannot_be_read_is_shown(browser: Client, agent: Agent) -> None:
+    text = "<task>\nOne\n</task>\nThen <task>\n<task>\nThree\n"
+    page = html(browser.post(IMPORT, form(text, agent="coder", ref="03-01")), 422)
+    assert "Line 4: <task> must begin its line." in page
+    assert "<li><bdi>Line 5: this task has no </task>.</bdi></li>" in page

@@ -33,6 +33,19 @@ def test_the_example_can_be_imported(agent: Agent) -> None:
     assert Task.objects.filter(plan=done.plan, state="blocked").count() == 3
 
 
+def test_the_checklist_can_be_imported() -> None:
+    text = GUIDE.partition("<!-- file: checklist.md -->\n```markdown\n")[2].partition("\n```\n")[0]
+    read = planfile.parse(text.encode(), media="text/markdown", agent="coder", ref="04-01")
+    one, two = read.plan.tasks
+    assert read.plan.objective == "Answer every search within 100 ms"
+    assert one.payload["files"] == ["src/index.py"] and "Make it pass" in one.payload["action"]
+    assert one.payload["verify"]["proposed_command"] == "pytest tests/test_index.py"
+    assert (two.needs, two.payload["done"]) == (
+        ("04-01:task-1",),
+        ["No query is slower than before"],
+    )
+
+
 def test_the_plan_of_the_demo_can_be_imported() -> None:
     text = (settings.BASE_DIR / "examples" / "planner.yaml").read_bytes()
     assert len(planfile.parse(text, media="application/yaml").plan.tasks) == 12

@@ -301,3 +301,55 @@ def test_a_plan_s_words_are_kept_without_what_deceives_the_eye(operator: Any, ag
     body = PLAN | {"title": "x\u202e\u0007y", "objective": "a\u202eb"}
     plan = import_plan(operator, body).body["plan"]
     assert (plan["title"], plan["objective"]) == ("xy", "ab")
+
+
+CHECKLIST = "# Ids\n\n- [ ] T001 Create the error\n- [ ] T002 Use it\n"
+
+
+@pytest.mark.parametrize("media", ["text/markdown", "text/plain"])
+def test_a_checklist_is_imported(operator: Any, agent: Agent, media: str) -> None:
+    query = "?agent=coder&ref=03-01"
+    dry = import_plan(operator, CHECKLIST, f"{query}&dry_run=true", Content_Type=media)
+    assert dry.status_code == 200 and len(dry.body["diff"]["added"]) == 2
+    made = import_plan(operator, CHECKLIST, query, Content_Type=media)
+    assert made.status_code == 201, made.body
+    assert made.body["plan"]["title"] == "Ids" and made.body["warnings"] == []
+    assert [task["title"] for task in made.body["tasks"]] == ["Create the error", "Use it"]
+    named = import_plan(operator, CHECKLIST, "?agent=coder", Content_Type=media)
+    assert named.body["plan"]["ref"] == "plan-ids" and len(named.body["warnings"]) == 1
+
+
+def test_the_ref_of_a_file_counts(operator: Any, agent: Agent) -> None:
+    made = import_plan(operator, PLAN, "?ref=09-09")
+    assert made.body["plan"]["ref"] == "03-01"
+    refused = import_plan(operator, CHECKLIST, "?ref=9", Content_Type="text/markdown")
+    assert (refused.status_code, refused.body["code"]) == (422, "bad_ref")
+
+
+def test_lines_that_cannot_be_read_refuse_the_file(operator: Any, agent: Agent) -> None:
+    text = "<task>\nOne\n</task>\nThen <task>\n<task>\nThree\n"
+    refused = import_plan(operator, text, "?agent=coder&ref=03-01", Content_Type="text/markdown")
+    assert (refused.status_code, refused.body["code"]) == (422, "malformed_task")
+    assert [error["detail"] for error in refused.body["errors"]] == [
+        "Line 4: <task> must begin its line. In prose, write it in backticks.",
+        "Line 5: this task has no </task>.",
+    ]
+    assert not Plan.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("application/xml", f"<plan ref='03-01' x='&#{'1' * 5000};' <><task>\nOne\n</task></plan>"),
+        ("text/markdown", f"<task>\nOne &#{'1' * 5000};\n</task>"),
+        ("application/xml", f"<plan ref='03-01'><task id='{'1' * 5000}'>One</task></plan>"),
+        ("application/xml", "<plan ref='03-01'><task id='²' priority='²'>One</task></plan>"),
+        ("application/yaml", "ref: !!timestamp x"),
+        ("application/yaml", "ref: !!int ''"),
+        ("application/yaml", "ref: !!bool x"),
+        ("application/json", '{"tasks": [{"status": "pending", "priority": ["x"], "id": 1}]}'),
+    ],
+)
+def test_no_plan_is_an_internal_error(operator: Any, agent: Agent, media: str, body: str) -> None:
+    response = import_plan(operator, body, "?agent=coder&ref=03-01", Content_Type=media)
+    assert response.status_code in (201, 400, 422), response.body
