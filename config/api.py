@@ -4,13 +4,15 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
 from django.db import DataError, InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse
-from ninja import NinjaAPI
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from ninja import NinjaAPI, Router
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 from ninja.parser import Parser
@@ -21,6 +23,7 @@ from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, problem_response, refusal_response
 from ledger import optional_cache
 from ledger.api import agents, events, instructions, me, stats
+from ledger.api.cursors import BadCursor
 from ledger.errors import BadRequest, Invalid, Refusal, UnsupportedMediaType
 from ledger.redaction import DEEPEST
 from retries.api import (
@@ -43,10 +46,12 @@ SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|\xed[\xa0-\xbf]")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
 CLEANED_PATHS = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
+# Query parameters that contain a cursor.
+CURSORS = ("cursor", "after")
 
 
 class StrictParser(Parser):
-    """Read JSON that PostgreSQL can store: no NaN, no NUL, no lone surrogates."""
+    """Read JSON that PostgreSQL can store: no NaN, no NUL, no lone surrogates, no repeated keys."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         if request.content_type != "application/json":
@@ -72,6 +77,8 @@ class StrictParser(Parser):
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
         for name, values in data.lists():
             if any("\x00" in value for value in values):
+                if name in CURSORS:
+                    raise BadCursor("The cursor is malformed.")
                 raise Invalid(f"/{name}", "The character U+0000 is not allowed.")
         return super().parse_querydict(data, list_fields, request)
 
@@ -86,7 +93,19 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-read_json = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite).decode
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object's values by key; raise ValueError for a repeated key."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        repeated = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {json.dumps(repeated[:100])} appears more than once")
+    return values
+
+
+read_json = json.JSONDecoder(
+    parse_constant=refuse_constant, parse_float=parse_finite, object_pairs_hook=build_object
+).decode
 
 
 def is_deep(value: Any) -> bool:
@@ -158,6 +177,47 @@ ROUTERS = tuple(
 )
 
 
+def parameters_of(routers: Iterable[Router]) -> dict[Callable[..., Any], list[str]]:
+    """Return the names of the query parameters that each operation takes, by its function."""
+    return {
+        operation.view_func: [
+            name
+            for model in operation.models
+            if model.__ninja_param_source__ == "query"
+            for name in getattr(model, "__ninja_flatten_map__", {})
+        ]
+        for router in routers
+        for view in router.path_operations.values()
+        for operation in view.operations
+    }
+
+
+PARAMETERS = parameters_of(ROUTERS)
+
+
+def refuse_other_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an operation's function so that it refuses unknown and repeated query parameters."""
+    known = PARAMETERS[view]
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **values: Any) -> Any:
+        if request.META.get("QUERY_STRING"):
+            check_parameters(request.GET, known)
+        return view(request, *args, **values)
+
+    return checked
+
+
+def check_parameters(query: QueryDict, known: list[str]) -> None:
+    """Raise Invalid for a query parameter that is not known or that is sent twice."""
+    for name, values in query.lists():
+        if name not in known:
+            takes = f"takes only: {', '.join(known)}" if known else "takes no query parameters"
+            raise Invalid(f"/{name}", f"The query parameter is unknown. This operation {takes}.")
+        if len(values) > 1:
+            raise Invalid(f"/{name}", "The query parameter is repeated. Send it only once.")
+
+
 class TenfourAPI(NinjaAPI):
     """The API with its completed OpenAPI description."""
 
@@ -177,6 +237,7 @@ api = TenfourAPI(
     docs_url="/docs" if settings.TENFOUR["OPEN_DOCS"] else None,
     openapi_url="/openapi.json" if settings.TENFOUR["OPEN_DOCS"] else None,
 )
+api.add_decorator(refuse_other_parameters)
 for router in ROUTERS:
     api.add_router("", router)
 

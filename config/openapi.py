@@ -30,14 +30,15 @@ ALWAYS = {
     "rate_limited",
     "internal_error",
     "temporarily_unavailable",
+    "validation_error",
 }
 WITH_BODY = {
     "bad_request",
     "payload_too_large",
     "unsupported_media_type",
-    "validation_error",
 }
-LIST = {"bad_cursor", "validation_error"}
+LIST = {"bad_cursor"}
+FILTERED = LIST | {"unknown_agent"}
 IDEMPOTENT = {"idempotency_key_reused", "idempotency_in_progress"}
 LOCKED = {"version_mismatch", "if_match_required"}
 REPORT = {"lease_lost", "attempt_already_reported", "verification_missing"}
@@ -51,20 +52,20 @@ OPERATIONS: dict[str, set[str]] = {
     "attempts_release": {"lease_lost"},
     "attempts_report": REPORT,
     "claims_take": {"invalid_transition", "not_found"},
-    "dead_letters_bulk": IDEMPOTENT,
+    "dead_letters_bulk": IDEMPOTENT | {"unknown_agent"},
     "dead_letters_dismiss": IDEMPOTENT | {"invalid_transition"},
-    "dead_letters_list": LIST,
+    "dead_letters_list": FILTERED,
     "dead_letters_replay": IDEMPOTENT | {"invalid_transition"},
     "escalations_assign": CLOSED | {"human_required"},
     "escalations_comment": IDEMPOTENT | {"human_required"},
-    "escalations_list": LIST,
+    "escalations_list": FILTERED,
     "escalations_resolve": CLOSED
     | IDEMPOTENT
     | {"human_required", "invalid_transition", "version_mismatch"},
     "escalations_withdraw": CLOSED | {"human_required", "invalid_transition"},
     "events_list": LIST,
     "instructions_cancel": {"invalid_transition"},
-    "instructions_list": LIST,
+    "instructions_list": FILTERED,
     "instructions_send": IDEMPOTENT | {"unknown_agent"},
     "plans_abort": {"invalid_transition"},
     "plans_change": LOCKED,
@@ -84,14 +85,11 @@ OPERATIONS: dict[str, set[str]] = {
     "plans_pause": {"invalid_transition"},
     "plans_restart": {"invalid_transition"},
     "plans_resume": {"invalid_transition"},
-    "renderings_retry_jsonl": {"validation_error"},
-    "renderings_retry_log": {"validation_error"},
-    "stats_get": {"validation_error"},
     "tasks_abort": {"invalid_transition"},
     "tasks_change": LOCKED | {"invalid_transition", "unknown_agent"},
     "tasks_enqueue": IDEMPOTENT | {"invalid_transition", "unknown_agent", "unknown_dependency"},
     "tasks_enqueue_many": IDEMPOTENT | {"unknown_agent", "unknown_dependency"},
-    "tasks_list": LIST,
+    "tasks_list": FILTERED,
     "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
 }
 
@@ -152,7 +150,7 @@ def problem_codes(operation: dict[str, Any], scope: str) -> set[str]:
     if "requestBody" in operation:
         codes |= WITH_BODY
     if any(parameter["in"] == "path" for parameter in operation.get("parameters", [])):
-        codes |= {"not_found", "validation_error"}
+        codes |= {"not_found"}
     return codes
 
 

@@ -13,6 +13,7 @@ from ninja import Query, Router
 from ledger import agents
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
+from ledger.api.parameters import find_by_id
 from ledger.api.responses import json_response, page_body
 from ledger.models import Agent, Attempt, Task
 from ledger.models.agent import AgentQuerySet
@@ -34,13 +35,13 @@ def agents_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpRespo
 
 
 @router.get("/agents/{id}", auth=PrincipalAuth("agents:read"), response=AgentOut)
-def agents_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def agents_get(request: PrincipalRequest, id: str) -> HttpResponse:
     """Get an agent."""
     return agent_response(request, id)
 
 
 @router.patch("/agents/{id}", auth=PrincipalAuth("agents:write"), response=AgentOut)
-def agents_update(request: PrincipalRequest, id: UUID, body: AgentPatch) -> HttpResponse:
+def agents_update(request: PrincipalRequest, id: str, body: AgentPatch) -> HttpResponse:
     """Update an agent: pause or resume it, limit its concurrent attempts, set its system text.
 
     A paused agent gets no new tasks. Its running attempts continue, and it can still pull
@@ -58,7 +59,7 @@ def agents_update(request: PrincipalRequest, id: UUID, body: AgentPatch) -> Http
 
 
 @router.post("/agents/{id}/reset", auth=PrincipalAuth("agents:write"), response=ResetOut)
-def agents_reset(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def agents_reset(request: PrincipalRequest, id: str) -> HttpResponse:
     """Cancel the agent's unsettled instructions.
 
     Its tasks are not affected.
@@ -67,14 +68,14 @@ def agents_reset(request: PrincipalRequest, id: UUID) -> HttpResponse:
     return json_response({"cancelled": count})
 
 
-def agent_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def agent_response(request: PrincipalRequest, id: str) -> HttpResponse:
     agent = find_agent(request, id)
     return json_response(agent_out(agent, silent_ids([agent], timezone.now())))
 
 
-def find_agent(request: PrincipalRequest, id: UUID) -> Any:
-    """Return an agent that the caller may see, with its counts; raise NotFound."""
-    agent = with_counts(request.auth).filter(pk=id).first()
+def find_agent(request: PrincipalRequest, id: str) -> Any:
+    """Return the agent with this id or name, with its counts; raise NotFound if not visible."""
+    agent = find_by_id(with_counts(request.auth), id, name=id)
     if agent is None:
         raise not_visible("agent", id)
     return agent

@@ -39,7 +39,7 @@ def read_page(
     query: "QuerySet[M]", *, limit: int, cursor: str | None, filters: Mapping[str, Any]
 ) -> Page:
     """Return one page of `query` by descending id; raise BadCursor."""
-    seal = hash_filters(filters)
+    seal = hash_filters({"list": query.model._meta.label, **filters})
     if cursor:
         query = query.filter(pk__lt=decode_cursor(cursor, seal))
     # One extra row shows whether there is another page.
@@ -72,6 +72,9 @@ def decode_cursor(cursor: str, seal: str) -> UUID:
         id = UUID(hex=last)
     except (binascii.Error, ValueError) as error:
         raise BadCursor("The cursor is malformed.") from error
+    # The decoder ignores characters outside its alphabet, and UUID takes several spellings.
+    if encode_cursor(id, cursor_seal) != cursor:
+        raise BadCursor("The cursor is malformed.")
     if cursor_seal != seal:
         raise BadCursor("The cursor belongs to other filters.")
     return id

@@ -13,7 +13,7 @@ from ledger.schemas.events import EventList, EventQuery, event_out
 
 router = Router(tags=["events"])
 
-EVENT_ID = re.compile(r"[0-9a-f-]{36}")
+POSITION = re.compile(r"([0-9]{1,19})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII)
 
 
 @router.get("/events", auth=PrincipalAuth("events:read"), response=EventList)
@@ -39,7 +39,6 @@ def events_list(request: PrincipalRequest, query: Query[EventQuery]) -> HttpResp
 def parse_cursor(after: str) -> journal.Cursor:
     if not after:
         return journal.Cursor()
-    tx, _, id = after.partition(".")
-    if not tx.isdecimal() or len(tx) > 19 or not EVENT_ID.fullmatch(id):
+    if not (match := POSITION.fullmatch(after)):
         raise BadCursor("The cursor is malformed.")
-    return journal.Cursor(int(tx), id)
+    return journal.Cursor(int(match[1]), match[2])

@@ -1,11 +1,18 @@
-"""Request values that several nouns read in the same way: lists of states, and If-Match."""
+"""Request values that several nouns read alike: states, agents, plans, and If-Match."""
 
 import re
+from typing import TypeVar
+from uuid import UUID
 
-from django.db.models import TextChoices
+from django.db.models import Model, Q, QuerySet, TextChoices
 
-from ledger.api.auth import PrincipalRequest
+from ledger.agents import UnknownAgent, find_similar_names
+from ledger.api.auth import PrincipalRequest, not_visible
 from ledger.errors import IfMatchRequired, Invalid
+from ledger.models import Agent, Plan, Project
+from ledger.principal import Principal
+
+M = TypeVar("M", bound=Model)
 
 ETAG = re.compile(r'"v([1-9][0-9]{0,8})"')
 
@@ -17,6 +24,54 @@ def parse_states(text: str, states: type[TextChoices]) -> list[str]:
         known = ", ".join(states.values)
         raise Invalid("/state", f"'{unknown[0]}' is not a state. Use one of: {known}.")
     return names
+
+
+def match_id(text: str, **other: str) -> Q:
+    """Return the condition for rows with this id, or with the other name of a row."""
+    try:
+        return Q(pk=UUID(text)) | Q(**other)
+    except ValueError:
+        return Q(**other)
+
+
+def find_by_id(rows: "QuerySet[M]", text: str, **other: str) -> M | None:
+    """Return the row with this id or, if there is none, the row with this other name."""
+    found = list(rows.filter(match_id(text, **other))) if "\x00" not in text else []
+    return min(found, key=lambda row: str(row.pk) != text.lower(), default=None)
+
+
+def find_agent_id(principal: Principal, id_or_name: str) -> UUID:
+    """Return the id of the agent that a filter names; raise UnknownAgent if it isn't visible."""
+    agent = find_by_id(Agent.objects.visible_to(principal), id_or_name, name=id_or_name)
+    if agent is not None:
+        id: UUID = agent.id
+        return id
+    nearest: list[str] = []
+    if not principal.is_agent:  # an agent must not learn the names of others
+        project = Project.objects.get(pk=principal.project_id)
+        nearest = find_similar_names(id_or_name, project=project)
+    suggestion = f" Nearest: {', '.join(nearest)}." if nearest else ""
+    raise UnknownAgent(
+        f"No agent with name or id '{id_or_name}' is visible to this token.{suggestion}",
+        nearest=nearest,
+        hint="Use a name from GET /v1/agents, or leave out the filter.",
+    )
+
+
+def find_plan(principal: Principal, id_or_ref: str) -> Plan:
+    """Return the plan with this id or ref that the caller may see; raise NotFound."""
+    plan = find_by_id(Plan.objects.visible_to(principal), id_or_ref, ref=id_or_ref)
+    if plan is None:
+        raise not_visible("plan", id_or_ref)
+    return plan
+
+
+def find_plan_id(principal: Principal, id_or_ref: str) -> UUID:
+    """Return the id of the plan that a filter names; raise Invalid if it isn't visible."""
+    plan = find_by_id(Plan.objects.visible_to(principal), id_or_ref, ref=id_or_ref)
+    if plan is None:
+        raise Invalid("/plan", f"No plan with id or ref '{id_or_ref}' is visible to this token.")
+    return plan.pk
 
 
 def parse_if_match(request: PrincipalRequest) -> int:

@@ -9,14 +9,14 @@ from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
-from django.db.models import F, OuterRef, Q, QuerySet
+from django.db.models import F, OuterRef, QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import agents, sql, tasks
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import parse_if_match, parse_states
+from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
@@ -143,13 +143,13 @@ def tasks_list(request: PrincipalRequest, query: Query[schemas.TaskQuery]) -> Ht
     if query.state:
         rows = rows.filter(state__in=parse_states(query.state, TaskState))
     if query.agent:
-        rows = rows.filter(agent__name=query.agent)
+        rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
     if query.type:
         rows = rows.filter(type=query.type)
     if query.q:
         rows = rows.filter(title__icontains=query.q)
     if query.plan:
-        rows = rows.filter(in_plan(query.plan))
+        rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
     if query.ref:
         rows = rows.filter(ref=query.ref).current()
     if query.updated_after:
@@ -158,13 +158,6 @@ def tasks_list(request: PrincipalRequest, query: Query[schemas.TaskQuery]) -> Ht
     page = read_page(as_rows(rows), limit=query.limit, cursor=query.cursor, filters=filters)
     who = role_of(request.auth)
     return json_response(page_body(page, (task_out(row, who=who) for row in page.rows)))
-
-
-def in_plan(id_or_ref: str) -> Q:
-    try:
-        return Q(plan_id=UUID(id_or_ref))
-    except ValueError:
-        return Q(plan__ref=id_or_ref)
 
 
 def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":

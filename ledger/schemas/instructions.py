@@ -16,6 +16,7 @@ from ledger.instructions import (
 )
 from ledger.schemas.shared import (
     AGENT_ID,
+    AGENT_ID_OR_NAME,
     AGENT_NAME,
     AT,
     ID,
@@ -32,7 +33,7 @@ from ledger.states import InstructionState, Urgency, prefixed, urgency_of
 
 class InstructionQuery(PageQuery):
     state: str = Field("", description=STATES)
-    agent: str = Field("", description=AGENT_NAME)
+    agent: str = Field("", description=AGENT_ID_OR_NAME)
 
 
 class ExpectIn(In):

@@ -14,6 +14,8 @@ MOST_ROWS = 100
 # Descriptions of fields.
 CURSOR = "'next_cursor' from the previous page"
 AGENT_NAME = "the agent's name"
+AGENT_ID_OR_NAME = "an agent's id or name"
+PLAN_ID_OR_REF = "a plan's id or ref, such as 03-01"
 STATES = "one state, or several separated by commas"
 
 

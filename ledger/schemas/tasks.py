@@ -9,9 +9,10 @@ from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.schemas.shared import (
     AGENT_ID,
-    AGENT_NAME,
+    AGENT_ID_OR_NAME,
     AT,
     ID,
+    PLAN_ID_OR_REF,
     STATES,
     In,
     Listed,
@@ -96,10 +97,10 @@ class ManyQuery(Schema):
 
 class TaskQuery(PageQuery):
     state: str = Field("", description=STATES)
-    agent: str = Field("", description=AGENT_NAME)
+    agent: str = Field("", description=AGENT_ID_OR_NAME)
     type: str = ""
     q: str = Field("", max_length=200, description="text in the title")
-    plan: str = Field("", description="a plan's id or ref, such as 03-01")
+    plan: str = Field("", description=PLAN_ID_OR_REF)
     ref: str = Field("", description="a task's ref, such as 03-01:task-3")
     updated_after: AwareDatetime | None = Field(
         None, description="only tasks updated after this time"

@@ -1,7 +1,5 @@
 """Circuit breakers over HTTP: trip and reset an agent's breaker by hand."""
 
-from uuid import UUID
-
 from django.http import HttpResponse
 from ninja import Body, Router
 
@@ -17,7 +15,7 @@ router = Router(tags=["agents"])
 
 @router.post("/agents/{id}/breaker/trip", auth=PrincipalAuth("agents:write"), response=AgentOut)
 def agents_trip_breaker(
-    request: PrincipalRequest, id: UUID, body: Body[TripIn | None] = None
+    request: PrincipalRequest, id: str, body: Body[TripIn | None] = None
 ) -> HttpResponse:
     """Open the agent's breaker: the agent gets no tasks until the breaker lets a probe through."""
     reason = clean(redacted(body.reason), limit_bytes=REASON_BYTES) if body else ""
@@ -26,7 +24,7 @@ def agents_trip_breaker(
 
 
 @router.post("/agents/{id}/breaker/reset", auth=PrincipalAuth("agents:write"), response=AgentOut)
-def agents_reset_breaker(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def agents_reset_breaker(request: PrincipalRequest, id: str) -> HttpResponse:
     """Close the agent's breaker and clear its failure count."""
     agent = find_agent(request, id)
     breaker.reset([agent], stamp=stamp_of(request))

@@ -8,6 +8,7 @@ from ninja import Body, Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
+from ledger.api.parameters import find_agent_id
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.models import DeadLetter
@@ -28,7 +29,7 @@ def dead_letters_list(
     if query.state:
         rows = rows.open() if query.state == "open" else rows.filter(closed_as=query.state)
     if query.agent:
-        rows = rows.filter(agent__name=query.agent)
+        rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
     if query.type:
         rows = rows.filter(type=query.type)
     filters = query.model_dump(exclude={"limit", "cursor"})
@@ -124,7 +125,7 @@ def dead_letters_bulk(request: PrincipalRequest, body: schemas.BulkIn) -> HttpRe
         if body.ids is not None:
             rows = rows.filter(pk__in=body.ids)
         if body.agent:
-            rows = rows.filter(agent__name=body.agent)
+            rows = rows.filter(agent=find_agent_id(request.auth, body.agent))
         if body.type:
             rows = rows.filter(type=body.type)
         ids = list(rows.order_by("id").values_list("pk", flat=True))

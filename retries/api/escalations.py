@@ -8,7 +8,7 @@ from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import parse_if_match
+from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
 from ledger.errors import Invalid
 from ledger.principal import Principal
@@ -36,9 +36,15 @@ def escalations_list(
 ) -> HttpResponse:
     """List escalations, newest first."""
     filters = query.model_dump(exclude={"limit", "cursor"})
-    columns = {"plan": "task__plan", "assignee": "assignee__username"}
+    conditions: dict[str, Any] = {
+        "state": query.state,
+        "reason": query.reason,
+        "assignee__username": query.assignee,
+        "agent": query.agent and find_agent_id(request.auth, query.agent),
+        "task__plan": query.plan and find_plan_id(request.auth, query.plan),
+    }
     rows = visible_escalations(request.auth).filter(
-        **{columns.get(name, name): value for name, value in filters.items() if value}
+        **{column: value for column, value in conditions.items() if value}
     )
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     data = (complete_url(request, body) for body in escalations_out(page.rows))

@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger import planfile
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import parse_if_match, parse_states
+from ledger.api.parameters import find_plan, parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
@@ -147,17 +146,9 @@ def plans_list(request: PrincipalRequest, query: Query[schemas.PlanQuery]) -> Ht
 
 
 @router.get("/plans/{id}", auth=PrincipalAuth("tasks:read"), response=schemas.PlanWithTasksOut)
-def plans_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def plans_get(request: PrincipalRequest, id: str) -> HttpResponse:
     """Get a plan with its tasks; an agent sees only its own tasks."""
-    return plan_with_tasks_response(request, find_plan(request, id))
-
-
-def find_plan(request: PrincipalRequest, id: UUID) -> Plan:
-    """Return a plan that the caller may see; raise NotFound."""
-    plan = Plan.objects.visible_to(request.auth).filter(pk=id).first()
-    if plan is None:
-        raise not_visible("plan", id)
-    return plan
+    return plan_with_tasks_response(request, find_plan(request.auth, id))
 
 
 def plan_response(plan: Plan) -> HttpResponse:
@@ -182,21 +173,21 @@ def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpRespo
 
 
 @router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
-def plans_change(request: PrincipalRequest, id: UUID, body: schemas.PlanPatch) -> HttpResponse:
+def plans_change(request: PrincipalRequest, id: str, body: schemas.PlanPatch) -> HttpResponse:
     """Change a plan's title.
 
     The `If-Match` header must contain the ETag of the version you read.
     """
-    find_plan(request, id)
+    plan = find_plan(request.auth, id)
     plan = editing.change(
-        id, title=body.title, version=parse_if_match(request), stamp=stamp_of(request)
+        plan.pk, title=body.title, version=parse_if_match(request), stamp=stamp_of(request)
     )
     return plan_response(plan)
 
 
 @router.post("/plans/{id}/pause", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_pause(
-    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanReasonIn | None] = None
+    request: PrincipalRequest, id: str, body: Body[schemas.PlanReasonIn | None] = None
 ) -> HttpResponse:
     """Pause a plan: agents get no more of its tasks, and running tasks continue."""
     return move_plan(request, id, editing.pause, PlanState.PAUSED, body)
@@ -204,7 +195,7 @@ def plans_pause(
 
 @router.post("/plans/{id}/resume", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_resume(
-    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanReasonIn | None] = None
+    request: PrincipalRequest, id: str, body: Body[schemas.PlanReasonIn | None] = None
 ) -> HttpResponse:
     """Resume a paused plan."""
     return move_plan(request, id, editing.resume, PlanState.ACTIVE, body)
@@ -212,7 +203,7 @@ def plans_resume(
 
 @router.post("/plans/{id}/abort", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_abort(
-    request: PrincipalRequest, id: UUID, body: Body[schemas.PlanReasonIn | None] = None
+    request: PrincipalRequest, id: str, body: Body[schemas.PlanReasonIn | None] = None
 ) -> HttpResponse:
     """Abort a plan.
 
@@ -224,16 +215,16 @@ def plans_abort(
 
 def move_plan(
     request: PrincipalRequest,
-    id: UUID,
+    id: str,
     move: Callable[..., list[Plan]],
     to: PlanState,
     body: schemas.PlanReasonIn | None,
 ) -> HttpResponse:
     """Move a plan to a state; a plan that is already in it stays unchanged."""
-    find_plan(request, id)
+    plan = find_plan(request.auth, id)
     reason = body.reason if body else ""
-    move([id], reason=reason, stamp=stamp_of(request))
-    plan = find_plan(request, id)
+    move([plan.pk], reason=reason, stamp=stamp_of(request))
+    plan.refresh_from_db()
     if plan.state != to:
         raise InvalidTransition(
             f"Plan {plan.ref} is {plan.state} and can't become {to}.",
@@ -248,24 +239,24 @@ def move_plan(
     auth=PersonAuth("escalations:resolve"),
     response=schemas.PlanWithTasksOut,
 )
-def plans_confirm(request: PrincipalRequest, id: UUID, body: schemas.ConfirmIn) -> HttpResponse:
+def plans_confirm(request: PrincipalRequest, id: str, body: schemas.ConfirmIn) -> HttpResponse:
     """Confirm proposed commands, so that agents run them: all of them or none.
 
     Send each command exactly as `proposed_command` shows it. Only a person may do this, because
     agents run the commands. Commands that are already confirmed stay so.
     """
-    plan = find_plan(request, id)
+    plan = find_plan(request.auth, id)
     editing.confirm_commands_by_ref(plan, body.commands, stamp=stamp_of(request))
     return plan_with_tasks_response(request, plan)
 
 
 @router.post("/plans/{id}/restart", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_restart(
-    request: PrincipalRequest, id: UUID, body: Body[RestartIn | None] = None
+    request: PrincipalRequest, id: str, body: Body[RestartIn | None] = None
 ) -> HttpResponse:
     """Restart an aborted or completed plan: its unfinished tasks start over."""
-    find_plan(request, id)
+    plan = find_plan(request.auth, id)
     plan = restarting.restart(
-        id, carry_over=body.carry_over if body else None, stamp=stamp_of(request)
+        plan.pk, carry_over=body.carry_over if body else None, stamp=stamp_of(request)
     )
     return plan_response(plan)

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
+from ledger.api.auth import PrincipalAuth, PrincipalRequest
+from ledger.api.parameters import find_plan
 from ledger.api.responses import json_response
-from ledger.models import Plan
 from retries.renderings import documents, plan_summary, schemas, state_queries
 from retries.renderings.scope import RenderingScope
 
@@ -45,20 +44,8 @@ def project_scope(request: PrincipalRequest) -> RenderingScope:
     return RenderingScope(request.auth.project_id)
 
 
-def find_plan(request: PrincipalRequest, id: str) -> Plan:
-    """Return the plan with this id or ref; raise NotFound."""
-    plans = Plan.objects.visible_to(request.auth)
-    try:
-        plan = plans.filter(pk=UUID(id)).first()
-    except ValueError:
-        plan = plans.filter(ref=id).first()
-    if plan is None:
-        raise not_visible("plan", id)
-    return plan
-
-
 def plan_scope(request: PrincipalRequest, id: str) -> RenderingScope:
-    return RenderingScope(request.auth.project_id, find_plan(request, id))
+    return RenderingScope(request.auth.project_id, find_plan(request.auth, id))
 
 
 # ---- the project
@@ -143,7 +130,7 @@ def plans_summary(request: PrincipalRequest, id: str) -> HttpResponse:
 
     It is available at any time. The response is JSON, or Markdown with `Accept: text/markdown`.
     """
-    summary = state_queries.build_summary(find_plan(request, id))
+    summary = state_queries.build_summary(find_plan(request.auth, id))
     if prefers_markdown(request):
         return HttpResponse(
             plan_summary.render_markdown(summary), content_type=f"{MARKDOWN}; charset=utf-8"

@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool
 
 from ledger.models import DeadLetter
-from ledger.schemas.shared import AT, ID, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID_OR_NAME, AT, ID, In, Listed, PageQuery
 
 DEAD_LETTER: dict[str, Any] = {
     "id": ID,
@@ -30,7 +30,7 @@ DEAD_LETTER: dict[str, Any] = {
 
 class DeadLetterQuery(PageQuery):
     state: Literal["", "open", "replayed", "dismissed"] = ""
-    agent: str = ""
+    agent: str = Field("", description=AGENT_ID_OR_NAME)
     type: str = ""
 
 

@@ -8,7 +8,16 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictInt
 
-from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, PageQuery
+from ledger.schemas.shared import (
+    AGENT_ID,
+    AGENT_ID_OR_NAME,
+    AT,
+    ID,
+    PLAN_ID_OR_REF,
+    In,
+    Listed,
+    PageQuery,
+)
 from ledger.states import TaskState, urgency_of
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
@@ -24,8 +33,9 @@ from retries.states import Answer, EscalationState, Reason
 
 class EscalationQuery(PageQuery):
     state: Literal["", "open", "resolved", "expired", "withdrawn"] = ""
-    reason: str = ""
-    plan: UUID | None = None
+    reason: str = Field("", description="why a person is needed, such as max_retries_exceeded")
+    plan: str = Field("", description=PLAN_ID_OR_REF)
+    agent: str = Field("", description=AGENT_ID_OR_NAME)
     assignee: str = Field("", description="the assignee's username")
 
 
