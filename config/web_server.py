@@ -2,10 +2,13 @@
 
 import gc
 import os
+import signal
 import sys
 from contextlib import suppress
+from typing import Any
 
 from config.environment import unknown_variables
+from config.local.commands import die_with
 
 bind = [os.environ.get("TENFOUR_BIND") or f"127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"]
 worker_class = "gthread"
@@ -31,6 +34,11 @@ def on_starting(_server: object) -> None:
     else:  # `config.local.up` has warned already
         for warning in unknown_variables(os.environ):
             print(f"Warning: {warning}", file=sys.stderr)
+
+
+def post_fork(_server: object, worker: Any) -> None:
+    """End each worker with the main process, even if that is killed and the worker is stuck."""
+    die_with(worker.ppid, signal.SIGKILL)
 
 
 def when_ready(_server: object) -> None:

@@ -215,7 +215,7 @@ class Servers:
             "bind 127.0.0.1",
             f"port {self.redis.port}",
             f"requirepass {self.redis.password}",
-            f'dir "{self.place.home / "redis"}"',
+            f"dir {quote(self.place.home / 'redis')}",
             f"appendonly {'no' if self.throwaway else 'yes'}",
             'save ""',
             "loglevel warning",
@@ -226,6 +226,12 @@ class Servers:
         conf = self.place.home / "redis" / "redis.conf"
         argv = [str(self.programs.redis), str(conf)]
         return Command(argv, self.place.home, BARE, self.place.user, quiet=ROUTINE)
+
+
+def quote(path: Path) -> str:
+    """Return a path as Redis' configuration reads it, whatever characters it has."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def servers_of(place: Place) -> Servers:

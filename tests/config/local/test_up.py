@@ -273,8 +273,21 @@ def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
     assert "was killed; restarting in 0.5 s" in tenfour.said()
 
 
+def test_a_killed_web_server_takes_its_workers_with_it(tenfour: Instance) -> None:
+    """Even workers that are stuck; they would hold connections and locks."""
+    before = tenfour.child("gunicorn")
+    workers = children_of(before)
+    assert workers
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: not set(workers) & set(pids()), tenfour.said, patience=5)
+    eventually(lambda: tenfour.child("gunicorn") not in (0, before), tenfour.said)
+    assert tenfour.status() == 200
+
+
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
-    instance = Instance(data_folder("killed, with spaces")).start()
+    instance = Instance(data_folder('killed, with "quotes" and spaces')).start()
     kept = (instance.data / "credentials").read_text()
     # SIGINT would hang a PostgreSQL that recovers from the death of one of its processes.
     os.kill(children_of(instance.child("bin/postgres"))[-1], signal.SIGKILL)
