@@ -119,6 +119,8 @@ if TENFOUR_URL:
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
+# Own names, so that another Django site on the same host does not overwrite them.
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "tenfour_session", "tenfour_csrf"
 AUTHENTICATION_BACKENDS = ["dashboard.access.People"]
 SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"  # polls ask for it all the time
 SECURE_SSL_REDIRECT = SECURE

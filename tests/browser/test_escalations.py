@@ -290,7 +290,7 @@ def test_a_session_that_ended_keeps_the_words(visit: Visit, coder: Agent, now: d
     ignored(coder, "Check", now=now - MINUTE)
     page = visit().sign_in(URL)
     page.fill("#fix", "my words")
-    page.context.clear_cookies(name="sessionid")
+    page.context.clear_cookies(name="tenfour_session")
     page.click("#send-fix")
     expect(page.locator("#signed-out")).to_contain_text("You are signed out.")
     expect(page.locator("#fix")).to_have_value("my words")
