@@ -39,7 +39,7 @@ class RequestId:
 
 
 class ContentSecurityPolicy:
-    """Allow no inline scripts, no inline styles, and nothing from other hosts."""
+    """Allow no inline scripts or styles, nothing from other hosts, and no frames."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -47,6 +47,7 @@ class ContentSecurityPolicy:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
         response.setdefault("Content-Security-Policy", POLICY)
+        response.setdefault("X-Frame-Options", "DENY")
         return response
 
 

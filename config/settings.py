@@ -149,9 +149,9 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "config.middleware.RequestId",
+    "config.middleware.ContentSecurityPolicy",
     "config.middleware.ApiProblems",
     "django.middleware.security.SecurityMiddleware",
-    "config.middleware.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -162,7 +162,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
 ]
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
-API_MIDDLEWARE = MIDDLEWARE[:3]
+API_MIDDLEWARE = MIDDLEWARE[:4]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
 TEMPLATES = [

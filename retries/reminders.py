@@ -14,6 +14,7 @@ from ledger.instructions import insert_event
 from ledger.journal import Actor, Kind, Stamp, clock
 from ledger.models import Project
 from ledger.moves import instruction_to
+from ledger.redaction import stripped
 from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
@@ -139,6 +140,7 @@ def remind(agents: list[UUID], *, before: datetime, stamp: Stamp) -> ReminderCou
             "Instruction %s failed after %s retries: %s...",
             row["id"],
             row["max_retries"],
-            row["start"],
+            # on one line: the text must not forge other lines of the log
+            stripped(row["start"]).replace("\n", " ").replace("\t", " "),
         )
     return ReminderCounts(rows[0]["requeued"], len(failed))

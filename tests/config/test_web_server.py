@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+from django.test import RequestFactory
+
 from config.local.embedded import free_port
 from config.local.places import PROJECT
+from config.wsgi import application
 
 LOADED = """
 import gc, sys
@@ -25,3 +29,17 @@ def test_views_and_templates_are_loaded_once_without_the_database() -> None:
     argv = [sys.executable, "-c", LOADED]
     done = subprocess.run(argv, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["True"] * 3, done.stderr
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/v1/docs", "/v1/openapi.json", "/v1/me", "/v1/unknown"])
+def test_the_api_and_its_docs_have_a_policy_and_refuse_frames(path: str) -> None:
+    headers: dict[str, str] = {}
+
+    def start_response(status: str, pairs: list[tuple[str, str]], *rest: object) -> None:
+        headers.update(pairs)
+
+    environ = RequestFactory().get(path).environ
+    list(application(environ, start_response))
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Frame-Options"] == "DENY"

@@ -28,6 +28,16 @@ def test_the_database_refuses_to_change_an_event(agent: Agent, change: str) -> N
 
 
 @pytest.mark.django_db
+def test_the_database_refuses_to_truncate_the_journal(agent: Agent) -> None:
+    cursor = connection.cursor()
+    with transaction.atomic():
+        cursor.execute("alter table ledger_event enable trigger ledger_event_no_truncate")
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            cursor.execute("truncate ledger_event cascade")
+        cursor.execute("alter table ledger_event disable trigger ledger_event_no_truncate")
+
+
+@pytest.mark.django_db
 def test_every_kind_is_a_noun_and_a_past_verb() -> None:
     import re
 

@@ -188,3 +188,12 @@ def test_more_agents_than_a_batch_holds(agent: Agent, monkeypatch: pytest.Monkey
         send(each)
         pull(each)
     assert tick(NOW + MINUTE) == (5, 0)
+
+
+def test_the_text_of_an_instruction_can_not_forge_a_line_of_the_log(
+    agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    send(agent, "a\n\u202ex ERROR\tb", max_retries=0)
+    with caplog.at_level(logging.WARNING, "retries.reminders"):
+        deliveries(agent, 2)
+    assert caplog.messages and all(message.isprintable() for message in caplog.messages)

@@ -14,6 +14,8 @@ from ledger.models.project import DEFAULT
 from retries.renderings import documents, retry_jsonl
 from retries.renderings.scope import RenderingScope
 
+FILE_MODE, FOLDER_MODE = 0o640, 0o750
+
 
 class Command(BaseCommand):
     help = "Writes retry-state.json, retry.log, retry.jsonl and state.md, as 'tenfour export' does."
@@ -40,10 +42,17 @@ class Command(BaseCommand):
             self.write(Path(folder) / "plans" / each.ref, RenderingScope(found.pk, each))
 
     def write(self, folder: Path, about: RenderingScope) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, pieces in documents.render_files(about, now=timezone.now()).items():
             replace(folder / name, pieces)
             self.stdout.write(str(folder / name))
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder that other users can't enter, with its parents."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def replace(path: Path, pieces: Iterable[str]) -> None:
@@ -51,6 +60,8 @@ def replace(path: Path, pieces: Iterable[str]) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as file:
+            # The files contain the output of programs: only the owner and the group read them.
+            os.fchmod(file.fileno(), FILE_MODE)
             file.writelines(pieces)
         draft.replace(path)
     finally:

@@ -31,6 +31,15 @@ def test_the_export_equals_the_api(agent: Agent, tmp_path: Path) -> None:
             assert (folder / name).read_text() == "".join(pieces)
 
 
+def test_only_the_owner_and_the_group_read_an_export(agent: Agent, tmp_path: Path) -> None:
+    sample(agent, now=timezone.now() - timedelta(hours=1))
+    folder = tmp_path / "a" / "b"
+    call_command("export", str(folder), stdout=StringIO())
+    found = [folder.parent, folder, *folder.rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in found if path.is_dir()} == {0o750}
+    assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o640}
+
+
 def test_an_unknown_plan_or_project_is_refused(agent: Agent, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no plan 09-09"):
         call_command("export", str(tmp_path), plan="09-09")
