@@ -10,7 +10,7 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.parameters import find_agent_id
 from ledger.api.responses import json_response, page_body, respond_once
-from ledger.errors import InvalidTransition
+from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
 from retries import deadletters
@@ -18,6 +18,10 @@ from retries.schemas import deadletters as schemas
 from retries.schemas.deadletters import dead_letter_out
 
 router = Router(tags=["dead letters"])
+
+PLAN_ABORTED = (
+    "The plan of this task is aborted. Restart the plan to run its unfinished tasks again."
+)
 
 
 @router.get("/dead-letters", auth=PrincipalAuth("tasks:read"), response=schemas.DeadLetterList)
@@ -101,7 +105,7 @@ def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -
     letter = find_letter(request, id)
     if letter.closed_as is None:
         raise InvalidTransition(
-            "The plan of this task is aborted. Restart the plan to run its unfinished tasks again.",
+            PLAN_ABORTED,
             current="open",
             allowed=["dismissed"],
         )
@@ -117,26 +121,65 @@ def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_bulk(request: PrincipalRequest, body: schemas.BulkIn) -> HttpResponse:
-    """Replay or dismiss the dead letters with these ids, or all open ones that match."""
+    """Replay or dismiss several dead letters.
+
+    Give their ids, a filter by agent or type, or `all: true`.
+    """
+    check_selection(body)
 
     def close() -> tuple[int, object]:
-        visible = visible_letters(request)
-        rows = visible.replayable() if body.action == "replay" else visible.open()
-        if body.ids is not None:
-            rows = rows.filter(pk__in=body.ids)
-        if body.agent:
-            rows = rows.filter(agent=find_agent_id(request.auth, body.agent))
-        if body.type:
-            rows = rows.filter(type=body.type)
-        ids = list(rows.order_by("id").values_list("pk", flat=True))
+        rows = select_letters(request, body)
+        able = rows.replayable() if body.action == "replay" else rows.open()
+        ids = list(able.order_by("id").values_list("pk", flat=True))
         closed = [] if body.dry_run else close_letters(ids, request, body)
+        done = set(ids) if body.dry_run else {letter.pk for letter in closed}
         return 200, {
             "matched": len(ids),
             "changed": len(closed),
             "ids": [letter.pk for letter in closed],
+            "not_done": explain_rest(rows, done, body),
         }
 
     return respond_once(request, close)
+
+
+def check_selection(body: schemas.BulkIn) -> None:
+    """Raise Invalid unless the request says which dead letters it means."""
+    has_filter = bool(body.agent or body.type)
+    if body.all_ and (body.ids is not None or has_filter):
+        raise Invalid("/all", "'all' can't be combined with ids, agent, or type.")
+    if not body.all_ and body.ids is None and not has_filter:
+        raise Invalid(
+            "/ids",
+            "Send ids, a filter (agent or type), or 'all': true for every open dead letter.",
+        )
+
+
+def select_letters(request: PrincipalRequest, body: schemas.BulkIn) -> DeadLetterQuerySet:
+    """Return the dead letters with the requested ids or, without ids, the open ones."""
+    rows = visible_letters(request)
+    rows = rows.open() if body.ids is None else rows.filter(pk__in=body.ids)
+    if body.agent:
+        rows = rows.filter(agent=find_agent_id(request.auth, body.agent))
+    return rows.filter(type=body.type) if body.type else rows
+
+
+def explain_rest(
+    rows: DeadLetterQuerySet, done: set[UUID], body: schemas.BulkIn
+) -> list[dict[str, Any]]:
+    """Return each requested dead letter that was not closed, with the reason."""
+    found = {letter.pk: letter for letter in rows.exclude(pk__in=done).order_by("id")}
+    # Without ids, `rows` are the open ones: what was just closed is not among them.
+    rest = list(found) if body.ids is None else [id for id in body.ids if id not in done]
+    return [{"id": id, "reason": reason_left(found.get(id))} for id in dict.fromkeys(rest)]
+
+
+def reason_left(letter: DeadLetter | None) -> str:
+    if letter is None:
+        return "No dead letter with this id is visible to this token and matches the filter."
+    if letter.closed_as:
+        return f"It is already {letter.closed_as}."
+    return PLAN_ABORTED
 
 
 def close_letters(

@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool
 
 from ledger.models import DeadLetter
-from ledger.schemas.shared import AGENT_ID_OR_NAME, AT, ID, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, In, Listed, PageQuery
 
 DEAD_LETTER: dict[str, Any] = {
     "id": ID,
@@ -71,10 +71,15 @@ class DismissIn(In):
 
 
 class BulkIn(In):
+    """Close dead letters: give ids, a filter, or `all`."""
+
     action: Literal["replay", "dismiss"]
-    ids: list[UUID] | None = Field(None, max_length=100)
-    agent: str = Field("", description="instead of ids: all open dead letters of this agent")
-    type: str = Field("", description="instead of ids: all open dead letters of this type")
+    ids: list[UUID] | None = Field(None, max_length=100, description="the dead letters to close")
+    agent: str = Field("", description="only open dead letters of this agent, by id or name")
+    type: str = Field("", description="only open dead letters of this type")
+    all_: StrictBool = Field(
+        False, alias="all", description="true to close every open dead letter of the project"
+    )
     note: str = Field("", max_length=2000)
     dependents: Literal["continue", "block", "skip"] = "continue"
     dry_run: StrictBool = Field(False, description="only count the matching dead letters")
@@ -84,13 +89,28 @@ class BulkIn(In):
     )
 
 
+class NotDoneOut(Schema):
+    id: UUID
+    reason: str
+
+
 class BulkOut(Schema):
-    matched: int = Field(description="number of open dead letters that matched")
+    matched: int = Field(description="number of matching dead letters that the action can close")
     changed: int = Field(description="number of dead letters replayed or dismissed")
-    ids: list[UUID]
+    ids: list[UUID] = Field(description="the dead letters that were replayed or dismissed")
+    not_done: list[NotDoneOut] = Field(
+        description="requested dead letters that the action can't close, with the reason"
+    )
 
     model_config = ConfigDict(
-        json_schema_extra={"example": {"matched": 2, "changed": 2, "ids": [ID]}}
+        json_schema_extra={
+            "example": {
+                "matched": 1,
+                "changed": 1,
+                "ids": [ID],
+                "not_done": [{"id": AGENT_ID, "reason": "It is already dismissed."}],
+            }
+        }
     )
 
 

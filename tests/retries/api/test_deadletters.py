@@ -1,6 +1,7 @@
 """Dead letters over HTTP."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_a_dead_letter_of_an_aborted_plan_is_not_replayed(coder: Any, operator: 
     assert "Restart the plan" in refused.body["detail"]
     assert (refused.body["current"], refused.body["allowed"]) == ("open", ["dismissed"])
     bulk = operator("POST", "/dead-letters/bulk", {"action": "replay", "type": "auto"}).body
+    assert "Restart the plan" in bulk["not_done"][0]["reason"] and len(bulk["not_done"]) == 1
     assert bulk["changed"] == 0 and Task.objects.filter(state="queued").count() == 0
 
 
@@ -53,5 +55,14 @@ def test_dead_letters_in_bulk(coder: Any, operator: Any) -> None:
     assert (done["matched"], done["changed"]) == (2, 2)
     again = operator("POST", bulk, {"action": "dismiss", "ids": done["ids"]}).body
     assert (again["matched"], again["changed"]) == (0, 0)
-    assert operator("POST", bulk, {"action": "dismiss"}).body["changed"] == 1
+    assert [row["id"] for row in again["not_done"]] == done["ids"]
+    assert {row["reason"] for row in again["not_done"]} == {"It is already replayed."}
+    for unclear in ({}, {"note": "old"}, {"all": True, "type": "code"}, {"all": True, "ids": []}):
+        refused = operator("POST", bulk, {"action": "dismiss"} | unclear)
+        assert (refused.status_code, refused.body["code"]) == (422, "validation_error")
+    assert DeadLetter.objects.open().count() == 1
+    unknown = {"action": "dismiss", "ids": [str(uuid4())]}
+    assert "visible to this token" in operator("POST", bulk, unknown).body["not_done"][0]["reason"]
+    rest = operator("POST", bulk, {"action": "dismiss", "all": True}).body
+    assert (rest["changed"], rest["not_done"]) == (1, [])
     assert Task.objects.filter(state="queued").count() == 2
