@@ -9,7 +9,8 @@ from django.contrib.admin.helpers import ActionForm
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from ledger import agents, instructions, journal, tokens
+from ledger import admin_effects, agents, instructions, journal, tokens
+from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import Kind, person, stamp_of
 from ledger.models import (
@@ -124,6 +125,7 @@ class AgentAdmin(ReadOnly):
         self.report_changes(request, len(changed), "limited" if asked else "no longer limited")
 
     @admin.action(description="Brief: set the system text (empty: none)")
+    @confirm(admin_effects.brief_agents)
     def brief(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         text = request.POST.get("system_text", "")
         try:
@@ -134,6 +136,7 @@ class AgentAdmin(ReadOnly):
         self.report_changes(request, len(changed), "briefed")
 
     @admin.action(description="Reset: cancel all unsettled instructions")
+    @confirm(admin_effects.reset_agents)
     def reset(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
         cancelled = sum(agents.reset(each, stamp=stamp_of(request)) for each in chosen)
         self.report_changes(request, cancelled, "instructions cancelled")
@@ -195,7 +198,8 @@ class TokenAdmin(ReadOnly):
             request, f"Copy the token now. It is not shown again: {secret}", messages.WARNING
         )
 
-    @admin.action(description="Revoke")
+    @admin.action(description="Revoke…")
+    @confirm(admin_effects.revoke_tokens)
     def revoke(self, request: HttpRequest, chosen: QuerySet[Token]) -> None:
         stamp = stamp_of(request)
         changed = sum([tokens.revoke(token, stamp=stamp) for token in chosen])
@@ -209,13 +213,14 @@ class InstructionAdmin(ReadOnly):
     list_select_related = ("agent",)
     search_fields = ("agent__name", "content")
     ordering = ("-id",)
-    actions = ("acknowledge", "cancel")
+    actions: tuple[str, ...] = ("acknowledge", "cancel")
 
     @admin.display(description="instruction")
     def start(self, row: Instruction) -> str:
         return row.content[:80]
 
-    @admin.action(description="Mark as acknowledged")
+    @admin.action(description="Mark as acknowledged…")
+    @confirm(admin_effects.acknowledge_instructions)
     def acknowledge(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
         changed = 0
         for project_id, ids in by_project(chosen.awaiting_ack()):
@@ -224,7 +229,8 @@ class InstructionAdmin(ReadOnly):
             changed += sum(bool(row and not row.get("late")) for row in rows)
         self.report_changes(request, changed, "acknowledged")
 
-    @admin.action(description="Cancel")
+    @admin.action(description="Cancel…")
+    @confirm(admin_effects.cancel_instructions)
     def cancel(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
         stamp = stamp_of(request)
         changed = sum(

@@ -6,18 +6,18 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
 from ledger.admin import ReadOnly
+from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from ledger.models import Agent, Breaker, DeadLetter, Plan, Task
+from ledger.models import Agent, Breaker, DeadLetter, Instruction, Plan, Task
 from ledger.plans import editing as ledger_plans
-from retries import breaker, deadletters, task_actions
+from retries import admin_effects, breaker, deadletters, reminders, task_actions
 from retries.escalations import answer_outcome, answering
 from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import render_escalation
@@ -41,32 +41,6 @@ class AnswerForm(DependentsForm):
     """The action list with the text of a fix."""
 
     fix = forms.CharField(required=False, max_length=FIX_LENGTH, label="Text for 'Fix'")
-
-
-def read_dependents(request: HttpRequest) -> str:
-    choice = request.POST.get("dependents", "")
-    return choice if choice in Dependents.values else Dependents.CONTINUE
-
-
-class AbortableAdmin(ReadOnly):
-    """Pages with an abort that shows its effects before it is confirmed, and after."""
-
-    def confirm_abort(
-        self, request: HttpRequest, chosen: QuerySet[Any], counts: task_actions.AbortCounts
-    ) -> HttpResponse:
-        """Return the page that asks for a confirmation."""
-        every = request.POST.get("select_across") == "1"
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Abort?",
-            "opts": self.opts,
-            "counts": counts,
-            "every": every,
-            "count": chosen.count(),
-            # With `every`, the page's query chooses the rows again: one id stands for them.
-            "ids": list(chosen.values_list("pk", flat=True)[: 1 if every else None]),
-        }
-        return TemplateResponse(request, "admin/abort.html", context)
 
 
 def describe_counts(aborted: int, running: int) -> str:
@@ -115,20 +89,26 @@ class EscalationAdmin(ReadOnly):
         )
 
     @admin.action(description="Fix: send the text")
+    @confirm(admin_effects.answer_again(Answer.FIX))
     def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.FIX, fix=request.POST.get("fix", "")))
 
     @admin.action(description="Retry: start over")
+    @confirm(admin_effects.answer_again(Answer.RETRY))
     def retry(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.RETRY))
 
     @admin.action(description="Skip: drop the instruction or the task")
+    @confirm(admin_effects.answer_skip)
     def skip(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(request, chosen, Choice(Answer.SKIP, dependents=read_dependents(request)))
+        self.answer(
+            request, chosen, Choice(Answer.SKIP, dependents=admin_effects.read_dependents(request))
+        )
 
     @admin.action(
         description="Abort: cancel the agent's pending instructions, or abort the task's plan"
     )
+    @confirm(admin_effects.answer_abort)
     def abort(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
         self.answer(request, chosen, Choice(Answer.ABORT))
 
@@ -151,7 +131,7 @@ class EscalationAdmin(ReadOnly):
 
 
 @admin.register(Task)
-class TaskAdmin(AbortableAdmin):
+class TaskAdmin(ReadOnly):
     list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
     list_filter = ("state", "blocked_reason", "on_exhausted", "project")
     list_select_related = ("agent",)
@@ -168,23 +148,24 @@ class TaskAdmin(AbortableAdmin):
         self.report_changes(request, len(changed), "retried now")
 
     @admin.action(description="Unblock: go on without the skipped task")
+    @confirm(admin_effects.unblock_tasks)
     def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.unblock(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
         self.report_changes(request, len(changed), "unblocked")
 
-    @admin.action(description="Skip")
+    @admin.action(description="Skip…")
+    @confirm(admin_effects.skip_tasks)
     def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.skip(
             chosen.values_list("pk", flat=True),
-            dependents=read_dependents(request),
+            dependents=admin_effects.read_dependents(request),
             stamp=stamp_of(request),
         )
         self.report_changes(request, len(changed), "skipped")
 
     @admin.action(description="Abort…")
-    def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            return self.confirm_abort(request, chosen, task_actions.count_abort(chosen))
+    @confirm(admin_effects.abort_tasks)
+    def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         stopped = task_actions.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
         now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
         self.report_changes(
@@ -192,11 +173,10 @@ class TaskAdmin(AbortableAdmin):
             len(stopped),
             f"stopped: {describe_counts(now, later)}" if stopped else "stopped",
         )
-        return None
 
 
 @admin.register(Plan)
-class PlanAdmin(AbortableAdmin):
+class PlanAdmin(ReadOnly):
     list_display = (
         "ref",
         "title",
@@ -231,18 +211,15 @@ class PlanAdmin(AbortableAdmin):
         )
 
     @admin.action(description="Abort…")
-    def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> HttpResponse | None:
-        if "confirmed" not in request.POST:
-            under_way = chosen.filter(completed_at=None, aborted_at=None).order_by()
-            of_them = Task.objects.filter(plan__in=under_way.values("pk"))
-            return self.confirm_abort(request, chosen, task_actions.count_abort(of_them))
+    @confirm(admin_effects.abort_plans)
+    def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         now = timezone.now()
         done = aborting.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request, now))
         of_tasks = describe_counts(*aborting.count_stopped(done, at=now))
         self.report_changes(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
-        return None
 
     @admin.action(description="Restart: run the tasks that are not done again")
+    @confirm(admin_effects.restart_plans)
     def restart(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         done = 0
         for plan in chosen:
@@ -265,18 +242,20 @@ class DeadLetterAdmin(ReadOnly):
     actions = ("replay", "dismiss")
 
     @admin.action(description="Replay: enqueue the task again")
+    @confirm(admin_effects.replay_letters)
     def replay(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         done = deadletters.replay(ids, among=DeadLetter.objects.all(), stamp=stamp_of(request))
         self.report_changes(request, len(done), "replayed")
 
     @admin.action(description="Dismiss: do not retry")
+    @confirm(admin_effects.dismiss_letters)
     def dismiss(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         done = deadletters.dismiss(
             ids,
             among=DeadLetter.objects.all(),
-            dependents=read_dependents(request),
+            dependents=admin_effects.read_dependents(request),
             stamp=stamp_of(request),
         )
         self.report_changes(request, len(done), "dismissed")
@@ -309,6 +288,7 @@ class FailurePatternAdmin(ReadOnly):
         self.report_changes(request, len(patterns.reopen(ids, stamp=stamp_of(request))), "reopened")
 
     @admin.action(description="Retry all: dead letters, retries and questions")
+    @confirm(admin_effects.retry_patterns)
     def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
         ids = list(chosen.values_list("pk", flat=True))
         again = patterns.retry(ids, stamp=stamp_of(request), channel="admin")
@@ -327,6 +307,7 @@ class BreakerActions(ReadOnly):
         self.report_changes(request, len(changed), "tripped")
 
     @admin.action(description="Reset the breaker: close it and clear its failures")
+    @confirm(admin_effects.reset_breakers)
     def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
         changed = breaker.reset(agents, stamp=stamp)
@@ -346,6 +327,7 @@ class BreakerAdmin(BreakerActions):
 
 
 admin.site.unregister(Agent)
+admin.site.unregister(Instruction)
 
 
 @admin.register(Agent)
@@ -353,3 +335,17 @@ class AgentAdmin(BreakerActions, ledger_admin.AgentAdmin):
     """The ledger's page of agents, with actions on their breakers."""
 
     actions = (*ledger_admin.AgentAdmin.actions, *BreakerActions.actions)
+
+
+@admin.register(Instruction)
+class InstructionAdmin(ledger_admin.InstructionAdmin):
+    """The ledger's page of instructions, with the action that sends them again."""
+
+    actions = ("send_again", *ledger_admin.InstructionAdmin.actions)
+
+    @admin.action(description="Send again: a reminder now, or a new instruction if given up")
+    def send_again(self, request: HttpRequest, chosen: QuerySet[Instruction]) -> None:
+        ids, stamp = list(chosen.values_list("pk", flat=True)), stamp_of(request)
+        reminded = reminders.send_again(ids, stamp=stamp)
+        resent = answering.send_failed_again(ids, channel="admin", stamp=stamp)
+        self.report_changes(request, len(reminded) + len(resent), "sent again")

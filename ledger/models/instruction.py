@@ -32,6 +32,12 @@ class InstructionQuerySet(models.QuerySet["Instruction"]):
     def unsettled(self) -> Self:
         return self.filter(state__in=UNSETTLED)
 
+    def cancellable(self) -> Self:
+        """Return the instructions that a cancel ends: a delivered plain one is over."""
+        return self.unsettled().filter(
+            models.Q(state=InstructionState.QUEUED) | models.Q(tracked=True)
+        )
+
     def awaiting_ack(self) -> Self:
         """Return unsettled tracked instructions."""
         return self.unsettled().filter(tracked=True)

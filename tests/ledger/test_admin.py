@@ -8,7 +8,7 @@ from django.test import Client
 
 from ledger.models import Agent, Event, Instruction, Project, Token
 from ledger.states import InstructionState
-from tests.admin_pages import act, path
+from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
 from tests.conftest import Api
 from tests.factories import make_instruction
@@ -38,7 +38,15 @@ def test_agents_are_paused_and_reset_by_the_user(mara: Client, agent: Agent) -> 
     assert act(mara, Agent, "brief", agent, system_text="Mind the tests") == "1 briefed."
     assert Agent.objects.get().system_text == "Mind the tests"
     assert "at most 16,000" in act(mara, Agent, "brief", agent, system_text="x" * 16_001)
-    assert act(mara, Agent, "reset", agent) == "1 instructions cancelled."
+    assert asked(mara, Agent, "brief", agent, system_text="New") == [
+        "The system text of 1 agent will be replaced."
+    ]
+    assert asked(mara, Agent, "reset", agent) == [
+        "1 pending instruction of 1 agent will be cancelled."
+    ]
+    assert Instruction.objects.get().state == InstructionState.DELIVERED
+    assert sure(mara, Agent, "reset", agent) == "1 instructions cancelled."
+    assert act(mara, Agent, "reset", agent) == "This would change nothing."
     told = Event.objects.filter(actor_type="user", actor_name="mara").values_list("kind", flat=True)
     assert set(told) == {
         "agent.paused",
@@ -76,15 +84,23 @@ def test_a_token_is_created_shown_once_and_revoked(mara: Client, project: Projec
     secret = str(next(iter(page.context["messages"]))).rsplit(" ", 1)[1]
     assert Api(secret)("GET", "/me").body["name"] == "mine"
     assert secret not in mara.get(path(Token)).content.decode()
-    assert act(mara, Token, "revoke", *Token.objects.all()) == "1 revoked."
+    every = Token.objects.all()
+    assert asked(mara, Token, "revoke", *every) == ["1 token will stop working at once."]
+    assert sure(mara, Token, "revoke", *every) == "1 revoked."
     assert Api(secret)("GET", "/me").status_code == 401
     assert Event.objects.get(kind="token.revoked").actor_name == "mara"
 
 
 def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent) -> None:
     rows = [make_instruction(state, agent=agent) for state in InstructionState]
-    assert act(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
-    assert act(mara, Instruction, "cancel", *rows) == "1 cancelled."
+    assert asked(mara, Instruction, "acknowledge", *rows) == [
+        "2 instructions will count as acknowledged and not be sent again."
+    ]
+    assert sure(mara, Instruction, "acknowledge", rows[1]) == "1 acknowledged."
+    assert asked(mara, Instruction, "cancel", *rows) == [
+        "1 instruction will not be delivered again."
+    ]
+    assert sure(mara, Instruction, "cancel", *rows) == "1 cancelled."
     assert set(Instruction.objects.values_list("state", flat=True)) == {
         InstructionState.ACKNOWLEDGED,
         InstructionState.FAILED,

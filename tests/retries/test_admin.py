@@ -24,10 +24,10 @@ from ledger.models import (
     Token,
 )
 from retries.models import Escalation, FailurePattern
-from tests.admin_pages import act, path
+from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
 from tests.dashboard.worked import make_plan
-from tests.factories import NOW, make_token, pull
+from tests.factories import NOW, make_instruction, make_token, pull
 from tests.retries.escalations.test_answering import ignored
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
@@ -95,10 +95,10 @@ def test_tasks_are_retried_skipped_and_aborted(mara: Client, agent: Agent) -> No
     retried = make_task(agent, priority=1)
     fail(agent, attempt_of(claim(agent)), now=timezone.now(), retry_after_s=600)
     assert "1 retried now" in act(mara, Task, "retry_now", Task.objects.get(pk=retried))
-    assert "1 skipped" in act(mara, Task, "skip", Task.objects.get(pk=waits))
+    assert "1 skipped" in sure(mara, Task, "skip", Task.objects.get(pk=waits))
     last = Task.objects.get(pk=stops)
-    assert act(mara, Task, "abort", last, confirmed="yes") == "1 stopped: 1 task aborted."
-    assert act(mara, Task, "abort", last, confirmed="yes") == "None stopped."
+    assert sure(mara, Task, "abort", last) == "1 stopped: 1 task aborted."
+    assert sure(mara, Task, "abort", last) == "None stopped."
     assert Event.objects.filter(actor_name="mara").count() == 3
 
 
@@ -107,8 +107,11 @@ def test_dead_letters_are_settled(mara: Client, agent: Agent, action: str, as_: 
     make_task(agent, max_attempts=1)
     fail(agent, attempt_of(claim(agent)), now=NOW)
     letter = DeadLetter.objects.get()
-    assert f"1 {as_}" in act(mara, DeadLetter, action, letter)
-    assert f"None {as_}" in act(mara, DeadLetter, action, letter)
+    (effect,) = asked(mara, DeadLetter, action, letter)
+    assert effect.startswith("1 ") and DeadLetter.objects.open().exists()
+    assert f"1 {as_}" in sure(mara, DeadLetter, action, letter)
+    assert f"None {as_}" in sure(mara, DeadLetter, action, letter)
+    assert act(mara, DeadLetter, action, letter) == "This would change nothing."
     letter.refresh_from_db()
     assert (letter.closed_as, letter.closed_by_name) == (as_, "mara")
 
@@ -121,7 +124,8 @@ def test_patterns_are_moved_and_retried(mara: Client, agent: Agent) -> None:
     assert "None ignored" in act(mara, FailurePattern, "ignore", pattern)
     assert "1 reopened" in act(mara, FailurePattern, "reopen", pattern)
     assert "1 ignored" in act(mara, FailurePattern, "ignore", pattern)
-    assert "1 retried" in act(mara, FailurePattern, "retry", pattern)
+    assert asked(mara, FailurePattern, "retry", pattern) == ["1 dead letter will be replayed."]
+    assert "1 retried" in sure(mara, FailurePattern, "retry", pattern)
     assert DeadLetter.objects.get().closed_as == "replayed"
 
 
@@ -130,7 +134,10 @@ def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
     row = Breaker.objects.get()
     assert "None tripped" in act(mara, Breaker, "trip_breaker", row)
     assert claim(agent, now=timezone.now()).reason == "breaker_open"
-    assert "1 reset" in act(mara, Breaker, "reset_breaker", row)
+    effect = "1 breaker will close and forget its failures."
+    assert asked(mara, Breaker, "reset_breaker", row) == [effect]
+    assert asked(mara, Agent, "reset_breaker", agent) == [effect]
+    assert "1 reset" in sure(mara, Breaker, "reset_breaker", row)
     assert claim(agent, now=timezone.now()).reason == "no_task"
     assert Event.objects.filter(actor_name="mara", kind__startswith="agent.breaker").count() == 2
 
@@ -138,17 +145,23 @@ def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
 def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
     escalation = ignored(agent)
     assert "needs text" in act(mara, Escalation, "fix", escalation)
-    assert act(mara, Escalation, "fix", escalation, fix="Use v2") == "1 answered."
+    assert asked(mara, Escalation, "fix", escalation, fix="Use v2") == [
+        "1 instruction will be sent again with your text."
+    ]
+    assert sure(mara, Escalation, "fix", escalation, fix="Use v2") == "1 answered."
     assert pull(agent) == ["Use v2"]
     escalation.refresh_from_db()
     assert (escalation.channel, escalation.answered_by_name) == ("admin", "mara")
-    assert "mara answered 'fix'" in act(mara, Escalation, "skip", escalation)
+    assert "mara answered 'fix'" in sure(mara, Escalation, "skip", escalation)
 
 
 @pytest.mark.parametrize("action", ["retry", "skip", "abort"])
 def test_each_answer_is_given(mara: Client, agent: Agent, action: str) -> None:
     escalation = ignored(agent)
-    assert act(mara, Escalation, action, escalation) == "1 answered."
+    (effect,) = asked(mara, Escalation, action, escalation)
+    assert effect.startswith("1 instruction will ")
+    assert Escalation.objects.get().action is None
+    assert sure(mara, Escalation, action, escalation) == "1 answered."
     assert Escalation.objects.get().action == action
 
 
@@ -161,9 +174,9 @@ def test_plans_are_paused_resumed_and_aborted(mara: Client, agent: Agent) -> Non
     assert "1 paused" in act(mara, Plan, "pause", plan)
     assert "None paused" in act(mara, Plan, "pause", plan)
     assert "1 resumed" in act(mara, Plan, "resume", plan)
-    assert act(mara, Plan, "abort", plan, confirmed="yes") == "1 aborted, 1 task aborted."
+    assert sure(mara, Plan, "abort", plan) == "1 aborted, 1 task aborted."
     assert Task.objects.get(pk=id).state == "aborted"
-    assert act(mara, Plan, "abort", plan, confirmed="yes") == "None aborted."
+    assert sure(mara, Plan, "abort", plan) == "None aborted."
 
 
 @pytest.mark.parametrize("model", [Plan, Task])
@@ -180,15 +193,15 @@ def test_an_abort_shows_its_effects_before_and_after(
     rows = [plan] if model is Plan else list(Task.objects.filter(plan=plan))
     chosen = [str(row.pk) for row in rows[: 1 if every else None]]
     form = {"action": "abort", "_selected_action": chosen, "select_across": every or "0"}
-    asked = mara.post(path(model), form).content.decode()
-    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", asked))
+    page = mara.post(path(model), form).content.decode()
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
     many = 4 if every and model is Task else 3
     assert f"{many} waiting tasks will be aborted. 1 running task will be told to stop." in text
     assert "1 open question will be withdrawn." in text and "This can’t be undone." in text
     stays = "1 other task that depends on these will stay blocked."
     assert (stays in text) == (many == 3)
     assert not Event.objects.filter(actor_name="mara").exists()
-    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', asked)
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page)
     data: dict[str, list[str]] = {}
     for name, value in fields:
         data.setdefault(name, []).append(value)
@@ -197,3 +210,80 @@ def test_an_abort_shows_its_effects_before_and_after(
     head = "1 aborted, " if model is Plan else f"{many + 1} stopped: "
     assert said == [f"{head}{many} tasks aborted, 1 told to stop."]
     assert (Task.objects.get(pk=other).state == "aborted") == (many == 4)
+
+
+# what a person can take back: by its opposite, or because it only hastens what comes anyway
+REVERSIBLE = {
+    *("pause", "resume", "limit", "trip_breaker"),
+    *("resolve", "ignore", "reopen"),
+    *("retry_now", "send_again"),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_action_that_can_t_be_undone_asks_first(model: Any) -> None:
+    page = admin.site._registry[model]
+    for name in page.actions or ():
+        assert hasattr(getattr(page, str(name)), "__wrapped__") == (name not in REVERSIBLE), name
+
+
+def test_an_abort_of_an_escalation_says_that_it_stops_the_plan(mara: Client, agent: Agent) -> None:
+    plan, ids = make_plan("03-01", [("One", []), ("Two", []), ("Three", [1])], agent=agent, now=NOW)
+    fail(agent, attempt_of(claim(agent, task=ids[0])), now=NOW, code="impossible")
+    claim(agent, task=ids[1])
+    instruction = ignored(agent)
+    make_instruction(agent=agent, content="Later")
+    rows = Escalation.objects.open()
+    assert asked(mara, Escalation, "abort", *rows) == [
+        "1 plan will be aborted with all its tasks.",
+        "2 waiting tasks will be aborted.",
+        "1 running task will be told to stop. A running task ends when its agent reports or its "
+        "lease expires.",
+        "1 open question will be withdrawn.",
+        "1 instruction will stay failed.",
+        "1 pending instruction of 1 agent will be cancelled.",
+    ]
+    assert asked(mara, Escalation, "skip", *rows, dependents="skip") == [
+        "1 task will be skipped.",
+        "1 instruction will stay failed, and nothing is sent.",
+        "1 task that depends on these will be skipped too, with its own dependents.",
+    ]
+    assert asked(mara, Escalation, "retry", *rows) == [
+        "1 task will get a new round of attempts.",
+        "1 instruction will be sent again with the same text.",
+    ]
+    assert rows.count() == 2 and not Event.objects.filter(actor_name="mara").exists()
+    assert sure(mara, Escalation, "abort", *rows) == "2 answered."
+    assert Plan.objects.get(pk=plan.pk).state == "aborted"
+    instruction.refresh_from_db()
+    assert instruction.cancelled == 1
+
+
+def test_a_skip_asks_with_its_choice_and_repeats_it(mara: Client, agent: Agent) -> None:
+    plan, ids = make_plan(
+        "03-01", [("One", []), ("Two", [1]), ("Three", [2])], agent=agent, now=NOW
+    )
+    first = Task.objects.get(pk=ids[0])
+    form = {"action": "skip", "_selected_action": str(first.pk), "dependents": "skip"}
+    page = mara.post(path(Task), form).content.decode()
+    assert "<h1>Skip?</h1>" in page and 'value="Skip"' in page
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
+    assert fields.pop("csrfmiddlewaretoken", "")
+    assert fields == form | {"confirmed": "yes"}
+    assert mara.post(path(Task), fields, follow=True).status_code == 200
+    assert set(Task.objects.values_list("state", flat=True)) == {"skipped"}
+    assert act(mara, Task, "skip", first) == "This would change nothing."
+    assert asked(mara, Plan, "restart", Plan.objects.get(pk=plan.pk)) == [
+        "1 plan will start again.",
+        "3 tasks that are not done will run again as new tasks.",
+    ]
+
+
+def test_instructions_are_sent_again(mara: Client, agent: Agent) -> None:
+    given_up = ignored(agent)
+    rows = [given_up.instruction, make_instruction("delivered", agent=agent, content="Remind")]
+    assert act(mara, Instruction, "send_again", *rows) == "2 sent again."
+    given_up.refresh_from_db()
+    assert (given_up.state, given_up.action, given_up.channel) == ("resolved", "retry", "admin")
+    assert set(pull(agent)) == {rows[0].content, "Remind"}
+    assert act(mara, Instruction, "send_again", rows[0]) == "None sent again."

@@ -1,0 +1,91 @@
+"""Ask before an admin action that can't be undone, and count what it would change."""
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from ledger.errors import Refusal
+
+Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
+# Returns a sentence for each effect, an empty list for no effect at all, or None where nothing is
+# lost and no question is needed.
+Effects = Callable[[HttpRequest, QuerySet[Any]], list[str] | None]
+
+
+def confirm(effects: Effects) -> Callable[[Action], Action]:
+    """Make an admin action show its effects and run once a person has confirmed them."""
+
+    def decorate(action: Action) -> Action:
+        @wraps(action)
+        def ask(page: Any, request: HttpRequest, chosen: QuerySet[Any]) -> HttpResponse | None:
+            if "confirmed" in request.POST:
+                return action(page, request, chosen)
+            try:
+                found = effects(request, chosen)
+            except Refusal as refusal:
+                page.message_user(request, refusal.detail, messages.ERROR)
+                return None
+            if found is None:
+                return action(page, request, chosen)
+            if not found:
+                page.message_user(request, "This would change nothing.", messages.WARNING)
+                return None
+            return TemplateResponse(
+                request, "admin/confirm.html", build_context(page, request, chosen, found)
+            )
+
+        return ask
+
+    return decorate
+
+
+def build_context(
+    page: Any, request: HttpRequest, chosen: QuerySet[Any], effects: list[str]
+) -> dict[str, Any]:
+    """Return what the question shows, and the fields that repeat the request."""
+    name = request.POST["action"]
+    # "Abort…" and "Abort: stop its tasks" are both about the verb "Abort"
+    description = str(getattr(page, name).short_description)
+    verb = re.split(r"…|:| \(", description)[0]
+    every = request.POST.get("select_across") == "1"
+    return {
+        **page.admin_site.each_context(request),
+        "title": f"{verb}?",
+        "opts": page.opts,
+        "verb": verb,
+        "effects": effects,
+        "fields": [
+            ("action", name),
+            *([("select_across", "1")] if every else []),
+            # with `every`, the page's query chooses the rows again: one id stands for them
+            *(
+                ("_selected_action", id)
+                for id in chosen.values_list("pk", flat=True)[: 1 if every else None]
+            ),
+            *(
+                (field, request.POST[field])
+                for field in page.action_form.base_fields
+                if field in request.POST and field not in ("action", "select_across")
+            ),
+        ],
+    }
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "task"), count(2, "task"), count(2, "reply", "replies")
+    ('1 task', '2 tasks', '2 replies')
+    """
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def list_effects(*counts: tuple[int, str]) -> list[str]:
+    """Return the sentences of the effects with a number, such as "2 tasks will be skipped."."""
+    return [text for number, text in counts if number]
