@@ -3,9 +3,9 @@
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from ledger.agents import SYSTEM_TEXT_LENGTH
 from ledger.confirmation import count, list_effects
 from ledger.models import Agent, Instruction, Token
+from ledger.models.agent import SYSTEM_TEXT_LENGTH
 from ledger.models.instruction import InstructionQuerySet
 
 

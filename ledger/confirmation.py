@@ -12,10 +12,10 @@ from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
 
-Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
-# Returns a sentence for each effect, an empty list for no effect at all, or None where nothing is
-# lost and no question is needed.
-Effects = Callable[[HttpRequest, QuerySet[Any]], list[str] | None]
+Action = Callable[[Any, HttpRequest, Any], HttpResponse | None]
+# Returns a sentence for each effect, an empty list for no effect at all, or None to run the action
+# without a question: nothing is lost, or the action says why it refuses.
+Effects = Callable[[HttpRequest, Any], list[str] | None]
 
 
 def confirm(effects: Effects) -> Callable[[Action], Action]:

@@ -65,14 +65,15 @@ def abort_plans(request: HttpRequest, chosen: QuerySet[Plan]) -> list[str]:
     return [*list_effects((plans, f"{count(plans, 'plan')} will be aborted.")), *tasks]
 
 
-def restart_plans(request: HttpRequest, chosen: QuerySet[Plan]) -> list[str]:
+def restart_plans(request: HttpRequest, chosen: QuerySet[Plan]) -> list[str] | None:
     over = chosen.exclude(completed_at=None, aborted_at=None).order_by()
     rest = Task.objects.current().filter(plan__in=over.values("pk")).exclude(state=TaskState.DONE)
     tasks, plans = rest.count(), rest.values("plan").distinct().count()
-    return list_effects(
+    effects = list_effects(
         (plans, f"{count(plans, 'plan')} will start again."),
-        (tasks, f"{count(tasks, 'task')} that are not done will run again as new tasks."),
+        (tasks, f"{count(tasks, 'unfinished task')} will run again as new tasks."),
     )
+    return effects or None
 
 
 def skip_tasks(request: HttpRequest, chosen: QuerySet[Task]) -> list[str]:
@@ -112,33 +113,35 @@ def unblock_tasks(request: HttpRequest, chosen: QuerySet[Task]) -> list[str]:
 def answer_again(answer: Answer) -> Any:
     """Return the effects of a retry, or of a fix."""
 
-    def describe(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str]:
+    def describe(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str] | None:
         fix = request.POST.get("fix", "") if answer == Answer.FIX else ""
         choices.check(Choice(answer, fix=fix))
         tasks, sent = count_open(chosen)
         attempts = "one more attempt" if answer == Answer.FIX else "a new round of attempts"
         text = "your text" if answer == Answer.FIX else "the same text"
-        return list_effects(
+        effects = list_effects(
             (tasks, f"{count(tasks, 'task')} will get {attempts}."),
             (sent, f"{count(sent, 'instruction')} will be sent again with {text}."),
         )
+        return effects or None
 
     return describe
 
 
-def answer_skip(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str]:
+def answer_skip(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str] | None:
     tasks, sent = count_open(chosen)
     of_them = open_among(chosen).exclude(task=None).values("task")
-    return [
+    effects = [
         *list_effects(
             (tasks, f"{count(tasks, 'task')} will be skipped."),
             (sent, f"{count(sent, 'instruction')} will stay failed, and nothing is sent."),
         ),
         *describe_dependents(of_them, read_dependents(request)),
     ]
+    return effects or None
 
 
-def answer_abort(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str]:
+def answer_abort(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str] | None:
     """Describe an abort, which stops the whole plan of an escalated task."""
     rows = open_among(chosen)
     plans = rows.exclude(task__plan=None).values("task__plan")
@@ -149,7 +152,7 @@ def answer_abort(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str
     tasks = Task.objects.filter(Q(plan__in=plans) | Q(pk__in=rows.values("task")))
     whole = f"{count(number, 'plan')} will be aborted with all {'its' if number == 1 else 'their'}"
     sent = rows.exclude(instruction=None).count()
-    return [
+    effects = [
         *list_effects((number, f"{whole} tasks.")),
         *describe_abort(tasks),
         *list_effects(
@@ -157,6 +160,7 @@ def answer_abort(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str
             (pending, f"{count(pending, 'pending instruction')} of {of} will be cancelled."),
         ),
     ]
+    return effects or None
 
 
 def open_among(chosen: QuerySet[Escalation]) -> QuerySet[Escalation]:

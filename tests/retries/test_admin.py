@@ -152,7 +152,7 @@ def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
     assert pull(agent) == ["Use v2"]
     escalation.refresh_from_db()
     assert (escalation.channel, escalation.answered_by_name) == ("admin", "mara")
-    assert "mara answered 'fix'" in sure(mara, Escalation, "skip", escalation)
+    assert "mara answered 'fix'" in act(mara, Escalation, "skip", escalation)
 
 
 @pytest.mark.parametrize("action", ["retry", "skip", "abort"])
@@ -273,9 +273,11 @@ def test_a_skip_asks_with_its_choice_and_repeats_it(mara: Client, agent: Agent) 
     assert mara.post(path(Task), fields, follow=True).status_code == 200
     assert set(Task.objects.values_list("state", flat=True)) == {"skipped"}
     assert act(mara, Task, "skip", first) == "This would change nothing."
+    assert "Abort it first" in act(mara, Plan, "restart", plan)
+    assert sure(mara, Plan, "abort", plan) == "1 aborted."
     assert asked(mara, Plan, "restart", Plan.objects.get(pk=plan.pk)) == [
         "1 plan will start again.",
-        "3 tasks that are not done will run again as new tasks.",
+        "3 unfinished tasks will run again as new tasks.",
     ]
 
 
