@@ -1,11 +1,12 @@
 """Circuit breakers: an agent that keeps failing gets no work until its probes succeed."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any, ParamSpec, TypeVar
+from functools import cached_property, partial
+from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Project
 from ledger.models.project import DEFAULT
 from ledger.states import BreakerState, FailureType
+from retries.calls import must_await, resolve, run_in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,11 +63,11 @@ class CircuitBreakerConfig:
 
     failure_threshold: int = 5
     success_threshold: int = 2
-    open_seconds: float = 60
+    timeout_seconds: float = 60
 
     @property
     def open_for(self) -> timedelta:
-        return timedelta(seconds=self.open_seconds)
+        return timedelta(seconds=self.timeout_seconds)
 
 
 def read_config() -> CircuitBreakerConfig:
@@ -274,10 +276,6 @@ def insert_missing(agent_ids: Iterable[UUID], *, now: datetime) -> None:
     Breaker.objects.bulk_create(breakers, ignore_conflicts=True)
 
 
-def change(breaker: Breaker, *, now: datetime, **columns: Any) -> None:
-    Breaker.objects.filter(pk=breaker.pk).update(updated_at=now, **columns)
-
-
 def move(
     breaker: Breaker, to: BreakerState, opening: dict[str, Any] | None = None, *, stamp: Stamp
 ) -> UUID:
@@ -291,7 +289,8 @@ def move(
         BreakerState.HALF_OPEN: {},
         BreakerState.CLOSED: {"reason": "", "failures": 0, "opened_at": None},
     }
-    change(breaker, state=to, successes=0, probe_attempt=None, now=stamp.at, **columns[to])
+    columns[to] |= {"state": to, "successes": 0, "probe_attempt": None, "updated_at": stamp.at}
+    Breaker.objects.filter(pk=breaker.pk).update(**columns[to])
     journal.record(
         KINDS[to],
         subject_type="agent",
@@ -310,10 +309,7 @@ def move(
 
 
 class CircuitBreaker:
-    """Guards calls of any function with the breaker of an agent in the default project.
-
-    Its state is a database row, which all workers share.
-    """
+    """Guards calls with the breaker of an agent in the default project, which workers share."""
 
     def __init__(
         self,
@@ -340,23 +336,38 @@ class CircuitBreaker:
     def call(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function and return its result; raise CircuitBreakerOpen without a call.
 
-        Do not call it inside a transaction: a rollback would undo the count of failures.
+        An async caller awaits this, and so does the caller of an async function. Do not call it
+        inside a transaction: a rollback would undo the count of failures.
         """
+        call = partial(fn, *args, **kwargs)
+        if must_await(fn):
+            return cast(T, self._call_async(call))
         ticket = uuid4()
         probe = self.admit(ticket)
         try:
-            result = fn(*args, **kwargs)
-        except Exception as error:
-            late = isinstance(error, TimeoutError)
-            self.record(ticket, FailureType.TIMEOUT if late else FailureType.EXECUTION_ERROR)
+            result = call()
+        except BaseException as error:
+            self.record_error(ticket, error, probe=probe)
             raise
-        else:
-            self.record(ticket, None)
-            return result
-        finally:
-            # A process that is being stopped ends the call without an outcome.
-            if probe:
-                Breaker.objects.filter(probe_attempt=ticket).update(probe_attempt=None)
+        if inspect.isawaitable(result):  # of a lambda, or another function that is not async
+            return cast(T, self._await_result(lambda: result, ticket, probe=probe))
+        self.record(ticket, None)
+        return result
+
+    async def _call_async(self, call: Callable[[], Any]) -> Any:
+        ticket = uuid4()
+        probe = await run_in_thread(self.admit, ticket)
+        return await self._await_result(call, ticket, probe=probe)
+
+    async def _await_result(self, call: Callable[[], Any], ticket: UUID, *, probe: bool) -> Any:
+        """Await a call that was admitted, and count its outcome."""
+        try:
+            result = await resolve(call())
+        except BaseException as error:
+            await run_in_thread(self.record_error, ticket, error, probe=probe)
+            raise
+        await run_in_thread(self.record, ticket, None)
+        return result
 
     def admit(self, ticket: UUID) -> bool:
         """Return whether the call is a probe; raise CircuitBreakerOpen."""
@@ -379,3 +390,11 @@ class CircuitBreaker:
                 stamp=Stamp(SYSTEM, self.clock()),
                 config=self.config,
             )
+
+    def record_error(self, ticket: UUID, error: BaseException, *, probe: bool) -> None:
+        """Count a failed call and free the probe; an interrupted call has no outcome."""
+        if isinstance(error, Exception):
+            late = isinstance(error, TimeoutError)
+            self.record(ticket, FailureType.TIMEOUT if late else FailureType.EXECUTION_ERROR)
+        if probe:
+            Breaker.objects.filter(probe_attempt=ticket).update(probe_attempt=None)

@@ -62,7 +62,7 @@ class BreakerView:
 
     @property
     def stays_open(self) -> int:
-        return math.ceil(self.config.open_seconds)
+        return math.ceil(self.config.timeout_seconds)
 
     @property
     def dots(self) -> list[bool]:

@@ -12,8 +12,10 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves, sql
+from ledger.agents import register
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
-from ledger.models import Agent
+from ledger.models import Agent, Project
+from ledger.models.project import DEFAULT
 from ledger.models.task import OnExhausted
 from ledger.needs import hold_current
 from ledger.redaction import redact, titled
@@ -127,20 +129,34 @@ NEW: Row = dict.fromkeys(moves.TASK_COLUMNS) | {
 
 
 def enqueue(
-    agent: Agent,
-    type: str,
+    agent: Agent | str = "",
+    type: str = "",
     payload: Any = None,
     priority: int = 0,
     max_attempts: int | None = None,
     *,
+    agent_name: str = "",
+    task_type: str = "",
+    max_retries: int | None = None,
     actor: Actor = SYSTEM,
     now: datetime | None = None,
     request_id: str = "",
     **more: Any,
 ) -> UUID:
-    """Insert a task into the agent's queue and return its id; `more` are other fields of Spec."""
-    spec = Spec(type=type, payload=payload, priority=priority, max_attempts=max_attempts, **more)
-    rows = enqueue_many([(agent, spec)], stamp=Stamp(actor, now or timezone.now(), request_id))
+    """Insert a task into the agent's queue and return its id; `more` are other fields of Spec.
+
+    An agent's name means the agent of the default project, which is registered if it is new.
+    `agent_name`, `task_type` and `max_retries` are other names of agent, type and max_attempts.
+    """
+    stamp = Stamp(actor, now or timezone.now(), request_id)
+    attempts = max_retries if max_attempts is None else max_attempts
+    spec = Spec(
+        type=type or task_type, payload=payload, priority=priority, max_attempts=attempts, **more
+    )
+    if isinstance(agent, str):
+        project = Project.objects.get(name=DEFAULT)
+        agent = register(agent or agent_name, project=project, stamp=stamp)
+    rows = enqueue_many([(agent, spec)], stamp=stamp)
     id: UUID = rows[0]["id"]
     return id
 

@@ -1,5 +1,6 @@
 """Breakers: what opens and closes them, the one probe, by hand, and around a function."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from retries import breaker
 from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreakerOpen, CircuitState
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
+from tests.loops import told
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(seconds=60)
@@ -531,3 +533,55 @@ def test_the_sweep_passes_over_a_breaker_that_somebody_holds(elsewhere: Callable
 def atomically(work: Callable[[], Any]) -> Any:
     with transaction.atomic():
         return work()
+
+
+# ---- sync and async callers
+
+
+def eventually(circuit: CircuitBreaker, fn: Callable[[], Any], *, is_in_coroutine: bool) -> Any:
+    async def call() -> Any:
+        return await circuit.call(fn)
+
+    return told(call() if is_in_coroutine else circuit.call(fn))
+
+
+async def fail_later() -> None:
+    await asyncio.sleep(0)
+    fail()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_in_coroutine", [False, True])
+@pytest.mark.parametrize("fn", [fail_later, lambda: fail_later()])
+def test_an_async_function_counts_when_it_ends(
+    circuit: CircuitBreaker, fn: Callable[[], Any], is_in_coroutine: bool
+) -> None:
+    for _ in range(5):
+        with pytest.raises(Broken):
+            eventually(circuit, fn, is_in_coroutine=is_in_coroutine)
+    assert circuit.state == CircuitState.OPEN
+    with pytest.raises(CircuitBreakerOpen):
+        eventually(circuit, fn, is_in_coroutine=is_in_coroutine)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_async_caller_awaits_a_sync_function(circuit: CircuitBreaker) -> None:
+    assert eventually(circuit, lambda: 3, is_in_coroutine=True) == 3
+    for _ in range(5):
+        with pytest.raises(Broken):
+            eventually(circuit, fail, is_in_coroutine=True)
+    assert circuit.state == CircuitState.OPEN
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_cancelled_probe_frees_its_slot(circuit: CircuitBreaker, clock: Clock) -> None:
+    failing(circuit, 5)
+    clock.now += MINUTE
+
+    async def call() -> Any:
+        async with asyncio.timeout(0.3):
+            return await circuit.call(asyncio.sleep, 30)
+
+    with pytest.raises(TimeoutError):
+        told(call())
+    assert circuit.call(lambda: 1) == 1

@@ -1,19 +1,24 @@
 """Verbs for the same process: the five `mark_*` functions, and the call that does everything."""
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from ledger import tasks
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task, TaskHistory
 from ledger.states import BreakerState, TaskState
 from retries import breaker, in_process
-from retries.breaker import CircuitBreakerOpen
+from retries.breaker import CircuitBreakerConfig, CircuitBreakerOpen
 from retries.in_process import execute_agent_task_with_resilience
 from retries.models import Escalation
 from retries.strategy import RetryConfig, RetryStrategy
 from tests.factories import MINUTE, NOW, make_agent
+from tests.loops import told
 from tests.retries.moves import kinds, make_task
 
 pytestmark = pytest.mark.django_db
@@ -172,3 +177,137 @@ def test_task_history(agent: Agent) -> None:
         ("running", "failed", "error 1"),
     ]
     assert rows[0].timestamp == NOW
+
+
+# ---- results, errors and callers of every kind
+
+
+def run_and_get(work: Any) -> tuple[Any, Task]:
+    result = execute(work)
+    return result, Task.objects.latest("id")
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return "<Odd>"
+
+
+@pytest.mark.parametrize(
+    ("result", "stored"),
+    [
+        (datetime(2026, 11, 21, tzinfo=UTC), "2026-11-21T00:00:00Z"),
+        ({"ids": {3}}, {"ids": [3]}),
+        ({"rate": float("nan")}, {"rate": None}),
+        ([float("inf")], [None]),
+        (Odd(), "<Odd>"),
+        ({"odd": Odd()}, {"odd": "<Odd>"}),
+        (b"\xff", "_w=="),
+        ("half \ud800", "'half \\ud800'"),
+    ],
+)
+def test_a_result_that_is_not_plain_json_ends_the_attempt(
+    agent: Agent, result: Any, stored: Any
+) -> None:
+    returned, task = run_and_get(lambda *call: result)
+    assert returned is result
+    assert (task.state, task.result) == (TaskState.DONE, stored)
+
+
+def test_a_result_with_a_null_character_or_that_contains_itself_is_stored(agent: Agent) -> None:
+    itself: list[Any] = []
+    itself.append(itself)
+    for result in (itself, "a\x00b"):
+        task = run_and_get(lambda *call, given=result: given)[1]
+        assert task.state == TaskState.DONE and task.result
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_interrupt_releases_the_task(agent: Agent, interrupt: type[BaseException]) -> None:
+    def work(*call: Any) -> None:
+        raise interrupt
+
+    with pytest.raises(interrupt):
+        execute(work)
+    assert path(Task.objects.get()) == ["queued", "running", "queued"]
+    assert Attempt.objects.get().outcome == "released"
+
+
+def test_an_error_whose_text_fails_is_reported(agent: Agent) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def work(*call: Any) -> None:
+        raise Mute
+
+    with pytest.raises(Mute):
+        execute(work)
+    assert DeadLetter.objects.get().error == "Mute"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_async_function_is_run_to_its_end() -> None:
+    make_agent()
+    worker = Worker(2)
+
+    async def work(*call: Any) -> Any:
+        await asyncio.sleep(0)
+        return worker(*call)
+
+    assert execute(work) == {"built": 3}
+    assert Task.objects.get().state == TaskState.DONE
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_async_caller_awaits_it(is_async: bool) -> None:
+    make_agent()
+    worker = Worker(1)
+
+    async def work(*call: Any) -> Any:
+        await asyncio.sleep(0)
+        return worker(*call)
+
+    async def caller() -> Any:
+        return await execute(work if is_async else worker)
+
+    assert told(caller()) == {"built": 2}
+    assert Task.objects.get().state == TaskState.DONE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_cancelled_caller_releases_the_task() -> None:
+    make_agent()
+
+    async def caller() -> Any:
+        async with asyncio.timeout(0.5):
+            return await execute(lambda *call: asyncio.sleep(30))
+
+    with pytest.raises(TimeoutError):
+        told(caller())
+    assert Task.objects.get().state == TaskState.QUEUED
+
+
+# ---- the documented arguments
+
+
+def test_the_documented_arguments(agent: Agent) -> None:
+    id = tasks.enqueue(agent_name="coder", task_type="build", payload={}, max_retries=2)
+    other = tasks.enqueue("newcomer", "build")
+    task = Task.objects.select_related("agent").get(pk=id)
+    assert (task.agent, task.type, task.max_attempts) == (agent, "build", 2)
+    assert Task.objects.select_related("agent").get(pk=other).agent.name == "newcomer"
+    in_process.mark_running(str(id), now=NOW)
+    in_process.mark_retry(str(id), ValueError("x"), now=NOW)
+    assert Task.objects.get(pk=id).error == "ValueError: x"
+    assert CircuitBreakerConfig(timeout_seconds=1.5).open_for.total_seconds() == 1.5
+
+
+@pytest.mark.parametrize("id", ["nothing", str(uuid4()), uuid4()])
+def test_an_unknown_id_is_not_found(db: None, id: Any) -> None:
+    for verb in (in_process.mark_retry, in_process.mark_failed, in_process.mark_blocked):
+        with pytest.raises(NotFound):
+            verb(id, "no")
+    for verb in (in_process.mark_running, in_process.mark_done):
+        with pytest.raises(NotFound):
+            verb(id)
