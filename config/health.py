@@ -19,6 +19,8 @@ from config.problems import problem_kinds
 from ledger.models import ClockRun
 
 DEADLINE_S = 2
+# how far the clocks of two servers may differ
+CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
 APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
 PROBE_LOCK = threading.Lock()
@@ -104,6 +106,8 @@ def check_beat() -> str:
     for name, seconds in CLOCK.items():
         if name not in runs:
             return f"stale: {name} has never run"
+        if runs[name] - now > CLOCK_SKEW:
+            return f"stale: {name} last ran in the future, at {runs[name]:%F %T}Z"
         if now - runs[name] > timedelta(seconds=2 * seconds + 30):
             return f"stale: {name} last ran at {runs[name]:%F %T}Z"
     return "ok"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger import sql
+from ledger.journal import Kind
 from ledger.moves import FINAL_STATES, need_is_met
 from ledger.states import INSTRUCTION_MOVES, TASK_MOVES, TaskState
 
@@ -34,11 +35,14 @@ def legal_moves(table: Any) -> list[str]:
     return [f"{start}>{to}" for start, targets in table.items() for to in targets]
 
 
+# Early versions gave a late ack a state, though it is no move, and the journal keeps its events.
+IS_MOVE = f"to_state is not null and kind <> '{Kind.INSTRUCTION_ACKNOWLEDGED_LATE}'"
+
 # Each move of a subject starts where the previous one ended, and is legal.
-PATHS = """with moves as (
+PATHS = f"""with moves as (
     select subject_id as id, from_state, to_state,
         lag(to_state) over (partition by subject_id order by id) as before
-    from ledger_event where subject_type = %(subject)s and to_state is not null
+    from ledger_event where subject_type = %(subject)s and {IS_MOVE}
 )
 select id, coalesce(from_state, 'nothing') || ' → ' || to_state as move,
     case when from_state is not null and from_state || '>' || to_state <> all(%(legal)s)
@@ -50,7 +54,7 @@ where from_state is not null and from_state || '>' || to_state <> all(%(legal)s)
 """
 LAST = """with last as (
     select distinct on (subject_id) subject_id as id, to_state from ledger_event
-    where subject_type = %(subject)s and to_state is not null
+    where subject_type = %(subject)s and {is_move}
     order by subject_id, ledger_event.id desc
 )
 select r.id, r.state, coalesce(l.to_state, 'nothing') as journaled
@@ -61,7 +65,7 @@ from {table} r left join last l on l.id = r.id where l.to_state is distinct from
 def check_paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]:
     for row in sql.run(PATHS, subject=subject, legal=moves):
         yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
-    for row in sql.run(LAST.format(table=table), subject=subject):
+    for row in sql.run(LAST.format(table=table, is_move=IS_MOVE), subject=subject):
         yield Finding(
             subject, str(row["id"]), f"is {row['state']}, the journal says {row['journaled']}"
         )

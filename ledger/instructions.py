@@ -41,6 +41,17 @@ def insert_event(source: str, kind: Kind, *, data: str = RETRIES) -> str:
     return journal.insert(source, kind=f"'{kind}'", subject="instruction", data=data)
 
 
+# A late ack moves nothing, so its event has no states.
+LATE_ACK_EVENT = journal.insert(
+    "late",
+    kind=f"'{Kind.INSTRUCTION_ACKNOWLEDGED_LATE}'",
+    subject="instruction",
+    from_state="null",
+    to_state="null",
+    data=RETRIES,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Expect:
     """The signal that acknowledges an instruction: its type and what its data must contain."""
@@ -256,8 +267,8 @@ def fetch_settled(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row
             where i.id = any({IDS}) and {OWN} and i.late_ack_at is null
                 and i.tracked
                 and i.state in ('{InstructionState.FAILED}', '{InstructionState.CANCELLED}')
-            returning i.*, i.state as from_state
-        ) {insert_event("late", Kind.INSTRUCTION_ACKNOWLEDGED_LATE)}""",
+            returning i.*
+        ) {LATE_ACK_EVENT}""",
         ids=ids,
         now=now,
         **caller.params,

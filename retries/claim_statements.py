@@ -23,12 +23,16 @@ def pending_instructions(agent_id: str) -> str:
 
 # ---- an attempt's columns beside those of its task
 
+# The clocks of two servers differ: an attempt begins when the previous one has ended.
+STARTED_AT = """case when m.attempts > 1 then greatest(%(now)s, (
+        select p.ended_at from ledger_attempt p
+        where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end"""
 # of an attempt that a claim opens for the task `m`
 OPENED = {
     "id": "m.current_attempt",
     "number": "m.attempts",
     "worker_id": "%(worker)s::text",
-    "started_at": "%(now)s::timestamptz",
+    "started_at": STARTED_AT,
     "lease_s": lease_s("m"),
     "lease_expires_at": f"%(now)s + {lease_s('m')} * interval '1 second'",
     "deadline_at": "%(now)s + m.timeout_s * interval '1 second'",
@@ -106,7 +110,8 @@ HELD = f"""held as (
             lease_expires_at = greatest(a.lease_expires_at,
                 %(now)s + {lease_s("a")} * interval '1 second')
         where a.agent_id = (select agent_id from caller) and a.outcome is null
-            and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
+            and a.deadline_at > %(now)s and a.worker_id = %(worker)s
+            and (%(task)s::uuid is null or a.task_id = %(task)s)
         returning a.*
     ), """
 START = task_to(

@@ -45,13 +45,17 @@ def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict
 
 
 def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
-    """Record this run of an entry, unless its last one was after `before`; return whether."""
+    """Record this run of an entry, unless its last one was after `before`; return whether.
+
+    The clocks of two beats may differ by as much as `before` lies back.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"tenfour.clock.{name}"])
         if not cursor.fetchone()[0]:
             return False
         run, is_new = ClockRun.objects.get_or_create(name=name, defaults={"last_run_at": now})
-        if not is_new and run.last_run_at > before:
+        # A time in the future, from before the clock was set back, counts as never.
+        if not is_new and before < run.last_run_at <= now + (now - before):
             return False
         ClockRun.objects.filter(name=name).update(last_run_at=now)
         return True

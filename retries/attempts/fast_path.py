@@ -45,7 +45,9 @@ def done_statement(caller: type[Caller]) -> str:
         select a.task_id from ledger_attempt a, caller c
         where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
     ), moved as ({done}), closed as (
-        update ledger_attempt a set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s,
+        update ledger_attempt a set outcome = '{
+        Outcome.SUCCESS
+    }', ended_at = greatest(%(now)s, a.started_at),
             report_digest = %(report_digest)s, decision = %(decision)s
         where a.id = (select former_attempt from moved)
     ), journaled as ({

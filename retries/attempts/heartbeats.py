@@ -26,6 +26,7 @@ def heartbeat_statement(caller: type[Caller]) -> str:
                 a.lease_expires_at,
                 %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
         from caller c where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
+            and a.deadline_at > %(now)s
         returning a.*
     )
     select b.id, b.lease_expires_at, b.deadline_at, c.unseen,
@@ -46,7 +47,7 @@ def renew_lease(
     extend_s: int | None = None,
     now: datetime | None = None,
 ) -> Row:
-    """Renew the lease of a live attempt; raises LeaseLost where the attempt is over."""
+    """Renew the lease of a live attempt; raises LeaseLost for one over or past its deadline."""
     now = now or timezone.now()
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
         raise Invalid("/progress", f"progress has at most {PROGRESS_BYTES} bytes.")

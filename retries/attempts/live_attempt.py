@@ -9,6 +9,7 @@ from ledger.journal import Kind
 from ledger.moves import task_to
 from ledger.sql import Row
 from ledger.states import BlockedReason, Outcome, TaskState
+from ledger.timestamps import format_timestamp
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import deadletters
 from retries.escalations import lifecycle
@@ -54,7 +55,13 @@ def read_attempt(attempt_id: UUID, *, caller: Caller, now: datetime) -> Row:
 
 
 def lease_lost(row: Row) -> LeaseLost:
-    """Return the refusal for an attempt that is over, saying how it ended."""
+    """Return the refusal for an attempt that is over or past its deadline, saying why."""
+    if row["outcome"] is None:
+        return LeaseLost(
+            f"Attempt {row['number']} has passed its deadline, "
+            f"{format_timestamp(row['deadline_at'])}.",
+            current=row["state"],
+        )
     how = "its lease ran out" if row["outcome"] == Outcome.FAILURE else f"it was {row['outcome']}"
     if row["report_digest"] is not None:
         how = "it was reported"
@@ -112,7 +119,8 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
         ctes["opened"] = lifecycle.insert_for_tasks("moved", reason="%(reason)s")
         # Named before the task's event: PostgreSQL runs the last of these inserts first.
         ctes["journaled_opening"] = lifecycle.insert_opened_events("opened")
-    ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s, ended_at = %(now)s,
+    ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s,
+            ended_at = greatest(%(now)s, a.started_at),
             report_digest = %(report_digest)s, decision = {WITH_ESCALATION if asks else DECISION}
         where a.id = (select former_attempt from moved)"""
     ctes["journaled"] = journal.insert(

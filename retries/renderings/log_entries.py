@@ -42,7 +42,7 @@ class EscalationEntry(LogEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerEntry(LogEntry):
-    """A person's answer: retry, fix, skip or abort."""
+    """A person's answer, retry, fix, skip or abort, or the undo of one."""
 
     response: str
 

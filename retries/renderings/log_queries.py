@@ -59,6 +59,7 @@ LOGGED = (
     | Q(kind=Kind.ESCALATION_OPENED, data__has_key="task")
 )
 ANSWERS = Q(kind=Kind.TASK_REQUEUED, data__answer__in=Answer.values) & ~Q(actor_type="system")
+ANSWERS |= Q(kind=Kind.TASK_ANSWER_UNDONE)
 
 EVENT_FIELDS = ("id", "at", "kind", "subject_id", "actor_type", "data")
 ATTEMPT_FIELDS = (
@@ -163,6 +164,9 @@ def split_event(
             attempt=number,
             feedback_lines=count_feedback_lines(attempts, number),
         )
+        return
+    if kind == Kind.TASK_ANSWER_UNDONE:
+        yield AnswerEntry(at=at, task_id=task_id, response="undo")
         return
     if kind == Kind.ESCALATION_OPENED:
         yield EscalationEntry(

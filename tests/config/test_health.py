@@ -55,6 +55,11 @@ def test_a_stale_beat_degrades_it() -> None:
     status, body = ready()
     assert (status, body["status"]) == (200, "degraded")
     assert "stale: idle_check last ran" in body["checks"]["beat"]
+    # the clock was set back
+    ClockRun.objects.update(last_run_at=timezone.now() + timedelta(minutes=1))
+    status, body = ready()
+    assert (status, body["status"]) == (200, "degraded")
+    assert "stale: idle_check last ran in the future" in body["checks"]["beat"]
 
 
 @pytest.mark.django_db(transaction=True)

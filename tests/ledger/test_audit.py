@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import call_command
 
-from ledger import audit
-from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Attempt, Breaker, DeadLetter, Plan, Task
+from ledger import audit, instructions, journal
+from ledger.journal import SYSTEM, Kind, Stamp
+from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Plan, Task
 from retries import breaker, in_process
 from retries.attempts import leases
 from tests.factories import MINUTE, NOW, make_instruction
@@ -33,6 +33,25 @@ def story(agent: Agent) -> dict[str, UUID]:
     for state in ("acknowledged", "failed", "cancelled"):
         make_instruction(state, agent=agent)
     return {"done": done, "buried": buried, "late": late, "waits": waits, "runs": runs}
+
+
+def test_a_late_ack_is_no_move(agent: Agent) -> None:
+    late = make_instruction("failed", agent=agent).id
+    instructions.acknowledge_instruction(late, now=NOW + MINUTE)
+    event = Event.objects.get(kind="instruction.acknowledged_late")
+    assert (event.from_state, event.to_state) == (None, None)
+    assert list(audit.audit()) == []
+    # as an early version wrote it
+    journal.record(
+        Kind.INSTRUCTION_ACKNOWLEDGED_LATE,
+        subject_type="instruction",
+        subject_id=late,
+        project_id=agent.project_id,
+        from_state="failed",
+        to_state="failed",
+        stamp=Stamp(SYSTEM, NOW + MINUTE),
+    )
+    assert list(audit.audit()) == []
 
 
 def test_a_sound_ledger_adds_up(agent: Agent) -> None:

@@ -12,6 +12,7 @@ from ledger.models import Agent, ClockRun
 from retries import sweeps
 from retries.jobs import run_entry
 from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send, state_of
+from tests.retries.moves import claim, make_task
 
 MINUTES = timedelta(seconds=60)
 
@@ -74,3 +75,23 @@ def told(*args: str, **options: str) -> str:
     out = StringIO()
     call_command("tick", *args, stdout=out, **options)
     return out.getvalue()
+
+
+@pytest.mark.django_db
+def test_a_last_run_in_the_future_counts_as_never() -> None:
+    """The clock was set back."""
+    for entry in sweeps.ENTRIES:
+        ahead = NOW + timedelta(days=1)
+        assert sweeps.run_due(entry, every=MINUTES, now=ahead) is not None
+        assert sweeps.run_due(entry, every=MINUTES, now=NOW) is not None
+        assert ClockRun.objects.get(name=entry).last_run_at == NOW
+        # another beat's clock is a little behind
+        assert sweeps.run_due(entry, every=MINUTES, now=NOW - timedelta(seconds=1)) is None
+
+
+@pytest.mark.django_db
+def test_leases_are_extended_after_the_clock_was_set_back(agent: Agent) -> None:
+    sweeps.run("expire_leases", now=NOW + timedelta(days=1))
+    make_task(agent)
+    claim(agent, now=NOW - MINUTE * 10)
+    assert sweeps.run("expire_leases", now=NOW)["extended"] == 1

@@ -13,7 +13,8 @@ with caller as materialized (
             lease_expires_at = greatest(a.lease_expires_at,
                 %(now)s + coalesce(%(lease)s, a.lease_s) * interval '1 second')
         where a.agent_id = (select agent_id from caller) and a.outcome is null
-            and a.worker_id = %(worker)s and (%(task)s::uuid is null or a.task_id = %(task)s)
+            and a.deadline_at > %(now)s and a.worker_id = %(worker)s
+            and (%(task)s::uuid is null or a.task_id = %(task)s)
         returning a.*
     ), free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
@@ -52,10 +53,12 @@ with caller as materialized (
         old.current_attempt as former_attempt), opened as (
         insert into ledger_attempt (task_id, agent_id, id, number, worker_id, started_at, lease_s,
             lease_expires_at, deadline_at)
-        select m.id, m.agent_id, m.current_attempt, m.attempts, %(worker)s::text,
-            %(now)s::timestamptz, coalesce(%(lease)s, m.lease_s), %(now)s + coalesce(%(lease)s,
-            m.lease_s) * interval '1 second', %(now)s + m.timeout_s * interval '1 second' from moved
-            m
+        select m.id, m.agent_id, m.current_attempt, m.attempts, %(worker)s::text, case when
+            m.attempts > 1 then greatest(%(now)s, (
+        select p.ended_at from ledger_attempt p
+        where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end,
+            coalesce(%(lease)s, m.lease_s), %(now)s + coalesce(%(lease)s, m.lease_s) * interval '1
+            second', %(now)s + m.timeout_s * interval '1 second' from moved m
     ), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
@@ -71,11 +74,13 @@ with caller as materialized (
         m.non_retryable, m.redactions, m.due_at, m.current_attempt, m.abort_requested_at,
         m.replay_of_id, m.replaced_by_id, m.version, m.created_at, m.updated_at, m.started_at,
         m.completed_at, m.current_attempt as attempt_id, m.attempts as attempt_number,
-        %(worker)s::text as attempt_worker_id, %(now)s::timestamptz as attempt_started_at,
-        coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s + coalesce(%(lease)s, m.lease_s)
-        * interval '1 second' as attempt_lease_expires_at, %(now)s + m.timeout_s * interval '1
-        second' as attempt_deadline_at, false as resumed, c.agent_name, c.unseen, (select count(*)
-        from (select from ledger_instruction i
+        %(worker)s::text as attempt_worker_id, case when m.attempts > 1 then greatest(%(now)s, (
+        select p.ended_at from ledger_attempt p
+        where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end as
+            attempt_started_at, coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s +
+            coalesce(%(lease)s, m.lease_s) * interval '1 second' as attempt_lease_expires_at,
+            %(now)s + m.timeout_s * interval '1 second' as attempt_deadline_at, false as resumed,
+            c.agent_name, c.unseen, (select count(*) from (select from ledger_instruction i
             where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
                 pending_instructions,
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text

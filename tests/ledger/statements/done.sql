@@ -26,7 +26,7 @@ with caller as materialized (
     returning t.id, t.project_id, t.agent_id, t.state, t.attempts, t.version, old.state as
         from_state,
         old.current_attempt as former_attempt), closed as (
-        update ledger_attempt a set outcome = 'success', ended_at = %(now)s,
+        update ledger_attempt a set outcome = 'success', ended_at = greatest(%(now)s, a.started_at),
             report_digest = %(report_digest)s, decision = %(decision)s
         where a.id = (select former_attempt from moved)
     ), journaled as (

@@ -14,6 +14,7 @@ with caller as materialized (
                 a.lease_expires_at,
                 %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
         from caller c where a.id = %(attempt)s and a.ended_at is null and a.agent_id = c.agent_id
+            and a.deadline_at > %(now)s
         returning a.*
     )
     select b.id, b.lease_expires_at, b.deadline_at, c.unseen,

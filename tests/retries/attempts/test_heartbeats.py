@@ -3,11 +3,13 @@
 import pytest
 
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Attempt
+from ledger.models import Agent, Attempt, Task
+from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats, leases
+from retries.attempts.live_attempt import LeaseLost
 from tests.factories import MINUTE, NOW
-from tests.retries.moves import attempt_of, claim, make_task
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -22,3 +24,29 @@ def test_heartbeats_renew_the_lease(agent: Agent) -> None:
     assert beat["lease_expires_at"] == NOW + MINUTE * 9 and beat["abort_requested"] is False
     assert leases.expire(now=NOW + MINUTE * 8) == 0
     assert Attempt.objects.get().progress == {"percent": 40}
+
+
+def test_a_heartbeat_past_the_deadline_is_refused(agent: Agent) -> None:
+    make_task(agent, timeout_s=60)
+    attempt = attempt_of(claim(agent, worker_id="w1"))
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    heartbeats.renew_lease(attempt, caller=caller, now=NOW + MINUTE / 2)
+    with pytest.raises(LeaseLost, match="has passed its deadline, 2026-11-21T12:01:00"):
+        heartbeats.renew_lease(attempt, caller=caller, now=NOW + MINUTE)
+    assert Attempt.objects.get().heartbeats == 1
+    # nor does a claim hand it out again
+    assert claim(agent, worker_id="w1", now=NOW + MINUTE).reason == "no_task"
+
+
+def test_an_attempt_starts_after_the_end_of_the_one_before(agent: Agent) -> None:
+    """The clocks of two servers differ."""
+    id = make_task(agent, backoff=Backoff(base_delay_ms=0))
+    fail(agent, attempt_of(claim(agent)), now=NOW + MINUTE)
+    Task.objects.filter(pk=id).update(due_at=NOW)
+    row = claim(agent, now=NOW + MINUTE / 2).rows[0]
+    assert row["attempt_started_at"] == NOW + MINUTE
+    one, two = Attempt.objects.order_by("number")
+    assert one.ended_at == two.started_at == NOW + MINUTE
+    fail(agent, two.pk, now=NOW + MINUTE / 2)
+    two.refresh_from_db()
+    assert two.ended_at == two.started_at

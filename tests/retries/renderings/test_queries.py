@@ -20,6 +20,8 @@ from retries.escalations.lifecycle import Question
 from retries.renderings import documents, plan_summary, scope, state_queries
 from retries.renderings.scope import RenderingScope
 from tests.factories import MINUTE, NOW, make_agent, make_project
+from tests.retries.escalations.test_task_effects import answer as answer_later
+from tests.retries.escalations.test_task_effects import escalated, undo
 from tests.retries.renderings.stories import (
     MARA,
     SECOND,
@@ -424,3 +426,13 @@ def test_replaced_tasks_are_not_in_the_summary(agent: Agent) -> None:
     assert (entry["retry_count"], entry["failures"], entry["current_attempt"]) == (0, [], 1)
     assert state_queries.build_summary(plan).total == 1
     assert "resolved status=aborted" in text(plan)[-1]
+
+
+def test_an_undone_answer_is_in_the_log(agent: Agent) -> None:
+    asked = escalated(agent, attempts=1)
+    undo(answer_later(asked, "retry", undo_for=10 * SECOND))
+    whole = RenderingScope(agent.project_id)
+    lines = "".join(documents.render_log(whole, now=NOW + HOUR)).splitlines()
+    answers = [line.rpartition("] ")[2] for line in lines if "user_response" in line]
+    assert answers == ['user_response="retry"', 'user_response="undo"']
+    assert "undo" not in "".join(documents.render_jsonl(whole, now=NOW + HOUR))
