@@ -179,9 +179,8 @@ def execute_agent_task_with_resilience(
     task and raises CircuitBreakerOpen without a call. An interrupt releases the task. All calls
     together must end within the task's lease.
     """
-    call = partial(
-        (strategy or RetryStrategy()).execute_with_retry, fn, agent_name, task_type, payload
-    )
+    retries = strategy or RetryStrategy()
+    call = partial(retries.execute_with_retry, partial(fn, agent_name, task_type, payload))
     begin = partial(begin_attempt, agent_name, task_type, payload, actor=actor)
     if is_in_coroutine():
         return execute_async(begin, call, actor=actor)
@@ -189,7 +188,7 @@ def execute_agent_task_with_resilience(
     try:
         result = call()
         if inspect.isawaitable(result):
-            result = asyncio.run(resolve(result))  # type: ignore[arg-type]
+            result = asyncio.run(resolve(result))
     except BaseException as error:
         report_error(attempt_id, error, actor=actor)
         raise
