@@ -20,8 +20,7 @@ from ninja.parser import Parser
 from config import __version__
 from config.database_errors import describe, is_disk_full
 from config.openapi import complete_schema, scopes_of
-from config.problems import STATUS, problem_response, refusal_response
-from ledger import optional_cache
+from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
 from ledger.api import agents, events, instructions, me, stats
 from ledger.api.cursors import BadCursor
 from ledger.errors import BadRequest, Invalid, Refusal, UnsupportedMediaType
@@ -255,12 +254,6 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
             retry_after_s=wait,
         )
     return refusal_response(request, refusal)
-
-
-def count_auth_failure(request: HttpRequest) -> int:
-    """Count a failed authentication; return the seconds to wait if there were too many."""
-    count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
-    return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0
 
 
 # pydantic's own message names a Python class.

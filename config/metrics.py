@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Iterator
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
@@ -15,6 +16,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 
+from config.problems import STATUS, count_auth_failure
 from ledger import sql, tokens
 from ledger.errors import Refusal
 from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
@@ -34,10 +36,15 @@ def count_buckets(name: str, value: str, edges: tuple[int, ...]) -> str:
     return ", ".join(counts)
 
 
+def in_project(column: str) -> str:
+    """Return the SQL condition for the rows of one project, or of all without one."""
+    return f"(%(project)s::uuid is null or {column} = %(project)s::uuid)"
+
+
 # One scan for all instruction metrics. Only the agents with the most instructions are named.
 INSTRUCTIONS = f"""with top as (
-    select agent_id from ledger_instruction group by agent_id order by count(*) desc
-    limit {TOP_AGENTS}
+    select agent_id from ledger_instruction where {in_project("project_id")}
+    group by agent_id order by count(*) desc limit {TOP_AGENTS}
 ) select p.name as project, case when top.agent_id is null then 'other' else a.name end as agent,
     case when {WAITING} then 'waiting' else i.state end as outcome, {HEARD_LEVEL} as level,
     count(*) as n, sum(i.deliveries) as deliveries, sum(i.retry_count) as retries,
@@ -46,7 +53,7 @@ INSTRUCTIONS = f"""with top as (
     {count_buckets("del", "i.deliveries", DELIVERY_BUCKETS)}
 from ledger_instruction i join ledger_project p on p.id = i.project_id
     join ledger_agent a on a.id = i.agent_id left join top on top.agent_id = i.agent_id
-where i.tracked group by 1, 2, 3, 4"""
+where i.tracked and {in_project("i.project_id")} group by 1, 2, 3, 4"""
 
 
 # Name, help text, labels, and the statement that returns the labels and their number `n`.
@@ -56,22 +63,22 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         "Tasks by state.",
         ["project", "agent", "state"],
         f"""with top as (
-            select agent_id from ledger_task group by agent_id order by count(*) desc
-            limit {TOP_AGENTS}
+            select agent_id from ledger_task where {in_project("project_id")}
+            group by agent_id order by count(*) desc limit {TOP_AGENTS}
         ) select p.name as project, case when top.agent_id is null then 'other' else a.name end
             as agent, t.state, count(*) as n
         from ledger_task t join ledger_project p on p.id = t.project_id
             join ledger_agent a on a.id = t.agent_id left join top on top.agent_id = t.agent_id
-        group by 1, 2, 3""",
+        where {in_project("t.project_id")} group by 1, 2, 3""",
     ),
     (
         "tenfour_dead_letters",
         "Dead letters that are neither replayed nor dismissed.",
         ["project"],
-        """select p.name as project, count(l.id) as n
+        f"""select p.name as project, count(l.id) as n
         from ledger_project p left join ledger_deadletter l
             on l.project_id = p.id and l.closed_at is null
-        group by 1""",
+        where {in_project("p.id")} group by 1""",
     ),
     (
         "tenfour_breaker_state",
@@ -81,25 +88,33 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
             case b.state when 'closed' then 0 when 'half_open' then 1 else 2 end as n
         from ledger_breaker b join ledger_agent a on a.id = b.agent_id
             join ledger_project p on p.id = a.project_id
-        order by b.updated_at desc limit {TOP_AGENTS}""",
+        where {in_project("p.id")} order by b.updated_at desc limit {TOP_AGENTS}""",
     ),
     (
         "tenfour_escalations_open",
         "Open escalations.",
         ["reason"],
-        "select reason, count(*) as n from retries_escalation where state = 'open' group by 1",
+        f"""select reason, count(*) as n from retries_escalation
+        where state = 'open' and {in_project("project_id")} group by 1""",
     ),
 ]
 
 
 class LedgerCollector:
-    """A Prometheus collector that reads the database."""
+    """A Prometheus collector that reads the database: one project, or all of them."""
+
+    def __init__(self, project_id: UUID | None = None) -> None:
+        self.project_id = project_id
+
+    def describe(self) -> list[Metric]:
+        """Return nothing, because registering a collector must not query the database."""
+        return []
 
     def collect(self) -> Iterator[Metric]:
-        yield from instruction_metrics(sql.run(INSTRUCTIONS))
+        yield from instruction_metrics(sql.run(INSTRUCTIONS, project=self.project_id))
         for name, text, labels, statement in GAUGES:
             gauge = GaugeMetricFamily(name, text, labels=labels)
-            for row in sql.run(statement):
+            for row in sql.run(statement, project=self.project_id):
                 gauge.add_metric([row[label] for label in labels], row["n"])
             yield gauge
         beats = GaugeMetricFamily(
@@ -178,30 +193,38 @@ def histogram(
     return [*buckets, ("+Inf", float(row["n"]))], float(total or 0)
 
 
-registry = CollectorRegistry(auto_describe=False)
-registry.register(LedgerCollector())
-
-
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics to hosts in TENFOUR_METRICS_ALLOW and tokens with metrics:read."""
-    if not may_read(request):
-        return HttpResponseForbidden("This address needs a token with the scope metrics:read.\n")
-    return HttpResponse(scrape(), content_type=CONTENT_TYPE)
-
-
-def scrape() -> bytes:
-    """Return the metrics, counted at most every 10 seconds."""
-    return get_or_compute("metrics", lambda: generate_latest(registry), seconds=10)
-
-
-def may_read(request: HttpRequest) -> bool:
+    """Return a token's project to the token, and everything to TENFOUR_METRICS_ALLOW."""
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() == "bearer":
-        try:
-            bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
-            return bool(tokens.fetch_principal(bearer, now=timezone.now()))
-        except Refusal:
-            return False
-    address = ipaddress.ip_address(request.META["REMOTE_ADDR"])
-    return any(address in ipaddress.ip_network(each) for each in settings.TENFOUR["METRICS_ALLOW"])
+        return answer_token(request, secret.strip())
+    if is_allowed(request.META["REMOTE_ADDR"]):
+        return HttpResponse(scrape(), content_type=CONTENT_TYPE)
+    return HttpResponseForbidden("This address needs a token with the scope metrics:read.\n")
+
+
+def answer_token(request: HttpRequest, secret: str) -> HttpResponse:
+    """Return the metrics of a token's project; a wrong token counts as a failed authentication."""
+    try:
+        bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
+        principal = tokens.fetch_principal(bearer, now=timezone.now())
+    except Refusal as refusal:
+        if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request)):
+            too_many = "Too many requests with an invalid token came from this address.\n"
+            return HttpResponse(too_many, status=429, headers={"Retry-After": str(wait)})
+        return HttpResponseForbidden(f"{refusal.detail}\n")
+    return HttpResponse(scrape(principal.project_id), content_type=CONTENT_TYPE)
+
+
+def scrape(project_id: UUID | None = None) -> bytes:
+    """Return the metrics of one project or of all, counted at most every 10 seconds."""
+    registry = CollectorRegistry()
+    registry.register(LedgerCollector(project_id))
+    key = f"metrics:{project_id or 'all'}"
+    return get_or_compute(key, lambda: generate_latest(registry), seconds=10)
+
+
+def is_allowed(address: str) -> bool:
+    networks = map(ipaddress.ip_network, settings.TENFOUR["METRICS_ALLOW"])
+    return any(ipaddress.ip_address(address) in network for network in networks)

@@ -1,11 +1,14 @@
 """Middleware: request ids, the content security policy, and problems for the API's own errors."""
 
+import ipaddress
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import structlog
+from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -36,6 +39,22 @@ class RequestId:
         response = self.get_response(request)
         response["X-Request-Id"] = request.id  # type: ignore[attr-defined]
         return response
+
+
+class ClientAddress:
+    """Take the client's address from as many proxies as TENFOUR_TRUSTED_PROXIES says."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if proxies := settings.TENFOUR["TRUSTED_PROXIES"]:
+            # Each proxy appends the address that it saw, so the client can forge all but the last.
+            seen = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+            address = seen[-proxies].strip() if len(seen) >= proxies else ""
+            with suppress(ValueError):  # else keep the address of the connection
+                request.META["REMOTE_ADDR"] = str(ipaddress.ip_address(address))
+        return self.get_response(request)
 
 
 class ContentSecurityPolicy:

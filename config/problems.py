@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from ledger import optional_cache
 from ledger.api.responses import base_url
 from ledger.errors import Refusal
 
@@ -128,3 +130,9 @@ def refusal_response(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     return problem_response(
         request, refusal.code, refusal.detail, hint=refusal.hint, **refusal.more
     )
+
+
+def count_auth_failure(request: HttpRequest) -> int:
+    """Count a failed authentication; return the seconds to wait if there were too many."""
+    count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
+    return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0

@@ -92,7 +92,8 @@ TENFOUR = {
     "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
     "BODY_BYTES": number("BODY_BYTES", 262_144, low=1024),
     "PREPARE": flag("TENFOUR_PREPARE", True),
-    "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=["127.0.0.1", "::1"]),
+    "TRUSTED_PROXIES": number("TRUSTED_PROXIES", 0, high=10),
+    "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=[]),
     "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),
     "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
 }
@@ -149,6 +150,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "config.middleware.RequestId",
+    "config.middleware.ClientAddress",
     "config.middleware.ContentSecurityPolicy",
     "config.middleware.ApiProblems",
     "django.middleware.security.SecurityMiddleware",
@@ -162,7 +164,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
 ]
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
-API_MIDDLEWARE = MIDDLEWARE[:4]
+API_MIDDLEWARE = MIDDLEWARE[:5]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
 TEMPLATES = [

@@ -140,8 +140,13 @@ GROUPS = (
             Setting("ADMIN_PATH", "admin", "path of the admin site"),
             Setting(
                 "METRICS_ALLOW",
-                "127.0.0.1,::1",
+                "",
                 "addresses and networks that may read `/metrics` without a token",
+            ),
+            Setting(
+                "TRUSTED_PROXIES",
+                "0",
+                "number of proxies in front whose `X-Forwarded-For` entries are believed",
             ),
         ),
     ),

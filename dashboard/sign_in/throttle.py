@@ -1,27 +1,38 @@
-"""Limit sign-in attempts by address and username; without the cache there is no limit."""
+"""Limit failed sign-in attempts by address and username; without the cache there is no limit."""
 
 import hashlib
+import unicodedata
 
 from django.conf import settings
 
 from ledger import optional_cache
 
 WINDOW_SECONDS = 60
+# Several people may share an address, so all of its usernames together have a larger limit.
+PER_ADDRESS = 3
 
 
-def key_of(address: str, username: str) -> str:
-    name = hashlib.sha256(f"{address}\n{username.casefold()}".encode()).hexdigest()[:32]
+def normalize(username: str) -> str:
+    """Return the username as the form looks it up, without differences of case."""
+    return unicodedata.normalize("NFKC", username.strip()).strip().casefold()
+
+
+def key_of(*parts: str) -> str:
+    name = hashlib.sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
     return f"sign-in:{name}"
 
 
 def count_attempt(address: str, username: str) -> bool:
-    """Count an attempt and return whether it is within the limit.
+    """Count an attempt and return whether it is within the limits.
 
     Call this before the password is checked, so that concurrent attempts cannot exceed the limit.
     """
-    attempts = optional_cache.increment(key_of(address, username), seconds=WINDOW_SECONDS)
-    return attempts <= int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
+    limit = int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
+    of_name = optional_cache.increment(key_of(address, normalize(username)), seconds=WINDOW_SECONDS)
+    of_address = optional_cache.increment(key_of(address), seconds=WINDOW_SECONDS)
+    return of_name <= limit and of_address <= PER_ADDRESS * limit
 
 
 def reset_attempts(address: str, username: str) -> None:
-    optional_cache.delete(key_of(address, username))
+    """Forget the attempts of a username; those of its address go on counting."""
+    optional_cache.delete(key_of(address, normalize(username)))

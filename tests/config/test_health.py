@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from config.celery import CLOCK
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
-from tests.factories import NOW, make_instruction, make_token
+from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.services import ours
 
@@ -116,7 +116,7 @@ def test_connections_notice_a_peer_that_vanished() -> None:
 
 
 def scraped() -> dict[tuple[str, str], float]:
-    response = Client().get("/metrics")
+    response = Client().get("/metrics", headers={"Authorization": f"Bearer {make_token('reader')}"})
     assert response.status_code == 200
     return {
         (sample.name, " ".join(sample.labels.values())): sample.value
@@ -157,9 +157,46 @@ def test_tasks_breakers_and_dead_letters_are_counted(agent: Agent) -> None:
 
 
 def test_metrics_are_for_those_who_may(settings: Any) -> None:
+    assert Client().get("/metrics").status_code == 403  # by default, not even this machine
     settings.TENFOUR = settings.TENFOUR | {"METRICS_ALLOW": ["10.0.0.0/8"]}
     assert Client().get("/metrics").status_code == 403
+    assert Client(REMOTE_ADDR="10.1.2.3").get("/metrics").status_code == 200
     for kind, status in [("reader", 200), ("agent", 403)]:
         headers = {"Authorization": f"Bearer {make_token(kind)}"}
         assert Client().get("/metrics", headers=headers).status_code == status
     assert Client().get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 403
+
+
+def test_the_metrics_of_a_token_are_those_of_its_project(agent: Agent, settings: Any) -> None:
+    other = make_agent("spy", project=make_project("other"))
+    for each in (agent, other):
+        make_task(each)
+        make_instruction(InstructionState.QUEUED, agent=each)
+    found = {labels for _, labels in scraped()}
+    assert any("default" in labels for labels in found)
+    assert not any("other" in labels.split() and "default" not in labels for labels in found)
+    assert not any("spy" in labels for labels in found)
+    settings.TENFOUR = settings.TENFOUR | {"METRICS_ALLOW": ["127.0.0.1"]}
+    assert b'project="other"' in Client().get("/metrics").content
+
+
+def test_bad_tokens_are_limited_at_the_metrics(settings: Any) -> None:
+    headers = {"Authorization": "Bearer x"}
+    limit = settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]
+    statuses = [Client().get("/metrics", headers=headers).status_code for _ in range(limit + 1)]
+    assert statuses == [403] * limit + [429]
+
+
+def test_only_the_entries_of_trusted_proxies_are_believed(settings: Any) -> None:
+    def status(proxies: int, forwarded: str) -> int:
+        settings.TENFOUR = settings.TENFOUR | {
+            "TRUSTED_PROXIES": proxies,
+            "METRICS_ALLOW": ["192.0.2.7"],
+        }
+        return Client().get("/metrics", headers={"X-Forwarded-For": forwarded}).status_code
+
+    assert status(0, "192.0.2.7") == 403
+    assert status(1, "192.0.2.7") == status(1, "10.0.0.1, 192.0.2.7") == 200
+    assert status(1, "192.0.2.7, 10.0.0.1") == status(1, "") == status(1, "x") == 403
+    assert status(2, "192.0.2.7, 10.0.0.1") == 200
+    assert status(2, "192.0.2.7") == 403

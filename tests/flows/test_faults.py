@@ -59,7 +59,10 @@ def test_without_redis_sending_pulling_and_acking_go_on(tenfour_server: Tenfour)
         assert (status, ready["status"]) == (200, "degraded")
         assert ready["checks"]["redis"].startswith("away") and ready["checks"]["postgres"] == "ok"
         assert call(f"{url}/v1/me", "wrong")[1]["code"] == "token_invalid"
-        assert urllib.request.urlopen(f"{url}/metrics", timeout=20).status == 200
+        metrics = urllib.request.Request(
+            f"{url}/metrics", headers={"Authorization": f"Bearer {producer}"}
+        )
+        assert urllib.request.urlopen(metrics, timeout=20).status == 200
     finally:
         services.start_redis()
     until(lambda: call(f"{url}/readyz")[1]["checks"]["redis"] == "ok")

@@ -60,6 +60,22 @@ def test_eleventh_attempt_in_a_minute_is_refused(client: Client, mara: User) -> 
     assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
 
 
+@pytest.mark.parametrize("username", [" mara", "MARA", "ｍａｒａ", "mara\u00a0"])
+def test_another_spelling_of_a_username_counts_as_the_same(
+    client: Client, mara: User, username: str
+) -> None:
+    for _ in range(10):
+        assert sign_in(client, "wrong", username=username).status_code == 422
+    assert sign_in(client).status_code == 429
+
+
+def test_the_attempts_of_an_address_are_limited(client: Client, mara: User) -> None:
+    for number in range(30):
+        assert sign_in(client, "wrong", username=f"mara{number}").status_code == 422
+    assert sign_in(client).status_code == 429
+    assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
+
+
 def test_right_password_resets_the_count(client: Client, mara: User) -> None:
     for _ in range(9):
         sign_in(client, "wrong")
