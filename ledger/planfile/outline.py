@@ -15,7 +15,7 @@ from ledger.errors import Invalid
 from ledger.planfile.canonical import SEQUENTIAL
 from ledger.planfile.fences import mask_fences
 from ledger.planfile.model import MOST_TASKS, TITLE_LENGTH, LineErrors
-from ledger.planfile.unfinished import leave_out_done, number_ref, suggest_ref
+from ledger.planfile.task_lists import leave_out_done, number_ref, suggest_ref
 from ledger.planfile.values import RawPlan
 from ledger.planfile.verification import describe_verification
 from ledger.text import truncate

@@ -11,15 +11,17 @@ from typing import Any
 
 from ledger.errors import BadRequest, Invalid, PayloadTooLarge, UnsupportedMediaType
 from ledger.planfile.canonical import canonical
+from ledger.planfile.fences import mask_fences
+from ledger.planfile.front_matter import split_front_matter
 from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, PlanFile
 from ledger.planfile.task_master import is_task_master, read_task_master
 from ledger.planfile.values import DEEPEST, RawPlan, load_json, read_yaml
 
-TASK_ELEMENT = re.compile(r"^[ \t]*(?:<tasks>[ \t]*)?<task[\s>]", re.M | re.I)
-CHECKBOX = re.compile(r"^[ \t]*(?:[-*+]|[0-9]{1,4}[.)])[ \t]+\[[ xX~-]\](?:\*?[ \t]|$)", re.M)
-TASK_HEADING = re.compile(r"^#{1,6}[ \t]+[^\n]{0,9}task #?[0-9]", re.M | re.I)
-TASK_LIST = re.compile(r"^tasks[ \t]*:", re.M)
+TASK_ELEMENT = re.compile(r"[ \t]*(?:<tasks>[ \t]*)?<task(?:[\s>]|$)", re.I)
+CHECKBOX = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,4}[.)])[ \t]+\[[ xX~-]\](?:\*?[ \t]|$)")
+TASK_HEADING = re.compile(r"#{1,6}[ \t]+.{0,9}task #?[0-9]", re.I)
+TASK_LIST = re.compile(r"tasks[ \t]*:[ \t]*(?:[#\[].*)?$")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -90,11 +92,15 @@ def detect_format(text: str) -> str:
     begin = text.lstrip()[:1]
     if begin in ("{", "<"):
         return "json" if begin == "{" else "xml"
-    if TASK_ELEMENT.search(text) or CHECKBOX.search(text):
+    _, body = split_front_matter(text.replace("\r\n", "\n"))
+    lines = body.split("\n")
+    fenced = mask_fences(lines)
+    plain = [line for line, inside in zip(lines, fenced, strict=True) if not inside]
+    if any(TASK_LIST.match(line) for line in plain):
+        return "yaml"  # its texts may contain checklists, and its comments look like headings
+    if any(form.match(line) for line in plain for form in (TASK_ELEMENT, CHECKBOX, TASK_HEADING)):
         return "markdown"
-    # A heading looks like a comment in YAML.
-    outline = TASK_HEADING.search(text) and not TASK_LIST.search(text)
-    return "markdown" if outline else "yaml"
+    return "yaml"
 
 
 # ---- values

@@ -9,7 +9,7 @@ from typing import Any
 from ledger.errors import Invalid
 from ledger.planfile.canonical import PARALLEL, TASK_KEYS
 from ledger.planfile.model import TITLE_LENGTH, BadRef, DuplicateRef, UnknownNeed, refusal_at
-from ledger.planfile.unfinished import leave_out_done, number_ref, suggest_ref
+from ledger.planfile.task_lists import leave_out_done, number_ref, suggest_ref
 from ledger.planfile.values import RawPlan
 from ledger.planfile.verification import describe_verification
 from ledger.text import truncate
@@ -62,14 +62,14 @@ def read_task_master(value: Mapping[str, Any]) -> RawPlan:
         )
     tag = open_tags[0] if open_tags else next(iter(tags))
     at = f"/{tag}/tasks" if tag else "/tasks"
-    return Reader(at).read(tags[tag], tag)
+    return TagReader(at).read(tags[tag], tag)
 
 
 def is_open(task: Any) -> bool:
     return not isinstance(task, dict) or task.get("status") not in (*DONE, *CANCELLED)
 
 
-class Reader:
+class TagReader:
     """Read one tag's tasks; `at` is the pointer to them."""
 
     def __init__(self, at: str) -> None:

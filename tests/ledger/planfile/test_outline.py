@@ -135,6 +135,10 @@ def test_checklist_items_are_tasks() -> None:
 def test_the_format_is_recognized() -> None:
     for text in (HEADINGS, ITEMS, "- [ ] One\n- [ ] Two\n", "## Task 1 - One\n"):
         assert read(text, media="").plan == read(text).plan
+    fenced = f"# A plan\n\n```yaml\ntasks:\n- title: One\n```\n\n{ITEMS}"
+    assert len(read(fenced, media="").plan.tasks) == 4
+    texts = "ref: 03-01\ntasks:\n  - title: One\n    action: |\n      - [ ] A\n      <task>\n"
+    assert [task.title for task in read(texts, media="").plan.tasks] == ["One"]
     commented = "### Task 1: not a heading\nref: 03-01\ntasks:\n  - title: One\n"
     assert [task.title for task in read(commented, media="").plan.tasks] == ["One"]
 
