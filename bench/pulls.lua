@@ -6,7 +6,7 @@ turns(
   { path = "/v1/instructions/%s/ack", body = '{"outcome":"done"}' },
   function(body)
     if string.find(body, '"state":"delivered"', 1, true) then
-      return string.match(body, '"id":"([^"]+)"'), string.match(body, '"agent_name":"([^"]+)"')
+      return string.match(body, '"id":"([^"]+)"'), string.match(body, '"agent":"([^"]+)"')
     end
   end
 )

@@ -104,7 +104,7 @@ def _troubles(ready: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _who(me: Me) -> Finding:
-    agent = f" {me.agent['name']}" if me.agent else ""
+    agent = f" {me.agent}" if me.agent else ""
     scopes = ", ".join(me.scopes) or "none"
     project = me.project.get("name", "?")
     return Finding(

@@ -53,7 +53,7 @@ class Instruction(Value):
     state: str = ""
     urgency: str = ""
     agent: str = ""
-    agent_name: str = ""
+    agent_id: str = ""
     tracked: bool = True
     retry_count: int = 0
     max_retries: int = 3
@@ -321,7 +321,8 @@ class Me(Value):
     kind: str
     name: str = ""
     project: Json = field(default_factory=dict)
-    agent: Json | None = None
+    agent: str | None = None
+    agent_id: str | None = None
     scopes: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     limits: Json = field(default_factory=dict)
     token: Json = field(default_factory=dict)

@@ -99,7 +99,7 @@ def _tidy_token(token: str) -> str:
 
 def check_agent(me: Me, name: str) -> None:
     """Raise NotConfigured if the token belongs to another agent, or to none."""
-    owner = (me.agent or {}).get("name")
+    owner = me.agent
     if owner != name:
         known = f"the agent {owner}" if owner else f"no agent: its kind is {me.kind}"
         raise _missing(

@@ -125,8 +125,7 @@ class Orders:
         fates = [self.stage.tenfour.instructions.get(each.id) for each in self.sent]
         for now in fates:
             self.tell(
-                f"{now.agent_name:<8}{now.state:<14}{now.deliveries:<12}{now.urgency:<11}"
-                f"{now.content}"
+                f"{now.agent:<8}{now.state:<14}{now.deliveries:<12}{now.urgency:<11}{now.content}"
             )
         counts = Counter(now.state for now in fates)
         self.tell(", ".join(f"{number} {state}" for state, number in sorted(counts.items())))

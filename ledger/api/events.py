@@ -9,7 +9,7 @@ from ledger import journal
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.cursors import BadCursor
 from ledger.api.responses import json_response
-from ledger.schemas.events import EventList, EventQuery, event_out
+from ledger.schemas.events import EventList, EventQuery, events_out
 
 router = Router(tags=["events"])
 
@@ -29,7 +29,7 @@ def events_list(request: PrincipalRequest, query: Query[EventQuery]) -> HttpResp
     last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else query.after or None
     return json_response(
         {
-            "data": [event_out(row) for row in rows],
+            "data": events_out(rows),
             "next_cursor": last,
             "has_more": len(rows) == query.limit,
         }

@@ -19,14 +19,14 @@ router = Router(tags=["platform"])
 def me_get(request: PrincipalRequest) -> HttpResponse:
     """Get the caller's identity, scopes, and limits."""
     principal = request.auth
-    agent = {"id": principal.agent_id, "name": principal.agent_name}
     token = Token.objects.get(pk=principal.token_id)
     return json_response(
         {
             "kind": principal.kind,
             "name": principal.name,
             "project": {"id": principal.project_id, "name": principal.project_name},
-            "agent": agent if principal.agent_id else None,
+            "agent": principal.agent_name if principal.agent_id else None,
+            "agent_id": principal.agent_id,
             "scopes": sorted(principal.scopes),
             "token": {"id": token.id, "prefix": token.prefix, "expires_at": token.expires_at},
             "limits": {

@@ -25,7 +25,7 @@ from ledger.moves import TASK_COLUMNS
 from ledger.principal import Principal
 from ledger.schemas import tasks as schemas
 from ledger.schemas.attempts import AttemptList, AttemptOut, attempt_out
-from ledger.schemas.events import EventList, event_out
+from ledger.schemas.events import EventList, events_out
 from ledger.schemas.tasks import task_out
 from ledger.sql import Row
 from ledger.states import TaskState, Who
@@ -197,7 +197,7 @@ def tasks_events(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """List a task's events, oldest first."""
     find_task(request, id)
     rows = Event.objects.filter(subject_id=id).order_by("id").values()[:MOST_EVENTS]
-    data = [event_out(dict(row)) for row in rows]
+    data = events_out([dict(row) for row in rows])
     return json_response({"data": data, "next_cursor": None, "has_more": False})
 
 

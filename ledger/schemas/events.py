@@ -1,5 +1,6 @@
 """Schemas of the journal's events."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from ledger.models import Agent
 from ledger.schemas.shared import AGENT_ID, AT, CURSOR, ID, MOST_ROWS, Listed
 from ledger.sql import Row
 
@@ -23,7 +25,8 @@ class EventOut(Schema):
     project: UUID
     subject_type: str
     subject: UUID
-    agent: UUID | None
+    agent: str | None
+    agent_id: UUID | None
     from_state: str | None
     to_state: str | None
     actor: dict[str, str]
@@ -45,7 +48,8 @@ class EventList(Listed):
                         "project": ID,
                         "subject_type": "instruction",
                         "subject": ID,
-                        "agent": AGENT_ID,
+                        "agent": "coder",
+                        "agent_id": AGENT_ID,
                         "from_state": "delivered",
                         "to_state": "queued",
                         "actor": {"type": "system", "id": "idle_check", "name": "idle_check"},
@@ -60,8 +64,14 @@ class EventList(Listed):
     )
 
 
-def event_out(row: Row) -> dict[str, Any]:
-    """Return the JSON object for an event's row."""
+def events_out(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the JSON objects for the rows of events, with the names of their agents."""
+    ids = {row["agent_id"] for row in rows}
+    names = dict(Agent.objects.filter(pk__in=ids).values_list("pk", "name"))
+    return [event_out(row, names.get(row["agent_id"])) for row in rows]
+
+
+def event_out(row: Row, agent: str | None) -> dict[str, Any]:
     return {
         "id": row["id"],
         "type": row["kind"],
@@ -69,7 +79,8 @@ def event_out(row: Row) -> dict[str, Any]:
         "project": row["project_id"],
         "subject_type": row["subject_type"],
         "subject": row["subject_id"],
-        "agent": row["agent_id"],
+        "agent": agent,
+        "agent_id": row["agent_id"],
         "from_state": row["from_state"],
         "to_state": row["to_state"],
         "actor": {"type": row["actor_type"], "id": row["actor_id"], "name": row["actor_name"]},

@@ -66,8 +66,8 @@ class InstructionIn(Registering):
 
 INSTRUCTION: dict[str, Any] = {
     "id": ID,
-    "agent": AGENT_ID,
-    "agent_name": "coder",
+    "agent": "coder",
+    "agent_id": AGENT_ID,
     "task": None,
     "content": "Check if the OpenSpec CLI is available",
     "text": "**IMPORTANT:** Check if the OpenSpec CLI is available",
@@ -98,8 +98,8 @@ INSTRUCTION: dict[str, Any] = {
 
 class InstructionOut(Schema):
     id: UUID
-    agent: UUID
-    agent_name: str
+    agent: str
+    agent_id: UUID
     task: UUID | None
     content: str
     text: str = Field(description="the text for the agent: the urgency's prefix and the content")
@@ -136,8 +136,8 @@ def instruction_out(row: Row) -> dict[str, Any]:
     expects = row["expect_type"]
     return {
         "id": row["id"],
-        "agent": row["agent_id"],
-        "agent_name": row["agent_name"],
+        "agent": row["agent_name"],
+        "agent_id": row["agent_id"],
         "task": None,
         "content": row["content"],
         "text": prefixed(row["content"], row["retry_count"]),

@@ -4,7 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from ledger.schemas.shared import AGENT_ID, AT, ID
 
@@ -30,7 +30,8 @@ class MeOut(Schema):
     kind: str
     name: str
     project: NamedOut
-    agent: NamedOut | None
+    agent: str | None = Field(description="the name of the token's agent; null for other tokens")
+    agent_id: UUID | None
     scopes: list[str]
     token: TokenOut
     limits: LimitsOut
@@ -44,7 +45,8 @@ class MeOut(Schema):
                 "kind": "agent",
                 "name": "coder",
                 "project": {"id": ID, "name": "default"},
-                "agent": {"id": AGENT_ID, "name": "coder"},
+                "agent": "coder",
+                "agent_id": AGENT_ID,
                 "scopes": ["instructions:ack", "instructions:read", "signals:write"],
                 "token": {"id": ID, "prefix": "tenfour_agt_VquT", "expires_at": AT},
                 "limits": {"content_bytes": 8192, "body_bytes": 262144, "page": 100},

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS
 from ledger.plans.editing import get_verify
-from ledger.schemas.shared import AT, ID, STATES, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, PageQuery
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks.spec import TITLE_LENGTH
@@ -50,6 +50,7 @@ PLAN_TASK: dict[str, Any] = {
     "title": "Create InvalidPlannerIdError",
     "type": "auto",
     "agent": "coder",
+    "agent_id": AGENT_ID,
     "state": "blocked",
     "blocked_reason": "dependency",
     "priority": 0,
@@ -138,6 +139,7 @@ class PlanTaskOut(Schema):
     title: str
     type: str
     agent: str
+    agent_id: UUID
     state: TaskState
     blocked_reason: str | None
     priority: int
@@ -235,6 +237,7 @@ def plan_task_out(row: Row) -> dict[str, Any]:
         "title": row["title"],
         "type": row["type"],
         "agent": row["agent_name"],
+        "agent_id": row["agent_id"],
         "state": row["state"],
         "blocked_reason": row["blocked_reason"],
         "priority": row["priority"],

@@ -14,6 +14,7 @@ DEAD_LETTER: dict[str, Any] = {
     "id": ID,
     "task": ID,
     "agent": "coder",
+    "agent_id": AGENT_ID,
     "type": "code",
     "payload": {"action": "Add the error and use it"},
     "error": "1 test failed",
@@ -38,6 +39,7 @@ class DeadLetterOut(Schema):
     id: UUID
     task: UUID
     agent: str
+    agent_id: UUID
     type: str
     payload: Any
     error: str
@@ -120,6 +122,7 @@ def dead_letter_out(letter: DeadLetter) -> dict[str, Any]:
         "id": letter.id,
         "task": letter.task_id,
         "agent": letter.agent.name,
+        "agent_id": letter.agent_id,
         "type": letter.type,
         "payload": letter.payload,
         "error": letter.error,

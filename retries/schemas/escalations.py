@@ -90,8 +90,8 @@ ESCALATION: dict[str, Any] = {
     "task": None,
     "plan": None,
     "instruction": ID,
-    "agent": AGENT_ID,
-    "agent_name": "coder",
+    "agent": "coder",
+    "agent_id": AGENT_ID,
     "raised_by": {"type": "system", "name": "idle_check"},
     "question": None,
     "choices": [],
@@ -151,8 +151,8 @@ class EscalationOut(Schema):
     task: UUID | None
     plan: UUID | None
     instruction: UUID | None
-    agent: UUID
-    agent_name: str
+    agent: str
+    agent_id: UUID
     raised_by: dict[str, str]
     question: str | None = Field(description="the question of the agent or plan, or null")
     choices: list[dict[str, str]] = Field(description="answers that the agent suggests")
@@ -256,8 +256,8 @@ def base_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "task": escalation.task_id,
         "plan": escalation.task.plan_id if escalation.task else None,
         "instruction": escalation.instruction_id,
-        "agent": escalation.agent_id,
-        "agent_name": escalation.agent.name,
+        "agent": escalation.agent.name,
+        "agent_id": escalation.agent_id,
         "raised_by": {"type": escalation.raised_by_type, "name": escalation.raised_by_name},
         "question": escalation.question or None,
         "choices": escalation.choices,

@@ -31,7 +31,7 @@ def test_an_instruction_goes_from_its_producer_to_its_agent_and_back(
     acked = agent_client.instructions.ack(pulled.id, outcome="accepted", note="on it")
     assert (acked.state, acked.outcome, acked.note) == ("acknowledged", "accepted", "on it")
     now = producer.instructions.get(sent.id)
-    assert now.is_acknowledged and now.agent_name == "coder" and not now.is_open
+    assert now.is_acknowledged and now.agent == "coder" and not now.is_open
 
 
 def test_the_same_instruction_is_sent_once(producer: Client, agent_client: Client) -> None:
@@ -147,7 +147,7 @@ def test_a_wrong_token_is_refused(tenfour_server: Tenfour) -> None:
 
 def test_me_says_who_asks(tenfour_server: Tenfour, agent_client: Client, producer: Client) -> None:
     me = agent_client.me()
-    assert (me.kind, me.agent and me.agent["name"]) == ("agent", "coder")
+    assert (me.kind, me.agent) == ("agent", "coder")
     assert me.project["name"] == tenfour_server.project.name
     assert "instructions:ack" in me.scopes and me.version and me.server_time
     assert producer.me().agent is None

@@ -14,7 +14,8 @@ from tests.serving import Tenfour
 NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC)
 WELL = {
     "kind": "agent",
-    "agent": {"id": "1", "name": "coder"},
+    "agent": "coder",
+    "agent_id": "1",
     "project": {"id": "2", "name": "default"},
     "scopes": ["instructions:ack"],
     "server_time": NOW.isoformat(),

@@ -152,3 +152,31 @@ def test_a_cursor_belongs_to_one_list(operator: Api, agent: Agent) -> None:
     assert len(operator("GET", f"/tasks?limit=1&cursor={cursor}").body["data"]) == 1
     problem(operator("GET", f"/tasks?limit=1&cursor={cursor[:-1]}%20"), 400, "bad_cursor")
     problem(operator("GET", f"/agents?cursor={cursor}"), 400, "bad_cursor")
+
+
+def test_agent_is_the_name_and_agent_id_the_id_in_every_schema() -> None:
+    for name, schema in openapi_schema()["components"]["schemas"].items():
+        fields = schema.get("properties", {})
+        assert "agent_name" not in fields, name
+        for field, kind in (("agent", None), ("agent_id", "uuid")):
+            forms = fields.get(field, {}).get("anyOf", [fields.get(field, {})])
+            assert {form.get("format") for form in forms} <= {kind, None}, name
+
+
+def test_agent_is_the_name_in_every_list(operator: Api, coder: Api, agent: Agent) -> None:
+    operator("POST", "/instructions", {"agent": "coder", "content": "x"})
+    for on_exhausted in ("escalate", "dead_letter"):
+        enqueue(operator, max_attempts=1, on_exhausted=on_exhausted)
+        attempt = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{attempt}/result", {"status": "failure"})
+    plan = import_plan(operator, "03-01")
+    task = operator("GET", "/tasks").body["data"][0]["id"]
+    rows = operator("GET", f"/plans/{plan}").body["tasks"]
+    rows += operator("GET", f"/tasks/{task}/events").body["data"]
+    for path in ("/instructions", "/tasks", "/escalations", "/dead-letters"):
+        rows += operator("GET", path).body["data"]
+    assert len(rows) >= 7
+    assert {(row["agent"], row["agent_id"]) for row in rows} == {("coder", str(agent.id))}
+    me = coder("GET", "/me").body
+    assert (me["agent"], me["agent_id"]) == ("coder", str(agent.id))
+    assert operator("GET", "/me").body["agent"] is None

@@ -26,7 +26,7 @@ def test_it_prints_a_secret_that_works(kind: str) -> None:
 
 def test_an_agents_token_makes_the_agent_known() -> None:
     secret = printed(kind="agent", agent="coder").strip()
-    assert Api(secret)("GET", "/me").body["agent"]["name"] == "coder"
+    assert Api(secret)("GET", "/me").body["agent"] == "coder"
     assert Agent.objects.get().name == "coder"
     assert Token.objects.get().name == "coder"
 

@@ -143,7 +143,7 @@ def test_agents_and_orchestrators_can_never_answer_people_or_make_tokens() -> No
 
 def test_me_says_who_calls(api: Callable[..., Api], coder: Api) -> None:
     body = coder("GET", "/me").body
-    assert (body["kind"], body["agent"]["name"], body["project"]["name"]) == (
+    assert (body["kind"], body["agent"], body["project"]["name"]) == (
         "agent",
         "coder",
         "default",

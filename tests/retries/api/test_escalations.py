@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def test_it_is_listed_read_and_answered(operator: Api, agent: Agent) -> None:
     escalation = ignored(agent)
     (row,) = operator("GET", "/escalations?state=open").body["data"]
-    assert row["id"] == str(escalation.id) and row["agent_name"] == "coder"
+    assert row["id"] == str(escalation.id) and row["agent"] == "coder"
     assert [option["name"] for option in row["options"]] == ["fix", "retry", "skip", "abort"]
     assert row["url"].endswith(f"/escalations/{escalation.id}/")
     body = {"action": "fix", "instruction": "Use v2", "note": "seen", "version": 1}
