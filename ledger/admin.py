@@ -25,6 +25,7 @@ from ledger.models import (
     Token,
 )
 from ledger.models.instruction import InstructionQuerySet
+from ledger.permissions import may
 from ledger.tokens import TrustedCaller
 
 
@@ -34,11 +35,19 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     show_full_result_count = False
     list_per_page = 50
 
+    def may(self, request: HttpRequest, verb: str) -> bool:
+        """Return whether the user has a permission on the model: view, add or change."""
+        return may(request.user, f"{self.opts.app_label}.{verb}_{self.opts.model_name}")
+
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.is_active and request.user.is_staff)
+        return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.has_module_permission(request)
+        return self.may(request, "view") or self.may(request, "change")
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the actions; all of them change rows."""
+        return super().get_actions(request) if self.may(request, "change") else {}
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -70,7 +79,7 @@ class ProjectAdmin(ReadOnly):
     search_fields = ("name",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.has_module_permission(request)
+        return self.may(request, "add")
 
     def save_model(self, request: HttpRequest, obj: Project, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -142,7 +151,7 @@ class AgentAdmin(ReadOnly):
         self.report_changes(request, cancelled, "instructions cancelled")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.has_module_permission(request)
+        return self.may(request, "add")
 
     def get_form(
         self, request: HttpRequest, obj: Agent | None = None, change: bool = False, **more: Any
@@ -186,7 +195,7 @@ class TokenAdmin(ReadOnly):
     actions = ("revoke",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.has_module_permission(request)
+        return self.may(request, "add")
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
         """Issue a token and show its secret once."""

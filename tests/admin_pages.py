@@ -10,7 +10,7 @@ from django.test import Client
 @pytest.fixture
 def mara() -> Client:
     client = Client()
-    client.force_login(User.objects.create_user("mara", is_staff=True))
+    client.force_login(User.objects.create_superuser("mara"))
     return client
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from ledger.models import Agent, Event, Instruction, Project, Token
@@ -106,3 +106,33 @@ def test_instructions_are_acknowledged_and_withdrawn(mara: Client, agent: Agent)
         InstructionState.FAILED,
         InstructionState.CANCELLED,
     }
+
+
+@pytest.mark.parametrize("model", [Token, Agent, Project])
+def test_staff_without_a_permission_can_do_nothing(project: Project, model: Any) -> None:
+    client = Client()
+    user = User.objects.create_user("eve", is_staff=True)
+    client.force_login(user)
+    form = {"kind": "operator", "project": project.pk, "name": "eve"}
+    before = model.objects.count()
+    assert client.get(path(model)).status_code == 403
+    assert client.post(path(model, "add/"), form).status_code == 403
+    assert model.objects.count() == before
+
+
+def test_staff_may_do_what_their_permissions_say(agent: Agent) -> None:
+    client = Client()
+    user = User.objects.create_user("eve", is_staff=True)
+    client.force_login(user)
+    user.user_permissions.add(Permission.objects.get(codename="view_agent"))
+    assert client.get(path(Agent)).status_code == 200
+    act(client, Agent, "pause", agent)
+    assert not Agent.objects.get().paused
+    assert client.get(path(Agent, "add/")).status_code == 403
+    user.user_permissions.add(Permission.objects.get(codename="change_agent"))
+    assert act(client, Agent, "pause", agent) == "1 paused."
+    form = {"kind": "operator", "project": agent.project_id, "name": "eve"}
+    assert client.post(path(Token, "add/"), form).status_code == 403
+    user.user_permissions.add(Permission.objects.get(codename="add_token"))
+    client.post(path(Token, "add/"), form)
+    assert Token.objects.filter(name="eve").exists()
