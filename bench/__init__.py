@@ -1,1 +1,1 @@
-"""Tenfour measured against hand-written SQL and a bare endpoint; see README.md."""
+"""Benchmark Tenfour against hand-written SQL and a minimal endpoint; see README.md."""

@@ -1,4 +1,4 @@
-"""Measures Tenfour and prints every figure beside its target: `python -m bench [--quick] [NAME …]`."""
+"""Measure Tenfour and print each figure with its target: `python -m bench [--quick] [NAME …]`."""
 
 import argparse
 import json
@@ -15,100 +15,106 @@ from typing import Any
 import psycopg
 
 from bench import (
-    answered,
-    buried,
     churn,
     context,
-    due,
+    deadletters,
+    escalations,
     http,
     idle_check,
     pages,
     patterns,
-    send,
+    retry_timing,
+    sending,
     stress,
     tasks,
 )
 from bench.figures import QUICK, Figure, Say, Scale
-from bench.servers import Ground, Missing, ground
+from bench.servers import MissingDependency, Sandbox, run_sandbox
 from config.local.places import PROJECT, Refused
 
-SUITES: dict[str, Callable[[Ground, Scale, Say], list[Figure]]] = {
+SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "http": http.run,
     "idle_check": idle_check.run,
-    "send": send.run,
+    "sending": sending.run,
     "pages": pages.run,
     "tasks": tasks.run,
     "churn": churn.run,
     "stress": stress.run,
-    "buried": buried.run,
-    "answered": answered.run,
-    "due": due.run,
+    "deadletters": deadletters.run,
+    "escalations": escalations.run,
+    "retry_timing": retry_timing.run,
     "context": context.run,
     "patterns": patterns.run,
 }
-KEPT = PROJECT / "docs" / "performance.md"
-BEGIN, END = "<!-- the last figures -->\n", "<!-- until here -->\n"
+REPORT = PROJECT / "docs" / "performance.md"
+BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"
 
 
 def main(argv: list[str]) -> int:
-    asked = arguments(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything started is stopped
-    names = asked.suite or list(SUITES)
+    options = parse_arguments(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stop all child processes
+    names = options.suite or list(SUITES)
     try:
-        with ground() as here:
-            machine = describe(here)
-            found = measured(here, names, QUICK if asked.quick else Scale())
+        with run_sandbox() as sandbox:
+            machine = describe_machine(sandbox)
+            figures = run_suites(sandbox, names, QUICK if options.quick else Scale())
     except Refused as refusal:
         sys.exit(str(refusal))
-    lines = table(found)
+    lines = format_table(figures)
     print("\n" + "\n".join(lines))
-    # without the file, whose place is nobody else's
-    command = " ".join(["python -m bench --quick" if asked.quick else "python -m bench", *names])
-    if asked.json:
-        asked.json.write_text(json.dumps(as_json(machine, command, found), indent=1) + "\n")
-    if asked.keep:
-        keep([*said(machine, command), "", *lines])
-    return int(any(figure.verdict == "MISSED" for figure in found))
+    # omit --json FILE: the path is specific to this machine
+    command = " ".join(["python -m bench --quick" if options.quick else "python -m bench", *names])
+    if options.json:
+        options.json.write_text(json.dumps(as_json(machine, command, figures), indent=1) + "\n")
+    if options.update_docs:
+        update_report([format_machine(machine, command), "", *lines])
+    return int(any(figure.verdict == "MISSED" for figure in figures))
 
 
-def arguments(argv: list[str]) -> argparse.Namespace:
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench", description=__doc__)
-    parser.add_argument("suite", nargs="*", help=f"what to measure: {', '.join(SUITES)}; else all")
-    parser.add_argument("--quick", action="store_true", help="short rounds: a look, not a figure")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round into a file")
     parser.add_argument(
-        "--keep", action="store_true", help="put the table into docs/performance.md"
+        "suite", nargs="*", help=f"suites to run (default: all): {', '.join(SUITES)}"
     )
-    asked = parser.parse_args(argv)
-    if unknown := set(asked.suite) - set(SUITES):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; there are: {', '.join(SUITES)}")
-    return asked
+    parser.add_argument(
+        "--quick", action="store_true", help="run short rounds; results are not reliable figures"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to a file")
+    parser.add_argument(
+        "--update-docs", action="store_true", help="write the table to docs/performance.md"
+    )
+    options = parser.parse_args(argv)
+    if unknown := set(options.suite) - set(SUITES):
+        parser.error(
+            f"unknown suite: {', '.join(sorted(unknown))}. Choose from: {', '.join(SUITES)}"
+        )
+    return options
 
 
-def measured(here: Ground, names: list[str], scale: Scale) -> list[Figure]:
-    found: list[Figure] = []
+def run_suites(sandbox: Sandbox, names: list[str], scale: Scale) -> list[Figure]:
+    figures: list[Figure] = []
     for name in names:
         try:
-            found += SUITES[name](here, scale, partial(say, name))
-        except Missing as missing:
-            say(name, f"left out. {missing}")
-    return found
+            figures += SUITES[name](sandbox, scale, partial(say, name))
+        except MissingDependency as missing:
+            say(name, f"skipped. {missing}")
+    return figures
 
 
 def say(suite: str, text: str) -> None:
     print(f"{suite}: {text}", file=sys.stderr, flush=True)
 
 
-# ---- what came of it
+# ---- the report
 
 
-def table(figures: list[Figure]) -> list[str]:
-    """The figures as a Markdown table, which reads well on a terminal too."""
+def format_table(figures: list[Figure]) -> list[str]:
+    """Format the figures as a Markdown table that also reads well in a terminal."""
     rows = [["figure", "median", "min – max", "target", ""]]
     for each in figures:
         low, high = min(each.values), max(each.values)
         spread = f"{low:.2f} – {high:.2f}" if len(each.values) > 1 else ""
-        target = str(each.target or "for the record")
+        target = str(each.target or "no target")
         rows.append([each.name, f"{each.median:.2f} {each.unit}", spread, target, each.verdict])
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = [
@@ -119,18 +125,20 @@ def table(figures: list[Figure]) -> list[str]:
     return [f"| {line} |" for line in lines]
 
 
-def describe(here: Ground) -> dict[str, Any]:
-    """The machine that the figures are for."""
+def describe_machine(sandbox: Sandbox) -> dict[str, Any]:
+    """Describe the hardware, its load, and the software versions."""
     processor = next(
         (
             line.split(":", 1)[1].strip()
-            for line in lines_of("/proc/cpuinfo")
+            for line in read_lines("/proc/cpuinfo")
             if "model name" in line
         ),
         platform.machine(),
     )
-    memory = next(int(line.split()[1]) for line in lines_of("/proc/meminfo") if "MemTotal" in line)
-    with psycopg.connect(here.urls["DATABASE_URL"]) as conn:
+    memory = next(
+        int(line.split()[1]) for line in read_lines("/proc/meminfo") if "MemTotal" in line
+    )
+    with psycopg.connect(sandbox.urls["DATABASE_URL"]) as conn:
         postgres = conn.info.parameter_status("server_version")
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -143,28 +151,28 @@ def describe(here: Ground) -> dict[str, Any]:
     }
 
 
-def lines_of(path: str) -> list[str]:
+def read_lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines()
 
 
-def said(machine: dict[str, Any], command: str) -> list[str]:
-    """The machine in words."""
-    return [
+def format_machine(machine: dict[str, Any], command: str) -> str:
+    """Format the machine description as a sentence."""
+    return (
         f"Measured on {machine['date']} with `{command}`: {machine['processors']} ×"
         f" {machine['processor']}, {machine['memory_gb']} GB, Python {machine['python']},"
-        f" PostgreSQL {machine['postgres']}, load {machine['load_before']} before it began.",
-    ]
+        f" PostgreSQL {machine['postgres']}, load {machine['load_before']} at the start."
+    )
 
 
 def as_json(machine: dict[str, Any], command: str, figures: list[Figure]) -> dict[str, Any]:
     return {"machine": machine, "command": command, "figures": [each.as_json() for each in figures]}
 
 
-def keep(lines: list[str]) -> None:
-    """Replace what docs/performance.md holds between its two marks."""
-    before, _, rest = KEPT.read_text().partition(BEGIN)
+def update_report(lines: list[str]) -> None:
+    """Replace the figures between the two markers in docs/performance.md."""
+    before, _, rest = REPORT.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    KEPT.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after)
+    REPORT.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after)
 
 
 if __name__ == "__main__":

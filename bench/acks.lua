@@ -1,4 +1,4 @@
--- Sends what each line of BENCH_LINES says: "TOKEN PATH BODY". Prints what it counted as JSON.
+-- Send one request for each line of BENCH_LINES, "TOKEN PATH BODY", and print the counts as JSON.
 local lines = io.lines(os.getenv("BENCH_LINES"))
 local headers = { ["Content-Type"] = "application/json" }
 

@@ -1,7 +1,7 @@
--- Claims one task and reports it done, over and over.
-local turns = dofile(os.getenv("BENCH_LUA") .. "/turns.lua")
+-- Claim one task and report success, repeatedly.
+local send_pairs = dofile(os.getenv("BENCH_LUA") .. "/request_pairs.lua")
 
-turns(
+send_pairs(
   { path = "/v1/claims", body = '{}' },
   { path = "/v1/attempts/%s/result", body = '{"status":"success","result":{"ok":1}}' },
   function(body)

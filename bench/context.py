@@ -1,4 +1,4 @@
-"""What agents print: how long it takes to hide secrets in it, and to tell the next attempt of it."""
+"""Measure redacting agents' output and rendering it into a retry context."""
 
 import random
 import re
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most
-from bench.servers import Ground
+from bench.servers import Sandbox
 from ledger import redaction
 from ledger.redaction import redact
 from ledger.secret_patterns import FORMS
@@ -20,7 +20,7 @@ from retries.retry_context.block import FailureRecord, History, render_retry_con
 OUTPUT = 65_536
 RENDER_MS, REDACT_MS = 20, 50
 HEADER = "-----BEGIN RSA " + "PRIVATE KEY-----"
-# What looks like the beginning of a secret again and again is what patterns spend their time on.
+# Repeated near-matches of a secret are the slowest inputs for the patterns.
 UNITS = (
     HEADER,
     f"{HEADER}a ",
@@ -99,36 +99,41 @@ SCREENED = 1_024
 MEASURABLE_MS = 5.0
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    """Needs neither server: all of it is pure."""
-    times = 20 if scale.quick else 100
-    rendered = [p95_ms(rendering(seed), times) for seed in range(scale.rounds)]
-    say(f"rendering: p95 {statistics.median(rendered):.2f} ms")
-    worst = {unit: statistics.median(spent(unit, scale.rounds)) for unit in UNITS}
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Measure pure functions; neither server is used."""
+    repetitions = 20 if scale.quick else 100
+    render_ms = [measure_p95_ms(build_rendering(seed), repetitions) for seed in range(scale.rounds)]
+    say(f"rendering: p95 {statistics.median(render_ms):.2f} ms")
+    worst = {unit: statistics.median(time_redaction(unit, scale.rounds)) for unit in UNITS}
     unit = max(worst, key=worst.__getitem__)
     say(f"redaction: worst {unit[:30]!r}, {worst[unit]:.1f} ms")
-    ordinary = [p95_ms(partial(redact, printed(seed)), 20) for seed in range(scale.rounds)]
+    test_output_ms = [
+        measure_p95_ms(partial(redact, make_output(seed)), 20) for seed in range(scale.rounds)
+    ]
     return [
         Figure(
             "retry context of 3 failures with 64 KiB each: p95",
-            rendered,
+            render_ms,
             unit="ms",
             target=at_most(RENDER_MS),
         ),
         Figure(
             "redaction of the worst 64 KiB",
-            spent(unit, scale.rounds),
+            time_redaction(unit, scale.rounds),
             unit="ms",
             target=at_most(REDACT_MS),
             detail={"unit": unit[:40]},
         ),
-        Figure("redaction of 64 KiB of a test's output: p95", ordinary, unit="ms"),
-        *(growth(name, patterns, scale.rounds) for name, patterns in list_patterns().items()),
+        Figure("redaction of 64 KiB of test output: p95", test_output_ms, unit="ms"),
+        *(
+            measure_growth(name, patterns, scale.rounds)
+            for name, patterns in list_patterns().items()
+        ),
     ]
 
 
 def list_patterns() -> dict[str, list[re.Pattern[str]]]:
-    """Return the patterns that search what agents print, by what they are for."""
+    """Return the patterns that search agent output, by purpose."""
     return {
         "redaction": [
             *(form.pattern for form in FORMS),
@@ -141,16 +146,16 @@ def list_patterns() -> dict[str, list[re.Pattern[str]]]:
     }
 
 
-def growth(name: str, patterns: list[re.Pattern[str]], rounds: int) -> Figure:
-    """Return how much longer 256 KiB take than 64 KiB: the worst pattern on its worst unit."""
+def measure_growth(name: str, patterns: list[re.Pattern[str]], rounds: int) -> Figure:
+    """Compare 256 KiB with 64 KiB for the worst pattern on its worst unit."""
     worst: tuple[list[float], str, str] = ([], "", "")
     for pattern in patterns:
-        small = {unit: search_ms(pattern, unit, SCREENED) for unit in UNITS}
+        small = {unit: time_search(pattern, unit, SCREENED) for unit in UNITS}
         unit = max(small, key=small.__getitem__)
         ratios = [
-            # a shorter time says more about the clock than about the pattern
-            search_ms(pattern, unit, LARGER * OUTPUT)
-            / max(search_ms(pattern, unit, OUTPUT), MEASURABLE_MS)
+            # shorter times measure the clock rather than the pattern
+            time_search(pattern, unit, LARGER * OUTPUT)
+            / max(time_search(pattern, unit, OUTPUT), MEASURABLE_MS)
             for _ in range(rounds)
         ]
         if not worst[0] or statistics.median(ratios) > statistics.median(worst[0]):
@@ -163,35 +168,35 @@ def growth(name: str, patterns: list[re.Pattern[str]], rounds: int) -> Figure:
     )
 
 
-def search_ms(pattern: re.Pattern[str], unit: str, length: int) -> float:
-    """Return how long the pattern takes to search all of a repeated unit."""
+def time_search(pattern: re.Pattern[str], unit: str, length: int) -> float:
+    """Return the milliseconds that the pattern takes to search `unit` repeated to `length`."""
     text = repeat(unit, length)
-    return ms(lambda: pattern.sub("", text))
+    return measure_ms(lambda: pattern.sub("", text))
 
 
-def rendering(seed: int) -> Callable[[], Any]:
-    """Render a past of three failures that printed 64 KiB each, twice."""
+def build_rendering(seed: int) -> Callable[[], Any]:
+    """Return a function that renders three failures with 64 KiB of details and of output each."""
     failures = [
         FailureRecord(
             attempt=attempt,
             at=datetime(2026, 1, 26, 14, 30, tzinfo=UTC),
             type="verification_failed",
-            message=printed(seed)[:2_000],
-            details=printed(seed + attempt),
-            verification={"command": "npm test", "exit_code": 1, "output": printed(attempt)},
+            message=make_output(seed)[:2_000],
+            details=make_output(seed + attempt),
+            verification={"command": "npm test", "exit_code": 1, "output": make_output(attempt)},
             suggested_fix="Trim before validation. " * 40,
             files=[{"path": f"src/{n}.ts", "status": "modified"} for n in range(200)],
-            learnings=[f"learnt {attempt} {n} " + "l" * 280 for n in range(20)],
+            learnings=[f"learned {attempt} {n} " + "l" * 280 for n in range(20)],
         )
         for attempt in (1, 2, 3)
     ]
-    past = History(failures=failures, fix="Trim before validation. " * 160)
-    return lambda: render_retry_context(past, attempt=4, max_attempts=4)
+    history = History(failures=failures, fix="Trim before validation. " * 160)
+    return lambda: render_retry_context(history, attempt=4, max_attempts=4)
 
 
-def printed(seed: int) -> str:
-    """64 KiB as a test run prints them: words, numbers, paths, and an eighth of markup."""
-    chance = random.Random(seed)
+def make_output(seed: int) -> str:
+    """Return 64 KiB that resemble the output of a test run: words, numbers, paths, and markup."""
+    rng = random.Random(seed)
     words = (
         "FAIL",
         "src/app.ts:12",
@@ -204,26 +209,26 @@ def printed(seed: int) -> str:
         "token",
         "\n",
     )
-    text = " ".join(chance.choice(words) for _ in range(OUTPUT // 4))
+    text = " ".join(rng.choice(words) for _ in range(OUTPUT // 4))
     return text[:OUTPUT]
 
 
-def spent(unit: str, rounds: int) -> list[float]:
-    """Milliseconds of redacting 64 KiB of `unit`, again and again, round by round."""
+def time_redaction(unit: str, rounds: int) -> list[float]:
+    """Return the milliseconds, round by round, to redact 64 KiB of the repeated `unit`."""
     text = repeat(unit, OUTPUT)
-    return [ms(lambda: redact(text)) for _ in range(rounds)]
+    return [measure_ms(lambda: redact(text)) for _ in range(rounds)]
 
 
 def repeat(unit: str, length: int) -> str:
     return (unit * (length // len(unit) + 1))[:length]
 
 
-def p95_ms(work: Callable[[], Any], times: int) -> float:
-    return statistics.quantiles([ms(work) for _ in range(times)], n=20)[-1]
+def measure_p95_ms(work: Callable[[], Any], repetitions: int) -> float:
+    return statistics.quantiles([measure_ms(work) for _ in range(repetitions)], n=20)[-1]
 
 
-def ms(work: Callable[[], Any]) -> float:
-    """Of the processor: what else the machine does is not counted."""
+def measure_ms(work: Callable[[], Any]) -> float:
+    """Return the processor time in milliseconds, which excludes other load on the machine."""
     start = time.process_time()
     work()
     return (time.process_time() - start) * 1000

@@ -1,4 +1,4 @@
-"""What a measurement comes to: a ratio, the target it is held to, and the rounds behind it."""
+"""Define figures, their targets, and the statistics over their rounds."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scale:
-    """How long to measure."""
+    """The number and length of measurement rounds."""
 
     rounds: int = 5
     seconds: int = 5
@@ -20,29 +20,29 @@ QUICK = Scale(rounds=3, seconds=2, quick=True)
 
 @dataclass(frozen=True)
 class Target:
-    """The limit of a figure: at least so much, or at most."""
+    """A figure's limit: a minimum or a maximum."""
 
     limit: float
-    least: bool
+    is_minimum: bool
 
-    def met(self, value: float) -> bool:
-        return value >= self.limit if self.least else value <= self.limit
+    def is_met(self, value: float) -> bool:
+        return value >= self.limit if self.is_minimum else value <= self.limit
 
     def __str__(self) -> str:
-        return f"{'≥' if self.least else '≤'} {self.limit:g}"
+        return f"{'≥' if self.is_minimum else '≤'} {self.limit:g}"
 
 
 def at_least(limit: float) -> Target:
-    return Target(limit, least=True)
+    return Target(limit, is_minimum=True)
 
 
 def at_most(limit: float) -> Target:
-    return Target(limit, least=False)
+    return Target(limit, is_minimum=False)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; one without a target is for the record."""
+    """One row of the table, with or without a target."""
 
     name: str
     values: list[float]
@@ -59,7 +59,7 @@ class Figure:
     def verdict(self) -> str:
         if self.target is None:
             return "-"
-        return "OK" if self.target.met(self.median) else "MISSED"
+        return "OK" if self.target.is_met(self.median) else "MISSED"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -76,8 +76,8 @@ class Figure:
         }
 
 
-def summary(values: Sequence[float]) -> dict[str, float]:
-    """Median, minimum and maximum."""
+def summarize(values: Sequence[float]) -> dict[str, float]:
+    """Return the median, minimum, and maximum."""
     return {
         "median": round(statistics.median(values), 3),
         "min": round(min(values), 3),
@@ -86,7 +86,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Round by round, because only what ran within seconds of each other compares."""
+    """Divide round by round, because only runs within seconds of each other are comparable."""
     return [a / b for a, b in zip(ours, theirs, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""The idle check in a real Celery worker, beside the same rows moved by one bare statement."""
+"""Compare the idle check in a Celery worker with one bare statement that moves the same rows."""
 
 import time
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ from typing import Any
 
 import psycopg
 
-from bench.figures import Figure, Say, Scale, at_most, ratios, summary
-from bench.servers import Ground, started, until
+from bench.figures import Figure, Say, Scale, at_most, ratios, summarize
+from bench.servers import Sandbox, run_program, wait_until
 from config.local.supervisor import celery_worker
 
 Connection = psycopg.Connection[Any]
 
 AGENTS = 1000
 ROWS = 100_000
-KEEP = "create table awaiting as table ledger_instruction"
-REFILL = (
+SAVE_ROWS = "create table awaiting as table ledger_instruction"
+RESTORE = (
     "alter table ledger_event disable trigger ledger_event_no_truncate",
     "truncate ledger_instruction, ledger_event, ledger_clockrun cascade",
     "insert into ledger_instruction select * from awaiting",
@@ -39,23 +39,23 @@ from moved
 """
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    url = ground.migrated("tenfour_idle")
-    ground.fill(
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    url = sandbox.create_migrated("tenfour_idle")
+    sandbox.seed(
         url, ("agents", {"count": AGENTS}), ("instructions", {"count": ROWS, "state": "delivered"})
     )
     bare: list[float] = []
     tenfour: list[float] = []
-    with psycopg.connect(url, autocommit=True) as conn, worker(ground, url) as pid:
-        conn.execute(KEEP)
+    with psycopg.connect(url, autocommit=True) as conn, run_worker(sandbox, url) as pid:
+        conn.execute(SAVE_ROWS)
         for _ in range(scale.rounds):
-            bare.append(seconds_of_bare(conn))
-            tenfour.append(seconds_of_tenfour(ground, url, conn))
+            bare.append(time_bare(conn))
+            tenfour.append(time_tenfour(sandbox, url, conn))
             say(f"bare {bare[-1]:.2f} s, idle check {tenfour[-1]:.2f} s")
-        peak = peak_mb(pid)
+        peak = measure_peak_mb(pid)
     seconds = {
-        "tenfour_s": summary(tenfour),
-        "bare_s": summary(bare),
+        "tenfour_s": summarize(tenfour),
+        "bare_s": summarize(bare),
         "rows": ROWS,
         "agents": AGENTS,
     }
@@ -66,53 +66,53 @@ def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
             target=at_most(3),
             detail=seconds,
         ),
-        Figure("peak memory of the worker", [peak], unit="MB", target=at_most(150)),
+        Figure("worker peak memory", [peak], unit="MB", target=at_most(150)),
     ]
 
 
 @contextmanager
-def worker(ground: Ground, url: str) -> Iterator[int]:
-    """A Celery worker as `make up` runs it; gives its process id."""
+def run_worker(sandbox: Sandbox, url: str) -> Iterator[int]:
+    """Run a Celery worker as `make up` does; yield its process ID."""
     command = celery_worker()
-    env = ground.env(url) | {"TENFOUR_DB_POOL": "1"}
-    with started(replace(command, env=env)) as pid:
+    env = sandbox.env(url) | {"TENFOUR_DB_POOL": "1"}
+    with run_program(replace(command, env=env)) as pid:
         yield pid
 
 
-def refill(conn: Connection) -> None:
-    for statement in REFILL:
+def restore_rows(conn: Connection) -> None:
+    for statement in RESTORE:
         conn.execute(statement)
 
 
-def seconds_of_bare(conn: Connection) -> float:
-    refill(conn)
+def time_bare(conn: Connection) -> float:
+    restore_rows(conn)
     start = time.perf_counter()
     moved = conn.execute(BARE).rowcount
-    took = time.perf_counter() - start
+    seconds = time.perf_counter() - start
     assert moved == ROWS, moved
-    return took
+    return seconds
 
 
-def seconds_of_tenfour(ground: Ground, url: str, conn: Connection) -> float:
-    """How long the worker says it took, having been rung as the clock does."""
-    refill(conn)
-    ground.fill(url, ("ring", {"entry": "idle_check"}))
-    until(lambda: finished(conn) is not None, "the idle check", seconds=120)
-    took_ms, moved = finished(conn) or (0, 0)
+def time_tenfour(sandbox: Sandbox, url: str, conn: Connection) -> float:
+    """Trigger the check as the clock does; return the seconds that the worker records."""
+    restore_rows(conn)
+    sandbox.seed(url, ("run_clock_entry", {"entry": "idle_check"}))
+    wait_until(lambda: fetch_last_run(conn) is not None, "the idle check", seconds=120)
+    took_ms, moved = fetch_last_run(conn) or (0, 0)
     assert moved == ROWS, moved
     return took_ms / 1000
 
 
-def finished(conn: Connection) -> tuple[int, int] | None:
-    """Milliseconds and requeued rows of the last run, if it is over."""
-    found: tuple[int, int] | None = conn.execute(
+def fetch_last_run(conn: Connection) -> tuple[int, int] | None:
+    """Return the milliseconds and requeued rows of the last run, or None until it finishes."""
+    run: tuple[int, int] | None = conn.execute(
         "select took_ms, (did ->> 'requeued')::int from ledger_clockrun where took_ms is not null"
     ).fetchone()
-    return found
+    return run
 
 
-def peak_mb(pid: int) -> float:
-    """The largest memory that a process has had resident so far."""
+def measure_peak_mb(pid: int) -> float:
+    """Return the process's peak resident memory in megabytes."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
     )

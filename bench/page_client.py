@@ -1,6 +1,6 @@
-"""Visits every page as a signed-in person, in its own process; prints times and queries as JSON.
+"""Request pages as a signed-in operator and print their times and query counts as JSON.
 
-Which pages, may be given as JSON: name to address.
+An optional argument lists the pages as a JSON object of names and paths.
 """
 
 import io
@@ -23,7 +23,7 @@ PAGES = {
     "overview": "/",
     "instructions": "/instructions/",
     "instructions, failed": "/instructions/?q=state:failed",
-    "instructions of an agent": "/instructions/?q=agent:agent-00007",
+    "instructions, one agent": "/instructions/?q=agent:agent-00007",
     "agents": "/agents/",
     "activity": "/activity/",
     "plans": "/plans/",
@@ -36,17 +36,17 @@ LIVE_KEY = re.compile(r'data-since="([^"]+)"')
 def main(name: str, visits: int, pages: dict[str, str] | None) -> None:
     django.setup()
 
-    get = browser(name)
-    when_ready(None)  # as where they are served in earnest
-    paths = pages or PAGES | one_of_each()
-    found = {page: visited(get, path, visits) for page, path in paths.items()}
+    get = build_getter(name)
+    when_ready(None)  # as in production: preload views and templates
+    paths = pages or PAGES | find_detail_pages()
+    results = {page: measure_page(get, path, visits) for page, path in paths.items()}
     for page in () if pages else POLLED:
-        found[f"poll of {page}"] = polled(get, PAGES[page], visits)
-    print(json.dumps(found))
+        results[f"{page} poll"] = measure_poll(get, PAGES[page], visits)
+    print(json.dumps(results))
 
 
-def browser(name: str) -> Get:
-    """Asks the application as gunicorn does, with the cookies of somebody signed in."""
+def build_getter(name: str) -> Get:
+    """Return a function that calls the application as gunicorn does, with a session cookie."""
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -74,83 +74,84 @@ def browser(name: str) -> Get:
             "wsgi.errors": sys.stderr,
             **headers,
         }
-        answer = application(environ, lambda said, *_: status.append(int(said[:3])))
+        response = application(environ, lambda line, *_: status.append(int(line[:3])))
         try:
-            return status[0], b"".join(answer)
+            return status[0], b"".join(response)
         finally:
-            answer.close()  # type: ignore[attr-defined]
+            response.close()  # type: ignore[attr-defined]
 
     return get
 
 
-def one_of_each() -> dict[str, str]:
-    """The page of one thing of each sort."""
+def find_detail_pages() -> dict[str, str]:
+    """Return the paths of an instruction, an agent, and two plans."""
     from ledger.models import Agent, Instruction, Plan
 
     instruction = Instruction.objects.order_by("-id")[100:101].get()
     agent = Agent.objects.order_by("name")[:1].get()
     large, plan = Plan.objects.order_by("-id")[:2]
     return {
-        "an instruction": f"/instructions/{instruction.pk}/",
-        "an agent": f"/agents/{agent.pk}/",
-        "a plan": f"/plans/{plan.pk}/",
-        "a plan of 500 tasks": f"/plans/{large.pk}/",
+        "instruction page": f"/instructions/{instruction.pk}/",
+        "agent page": f"/agents/{agent.pk}/",
+        "plan page": f"/plans/{plan.pk}/",
+        "plan page, 500 tasks": f"/plans/{large.pk}/",
     }
 
 
-def visited(get: Get, page: str, visits: int) -> dict[str, Any]:
+def measure_page(get: Get, page: str, visits: int) -> dict[str, Any]:
     path, _, query = page.partition("?")
-    ask = partial(get, path, query)
-    took = []
+    request = partial(get, path, query)
+    times = []
     for _ in range(visits):
-        status, ms = timed(ask)
+        status, ms = time_request(request)
         assert status == 200, (page, status)
-        took.append(ms)
-    return {"queries": queries_of(ask), **spread(took)}
+        times.append(ms)
+    return {"queries": count_queries(request), **summarize_times(times)}
 
 
-def polled(get: Get, path: str, visits: int) -> dict[str, Any]:
-    """Ask as an open page does while nothing happens; a 200 now and then is only the clock."""
-    took: list[float] = []
-    while len(took) < visits:
+def measure_poll(get: Get, path: str, visits: int) -> dict[str, Any]:
+    """Poll as an idle open page does; skip responses that the clock changes."""
+    times: list[float] = []
+    while len(times) < visits:
         key = LIVE_KEY.search(get(path)[1].decode())
         assert key, path
-        ask = partial(get, path, urlencode({"since": key[1]}), HTTP_HX_REQUEST="true")
-        status, _ = timed(ask)  # it may be new since the page was drawn: that is not timed
-        while status == 204 and len(took) < visits:
-            status, ms = timed(ask)
-            took += [ms] if status == 204 else []
-    return {"queries": queries_of(ask), **spread(took)}
+        request = partial(get, path, urlencode({"since": key[1]}), HTTP_HX_REQUEST="true")
+        # The first poll is not counted: data may have changed since the page was rendered.
+        status, _ = time_request(request)
+        while status == 204 and len(times) < visits:
+            status, ms = time_request(request)
+            times += [ms] if status == 204 else []
+    return {"queries": count_queries(request), **summarize_times(times)}
 
 
-def timed(ask: Callable[[], tuple[int, bytes]]) -> tuple[int, float]:
-    """What it was answered with, and within how many milliseconds."""
+def time_request(request: Callable[[], tuple[int, bytes]]) -> tuple[int, float]:
+    """Return the response status and the milliseconds."""
     start = time.perf_counter()
-    status = ask()[0]
+    status = request()[0]
     return status, (time.perf_counter() - start) * 1000
 
 
-def spread(took: list[float]) -> dict[str, float]:
-    took = sorted(took)
+def summarize_times(times: list[float]) -> dict[str, float]:
+    times = sorted(times)
     return {
-        "p50_ms": round(took[len(took) // 2], 2),
-        "p95_ms": round(took[len(took) * 95 // 100], 2),
+        "p50_ms": round(times[len(times) // 2], 2),
+        "p95_ms": round(times[len(times) * 95 // 100], 2),
     }
 
 
-def queries_of(work: Callable[[], Any]) -> int:
-    """How many statements PostgreSQL is sent, the hand-written ones among them."""
+def count_queries(work: Callable[[], Any]) -> int:
+    """Count the statements sent to PostgreSQL, including hand-written SQL."""
     import psycopg
 
     count = 0
     execute = psycopg.Cursor.execute
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
+    def execute_and_count(*args: Any, **kwargs: Any) -> Any:
         nonlocal count
         count += 1
         return execute(*args, **kwargs)
 
-    psycopg.Cursor.execute = counted  # type: ignore[method-assign]
+    psycopg.Cursor.execute = execute_and_count  # type: ignore[method-assign]
     try:
         work()
     finally:

@@ -1,4 +1,4 @@
-"""Every page at 200,000 instructions, a million events and 200 plans: queries, time, a poll's time."""
+"""Measure every page and its poll at 200,000 instructions, 1,000,000 events, and 200 plans."""
 
 import json
 import subprocess
@@ -6,55 +6,70 @@ import sys
 from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most
-from bench.servers import Ground
+from bench.servers import Sandbox
 from config.local.places import PROJECT
 
 INSTRUCTIONS = 200_000
 AGENTS = 60
 PLANS = 200
-MOST_TASKS = 500  # of the last plan
-PERSON = "mara"
+LARGE_PLAN_TASKS = 500
+OPERATOR = "mara"
 VISITS = 60
-MOST_QUERIES, PAGE_MS, POLL_MS = 15, 60, 3
+MAX_QUERIES, PAGE_MS, POLL_MS = 15, 60, 3
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    url = ground.migrated("tenfour_pages")
-    ground.fill(
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    url = sandbox.create_migrated("tenfour_pages")
+    sandbox.seed(
         url,
         ("agents", {"count": AGENTS}),
-        ("month", {"count": INSTRUCTIONS}),
+        ("instruction_month", {"count": INSTRUCTIONS}),
         ("plans", {"count": PLANS, "tasks": 12}),
-        ("plans", {"count": 1, "tasks": MOST_TASKS}),
-        ("person", {"name": PERSON}),
-        ("settle", {}),
+        ("plans", {"count": 1, "tasks": LARGE_PLAN_TASKS}),
+        ("operator", {"name": OPERATOR}),
+        ("vacuum", {}),
     )
-    argv = [sys.executable, "manage.py", "collectstatic", "--no-input", "-v0"]
-    subprocess.run(argv, env=ground.env(url), cwd=PROJECT, check=True)
+    collect_static_files(sandbox, url)
     visits = VISITS // 5 if scale.quick else VISITS
-    found = [read(ground, url, visits) for _ in range(scale.rounds)]
-    for page, last in found[-1].items():
+    rounds = [visit_pages(sandbox, url, visits) for _ in range(scale.rounds)]
+    for page, last in rounds[-1].items():
         say(f"{page}: {last['queries']} queries, p50 {last['p50_ms']} ms, p95 {last['p95_ms']} ms")
-    return [figure for page in found[-1] for figure in figures_of(page, [f[page] for f in found])]
-
-
-def read(ground: Ground, url: str, visits: int) -> dict[str, dict[str, Any]]:
-    """What a process that visits every page so many times found."""
-    argv = [sys.executable, "-m", "bench.visitor", PERSON, str(visits)]
-    done = subprocess.run(
-        argv, env=ground.env(url), cwd=PROJECT, check=True, stdout=subprocess.PIPE
-    )
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
-def figures_of(page: str, rounds: list[dict[str, Any]]) -> list[Figure]:
-    limit = POLL_MS if page.startswith("poll") else PAGE_MS
-    times = [each["p95_ms"] for each in rounds]
-    found = [
-        Figure(f"{page}: p95", times, unit="ms", target=at_most(limit), detail=rounds[-1]),
+    return [
+        figure
+        for page in rounds[-1]
+        for figure in build_figures(page, [each[page] for each in rounds])
     ]
-    if not page.startswith("poll"):
+
+
+def collect_static_files(sandbox: Sandbox, url: str) -> None:
+    argv = [sys.executable, "manage.py", "collectstatic", "--no-input", "-v0"]
+    subprocess.run(argv, env=sandbox.env(url), cwd=PROJECT, check=True)
+
+
+def visit_pages(
+    sandbox: Sandbox, url: str, visits: int, pages: dict[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Visit each page in a separate process; return times and query counts by page name.
+
+    Without `pages`, visit the default pages and poll those that update live.
+    """
+    argv = [sys.executable, "-m", "bench.page_client", OPERATOR, str(visits)]
+    if pages:
+        argv.append(json.dumps(pages))
+    completed = subprocess.run(
+        argv, env=sandbox.env(url), cwd=PROJECT, check=True, stdout=subprocess.PIPE
+    )
+    results: dict[str, dict[str, Any]] = json.loads(completed.stdout)
+    return results
+
+
+def build_figures(page: str, rounds: list[dict[str, Any]]) -> list[Figure]:
+    """Build the time figure of a page or poll, and the query figure of a page."""
+    is_poll = page.endswith(" poll")
+    times = [each["p95_ms"] for each in rounds]
+    target = at_most(POLL_MS if is_poll else PAGE_MS)
+    figures = [Figure(f"{page}: p95", times, unit="ms", target=target, detail=rounds[-1])]
+    if not is_poll:
         queries = [float(each["queries"]) for each in rounds]
-        found.append(Figure(f"{page}: queries", queries, unit="", target=at_most(MOST_QUERIES)))
-    return found
+        figures.append(Figure(f"{page}: queries", queries, unit="", target=at_most(MAX_QUERIES)))
+    return figures

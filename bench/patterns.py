@@ -1,20 +1,20 @@
-"""How well failures are grouped: the fingerprints of log lines against the templates they came from.
+"""Measure how well fingerprints group log lines, compared with the lines' known templates.
 
-    python -m bench.patterns DIR          # every set and the means, without starting anything
-    LOGHUB=DIR python -m bench patterns   # the means, beside their targets
+    python -m bench.patterns DIR          # each set and the means, without servers
+    LOGHUB=DIR python -m bench patterns   # the means and their targets
 
-DIR holds sets of lines as CSV files with the columns `Content` and `EventTemplate`, such as the six
-2,000-line sets of LogHub-2.0 that the targets are for: Apache, Hadoop, HealthApp, OpenSSH, OpenStack
-and Zookeeper (github.com/logpai/loghub-2.0, `2k_dataset`, corrected templates). They may be used for
-research with a citation, so they are not part of Tenfour.
+DIR holds CSV files with the columns `Content` and `EventTemplate`. The targets are for six 2,000-line
+sets of LogHub-2.0 (github.com/logpai/loghub-2.0, `2k_dataset`, corrected templates): Apache, Hadoop,
+HealthApp, OpenSSH, OpenStack, and Zookeeper. Their license allows research use with a citation, so
+Tenfour does not include them.
 
-The measures are those of Jiang et al., "A Large-scale Evaluation for Log Parsing Techniques: How Far
-are We?", ISSTA 2024. A group is a set of lines with one fingerprint; it is right when it is exactly
-the set of all lines of one template.
+Jiang et al. define the metrics in "A Large-scale Evaluation for Log Parsing Techniques: How Far are
+We?", ISSTA 2024. A group is the set of lines with one fingerprint. A group is correct if it equals
+the set of lines of one template.
 
-- GA, grouping accuracy: the share of lines that are in a right group;
-- FGA: the F1 score over groups, of precision = right groups / groups made and recall = right groups
-  / templates. Rare templates count as much as frequent ones.
+- GA, grouping accuracy: the share of lines in correct groups;
+- FGA: the F1 score over groups, with precision = correct groups / groups and recall = correct
+  groups / templates. Rare templates count as much as frequent ones.
 """
 
 import csv
@@ -27,103 +27,106 @@ from pathlib import Path
 from statistics import mean
 
 from bench.figures import Figure, Say, Scale, at_least, at_most
-from bench.servers import Ground, Missing
+from bench.servers import MissingDependency, Sandbox
 from retries.failures.fingerprints import compute_fingerprint, make_template
 
 VARIABLE = "LOGHUB"
 GA, FGA, MICROSECONDS = 0.9, 0.8, 50
 
-Lines = list[tuple[str, str]]  # what was printed, and the template it was printed from
+Lines = list[tuple[str, str]]  # content and template
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """What came of one set."""
+class GroupingResult:
+    """The metrics of one set."""
 
     lines: int
     templates: int
     groups: int
     ga: float
     fga: float
-    us_a_line: float
+    us_per_line: float
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     folder = os.environ.get(VARIABLE)
     if not folder:
-        raise Missing(
+        raise MissingDependency(
             f"Set {VARIABLE} to a folder with the LogHub-2.0 sets; see bench/patterns.py."
         )
-    sets = sets_in(Path(folder))
-    rounds = [{name: grouped(lines) for name, lines in sets.items()} for _ in range(scale.rounds)]
+    sets = read_sets(Path(folder))
+    rounds = [
+        {name: measure_grouping(lines) for name, lines in sets.items()} for _ in range(scale.rounds)
+    ]
     for name, found in rounds[-1].items():
-        say(said(name, found))
+        say(format_result(name, found))
     last = list(rounds[-1].values())
-    times = [mean(each.us_a_line for each in found.values()) for found in rounds]
+    times = [mean(each.us_per_line for each in found.values()) for found in rounds]
     return [
         Figure("grouping accuracy, mean", [mean(e.ga for e in last)], "", at_least(GA)),
-        Figure("F1 of groups, mean", [mean(e.fga for e in last)], "", at_least(FGA)),
-        Figure("fingerprint of a line, mean", times, "µs", at_most(MICROSECONDS)),
+        Figure("group F1 score, mean", [mean(e.fga for e in last)], "", at_least(FGA)),
+        Figure("fingerprint time per line, mean", times, "µs", at_most(MICROSECONDS)),
     ]
 
 
-def sets_in(folder: Path) -> dict[str, Lines]:
-    """The sets by name; raises Missing where there are none."""
+def read_sets(folder: Path) -> dict[str, Lines]:
+    """Return the sets by name; raise MissingDependency if there are none."""
     files = sorted(folder.glob("*.csv"))
     if not files:
-        raise Missing(f"There is no CSV file in {folder}.")
-    return {path.stem: lines_of(path) for path in files}
+        raise MissingDependency(f"There is no CSV file in {folder}.")
+    return {path.stem: read_lines(path) for path in files}
 
 
-def lines_of(path: Path) -> Lines:
+def read_lines(path: Path) -> Lines:
     with path.open(newline="") as file:
         rows = csv.DictReader(file)
         if not {"Content", "EventTemplate"} <= set(rows.fieldnames or ()):
-            raise Missing(f"{path} lacks the columns Content and EventTemplate.")
+            raise MissingDependency(f"{path} lacks the columns Content and EventTemplate.")
         return [(row["Content"], row["EventTemplate"]) for row in rows]
 
 
-def grouped(lines: Lines) -> Grouped:
-    """Fingerprint every line by itself, and compare the groups with the templates."""
-    start = time.process_time()  # of this process alone: others take none of it
-    prints = [compute_fingerprint(make_template(content)) for content, _ in lines]
-    took = time.process_time() - start
-    made, true = defaultdict(set), defaultdict(set)
-    for number, (mark, (_, origin)) in enumerate(zip(prints, lines, strict=True)):
-        made[mark].add(number)
-        true[origin].add(number)
-    origins = {frozenset(each) for each in true.values()}
-    right = [each for each in made.values() if frozenset(each) in origins]
-    return Grouped(
+def measure_grouping(lines: Lines) -> GroupingResult:
+    """Fingerprint each line and compare the groups with the templates."""
+    start = time.process_time()  # excludes other processes
+    fingerprints = [compute_fingerprint(make_template(content)) for content, _ in lines]
+    seconds = time.process_time() - start
+    groups, templates = defaultdict(set), defaultdict(set)
+    for number, (fingerprint, (_, template)) in enumerate(zip(fingerprints, lines, strict=True)):
+        groups[fingerprint].add(number)
+        templates[template].add(number)
+    template_sets = {frozenset(each) for each in templates.values()}
+    correct = [each for each in groups.values() if frozenset(each) in template_sets]
+    return GroupingResult(
         lines=len(lines),
-        templates=len(true),
-        groups=len(made),
-        ga=sum(map(len, right)) / len(lines),
-        # 2PR / (P + R) with P = right / made, R = right / true
-        fga=2 * len(right) / (len(made) + len(true)),
-        us_a_line=took / len(lines) * 1e6,
+        templates=len(templates),
+        groups=len(groups),
+        ga=sum(map(len, correct)) / len(lines),
+        # 2PR / (P + R) with P = correct / groups, R = correct / templates
+        fga=2 * len(correct) / (len(groups) + len(templates)),
+        us_per_line=seconds / len(lines) * 1e6,
     )
 
 
-def said(name: str, found: Grouped) -> str:
+def format_result(name: str, found: GroupingResult) -> str:
     return (
-        f"{name:<12} GA {found.ga:.3f}  FGA {found.fga:.3f}  {found.us_a_line:5.1f} µs a line,"
+        f"{name:<12} GA {found.ga:.3f}  FGA {found.fga:.3f}  {found.us_per_line:5.1f} µs per line,"
         f" {found.groups} groups of {found.templates} templates, {found.lines} lines"
     )
 
 
 def main(argv: list[str]) -> int:
     if len(argv) != 1:
-        sys.exit("Name the folder with the sets: python -m bench.patterns DIR")
+        sys.exit("Specify the folder with the sets: python -m bench.patterns DIR")
     try:
-        found = {name: grouped(lines) for name, lines in sets_in(Path(argv[0])).items()}
-    except Missing as missing:
+        found = {name: measure_grouping(lines) for name, lines in read_sets(Path(argv[0])).items()}
+    except MissingDependency as missing:
         sys.exit(str(missing))
     ga, fga, us = (
-        mean(getattr(each, name) for each in found.values()) for name in ("ga", "fga", "us_a_line")
+        mean(getattr(each, name) for each in found.values())
+        for name in ("ga", "fga", "us_per_line")
     )
-    print(*(said(name, each) for name, each in found.items()), sep="\n")
-    print(f"{'mean':<12} GA {ga:.3f}  FGA {fga:.3f}  {us:5.1f} µs a line")
+    print(*(format_result(name, each) for name, each in found.items()), sep="\n")
+    print(f"{'mean':<12} GA {ga:.3f}  FGA {fga:.3f}  {us:5.1f} µs per line")
     return int(ga < GA or fga < FGA or us > MICROSECONDS)
 
 

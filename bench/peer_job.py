@@ -1,8 +1,8 @@
-"""A job of django-tasks, which wants its jobs in a module of their own."""
+"""Define the django-tasks job; django-tasks requires an importable module."""
 
 from django_tasks import task
 
 
 @task()
-def nothing(n: int) -> None:
-    """Does what it says."""
+def do_nothing(n: int) -> None:
+    """Return at once."""

@@ -1,7 +1,7 @@
-"""Other queues on the same PostgreSQL; runs in an environment of its own, and knows nothing of Tenfour.
+"""Run other queues on the same PostgreSQL, in an environment without Tenfour.
 
-Reads "do COUNT" from stdin, enqueues so many jobs that do nothing, and answers with the seconds in
-which one worker of theirs did them.
+Read "OPERATION COUNT" from stdin, enqueue that many empty jobs, and print the seconds that one
+worker needs to run them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 
-def procrastinate() -> Callable[[int], float]:
+def start_procrastinate() -> Callable[[int], float]:
     import procrastinate
 
     url = os.environ["DATABASE_URL"]
@@ -23,24 +23,24 @@ def procrastinate() -> Callable[[int], float]:
     ).open() as app:
         app.schema_manager.apply_schema()
 
-    async def done(count: int) -> float:
+    async def run_jobs(count: int) -> float:
         connector = procrastinate.PsycopgConnector(conninfo=url, min_size=2, max_size=3)
         app = procrastinate.App(connector=connector)
 
-        @app.task(name="nothing")
-        async def nothing(n: int) -> None:
+        @app.task(name="do_nothing")
+        async def do_nothing(n: int) -> None:
             pass
 
         async with app.open_async():
-            await nothing.batch_defer_async(*({"n": n} for n in range(count)))
+            await do_nothing.batch_defer_async(*({"n": n} for n in range(count)))
             start = time.perf_counter()
             await app.run_worker_async(wait=False, concurrency=1, install_signal_handlers=False)
             return time.perf_counter() - start
 
-    return lambda count: asyncio.run(done(count))
+    return lambda count: asyncio.run(run_jobs(count))
 
 
-def django_tasks() -> Callable[[int], float]:
+def start_django_tasks() -> Callable[[int], float]:
     import django
     from django.conf import settings
 
@@ -70,12 +70,12 @@ def django_tasks() -> Callable[[int], float]:
     call_command("migrate", verbosity=0)
     from bench import peer_job
 
-    def done(count: int) -> float:
+    def run_jobs(count: int) -> float:
         with connection.cursor() as cursor:
             cursor.execute("truncate django_tasks_database_dbtaskresult")
         with transaction.atomic():
             for number in range(count):
-                peer_job.nothing.enqueue(n=number)
+                peer_job.do_nothing.enqueue(n=number)
         options = ["--batch", "--no-startup-delay", "--interval", "0", "--verbosity", "0"]
         call_command("db_worker", *options)
         with connection.cursor() as cursor:
@@ -83,26 +83,26 @@ def django_tasks() -> Callable[[int], float]:
                 "select extract(epoch from max(finished_at) - min(started_at))::float, count(*)"
                 " from django_tasks_database_dbtaskresult where status = 'SUCCESSFUL'"
             )
-            seconds, found = cursor.fetchone()
-        assert found == count, found
+            seconds, completed = cursor.fetchone()
+        assert completed == count, completed
         return float(seconds)
 
-    return done
+    return run_jobs
 
 
 PEERS: dict[str, Callable[[], Callable[[int], float]]] = {
-    "procrastinate": procrastinate,
-    "django-tasks": django_tasks,
+    "procrastinate": start_procrastinate,
+    "django-tasks": start_django_tasks,
 }
 
 
 def main(name: str, *_: str) -> None:
     logging.disable(logging.WARNING)
-    answers, sys.stdout = sys.stdout, sys.stderr
-    done: Callable[[int], Any] = PEERS[name]()
-    print("ready", file=answers, flush=True)
+    output, sys.stdout = sys.stdout, sys.stderr  # keep the peers' own prints out of the results
+    run_jobs: Callable[[int], Any] = PEERS[name]()
+    print("ready", file=output, flush=True)
     for line in sys.stdin:
-        print(done(int(line.split()[1])), file=answers, flush=True)
+        print(run_jobs(int(line.split()[-1])), file=output, flush=True)
 
 
 if __name__ == "__main__":

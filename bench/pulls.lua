@@ -1,7 +1,7 @@
--- Pulls one instruction and acknowledges it, over and over.
-local turns = dofile(os.getenv("BENCH_LUA") .. "/turns.lua")
+-- Pull one instruction and acknowledge it, repeatedly.
+local send_pairs = dofile(os.getenv("BENCH_LUA") .. "/request_pairs.lua")
 
-turns(
+send_pairs(
   { path = "/v1/instructions/pull", body = '{"limit":1}' },
   { path = "/v1/instructions/%s/ack", body = '{"outcome":"done"}' },
   function(body)

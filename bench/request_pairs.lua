@@ -1,6 +1,6 @@
--- Asks for work as the agents of BENCH_LINES in turn, each line "TOKEN AGENT", and settles what an
--- answer hands out: that becomes the next request of whoever is free.
-local tokens, names, handed = {}, {}, {}
+-- Request work for each agent of BENCH_LINES ("TOKEN AGENT") in turn and finish each received item:
+-- the next free connection sends the second request.
+local tokens, names, received = {}, {}, {}
 for line in io.lines(os.getenv("BENCH_LINES")) do
   local token, name = string.match(line, "^(%S+) (%S+)$")
   tokens[name] = token
@@ -14,22 +14,22 @@ local function post(name, path, body)
   return wrk.format("POST", path, headers, body)
 end
 
--- `ask` and `settle` are { path, body }, the id in the place of %s; `found` returns the id and the
--- agent of what a body hands out, or nothing.
-return function(ask, settle, found)
+-- `ask` and `finish` are { path, body }, with %s for the ID; `parse` returns the ID and agent of the
+-- item in a response body, or nothing.
+return function(ask, finish, parse)
   request = function()
-    local one = table.remove(handed)
-    if one then
-      return post(one.name, string.format(settle.path, one.id), settle.body)
+    local item = table.remove(received)
+    if item then
+      return post(item.name, string.format(finish.path, item.id), finish.body)
     end
     turn = turn % #names + 1
     return post(names[turn], ask.path, ask.body)
   end
 
   response = function(_, _, body)
-    local id, name = found(body)
+    local id, name = parse(body)
     if id then
-      handed[#handed + 1] = { id = id, name = name }
+      received[#received + 1] = { id = id, name = name }
     end
   end
 

@@ -1,36 +1,36 @@
-"""How punctual a retry is for a client that asks again when it is told to."""
+"""Measure how punctually a client that polls when told to claims its retries."""
 
 import json
 import subprocess
 import sys
 
 from bench.figures import Figure, Say, Scale, at_most
-from bench.servers import Ground
+from bench.servers import Sandbox
 from config.local.places import PROJECT
 
 AGENT = "agent-00001"
 DELAYS_MS = (500, 1000, 2000)
-TIMES = 8
+RETRIES = 8
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    """From the failure's report to the claim of the next attempt, beside the delay that was set."""
-    url = ground.migrated("tenfour_due")
-    ground.fill(url, ("agents", {"count": 2}))
-    times = TIMES // 4 if scale.quick else TIMES
-    argv = [sys.executable, "-m", "bench.poller", AGENT, str(times), *map(str, DELAYS_MS)]
-    done = subprocess.run(
-        argv, env=ground.env(url), cwd=PROJECT, check=True, stdout=subprocess.PIPE
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Compare the time from a failure report to the next claim with the configured delay."""
+    url = sandbox.create_migrated("tenfour_retry_timing")
+    sandbox.seed(url, ("agents", {"count": 2}))
+    count = RETRIES // 4 if scale.quick else RETRIES
+    argv = [sys.executable, "-m", "bench.retry_worker", AGENT, str(count), *map(str, DELAYS_MS)]
+    completed = subprocess.run(
+        argv, env=sandbox.env(url), cwd=PROJECT, check=True, stdout=subprocess.PIPE
     )
-    took: dict[str, list[float]] = json.loads(done.stdout)
-    for delay, found in took.items():
-        say(f"{delay} ms: {min(found):.0f} to {max(found):.0f} ms")
+    waits_by_delay: dict[str, list[float]] = json.loads(completed.stdout)
+    for delay, waits in waits_by_delay.items():
+        say(f"{delay} ms: {min(waits):.0f} to {max(waits):.0f} ms")
     return [
         Figure(
-            f"retry due after {delay} ms: how far off",
-            [abs(each / int(delay) - 1) * 100 for each in found],
+            f"retry after {delay} ms: deviation",
+            [abs(wait / int(delay) - 1) * 100 for wait in waits],
             unit="%",
             target=at_most(10),
         )
-        for delay, found in took.items()
+        for delay, waits in waits_by_delay.items()
     ]

@@ -1,4 +1,4 @@
-"""Fails tasks and claims them again, asking when it is told to; prints the waits as JSON."""
+"""Fail tasks, poll for their retries at the given times, and print the waits as JSON."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import django
 from ledger.journal import SYSTEM, Stamp
 
 
-def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
+def main(agent_name: str, count: int, delays_ms: list[int]) -> None:
     django.setup()
 
     from django.utils import timezone
@@ -23,22 +23,22 @@ def main(agent_name: str, times: int, delays_ms: list[int]) -> None:
     agent = Agent.objects.select_related("project").get(name=agent_name)
     caller = TrustedCaller(SYSTEM, agent=agent)
 
-    def wait(delay_ms: int) -> float:
-        """Milliseconds from the report of a failure to the claim of the retry."""
+    def measure_wait(delay_ms: int) -> float:
+        """Return the milliseconds from the failure report to the retry's claim."""
         tasks.enqueue(agent, "bench", backoff=Backoff(base_delay_ms=delay_ms, jitter=False))
         first = claims.claim(caller).rows[0]
         in_process.report_failure(first["attempt_id"], "it broke", stamp=Stamp(SYSTEM))
         start = time.perf_counter()
-        while not (found := claims.claim(caller)).rows:
-            due = found.next_due_at
+        while not (response := claims.claim(caller)).rows:
+            due = response.next_due_at
             assert due
             time.sleep(max(0.001, (due - timezone.now()).total_seconds()))
-        took = (time.perf_counter() - start) * 1000
-        in_process.report_success(found.rows[0]["attempt_id"], stamp=Stamp(SYSTEM))
-        return took
+        waited_ms = (time.perf_counter() - start) * 1000
+        in_process.report_success(response.rows[0]["attempt_id"], stamp=Stamp(SYSTEM))
+        return waited_ms
 
-    wait(1)  # warms up
-    print(json.dumps({delay: [wait(delay) for _ in range(times)] for delay in delays_ms}))
+    measure_wait(1)  # warm up
+    print(json.dumps({delay: [measure_wait(delay) for _ in range(count)] for delay in delays_ms}))
 
 
 if __name__ == "__main__":

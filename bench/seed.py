@@ -1,4 +1,4 @@
-"""Fills a database of Tenfour's with agents, tokens and instructions; run in a process of its own."""
+"""Seed a Tenfour database with bulk data, in a separate process: `python -m bench.seed STEPS`."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from django.db import connection
 
 from ledger.journal import SYSTEM, Stamp
 
-# Instruction `g` is for agent `g % agents`, so every agent has its share and ids follow no agent.
+# Instruction `g` goes to agent `g % agents`, so each agent's share is spread over the table.
 INSTRUCTIONS = """
 insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
     retry_count, max_retries, deliveries, on_failed, position, sent_by_type, sent_by_id,
@@ -32,9 +32,9 @@ insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_
 select queued_at, project_id, 'instruction.queued', 'instruction', id, agent_id, 'queued', 'token'
 from ledger_instruction
 """
-# A month of one project: most was acknowledged at once, some only when told again, some never; every
-# thousandth waits. Each left five lines in the journal.
-MONTH = """
+# One month of a project: most instructions are acknowledged at once, some after a reminder, some
+# never; every thousandth is pending. Each has five events.
+INSTRUCTION_MONTH = """
 insert into ledger_instruction (id, project_id, agent_id, content, content_sha256, tracked, state,
     retry_count, max_retries, deliveries, on_failed, position, sent_by_type, sent_by_id,
     sent_by_name, queued_at, delivered_at, acknowledged_at, failed_at, cancelled_at,
@@ -51,7 +51,8 @@ from (
     select g, now() - interval '30 days' * (1 - g::float / %(count)s) - interval '5 min' as at,
         case when g %% 1000 = 0 then 'delivered' when g %% 50 = 1 then 'failed'
             when g %% 100 = 2 then 'cancelled' else 'acknowledged' end as state,
-        case when g %% 50 = 1 then 3 when g %% 10 = 3 then 1 when g %% 30 = 4 then 2 else 0 end as retries
+        case when g %% 50 = 1 then 3 when g %% 10 = 3 then 1 when g %% 30 = 4 then 2
+            else 0 end as retries
     from generate_series(1, %(count)s::int) g
 ) x
 join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
@@ -61,10 +62,11 @@ FIVE_EVENTS = """
 insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, to_state,
     actor_type, actor_name)
 select queued_at + interval '1 s' * k, project_id, 'instruction.' || (array['queued', 'delivered',
-    'requeued', 'delivered', 'acknowledged'])[k], 'instruction', id, agent_id, 'queued', 'token', 'bench'
+    'requeued', 'delivered', 'acknowledged'])[k], 'instruction', id, agent_id, 'queued', 'token',
+    'bench'
 from ledger_instruction, generate_series(1, 5) k
 """
-# For all agents in turn, or all for the first, so that one queue is as deep as the table.
+# Tasks go to all agents in turn, or all to the first agent, so that one queue holds the table.
 TASKS = """
 insert into ledger_task (project_id, agent_id, title, type, state, payload, max_attempts,
     attempt_limit, attempts, retry_count, on_exhausted, base_delay_ms, max_delay_ms,
@@ -77,8 +79,8 @@ from generate_series(1, %(count)s::int) g
 join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
       from ledger_agent) a on a.n = case when %(all)s then g %% a.of else 0 end
 """
-# Every tenth was replayed or dismissed; each has the failure that it died of.
-BURIED = (
+# One in ten is replayed or dismissed; each has its final failure.
+DEAD_LETTERS = (
     """
 insert into ledger_task (id, project_id, agent_id, title, type, state, payload, max_attempts,
     attempt_limit, attempts, retry_count, on_exhausted, base_delay_ms, max_delay_ms,
@@ -109,9 +111,9 @@ select project_id, agent_id, id, type, payload, error, 'max_retries_exceeded', 3
 from (select *, row_number() over (order by id) as n from ledger_task) t order by id
 """,
 )
-# On top of BURIED: failures of one pattern, whose tasks were answered with a fix and then done; the
-# last ones are open.
-ANSWERED = (
+# Run after DEAD_LETTERS: the failures share one pattern, and most tasks are done after an answer
+# with a fix. The last escalations are open.
+ESCALATIONS = (
     """
 update ledger_task set state = 'done', completed_at = now(), attempts = 4, attempt_limit = 4
 where id not in (select id from ledger_task order by id desc limit %(open)s)
@@ -162,17 +164,17 @@ select id, 'agent-' || lpad(g::text, 5, '0') from ledger_project, generate_serie
 """
 
 
-def run(statement: str, **params: Any) -> None:
+def execute(statement: str, **params: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
 
 
 def agents(count: int) -> None:
-    run(AGENTS, count=count)
+    execute(AGENTS, count=count)
 
 
 def tokens(count: int) -> dict[str, str]:
-    """The secrets of new tokens by the name of their agent, for the first `count` agents."""
+    """Issue tokens for the first `count` agents; return the secrets by agent name."""
     from ledger import tokens
     from ledger.journal import SYSTEM
     from ledger.models import Agent
@@ -187,52 +189,52 @@ def tokens(count: int) -> dict[str, str]:
 
 
 def instructions(count: int, state: str, *, first: int = 1, retries: int = 0) -> None:
-    run(INSTRUCTIONS, first=first, last=first + count - 1, state=state, retries=retries)
+    execute(INSTRUCTIONS, first=first, last=first + count - 1, state=state, retries=retries)
 
 
-def many(count: int, state: str) -> None:
-    """A great many instructions, and a line of the journal for each."""
-    with indexes_later("ledger_event"), indexes_later("ledger_instruction"):
+def instructions_with_events(count: int, state: str) -> None:
+    """Insert instructions with one event each."""
+    with deferred_indexes("ledger_event"), deferred_indexes("ledger_instruction"):
         instructions(count, state)
         events()
 
 
-def month(count: int) -> None:
-    """Instructions of the last thirty days with five lines of the journal each."""
-    with indexes_later("ledger_event"), indexes_later("ledger_instruction"):
-        run(MONTH, count=count)
-        run(FIVE_EVENTS)
+def instruction_month(count: int) -> None:
+    """Insert instructions over the last 30 days with five events each."""
+    with deferred_indexes("ledger_event"), deferred_indexes("ledger_instruction"):
+        execute(INSTRUCTION_MONTH, count=count)
+        execute(FIVE_EVENTS)
 
 
 def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
-    """Tasks of one agent: queued ones, retries whose time has not come, and retries that are due."""
-    with indexes_later("ledger_task"):
-        run(TASKS, all=False, count=queued, state="queued", attempts=0, due=None)
-        run(TASKS, all=False, count=waiting, state="retry", attempts=1, due="1 day")
-        run(TASKS, all=False, count=due, state="retry", attempts=1, due="-1 day")
+    """Insert queued tasks, waiting retries, and due retries for one agent."""
+    with deferred_indexes("ledger_task"):
+        execute(TASKS, all=False, count=queued, state="queued", attempts=0, due=None)
+        execute(TASKS, all=False, count=waiting, state="retry", attempts=1, due="1 day")
+        execute(TASKS, all=False, count=due, state="retry", attempts=1, due="-1 day")
 
 
-def work(count: int) -> None:
-    """Queued tasks of all agents."""
-    run(TASKS, all=True, count=count, state="queued", attempts=0, due=None)
+def queued_tasks(count: int) -> None:
+    """Insert queued tasks for all agents."""
+    execute(TASKS, all=True, count=count, state="queued", attempts=0, due=None)
 
 
-def buried(count: int) -> None:
-    """Failed tasks with their dead letters."""
+def dead_letters(count: int) -> None:
+    """Insert failed tasks with their dead letters."""
     tables = ("ledger_task", "ledger_attempt", "ledger_failure", "ledger_deadletter")
-    for table, statement in zip(tables, BURIED, strict=True):
-        with indexes_later(table):
-            run(statement, count=count)
+    for table, statement in zip(tables, DEAD_LETTERS, strict=True):
+        with deferred_indexes(table):
+            execute(statement, count=count)
 
 
-def answered(open: int) -> None:
-    """Escalations of the tasks that are buried, all answered but for so many."""
-    for statement in ANSWERED:
-        run(statement, open=open)
+def escalations(open: int) -> None:
+    """Replace the dead letters with escalations; all but `open` of them are answered."""
+    for statement in ESCALATIONS:
+        execute(statement, open=open)
 
 
 def stress_tasks(count: int) -> None:
-    """Tasks with short leases and many attempts, enqueued as a producer does."""
+    """Enqueue tasks with short leases and many attempts, as a producer does."""
     from ledger.models import Agent
     from ledger.tasks import Spec, enqueue_many
 
@@ -243,14 +245,14 @@ def stress_tasks(count: int) -> None:
 
 
 def audit() -> list[str]:
-    """What does not add up in the ledger."""
+    """Return the ledger audit's findings."""
     from ledger.audit import audit
 
     return [str(finding) for finding in audit()]
 
 
 def plans(count: int, tasks: int) -> None:
-    """Plans of so many tasks each, every third of which begins a chain of three."""
+    """Import plans of `tasks` tasks each, in chains of three."""
     from ledger.models import Plan, Project
     from ledger.planfile import canonical
     from retries.plans.importing import import_plan
@@ -258,29 +260,29 @@ def plans(count: int, tasks: int) -> None:
     project = Project.objects.get(name="default")
     first = Plan.objects.count() + 1
     for number in range(first, first + count):
-        asked = [
+        plan_tasks = [
             {"agent": f"agent-{n % 7 + 1:05}", **({"needs": f"task-{n}"} if n % 3 else {})}
             for n in range(tasks)
         ]
-        file = canonical({"ref": f"01-{number}", "title": f"Plan {number}", "tasks": asked})
+        file = canonical({"ref": f"01-{number}", "title": f"Plan {number}", "tasks": plan_tasks})
         import_plan(project, file, stamp=Stamp(SYSTEM))
 
 
-def person(name: str) -> None:
-    """An operator who can sign in."""
+def operator(name: str) -> None:
+    """Create an operator who may sign in."""
     from django.contrib.auth.models import User
 
     User.objects.create_user(name, is_staff=True, is_superuser=True)
 
 
 def events() -> None:
-    """One line of the journal for every instruction."""
-    run(EVENTS)
+    """Insert one event for each instruction."""
+    execute(EVENTS)
 
 
 @contextmanager
-def indexes_later(table: str) -> Iterator[None]:
-    """Build a table's indexes once it is full: many times faster than row by row."""
+def deferred_indexes(table: str) -> Iterator[None]:
+    """Drop a table's indexes and recreate them at the end, which is faster than row by row."""
     with connection.cursor() as cursor:
         cursor.execute(
             "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
@@ -296,12 +298,12 @@ def indexes_later(table: str) -> Iterator[None]:
             cursor.execute(definition)
 
 
-def settle() -> None:
-    run("vacuum analyze")
+def vacuum() -> None:
+    execute("vacuum analyze")
 
 
-def ring(entry: str) -> None:
-    """Have the worker run an entry of the clock, as the clock does."""
+def run_clock_entry(entry: str) -> None:
+    """Send a clock entry's job to the worker, as the clock does."""
     from config.celery import app
 
     due = app.conf.beat_schedule[entry]
@@ -309,7 +311,7 @@ def ring(entry: str) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """The steps as JSON, [[name, {arguments}], …]; prints what each returned, one line each."""
+    """Run the steps given as JSON, [[name, {arguments}], …]; print each result on a line."""
     django.setup()
     for name, arguments in json.loads(argv[0]):
         print(json.dumps(STEPS[name](**arguments)))
@@ -320,18 +322,18 @@ STEPS: dict[str, Callable[..., Any]] = {
     "tokens": tokens,
     "instructions": instructions,
     "events": events,
-    "many": many,
-    "month": month,
+    "instructions_with_events": instructions_with_events,
+    "instruction_month": instruction_month,
     "plans": plans,
-    "person": person,
-    "settle": settle,
+    "operator": operator,
+    "vacuum": vacuum,
     "tasks": tasks,
-    "buried": buried,
-    "answered": answered,
-    "work": work,
+    "dead_letters": dead_letters,
+    "escalations": escalations,
+    "queued_tasks": queued_tasks,
     "stress_tasks": stress_tasks,
     "audit": audit,
-    "ring": ring,
+    "run_clock_entry": run_clock_entry,
 }
 
 if __name__ == "__main__":

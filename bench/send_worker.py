@@ -1,4 +1,4 @@
-"""Sends when told to: reads a number from stdin, sends so many twice, answers with medians."""
+"""Read a count from stdin, send that many instructions twice, and print the medians as JSON."""
 
 import json
 import statistics
@@ -19,23 +19,23 @@ def main() -> None:
 
     agents = list(Agent.objects.select_related("project").order_by("?")[:100])
 
-    def timed(content: str, number: int, *, deduplicated: bool) -> float:
+    def time_send(content: str, number: int, *, deduplicated: bool) -> float:
         start = time.perf_counter()
         row = instructions.send(agents[number % len(agents)], content, stamp=Stamp(SYSTEM))
-        took = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         assert row["deduplicated"] is deduplicated
-        return took * 1000
+        return seconds * 1000
 
     for line in sys.stdin:
         contents = [f"Look at {uuid.uuid4()}" for _ in range(int(line))]
-        took = {
+        medians = {
             name: statistics.median(
-                timed(content, number, deduplicated=again)
+                time_send(content, number, deduplicated=duplicate)
                 for number, content in enumerate(contents)
             )
-            for name, again in (("fresh_ms", False), ("again_ms", True))
+            for name, duplicate in (("new_ms", False), ("duplicate_ms", True))
         }
-        print(json.dumps(took), flush=True)
+        print(json.dumps(medians), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sending with deduplication, in a table of 10,000 rows and in one of a million, alternately."""
+"""Measure sending with deduplication, with 10,000 instructions waiting and with a million."""
 
 import json
 import subprocess
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO
 
-from bench.figures import Figure, Say, Scale, at_most, ratios, summary
-from bench.servers import Ground
+from bench.figures import Figure, Say, Scale, at_most, ratios, summarize
+from bench.servers import Sandbox
 from config.local.places import PROJECT
 
 AGENTS = 1000
@@ -20,71 +20,78 @@ SENDS = 200
 
 
 @dataclass
-class Sender:
-    """A process that sends into one database when it is told to; medians in milliseconds."""
+class SendWorker:
+    """A process that sends into one database on request, with its median times in milliseconds."""
 
     process: "subprocess.Popen[str]"
-    fresh: list[float] = field(default_factory=list)
-    again: list[float] = field(default_factory=list)
+    new_ms: list[float] = field(default_factory=list)
+    duplicate_ms: list[float] = field(default_factory=list)
 
     def send(self, count: int, *, measured: bool = True) -> None:
-        stdin, stdout = pipes(self.process)
+        stdin, stdout = get_pipes(self.process)
         print(count, file=stdin, flush=True)
-        took = json.loads(stdout.readline())
+        medians = json.loads(stdout.readline())
         if measured:
-            self.fresh.append(took["fresh_ms"])
-            self.again.append(took["again_ms"])
+            self.new_ms.append(medians["new_ms"])
+            self.duplicate_ms.append(medians["duplicate_ms"])
 
 
-def pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
+def get_pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
+    """Return the process's stdin and stdout."""
     assert process.stdin and process.stdout
     return process.stdin, process.stdout
 
 
 @contextmanager
-def sender(ground: Ground, url: str) -> Iterator[Sender]:
-    argv = [sys.executable, "-m", "bench.sender"]
+def start_send_worker(sandbox: Sandbox, url: str) -> Iterator[SendWorker]:
+    argv = [sys.executable, "-m", "bench.send_worker"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        argv, env=ground.env(url), cwd=PROJECT, stdin=pipe, stdout=pipe, text=True
+        argv, env=sandbox.env(url), cwd=PROJECT, stdin=pipe, stdout=pipe, text=True
     ) as process:
-        yield Sender(process)
-        pipes(process)[0].close()
+        yield SendWorker(process)
+        get_pipes(process)[0].close()
 
 
-def filled(ground: Ground, name: str, rows: int) -> str:
-    """A database in which so many instructions wait: the index that finds duplicates has them all."""
-    url = ground.migrated(name)
-    ground.fill(
+def create_database(sandbox: Sandbox, name: str, rows: int) -> str:
+    """Create a database with `rows` queued instructions, all in the deduplication index."""
+    url = sandbox.create_migrated(name)
+    sandbox.seed(
         url,
         ("agents", {"count": AGENTS}),
-        ("many", {"count": rows, "state": "queued"}),
-        ("settle", {}),
+        ("instructions_with_events", {"count": rows, "state": "queued"}),
+        ("vacuum", {}),
     )
     return url
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     rows = QUICK_LARGE if scale.quick else LARGE
-    urls = [filled(ground, "tenfour_small", SMALL), filled(ground, "tenfour_large", rows)]
-    with sender(ground, urls[0]) as small, sender(ground, urls[1]) as large:
+    urls = [
+        create_database(sandbox, "tenfour_small", SMALL),
+        create_database(sandbox, "tenfour_large", rows),
+    ]
+    with (
+        start_send_worker(sandbox, urls[0]) as small,
+        start_send_worker(sandbox, urls[1]) as large,
+    ):
         for each in (small, large):
             each.send(SENDS, measured=False)
         for number in range(4 * scale.rounds):
-            # Who comes first takes turns: the one behind finds the disk busy.
+            # Alternate the order: the second worker finds the disk busy.
             for each in (small, large) if number % 2 else (large, small):
                 each.send(SENDS)
-        say(f"a new one {summary(small.fresh)} ms, then {summary(large.fresh)} ms")
+        say(f"new: {summarize(small.new_ms)} ms, then {summarize(large.new_ms)} ms")
     return [
-        figure("send, new", rows, small.fresh, large.fresh),
-        figure("send, duplicate", rows, small.again, large.again),
+        build_figure("send, new", rows, small.new_ms, large.new_ms),
+        build_figure("send, duplicate", rows, small.duplicate_ms, large.duplicate_ms),
     ]
 
 
-def figure(name: str, rows: int, small: list[float], large: list[float]) -> Figure:
+def build_figure(name: str, rows: int, small: list[float], large: list[float]) -> Figure:
     return Figure(
         f"{name}: {rows:,} rows / {SMALL:,}",
         ratios(large, small),
         target=at_most(1.2),
-        detail={"large_ms": summary(large), "small_ms": summary(small)},
+        detail={"large_ms": summarize(large), "small_ms": summarize(small)},
     )

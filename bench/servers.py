@@ -1,4 +1,4 @@
-"""A throwaway PostgreSQL and Redis with the durability of real ones, and databases on them."""
+"""Run a temporary PostgreSQL and Redis with production durability, and create databases."""
 
 import json
 import os
@@ -23,32 +23,34 @@ from config.local.embedded import Servers
 from config.local.places import PROJECT
 
 
-class Missing(Exception):
-    """Something is needed that Tenfour does not bring; the text says what and where it comes from."""
+class MissingDependency(Exception):
+    """A suite needs a program or data set that Tenfour does not include."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where everything runs: a folder that goes away afterwards, and two servers in it."""
+class Sandbox:
+    """A temporary folder and the two servers that keep their data in it."""
 
     folder: Path
     urls: dict[str, str]
 
     def database(self, name: str) -> str:
-        """The URL of a database on the server."""
+        """Return the URL of the database called `name`."""
         return urlunsplit(urlsplit(self.urls["DATABASE_URL"])._replace(path=f"/{name}"))
 
     def create(self, name: str, *, template: str = "template1") -> str:
-        """Make a database, as a copy of `template`, and return its URL."""
+        """Create a database from `template` and return its URL."""
         with psycopg.connect(self.urls["DATABASE_URL"], autocommit=True) as conn:
             conn.execute(f"create database {name} template {template}")
         return self.database(name)
 
     def env(self, database_url: str) -> dict[str, str]:
-        """The environment of a Tenfour process on that database."""
-        mine = {name: text for name, text in os.environ.items() if not name.startswith("TENFOUR_")}
+        """Return the environment of a Tenfour process that uses the database."""
+        inherited = {
+            name: text for name, text in os.environ.items() if not name.startswith("TENFOUR_")
+        }
         return {
-            **mine,
+            **inherited,
             **self.urls,
             "DATABASE_URL": database_url,
             "TENFOUR_DATA": str(self.folder / "data"),
@@ -58,24 +60,27 @@ class Ground:
             "PYTHONPATH": str(PROJECT),
         }
 
-    def migrated(self, name: str) -> str:
-        """The URL of a new database with Tenfour's tables."""
+    def create_migrated(self, name: str) -> str:
+        """Create a database with Tenfour's tables and return its URL."""
         url = self.create(name)
         argv = ["manage.py", "migrate", "--skip-checks", "-v0"]
         subprocess.run([sys.executable, *argv], env=self.env(url), cwd=PROJECT, check=True)
         return url
 
-    def fill(self, database_url: str, *steps: tuple[str, dict[str, Any]]) -> list[Any]:
-        """Run steps of `bench.fill` on a database of Tenfour's; returns what each returned."""
-        argv = [sys.executable, "-m", "bench.fill", json.dumps(steps)]
+    def seed(self, database_url: str, *steps: tuple[str, dict[str, Any]]) -> list[Any]:
+        """Run steps of `bench.seed` on a Tenfour database; return each step's result."""
+        argv = [sys.executable, "-m", "bench.seed", json.dumps(steps)]
         env = self.env(database_url)
-        done = subprocess.run(argv, env=env, cwd=PROJECT, check=True, stdout=subprocess.PIPE)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        completed = subprocess.run(argv, env=env, cwd=PROJECT, check=True, stdout=subprocess.PIPE)
+        return [json.loads(line) for line in completed.stdout.splitlines()]
 
 
-def python_with(ground: Ground, name: str, packages: list[str]) -> Path:
-    """The Python of a new environment, thrown away afterwards; raises Missing."""
-    folder = ground.folder / name
+def install_packages(sandbox: Sandbox, name: str, packages: list[str]) -> Path:
+    """Install packages into a temporary environment and return its Python.
+
+    Raise MissingDependency if the installation fails.
+    """
+    folder = sandbox.folder / name
     python = folder / "bin" / "python"
     install = [str(python), "-m", "pip", "install", "--quiet", *packages]
     try:
@@ -83,23 +88,23 @@ def python_with(ground: Ground, name: str, packages: list[str]) -> Path:
             subprocess.run(argv, check=True, capture_output=True, text=True, timeout=180)
     except (subprocess.SubprocessError, OSError) as error:
         why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
-        raise Missing(f"{', '.join(packages)} can't be installed here ({why}).") from error
+        raise MissingDependency(f"{', '.join(packages)} could not be installed ({why}).") from error
     return python
 
 
 @contextmanager
-def ground() -> Iterator[Ground]:
-    """Start both servers; stop them and remove their data at the end."""
-    # On many machines the folder for temporary files is memory, where fsync costs nothing.
-    lasting = "/var/tmp" if Path("/var/tmp").is_dir() else None
-    folder = Path(tempfile.mkdtemp(prefix="tenfour-bench-", dir=lasting))
-    folder.chmod(0o711)  # whoever the servers run as gets through to their own folders
+def run_sandbox() -> Iterator[Sandbox]:
+    """Start both servers; stop them and remove their data on exit."""
+    # The default temporary folder is often in memory, where fsync costs nothing.
+    on_disk = "/var/tmp" if Path("/var/tmp").is_dir() else None
+    folder = Path(tempfile.mkdtemp(prefix="tenfour-bench-", dir=on_disk))
+    folder.chmod(0o711)  # the servers' user can reach its own folders
     try:
         servers = embedded.servers_of(places.place_of(folder / "data"))
-        # Made as for tests, so that Tenfour's role may create databases; run as durable as any.
+        # Create them as tests do, so Tenfour's role may create databases; run them durably.
         replace(servers, throwaway=True).create()
-        with running(servers):
-            yield Ground(folder, servers.urls)
+        with run_servers(servers):
+            yield Sandbox(folder, servers.urls)
     finally:
         with suppress(places.Refused):
             places.remove(folder / "data")
@@ -107,21 +112,21 @@ def ground() -> Iterator[Ground]:
 
 
 @contextmanager
-def running(servers: Servers) -> Iterator[None]:
+def run_servers(servers: Servers) -> Iterator[None]:
     log = servers.place.data.parent / "servers.log"
     with (
         log.open("w") as output,
-        started(servers.postgres_command(), output=output),
-        started(servers.redis_command(), output=output),
+        run_program(servers.postgres_command(), output=output),
+        run_program(servers.redis_command(), output=output),
     ):
-        until(lambda: embedded.postgres_answers(servers.postgres.port), "PostgreSQL")
-        until(lambda: embedded.redis_answers(servers.redis.port), "Redis")
+        wait_until(lambda: embedded.postgres_answers(servers.postgres.port), "PostgreSQL")
+        wait_until(lambda: embedded.redis_answers(servers.redis.port), "Redis")
         yield
 
 
 @contextmanager
-def started(command: Command, *, output: int | IO[Any] = subprocess.DEVNULL) -> Iterator[int]:
-    """Run a program for as long as the block; gives its process id."""
+def run_program(command: Command, *, output: int | IO[Any] = subprocess.DEVNULL) -> Iterator[int]:
+    """Run a program until the block ends; yield its process ID."""
     process = subprocess.Popen(
         command.argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL, **command.options()
     )
@@ -136,10 +141,10 @@ def started(command: Command, *, output: int | IO[Any] = subprocess.DEVNULL) -> 
             process.wait()
 
 
-def until(true: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
-    """Wait for something to become true; raises TimeoutError."""
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+    """Wait until the condition holds; raise TimeoutError if it takes too long."""
     end = time.monotonic() + seconds
-    while not true():
+    while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"{what} was not there within {seconds:.0f} s")
+            raise TimeoutError(f"{what} was not ready within {seconds:.0f} s")
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Workers killed at random: whether every task still ends once, under one lease at a time."""
+"""Kill workers at random and check that each task finishes once, under one lease at a time."""
 
 import random
 import signal
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from bench.figures import Figure, Say, Scale, at_most
-from bench.servers import Ground
+from bench.servers import Sandbox
 from config.local.places import PROJECT
 
 AGENT = "agent-00001"
@@ -18,124 +18,127 @@ WORKERS = 16
 TASKS = 20_000
 KILL_EVERY_S = 2
 STALL_EVERY_S = 5
-STALL_S = 7  # longer than a lease: who wakes up then reports too late
-LONGEST_S = 600
+STALL_S = 7  # longer than a lease, so that the worker reports too late
+TIMEOUT_S = 600
 
-# What must not be, and how often it is.
-WRONG = {
-    "tasks without an end": """select count(*) from ledger_task
+# Queries that count violations.
+VIOLATIONS = {
+    "unfinished tasks": """select count(*) from ledger_task
         where state not in ('done', 'failed', 'skipped', 'aborted')""",
-    "tasks with another number of successes than one": """select count(*) from ledger_task t
+    "tasks without exactly one success": """select count(*) from ledger_task t
         where (select count(*) from ledger_attempt a
             where a.task_id = t.id and a.outcome = 'success') <> 1""",
-    "attempts begun before the one before had ended": """select count(*) from ledger_attempt a
+    "overlapping attempts": """select count(*) from ledger_attempt a
         join ledger_attempt b on b.task_id = a.task_id and b.number > a.number
         where a.ended_at is null or b.started_at < a.ended_at""",
 }
 
 
 @dataclass
-class Gang:
-    """The workers: killed, stalled and replaced while they work."""
+class WorkerPool:
+    """Workers that are killed, stalled, and replaced while they run."""
 
-    ground: Ground
+    sandbox: Sandbox
     url: str
-    members: list["subprocess.Popen[bytes]"] = field(default_factory=list)
-    asleep: dict[int, float] = field(default_factory=dict)
+    workers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    resume_at: dict[int, float] = field(default_factory=dict)
     killed: int = 0
     stalled: int = 0
 
-    def fill(self) -> None:
-        argv = [sys.executable, "-m", "bench.toiler", AGENT]
-        env = self.ground.env(self.url)
-        while len(self.members) < WORKERS:
-            self.members.append(subprocess.Popen(argv, env=env, cwd=PROJECT))
+    def start_missing(self) -> None:
+        argv = [sys.executable, "-m", "bench.stress_worker", AGENT]
+        env = self.sandbox.env(self.url)
+        while len(self.workers) < WORKERS:
+            self.workers.append(subprocess.Popen(argv, env=env, cwd=PROJECT))
 
     def kill_one(self) -> None:
-        victim = self.members.pop(random.randrange(len(self.members)))
-        self.asleep.pop(victim.pid, None)
+        victim = self.workers.pop(random.randrange(len(self.workers)))
+        self.resume_at.pop(victim.pid, None)
         victim.kill()
         victim.wait()
         self.killed += 1
-        self.fill()
+        self.start_missing()
 
     def stall_one(self, now: float) -> None:
-        awake = [each for each in self.members if each.pid not in self.asleep]
-        if awake:
-            victim = random.choice(awake)
+        running = [each for each in self.workers if each.pid not in self.resume_at]
+        if running:
+            victim = random.choice(running)
             victim.send_signal(signal.SIGSTOP)
-            self.asleep[victim.pid] = now + STALL_S
+            self.resume_at[victim.pid] = now + STALL_S
             self.stalled += 1
 
-    def wake(self, now: float) -> None:
-        for each in self.members:
-            if self.asleep.get(each.pid, now + 1) <= now:
+    def resume_due(self, now: float) -> None:
+        for each in self.workers:
+            if self.resume_at.get(each.pid, now + 1) <= now:
                 each.send_signal(signal.SIGCONT)
-                del self.asleep[each.pid]
+                del self.resume_at[each.pid]
 
-    def end(self) -> None:
-        for each in self.members:
+    def kill_all(self) -> None:
+        for each in self.workers:
             each.kill()
-        for each in self.members:
+        for each in self.workers:
             each.wait()
 
 
-def run(ground: Ground, scale: Scale, say: Say) -> list[Figure]:
-    """Twenty thousand tasks, sixteen workers, one of them killed every two seconds."""
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Run the tasks while workers are killed and stalled; count violations afterward."""
     count = TASKS // 10 if scale.quick else TASKS
-    url = ground.migrated("tenfour_stress")
-    ground.fill(url, ("agents", {"count": 2}), ("stress_tasks", {"count": count}))
-    gang = Gang(ground, url)
+    url = sandbox.create_migrated("tenfour_stress")
+    sandbox.seed(url, ("agents", {"count": 2}), ("stress_tasks", {"count": count}))
+    pool = WorkerPool(sandbox, url)
     start = time.monotonic()
     try:
-        until_all_have_ended(gang, count, say)
+        run_until_finished(pool, count, say)
     finally:
-        gang.end()
-    took = time.monotonic() - start
-    (findings,) = ground.fill(url, ("audit", {}))
+        pool.kill_all()
+    seconds = time.monotonic() - start
+    (findings,) = sandbox.seed(url, ("audit", {}))
     for finding in findings[:10]:
         say(finding)
-    wrong = {what: [float(counted(url, sql))] for what, sql in WRONG.items()}
-    expired = counted(url, "select count(*) from ledger_failure")
-    killed = {"workers killed": gang.killed, "workers stalled": gang.stalled}
-    say(f"{count:,} tasks in {took:.0f} s, {killed}, {expired} leases ran out")
+    violations = {what: [float(fetch_count(url, sql))] for what, sql in VIOLATIONS.items()}
+    expired = fetch_count(url, "select count(*) from ledger_failure")
+    interruptions = {"workers killed": pool.killed, "workers stalled": pool.stalled}
+    say(f"{count:,} tasks in {seconds:.0f} s, {interruptions}, {expired} leases expired")
     return [
         *(
             Figure(f"stress: {what}", found, unit="", target=at_most(0))
-            for what, found in wrong.items()
+            for what, found in violations.items()
         ),
-        Figure("stress: findings of the audit", [float(len(findings))], unit="", target=at_most(0)),
-        Figure(f"stress: {count:,} tasks, {WORKERS} workers", [count / took], unit="/s"),
-        *(Figure(f"stress: {what}", [float(number)], unit="") for what, number in killed.items()),
+        Figure("stress: audit findings", [float(len(findings))], unit="", target=at_most(0)),
+        Figure(f"stress: {count:,} tasks, {WORKERS} workers", [count / seconds], unit="/s"),
+        *(
+            Figure(f"stress: {what}", [float(number)], unit="")
+            for what, number in interruptions.items()
+        ),
     ]
 
 
-def counted(url: str, sql: str) -> int:
+def fetch_count(url: str, sql: str) -> int:
     with psycopg.connect(url) as conn:
         row = conn.execute(sql.encode()).fetchone()
     assert row
     return int(row[0])
 
 
-def until_all_have_ended(gang: Gang, count: int, say: Say) -> None:
-    """Kill, stall, wake and expire leases until nothing is left to do."""
+def run_until_finished(pool: WorkerPool, count: int, say: Say) -> None:
+    """Kill, stall, and resume workers until every task has finished."""
     start = time.monotonic()
-    killed = stalled = said = start
-    gang.fill()
-    while (now := time.monotonic()) - start < LONGEST_S:
-        left = counted(gang.url, WRONG["tasks without an end"])
+    killed_at = stalled_at = reported_at = start
+    pool.start_missing()
+    while (now := time.monotonic()) - start < TIMEOUT_S:
+        left = fetch_count(pool.url, VIOLATIONS["unfinished tasks"])
         if not left:
             return
-        gang.wake(now)
-        # At the end all are left alone, or the last tasks would never be done.
-        if left > count // 50 and now - killed > KILL_EVERY_S:
-            gang.kill_one()
-            killed = now
-        if left > count // 50 and now - stalled > STALL_EVERY_S:
-            gang.stall_one(now)
-            stalled = now
-        if now - said > 10:
+        pool.resume_due(now)
+        # Leave workers alone at the end, so that the last tasks can finish.
+        if left > count // 50 and now - killed_at > KILL_EVERY_S:
+            pool.kill_one()
+            killed_at = now
+        if left > count // 50 and now - stalled_at > STALL_EVERY_S:
+            pool.stall_one(now)
+            stalled_at = now
+        if now - reported_at > 10:
             say(f"{left:,} left")
-            said = now
+            reported_at = now
         time.sleep(0.2)
-    raise TimeoutError(f"after {LONGEST_S} s there were still tasks without an end")
+    raise TimeoutError(f"some tasks were unfinished after {TIMEOUT_S} s")

@@ -1,4 +1,4 @@
-"""A worker of the stress run: claims and finishes, sweeps leases now and then, until killed."""
+"""Claim and finish tasks and sometimes expire leases, until killed by the stress suite."""
 
 import random
 import sys
@@ -24,14 +24,14 @@ def main(agent_name: str) -> None:
     )
     while True:
         rows = claims.claim(caller).rows
-        # As many sweeps at once as chance will have it: they must not get into each other's way.
+        # Sweeps overlap at random, because concurrent sweeps must not interfere.
         if not rows or random.random() < 0.01:
             leases.expire(now=timezone.now())
         if not rows:
             time.sleep(0.1)
             continue
         if random.random() < 0.1:
-            time.sleep(0.02)  # so that some are killed and stalled in the middle of one
+            time.sleep(0.02)  # so that some workers stop in the middle of a task
         try:
             in_process.report_success(rows[0]["attempt_id"], {"ok": 1}, stamp=Stamp(SYSTEM))
         except live_attempt.LeaseLost:

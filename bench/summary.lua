@@ -1,4 +1,4 @@
--- What a run of wrk came to, as one line of JSON.
+-- Print the results of a wrk run as one line of JSON.
 return function(summary, latency)
   local errors = summary.errors
   local lost = errors.connect + errors.read + errors.write

@@ -1,6 +1,6 @@
-"""Does tasks when told to: reads "WHAT COUNT" from stdin, answers with the seconds it took.
+"""Read "OPERATION COUNT" from stdin, run the operations, and print the seconds.
 
-Of what is looked at one by one it answers with the seconds within which 95 of 100 were done.
+Operations that are timed one by one return their 95th percentile in seconds.
 """
 
 import itertools
@@ -17,13 +17,13 @@ import psycopg
 from bench.floor import sql as floor
 from ledger.journal import SYSTEM, Stamp
 
-Work = Callable[[int], float | None]
+Operation = Callable[[int], float | None]
 
-PER_S = 2_500  # tasks that come and go, where many do
+CHURN_PER_S = 2_500  # the target rate of enqueued and finished tasks
 
 
-def tenfour(agent_name: str) -> dict[str, Work]:
-    """Tenfour's own verbs, as a Python caller uses them."""
+def build_tenfour(agent_name: str) -> dict[str, Operation]:
+    """Build the operations from Tenfour's Python API."""
     django.setup()
 
     from django.utils import timezone
@@ -49,7 +49,7 @@ def tenfour(agent_name: str) -> dict[str, Work]:
         for _ in range(count // 500):
             tasks.enqueue_many(many, stamp=Stamp(SYSTEM))
 
-    def do(count: int) -> None:
+    def claim_and_finish(count: int) -> None:
         for _ in range(count):
             rows = claims.claim(caller).rows
             in_process.report_success(rows[0]["attempt_id"], {"ok": 1}, stamp=Stamp(SYSTEM))
@@ -68,44 +68,44 @@ def tenfour(agent_name: str) -> dict[str, Work]:
     }), closed as (
         update ledger_attempt set outcome = '{Outcome.SUCCESS}', ended_at = %(now)s
         where id in (select former_attempt from moved)
-    ), told as ({journal.insert("moved", kind=f"'{Kind.TASK_COMPLETED}'", subject="task")})
+    ), logged as ({journal.insert("moved", kind=f"'{Kind.TASK_COMPLETED}'", subject="task")})
     select id from moved"""
 
     def churn(count: int) -> None:
-        """As many come as go, so the queue stays as deep; at a steady rate where it can be kept."""
+        """Enqueue and finish equal numbers of tasks, at a steady rate if the machine allows it."""
         start = time.perf_counter()
         for number in range(count // 500):
             enqueue_500(500)
             for _ in range(10):
                 ids = [row["id"] for row in claims.claim(caller, limit=50).rows]
                 sql.run(finish, ids=ids, now=timezone.now(), **caller.params)
-            time.sleep(max(0, start + 500 * (number + 1) / PER_S - time.perf_counter()))
+            time.sleep(max(0, start + 500 * (number + 1) / CHURN_PER_S - time.perf_counter()))
 
     conn = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True, prepare_threshold=0)
 
-    def move(count: int) -> float:
-        return p95(count, lambda: claims.claim(caller).rows)
+    def time_claim(count: int) -> float:
+        return measure_p95(count, lambda: claims.claim(caller).rows)
 
-    def same_rows(count: int) -> float:
-        return p95(count, lambda: conn.execute(floor.SAME_ROWS, [agent.pk]).fetchall())
+    def time_same_rows(count: int) -> float:
+        return measure_p95(count, lambda: conn.execute(floor.SAME_ROWS, [agent.pk]).fetchall())
 
-    def gate(count: int) -> float:
-        return p95(count, lambda: breaker.check_gate(agent.pk, now=timezone.now()))
+    def time_breaker_check(count: int) -> float:
+        return measure_p95(count, lambda: breaker.check_gate(agent.pk, now=timezone.now()))
 
     return {
         "enqueue": enqueue,
         "enqueue 500": enqueue_500,
-        "do": do,
+        "claim and finish": claim_and_finish,
         "claim": claim,
         "churn": churn,
-        "move": move,
-        "same rows": same_rows,
-        "gate": gate,
+        "move": time_claim,
+        "same rows": time_same_rows,
+        "breaker check": time_breaker_check,
     }
 
 
-def p95(count: int, work: Callable[[], Any]) -> float:
-    """The seconds within which 95 of 100 were done; each must come to something."""
+def measure_p95(count: int, work: Callable[[], Any]) -> float:
+    """Return the 95th percentile in seconds; each call must return a true value."""
     took = []
     for _ in range(count):
         start = time.perf_counter()
@@ -114,8 +114,8 @@ def p95(count: int, work: Callable[[], Any]) -> float:
     return sorted(took)[count * 95 // 100]
 
 
-def bare(_: str) -> dict[str, Work]:
-    """The floor: the same moves in hand-written SQL on the smallest tables."""
+def build_floor(_: str) -> dict[str, Operation]:
+    """Build the same operations from hand-written SQL on minimal tables."""
     conn = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
     worker = str(os.getpid())
     keys = (f"{worker}-{number}" for number in itertools.count())
@@ -129,23 +129,23 @@ def bare(_: str) -> dict[str, Work]:
             many = [(next(keys), json.dumps({"n": 1})) for _ in range(500)]
             conn.execute(floor.ENQUEUE_MANY, [list(column) for column in zip(*many, strict=True)])
 
-    def do(count: int) -> None:
+    def claim_and_finish(count: int) -> None:
         for _ in range(count):
             row = conn.execute(floor.CLAIM, {"queue": "default", "worker": worker}).fetchone()
             assert row
             conn.execute(floor.DONE, {"id": row[0], "worker": worker})
 
-    return {"enqueue": enqueue, "enqueue 500": enqueue_500, "do": do}
+    return {"enqueue": enqueue, "enqueue 500": enqueue_500, "claim and finish": claim_and_finish}
 
 
-def main(whose: str, agent: str) -> None:
-    work = {"tenfour": tenfour, "floor": bare}[whose](agent)
+def main(side: str, agent: str) -> None:
+    operations = {"tenfour": build_tenfour, "floor": build_floor}[side](agent)
     print("ready", flush=True)
     for line in sys.stdin:
-        what, _, count = line.strip().rpartition(" ")
+        name, _, count = line.strip().rpartition(" ")
         start = time.perf_counter()
-        found = work[what](int(count))
-        print(time.perf_counter() - start if found is None else found, flush=True)
+        seconds = operations[name](int(count))
+        print(time.perf_counter() - start if seconds is None else seconds, flush=True)
 
 
 if __name__ == "__main__":

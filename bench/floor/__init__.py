@@ -1,1 +1,1 @@
-"""The least an acknowledgement over HTTP can cost with Django: what Tenfour's own is set beside."""
+"""The floor: a minimal Django acknowledgment endpoint, the baseline for Tenfour's own."""

@@ -1,4 +1,4 @@
-"""FastAPI and asyncpg doing the floor's work in three statements; runs in an environment of its own."""
+"""Serve the floor's endpoint with FastAPI and asyncpg in three statements, without Tenfour."""
 
 import contextlib
 import hashlib

@@ -1,10 +1,10 @@
-"""Tenfour's own settings of the database, and of nothing else."""
+"""Use Tenfour's database settings and nothing else of its configuration."""
 
 from config.settings import DATABASES, SECRET_KEY, USE_TZ
 
 __all__ = ["DATABASES", "SECRET_KEY", "USE_TZ"]
 
-# Its cursors bind on the server, which lets PostgreSQL prepare: Tenfour does so with its own cursor.
+# Bind on the server so that PostgreSQL prepares statements, as Tenfour's own cursor does.
 DATABASES["default"]["OPTIONS"]["server_side_binding"] = True
 ALLOWED_HOSTS = ["*"]
 INSTALLED_APPS: list[str] = []

@@ -1,4 +1,4 @@
-"""The floor's tables and statements: a token, an update, a line of history, and nothing else."""
+"""Define the floor's tables and statements: a token, an update, and a history row."""
 
 SCHEMA = """
 create table api_token (
@@ -45,11 +45,11 @@ insert into task (key, state, worker, attempt, lease_until)
 select 'k' || g, 1, 'w', 1, now() + interval '1 hour' from generate_series(1, %s) g
 """
 
-CLAIMED = (
+FILL_HISTORY = (
     "insert into history (task_id, from_state, to_state, actor) select id, 0, 1, 'w' from task"
 )
 
-# One statement, one commit: no row back means a wrong token or a task that is not claimed.
+# One statement, one commit; an empty result means an invalid token or an unclaimed task.
 ACK = """
 with a as (
     select id, name from api_token where digest = %s and revoked_at is null
@@ -62,8 +62,8 @@ with a as (
 select id, attempt from u
 """
 
-# The least that a queue with a history can do: a row, a line of history, one commit. What is
-# enqueued comes from the caller, and a key that is there already adds nothing.
+# The minimum for a queue with history: a row, a history row, one commit. The caller supplies the
+# key and payload, and an existing key inserts nothing.
 ENQUEUE = """
 with t as (
     insert into task (key, payload) values (%s, %s) on conflict (key) do nothing returning id
@@ -104,7 +104,7 @@ insert into history (task_id, from_state, to_state, actor)
 select id, 1, 2, %(worker)s from u returning task_id
 """
 
-# The rows that Tenfour writes when it hands out a task, on Tenfour's tables: what its claim is set beside.
+# Write the same rows as Tenfour's claim, on Tenfour's tables.
 SAME_ROWS = """
 with t as (
     update ledger_task set state = 'running', current_attempt = uuidv7(), attempts = attempts + 1,
@@ -126,7 +126,7 @@ with t as (
 select id, current_attempt from t
 """
 
-# The same in three, as it is usually written; with asyncpg's placeholders.
+# The acknowledgment in the usual three statements, with asyncpg's placeholders.
 AUTH = "select id, name from api_token where digest = $1 and revoked_at is null"
 UPDATE = (
     "update task set state = 2, lease_until = null, updated_at = now()"

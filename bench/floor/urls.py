@@ -1,4 +1,4 @@
-"""The floor's one endpoint: bare Django and ninja, everything in one prepared statement."""
+"""Serve the floor's endpoint with bare Django and ninja, in one prepared statement."""
 
 import hashlib
 from typing import Any
@@ -25,7 +25,7 @@ class AckOut(Schema):
 
 
 class Digest(HttpBearer):
-    """Leaves looking the token up to the one statement."""
+    """Hash the token; the endpoint's statement looks it up."""
 
     def authenticate(self, request: HttpRequest, token: str) -> str:
         return hashlib.sha256(token.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The floor as a WSGI application."""
+"""Expose the floor as a WSGI application."""
 
 import os
 

@@ -46,7 +46,7 @@ class Building:
         """Import the plan once more under the next ref; the agents' folder is empty again."""
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
-        source = yaml.safe_load((EXAMPLES / "planner.yaml").read_text())
+        source = yaml.safe_load((EXAMPLES / "demo_plan.yaml").read_text())
         self.ref = source["ref"] = self.next_ref()
         self.repair_at = self.elapsed + REPAIR_S
         self.is_killed = self.is_repaired = False

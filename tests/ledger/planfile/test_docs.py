@@ -47,7 +47,7 @@ def test_the_checklist_can_be_imported() -> None:
 
 
 def test_the_plan_of_the_demo_can_be_imported() -> None:
-    text = (settings.BASE_DIR / "examples" / "planner.yaml").read_bytes()
+    text = (settings.BASE_DIR / "examples" / "demo_plan.yaml").read_bytes()
     assert len(planfile.parse(text, media="application/yaml").plan.tasks) == 12
 
 
