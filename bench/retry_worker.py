@@ -6,8 +6,6 @@ import time
 
 import django
 
-from ledger.journal import SYSTEM, Stamp
-
 
 def main(agent_name: str, count: int, delays_ms: list[int]) -> None:
     django.setup()
@@ -15,6 +13,7 @@ def main(agent_name: str, count: int, delays_ms: list[int]) -> None:
     from django.utils import timezone
 
     from ledger import tasks
+    from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent
     from ledger.tasks import Backoff
     from ledger.tokens import TrustedCaller

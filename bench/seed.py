@@ -9,8 +9,6 @@ from typing import Any
 import django
 from django.db import connection
 
-from ledger.journal import SYSTEM, Stamp
-
 # Instruction `g` goes to agent `g % agents`, so each agent's share is spread over the table.
 INSTRUCTIONS = """
 insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
@@ -176,7 +174,7 @@ def agents(count: int) -> None:
 def tokens(count: int) -> dict[str, str]:
     """Issue tokens for the first `count` agents; return the secrets by agent name."""
     from ledger import tokens
-    from ledger.journal import SYSTEM
+    from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent
 
     found = Agent.objects.select_related("project").order_by("name")[:count]
@@ -235,6 +233,7 @@ def escalations(open: int) -> None:
 
 def stress_tasks(count: int) -> None:
     """Enqueue tasks with short leases and many attempts, as a producer does."""
+    from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent
     from ledger.tasks import Spec, enqueue_many
 
@@ -253,6 +252,7 @@ def audit() -> list[str]:
 
 def plans(count: int, tasks: int) -> None:
     """Import plans of `tasks` tasks each, in chains of three."""
+    from ledger.journal import SYSTEM, Stamp
     from ledger.models import Plan, Project
     from ledger.planfile import canonical
     from retries.plans.importing import import_plan

@@ -8,13 +8,12 @@ import uuid
 
 import django
 
-from ledger.journal import SYSTEM, Stamp
-
 
 def main() -> None:
     django.setup()
 
     from ledger import instructions
+    from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent
 
     agents = list(Agent.objects.select_related("project").order_by("?")[:100])

@@ -6,14 +6,13 @@ import time
 
 import django
 
-from ledger.journal import SYSTEM, Stamp
-
 
 def main(agent_name: str) -> None:
     django.setup()
 
     from django.utils import timezone
 
+    from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent
     from ledger.tokens import TrustedCaller
     from retries import claims, in_process

@@ -15,7 +15,6 @@ import django
 import psycopg
 
 from bench.floor import sql as floor
-from ledger.journal import SYSTEM, Stamp
 
 Operation = Callable[[int], float | None]
 
@@ -29,7 +28,7 @@ def build_tenfour(agent_name: str) -> dict[str, Operation]:
     from django.utils import timezone
 
     from ledger import journal, moves, sql, tasks
-    from ledger.journal import Kind
+    from ledger.journal import SYSTEM, Kind, Stamp
     from ledger.models import Agent
     from ledger.states import Outcome, TaskState
     from ledger.tasks import Spec
