@@ -33,8 +33,10 @@ def read_dependents(request: HttpRequest) -> str:
 # ---- tasks and plans
 
 
-def describe_abort(chosen: QuerySet[Task]) -> list[str]:
+def describe_abort(chosen: QuerySet[Task], *, answered: int = 0) -> list[str]:
+    """Describe an abort of tasks, of whose open questions some are answered by it."""
     counts = task_actions.count_abort(chosen)
+    questions = counts.questions - answered
     if not counts.any:
         return []
     one = counts.dependents == 1
@@ -46,7 +48,7 @@ def describe_abort(chosen: QuerySet[Task]) -> list[str]:
             f"{count(counts.running, 'running task')} will be told to stop. A running task ends "
             "when its agent reports or its lease expires.",
         ),
-        (counts.questions, f"{count(counts.questions, 'open question')} will be withdrawn."),
+        (questions, f"{count(questions, 'open question')} will be withdrawn."),
         (
             counts.dependents,
             f"{others} that depend{'s' if one else ''} on these will stay blocked.",
@@ -154,7 +156,7 @@ def answer_abort(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str
     sent = rows.exclude(instruction=None).count()
     effects = [
         *list_effects((number, f"{whole} tasks.")),
-        *describe_abort(tasks),
+        *describe_abort(tasks, answered=rows.exclude(task=None).count()),
         *list_effects(
             (sent, f"{count(sent, 'instruction')} will stay failed."),
             (pending, f"{count(pending, 'pending instruction')} of {of} will be cancelled."),

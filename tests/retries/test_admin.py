@@ -239,7 +239,6 @@ def test_an_abort_of_an_escalation_says_that_it_stops_the_plan(mara: Client, age
         "2 waiting tasks will be aborted.",
         "1 running task will be told to stop. A running task ends when its agent reports or its "
         "lease expires.",
-        "1 open question will be withdrawn.",
         "1 instruction will stay failed.",
         "1 pending instruction of 1 agent will be cancelled.",
     ]

@@ -143,6 +143,9 @@ def test_evidence_of_a_task(browser: Client, agent: Agent, now: datetime) -> Non
     page = html(browser.get(address(question)))
     assert 'data-tab="3"> 2 and 3 </button>' in page and 'data-suggest="Round per line"' in page
     assert '<span class="sugg__why">suggested after attempt 2</span>' in page
+    raw = browser.get(address(question)).content.decode()
+    # a diff keeps its white space
+    assert re.findall(r'data-s="[^"]+"\s*>(.)', raw) == ["<"] * raw.count("data-s=")
 
 
 def test_the_likely_cause_is_that_of_the_last_failure(
@@ -589,5 +592,6 @@ def test_the_admin_shows_the_message_and_skips_with_dependents(
     listed = words(admin_client.get("/admin/retries/escalation/?q=Backfill"))
     assert "Backfill" in listed and "abort the task's plan" in listed
     form = {"action": "skip", "_selected_action": str(question.pk), "dependents": "skip"}
+    form["confirmed"] = "yes"
     admin_client.post("/admin/retries/escalation/", form)
     assert Task.objects.get(pk=waits).state == TaskState.SKIPPED
