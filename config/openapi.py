@@ -63,7 +63,7 @@ OPERATIONS: dict[str, set[str]] = {
     | IDEMPOTENT
     | {"human_required", "invalid_transition", "version_mismatch"},
     "escalations_withdraw": CLOSED | {"human_required", "invalid_transition"},
-    "events_list": LIST,
+    "events_list": FILTERED,
     "instructions_cancel": {"invalid_transition"},
     "instructions_list": FILTERED,
     "instructions_send": IDEMPOTENT | {"unknown_agent"},

@@ -1,14 +1,21 @@
 """The journal over HTTP."""
 
 import re
+from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Query, Router
 
 from ledger import journal
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
-from ledger.api.cursors import BadCursor
-from ledger.api.responses import json_response
+from ledger.api.cursors import BadCursor, read_page
+from ledger.api.parameters import find_agent_id
+from ledger.api.responses import json_response, page_body
+from ledger.errors import Invalid
+from ledger.journal import Kind
+from ledger.models import Event
+from ledger.models.event import EventQuerySet
 from ledger.schemas.events import EventList, EventQuery, events_out
 
 router = Router(tags=["events"])
@@ -18,20 +25,59 @@ POSITION = re.compile(r"([0-9]{1,19})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 
 @router.get("/events", auth=PrincipalAuth("events:read"), response=EventList)
 def events_list(request: PrincipalRequest, query: Query[EventQuery]) -> HttpResponse:
-    """List events as a stream, oldest first.
+    """List events, newest first, or read them as a stream.
 
-    To read on without missing any, pass `next_cursor` as `after`. Events of transactions that are
-    still open appear later, in order, however late they commit.
+    With `after`, the events are a stream, oldest first: send `after=` to begin, and pass
+    `next_cursor` as `after` to read on without missing any. Events of transactions that are still
+    open appear later, in order, however late they commit. A stream takes no filters.
     """
+    filters = query.model_dump(exclude={"limit", "cursor", "after"})
+    if query.after is not None:
+        refuse_filters(filters | {"cursor": query.cursor})
+        return stream_response(request, query.after, limit=query.limit)
+    events = filter_events(Event.objects.visible_to(request.auth), query, request)
+    rows: QuerySet[Event, Any] = events.values()
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
+    return json_response(page_body(page, events_out(page.rows)))
+
+
+def filter_events(
+    rows: EventQuerySet, query: EventQuery, request: PrincipalRequest
+) -> EventQuerySet:
+    if query.kind:
+        rows = rows.filter(kind__in=parse_kinds(query.kind))
+    if query.subject:
+        rows = rows.filter(subject_id=query.subject)
+    if query.agent:
+        rows = rows.filter(agent_id=find_agent_id(request.auth, query.agent))
+    if query.since:
+        rows = rows.filter(at__gte=query.since)
+    return rows.filter(at__lt=query.until) if query.until else rows
+
+
+def parse_kinds(text: str) -> list[str]:
+    """Return the kinds in a comma-separated list; raise Invalid for an unknown one."""
+    kinds = text.split(",")
+    if unknown := [kind for kind in kinds if kind not in Kind.values]:
+        raise Invalid("/kind", f"'{unknown[0]}' is not a kind of event, such as task.completed.")
+    return kinds
+
+
+def refuse_filters(filters: dict[str, Any]) -> None:
+    if given := [name for name, value in filters.items() if value]:
+        raise Invalid(f"/{given[0]}", f"'after' can't be combined with '{given[0]}'.")
+
+
+def stream_response(request: PrincipalRequest, after: str, *, limit: int) -> HttpResponse:
     rows = journal.fetch_stream(
-        parse_cursor(query.after), project_id=request.auth.project_id, limit=query.limit
+        parse_cursor(after), project_id=request.auth.project_id, limit=limit
     )
-    last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else query.after or None
+    last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else after or None
     return json_response(
         {
             "data": events_out(rows),
             "next_cursor": last,
-            "has_more": len(rows) == query.limit,
+            "has_more": len(rows) == limit,
         }
     )
 

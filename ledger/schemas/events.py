@@ -6,16 +6,23 @@ from typing import Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from ledger.models import Agent
-from ledger.schemas.shared import AGENT_ID, AT, CURSOR, ID, MOST_ROWS, Listed
+from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, Listed, PageQuery
 from ledger.sql import Row
 
 
-class EventQuery(Schema):
-    after: str = Field("", description=CURSOR)
-    limit: int = Field(50, ge=1, le=MOST_ROWS)
+class EventQuery(PageQuery):
+    after: str | None = Field(
+        None,
+        description="read as a stream, oldest first, from this 'next_cursor' on; empty to begin",
+    )
+    kind: str = Field("", description="one event type, or several separated by commas")
+    subject: UUID | None = Field(None, description="the id of a task, plan, or other subject")
+    agent: str = Field("", description=AGENT_ID_OR_NAME)
+    since: AwareDatetime | None = Field(None, description="only events at or after this time")
+    until: AwareDatetime | None = Field(None, description="only events before this time")
 
 
 class EventOut(Schema):

@@ -1,11 +1,13 @@
 """The journal over HTTP."""
 
+from typing import Any
+
 import pytest
 
 from ledger.models import Agent
 from ledger.states import InstructionState
 from tests.conftest import Api
-from tests.factories import make_instruction
+from tests.factories import make_agent, make_instruction
 from tests.ledger.api.test_instructions import problem
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +23,7 @@ def test_the_request_id_is_in_the_journal(operator: Api, agent: Agent) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
     make_instruction(InstructionState.ACKNOWLEDGED, agent=agent)
-    whole = operator("GET", "/events?limit=100").body["data"]
+    whole = operator("GET", "/events?limit=100&after=").body["data"]
     assert len(whole) >= 4
     pieces, after = [], ""
     for _ in range(len(whole)):
@@ -31,3 +33,43 @@ def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
     assert pieces == whole
     assert operator("GET", f"/events?after={after}").body["data"] == []
     problem(operator("GET", "/events?after=x"), 400, "bad_cursor")
+
+
+def list_all(api: Api, query: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    cursor = ""
+    for _ in range(100):
+        page = api("GET", f"/events?limit=2&{query}&cursor={cursor}").body
+        rows += page["data"]
+        if not page["has_more"]:
+            return rows
+        cursor = page["next_cursor"]
+    raise AssertionError("the list does not end")
+
+
+def test_events_are_filtered_and_paged(operator: Api, agent: Agent) -> None:
+    row = make_instruction(InstructionState.FAILED, agent=agent)
+    make_instruction(InstructionState.QUEUED, agent=make_agent("codex"))
+    events = operator("GET", "/events?limit=100").body["data"]
+    assert [event["id"] for event in events] == sorted((e["id"] for e in events), reverse=True)
+    ours = [event for event in events if event["subject"] == str(row.id)]
+    assert len(ours) >= 3
+    assert list_all(operator, f"subject={row.id}") == ours
+    queued = [e for e in events if e["type"] == "instruction.queued"]
+    assert list_all(operator, "kind=instruction.queued") == queued and len(queued) == 2
+    several = [e for e in events if e["type"] in ("instruction.queued", "instruction.failed")]
+    assert list_all(operator, "kind=instruction.queued,instruction.failed") == several
+    for name in ("codex", events[0]["agent_id"]):
+        only = list_all(operator, f"agent={name}")
+        assert only and {event["agent"] for event in only} == {"codex"}
+    at = ours[1]["at"]
+    assert list_all(operator, f"since={at}") == [e for e in events if e["at"] >= at]
+    assert list_all(operator, f"until={at}") == [e for e in events if e["at"] < at]
+    assert list_all(operator, f"since={at}&until={at}") == []
+
+
+def test_a_wrong_filter_on_events_is_refused(operator: Api, agent: Agent) -> None:
+    for wrong in ("kind=task.lost", "subject=x", "since=yesterday", "after=&kind=task.created"):
+        problem(operator("GET", f"/events?{wrong}"), 422, "validation_error")
+    problem(operator("GET", "/events?agent=stranger"), 422, "unknown_agent")
+    problem(operator("GET", "/events?cursor=x"), 400, "bad_cursor")
