@@ -37,6 +37,7 @@ from retries.schemas.claims import claimed_out
 router = Router(tags=["attempts"])
 
 # Output beyond what is stored is dropped, not refused; this limit only bounds the work.
+MOST_RESULT_BYTES = 4 * 1024 * 1024
 MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 
 
@@ -56,7 +57,7 @@ def attempts_heartbeat(
 
 @router.post(
     "/attempts/{id}/result",
-    auth=BearerAuth("tasks:work"),
+    auth=BearerAuth("tasks:work", body_bytes=MOST_RESULT_BYTES),
     response=DecisionOut,
     openapi_extra=text_content(TEXT, XML),
 )

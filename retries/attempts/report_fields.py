@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from ledger.redaction import LONGEST, clean, redacted, stripped
+from ledger.redaction import CUT, LONGEST, clean, redacted, stripped
+from ledger.secret_forms import LONGEST_SECRET
 from ledger.states import FailureType
 from ledger.text import truncate
 
@@ -87,8 +88,26 @@ def clean_text(value: str, limit: int) -> str:
 
 def clean_output(output: str, *, of: int = 0) -> str:
     """Return a program's output as it is stored, cut in the middle where it is too long."""
-    # The end gets most of the room: it usually says what went wrong.
-    return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL, of=of)
+    if len(output) <= 2 * (OUTPUT_BYTES + LONGEST_SECRET):
+        # The end gets most of the room: it usually says what went wrong.
+        return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL, of=of)
+    return clean_ends(output, of=of or len(output.encode(errors="replace")))
+
+
+def clean_ends(output: str, *, of: int) -> str:
+    """Return the start and the end of a long output, without secrets and cut at line ends."""
+    room = OUTPUT_BYTES - len(CUT.format(of, of).encode()) - 1
+    last = int(room * OUTPUT_TAIL)
+    first = room - last
+    # Half a secret at the inner edges would not be recognized, so a margin is redacted and dropped.
+    # Masks are shorter than most secrets: twice the text fills the room even so.
+    start = stripped(redacted(output[: 2 * first + LONGEST_SECRET]))[:-LONGEST_SECRET]
+    end = stripped(redacted(output[-2 * last - LONGEST_SECRET :]))[LONGEST_SECRET:]
+    start = start.encode()[:first].decode(errors="ignore")
+    end = end.encode()[-last:].decode(errors="ignore")
+    start, end = start.rpartition("\n")[0] or start, end.partition("\n")[2] or end
+    mark = CUT.format(len(start.encode()) + len(end.encode()), of)
+    return f"{start}{mark}\n{end}"
 
 
 def clean_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class VerificationIn(In):
     command: str = Field("", max_length=4096)
     exit_code: StrictInt = Field(ge=-(2**31), le=2**31 - 1)
     duration_s: float | None = Field(None, ge=0)
-    output: str = Field("", max_length=262_144)
+    output: str = Field("", max_length=4_194_304)
 
 
 class FailureIn(In):
