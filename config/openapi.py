@@ -86,9 +86,11 @@ OPERATIONS: dict[str, set[str]] = {
     "plans_restart": {"invalid_transition"},
     "plans_resume": {"invalid_transition"},
     "tasks_abort": {"invalid_transition"},
+    "tasks_attempts": LIST,
     "tasks_change": LOCKED | {"invalid_transition", "unknown_agent"},
     "tasks_enqueue": IDEMPOTENT | {"invalid_transition", "unknown_agent", "unknown_dependency"},
     "tasks_enqueue_many": IDEMPOTENT | {"unknown_agent", "unknown_dependency"},
+    "tasks_events": LIST,
     "tasks_list": FILTERED,
     "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
 }

@@ -1,4 +1,4 @@
-"""Keyset pagination, newest first: a cursor names the last row and is bound to the filters."""
+"""Keyset pagination: a cursor names the last row and is bound to the filters."""
 
 import base64
 import binascii
@@ -36,14 +36,20 @@ class Page:
 
 
 def read_page(
-    query: "QuerySet[M]", *, limit: int, cursor: str | None, filters: Mapping[str, Any]
+    query: "QuerySet[M]",
+    *,
+    limit: int,
+    cursor: str | None,
+    filters: Mapping[str, Any],
+    oldest_first: bool = False,
 ) -> Page:
-    """Return one page of `query` by descending id; raise BadCursor."""
+    """Return one page of `query` by descending or ascending id; raise BadCursor."""
     seal = hash_filters({"list": query.model._meta.label, **filters})
     if cursor:
-        query = query.filter(pk__lt=decode_cursor(cursor, seal))
+        last = decode_cursor(cursor, seal)
+        query = query.filter(pk__gt=last) if oldest_first else query.filter(pk__lt=last)
     # One extra row shows whether there is another page.
-    rows = list(query.order_by("-pk")[: limit + 1])
+    rows = list(query.order_by("pk" if oldest_first else "-pk")[: limit + 1])
     more = len(rows) > limit
     rows = rows[:limit]
     return Page(rows, encode_cursor(row_id(rows[-1]), seal) if more else None)

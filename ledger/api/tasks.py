@@ -26,6 +26,7 @@ from ledger.principal import Principal
 from ledger.schemas import tasks as schemas
 from ledger.schemas.attempts import AttemptList, AttemptOut, attempt_out
 from ledger.schemas.events import EventList, events_out
+from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
 from ledger.sql import Row
 from ledger.states import TaskState, Who
@@ -37,8 +38,6 @@ from ledger.tokens import ScopeMissing
 router = Router(tags=["tasks"])
 
 WHO = {"agent": Who.AGENT, "orchestrator": Who.PRODUCER, "operator": Who.PERSON}
-MOST_ATTEMPTS = 100
-MOST_EVENTS = 1000
 
 
 def role_of(principal: Principal) -> Who:
@@ -184,21 +183,23 @@ def task_response(request: PrincipalRequest, row: Row, **more: Any) -> HttpRespo
 
 
 @router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=AttemptList)
-def tasks_attempts(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def tasks_attempts(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
     """List a task's attempts with their failures, newest first."""
     find_task(request, id)
-    rows = Attempt.objects.filter(task_id=id).select_related("failure").order_by("-number")
-    data = [attempt_out(row) for row in rows[:MOST_ATTEMPTS]]
-    return json_response({"data": data, "next_cursor": None, "has_more": False})
+    rows = Attempt.objects.filter(task_id=id).select_related("failure")
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"task": id})
+    return json_response(page_body(page, map(attempt_out, page.rows)))
 
 
 @router.get("/tasks/{id}/events", auth=PrincipalAuth("tasks:read"), response=EventList)
-def tasks_events(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def tasks_events(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
     """List a task's events, oldest first."""
     find_task(request, id)
-    rows = Event.objects.filter(subject_id=id).order_by("id").values()[:MOST_EVENTS]
-    data = events_out([dict(row) for row in rows])
-    return json_response({"data": data, "next_cursor": None, "has_more": False})
+    rows: QuerySet[Event, Any] = Event.objects.filter(subject_id=id).values()
+    page = read_page(
+        rows, limit=query.limit, cursor=query.cursor, filters={"task": id}, oldest_first=True
+    )
+    return json_response(page_body(page, events_out(page.rows)))
 
 
 @router.get("/attempts/{id}", auth=PrincipalAuth("tasks:read"), response=AttemptOut)

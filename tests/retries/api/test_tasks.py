@@ -243,3 +243,23 @@ def test_a_running_task_keeps_its_payload_and_its_attempts(coder: Any, operator:
     assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
     changed = operator("PATCH", f"/tasks/{id}", {"max_attempts": 1}, If_Match='"v2"').body
     assert (changed["attempt_limit"], changed["max_attempts"]) == (1, 1)
+
+
+def test_a_tasks_attempts_and_events_are_paged(coder: Any, operator: Any) -> None:
+    id = enqueue(operator, max_attempts=3, backoff={"base_delay_ms": 0})
+    for _ in range(3):
+        attempt = claim(coder, task=id)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{attempt}/result", {"status": "failure"})
+    for path in (f"/tasks/{id}/attempts", f"/tasks/{id}/events"):
+        whole = operator("GET", path).body
+        assert len(whole["data"]) >= 3 and not whole["has_more"]
+        rows: list[Any] = []
+        cursor = ""
+        for _ in whole["data"]:
+            page = operator("GET", f"{path}?limit=1&cursor={cursor}").body
+            rows += page["data"]
+            cursor = page["next_cursor"]
+        assert rows == whole["data"] and cursor is None
+        assert operator("GET", f"{path}?cursor=x").body["code"] == "bad_cursor"
+    numbers = [row["number"] for row in operator("GET", f"/tasks/{id}/attempts").body["data"]]
+    assert numbers == [3, 2, 1]
