@@ -261,3 +261,16 @@ def test_hopeless_codes_ask_a_person_at_once(
     asked = operator("GET", f"/escalations/{decision['escalation']['id']}").body
     assert (asked["task"], asked["reason"]) == (id, code)
     assert asked["message"].startswith("## Task Escalation Required\n\n**Task:** ")
+
+
+def test_a_failure_with_a_long_output_in_json_is_recorded(coder: Any, operator: Any) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    verification = {"command": "make", "exit_code": 1, "output": "line\n" * 600_000}
+    body = {"status": "failure", "verification": verification}
+    assert coder("POST", f"/attempts/{at}/result", body).status_code == 200
+    stored = Failure.objects.get().verification["output"]
+    assert "of 3000000 bytes kept]" in stored and len(stored) <= 65_536
+    claimed = enqueue(operator) and claim(coder)["data"][0]["attempt"]["id"]
+    verification["output"] = "x" * 4_200_000
+    assert coder("POST", f"/attempts/{claimed}/result", body).body["code"] == "payload_too_large"
