@@ -1,11 +1,11 @@
-"""Three small agents that speak to Tenfour over HTTP, each with its own idea of instructions.
+"""Run one of three small agents that receive instructions from Tenfour over HTTP.
 
-    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py steady  # follows and acknowledges
-    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py picky   # only when it is IMPORTANT
-    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py deaf    # answers people alone
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py steady  # follows each instruction
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py picky   # waits for an IMPORTANT reminder
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py deaf    # follows only people's instructions
 
-Where a model would read the text and decide what to run, these look it up in a short table: what
-is not in it is never run. They report what they did as signals, so they need no ids.
+A real agent's model reads the text and decides what to run. These agents look the text up in a short
+table and run nothing else. They report their work as signals, so they need no IDs.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ ENTRIES_LIMIT = 100
 
 @dataclass(frozen=True)
 class Report:
-    """What was done, in the form of a signal."""
+    """A completed action in the form of a signal."""
 
     type: str
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-# ---- what these agents can do
+# ---- actions
 
 
 def run(line: str) -> Report:
-    """Runs a command, without a shell, and reports how it went."""
+    """Run a command without a shell and report its result."""
     argv = shlex.split(line)
     program = sys.executable if argv[0] == "python3" else argv[0]
     data: dict[str, Any] = {"command": argv[0], "line": line}
@@ -92,8 +92,8 @@ COMMANDS = (
     "nproc",
     "uptime",
 )
-# The words that an instruction must contain, and what is done then. Nothing else is ever done.
-KNOWN: Mapping[str, Callable[[], Report]] = {
+# The text that an instruction must contain, and the action. The agents do nothing else.
+ACTIONS: Mapping[str, Callable[[], Report]] = {
     **{f"`{line}`": lambda line=line: run(line) for line in COMMANDS},  # type: ignore[misc]
     "`openspec/`": lambda: list_folder("openspec"),
     "`.workflow.yaml`": lambda: read_text(".workflow.yaml"),
@@ -101,41 +101,41 @@ KNOWN: Mapping[str, Callable[[], Report]] = {
 }
 
 
-def obey(text: str) -> Report | None:
-    """Does what the text says; None where these agents do not know how."""
-    return next((do() for words, do in KNOWN.items() if words in text), None)
+def perform(text: str) -> Report | None:
+    """Perform the action that the text names; return None if it names no known action."""
+    return next((action() for phrase, action in ACTIONS.items() if phrase in text), None)
 
 
-# ---- how they take instructions
+# ---- agents
 
 
 def steady(tenfour: Client, instruction: Instruction) -> str:
-    """Does it at once and reports it; what it can't do, it declines."""
-    report = obey(instruction.text)
+    """Follow the instruction at once and report it; decline unknown actions."""
+    report = perform(instruction.text)
     if report is None:
         tenfour.instructions.ack(instruction.id, outcome="declined", note="I do not know how.")
         return "declined, not among what it knows"
     if instruction.id not in tenfour.signal(report.type, report.data):
-        # Nobody said which signal to expect, so the answer goes by id.
+        # The sender expects no such signal, so acknowledge by ID.
         tenfour.instructions.ack(instruction.id, note=str(report.data.get("output", ""))[:200])
-    return f"done, {summary(report)}"
+    return f"done, {summarize(report)}"
 
 
 def picky(tenfour: Client, instruction: Instruction) -> str:
-    """As steady, but only once the reminder is marked as important."""
+    """Follow the instruction only after a reminder marked as important."""
     if not instruction.text.startswith("**IMPORTANT:**"):
         return "not important enough"
     return steady(tenfour, instruction)
 
 
 def deaf(tenfour: Client, instruction: Instruction) -> str:
-    """Reads it, and that is all, unless a person took the trouble to write it."""
+    """Ignore the instruction unless a person sent it."""
     if (instruction.sent_by or {}).get("type") == "user":
         return steady(tenfour, instruction)
     return "ignored"
 
 
-def summary(report: Report) -> str:
+def summarize(report: Report) -> str:
     if report.data.get("found") is False:
         return f"{report.data['command']} is not there"
     lines = str(report.data.get("output") or report.type).splitlines()
@@ -150,15 +150,15 @@ AGENTS: Mapping[str, Callable[[Client, Instruction], str]] = {
 
 
 def work(tenfour: Client, name: str, *, every_s: float | None) -> None:
-    """Pulls and acts for ever; a server that is away for a while is waited for."""
+    """Pull and follow instructions forever; retry while the server is unavailable."""
     while True:
         wait = every_s or 5.0
         try:
             pulled = tenfour.instructions.pull()
             wait = every_s or pulled.retry_after_s or wait
             for instruction in pulled:
-                said = AGENTS[name](tenfour, instruction)
-                print(f"{name:<7}| {instruction.text}  →  {said}", flush=True)
+                result = AGENTS[name](tenfour, instruction)
+                print(f"{name:<7}| {instruction.text}  →  {result}", flush=True)
         except TenfourError as error:
             if not error.retryable:
                 raise
@@ -166,10 +166,10 @@ def work(tenfour: Client, name: str, *, every_s: float | None) -> None:
         time.sleep(wait)
 
 
-def leave_with_parent() -> None:
-    """Ends this process when stdin closes: whoever holds its other end, has ended or let go.
+def exit_with_parent() -> None:
+    """Exit when stdin closes, which means that the parent process has ended.
 
-    What it runs ends with it, where it is the first of its process group.
+    If this process leads its process group, kill the whole group.
     """
 
     def watch() -> None:
@@ -186,10 +186,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("agent", choices=AGENTS)
     parser.add_argument("--every", type=float, metavar="SECONDS", help="how often to pull")
-    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    parser.add_argument("--with-parent", action="store_true", help="exit when stdin closes")
     args = parser.parse_args()
     if args.with_parent:
-        leave_with_parent()
+        exit_with_parent()
     try:
         with Client() as tenfour:
             work(tenfour, args.agent, every_s=args.every)

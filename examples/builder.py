@@ -1,10 +1,10 @@
-"""An agent that does tasks to the letter: it runs the action, then the command that verifies it.
+"""Run an agent that executes each task's action and then its verify command.
 
     TENFOUR_URL=… TENFOUR_TOKEN=… python examples/builder.py --folder /tmp/scratch
 
-Where a model would read and decide, it runs the task's `action` with `sh` in the folder. The action
-finds earlier errors in $TENFOUR_RETRY_CONTEXT. Where a person has answered with a fix, it does
-what stands in backticks there instead: a person's word goes before the plan's.
+A real agent's model reads the task and decides. This agent runs the task's `action` with `sh` in the
+folder. The action finds earlier errors in $TENFOUR_RETRY_CONTEXT. If a person answers with a fix, the
+agent runs the command in the fix's backticks instead: a fix takes precedence over the plan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-from agents import leave_with_parent
+from agents import exit_with_parent
 from tenfour import Client, TenfourError
 from tenfour.attempts import LiveAttempt
 from tenfour.models import Decision
@@ -28,8 +28,8 @@ TIMEOUT_S = 60
 QUOTED = re.compile(r"`([^`]+)`")
 
 
-def shell(line: str, *, folder: Path, context: str) -> tuple[int, str]:
-    """The exit code and the output of a command line."""
+def run_shell(line: str, *, folder: Path, context: str) -> tuple[int, str]:
+    """Run a command line; return its exit code and output."""
     here = Path(sys.executable).parent
     env = os.environ | {
         "TENFOUR_RETRY_CONTEXT": context,
@@ -50,23 +50,23 @@ def shell(line: str, *, folder: Path, context: str) -> tuple[int, str]:
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-def fix_in(context: str) -> str | None:
-    """The command that a person has asked for, where one has."""
+def find_fix(context: str) -> str | None:
+    """Return the command in a person's fix, or None."""
     if not context:
         return None
-    # Tenfour's own block: well-formed whatever went into it, and without a DTD.
+    # Tenfour's own block is always well-formed and has no DTD.
     block = ElementTree.fromstring(context)  # noqa: S314
-    said = block.findtext("user_intervention/instruction", "")
-    found = QUOTED.search(said)
+    fix = block.findtext("user_intervention/instruction", "")
+    found = QUOTED.search(fix)
     return found[1] if found else None
 
 
-def do(tenfour: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> Decision:
-    """Does the task and reports it; returns what Tenfour decides."""
+def perform_task(tenfour: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> Decision:
+    """Perform the task and report it; return Tenfour's decision."""
     payload, context = attempt.payload, attempt.claim.retry_context
     with attempt.renewed() if renews else contextlib.nullcontext():
-        action = fix_in(context) or payload["action"]
-        code, output = shell(action, folder=folder, context=context)
+        action = find_fix(context) or payload["action"]
+        code, output = run_shell(action, folder=folder, context=context)
         if code:
             last = output.strip().splitlines() or [f"It ended with exit code {code}."]
             return attempt.failed(last[-1], code="action_failed", details=output)
@@ -74,18 +74,18 @@ def do(tenfour: Client, attempt: LiveAttempt, *, folder: Path, renews: bool) -> 
         if not verify:
             return attempt.done({"output": output[-500:]})
         start = time.monotonic()
-        code, output = shell(verify, folder=folder, context=context)
-    said = {
+        code, output = run_shell(verify, folder=folder, context=context)
+    verification = {
         "command": verify,
         "exit_code": code,
         "output": output,
         "duration_s": round(time.monotonic() - start, 1),
     }
-    return tenfour.tasks.report(attempt.id, "success", verification=said)
+    return tenfour.tasks.report(attempt.id, "success", verification=verification)
 
 
 def work(tenfour: Client, name: str, *, folder: Path, every_s: float, renews: bool) -> None:
-    """Claims and does for ever; a server that is away for a while is waited for."""
+    """Claim and perform tasks forever; retry while the server is unavailable."""
     worker = f"{name}-{os.getpid()}"
 
     def say(text: str) -> None:
@@ -97,7 +97,7 @@ def work(tenfour: Client, name: str, *, folder: Path, every_s: float, renews: bo
                 attempt = LiveAttempt(tenfour, claim)
                 title = f"{attempt.task.title}, attempt {attempt.number}"
                 say(f"{title}  →  begins")
-                decision = do(tenfour, attempt, folder=folder, renews=renews)
+                decision = perform_task(tenfour, attempt, folder=folder, renews=renews)
                 say(f"{title}  →  {decision.decision}, {decision.reason}")
             wait = 0.0 if claimed else every_s
         except TenfourError as error:
@@ -113,13 +113,13 @@ def main() -> int:
     parser.add_argument("name", nargs="?", default="builder")
     parser.add_argument("--folder", type=Path, default=Path())
     parser.add_argument(
-        "--every", type=float, default=2, metavar="SECONDS", help="how often to ask"
+        "--every", type=float, default=2, metavar="SECONDS", help="how often to poll"
     )
     parser.add_argument("--no-heartbeats", action="store_true", help="never renew a lease")
-    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    parser.add_argument("--with-parent", action="store_true", help="exit when stdin closes")
     args = parser.parse_args()
     if args.with_parent:
-        leave_with_parent()
+        exit_with_parent()
     try:
         with Client() as tenfour:
             renews = not args.no_heartbeats

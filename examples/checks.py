@@ -1,15 +1,13 @@
-"""Three tasks that ask an agent something and go on with its answer.
+"""Run three tasks that ask an agent a question and use its answer.
 
     TENFOUR_URL=… TENFOUR_TOKEN=<an orchestrator's> python examples/checks.py --agent steady
 
-Each check sends an instruction and says which signal it expects. It keeps the id of what is
-pending; the agent never sees that id. When the agent reports a signal, Tenfour matches it
-with what is expected, by its type and its content. The check then finds the data with its
-instruction, clears the id and uses the data. An instruction that was given up also clears it: no
-task waits for ever.
+Each check sends an instruction with the signal it expects and stores the pending instruction's ID,
+which the agent never sees. When the agent reports a signal, Tenfour matches its type and content with
+the expected signal. The check then reads the data from its instruction, clears the ID, and uses the
+data. A failed instruction also clears the ID, so no task waits forever.
 
-Every instruction here may be delivered more than once, so each of them only looks and changes
-nothing.
+Tenfour may deliver an instruction more than once, so these instructions only read.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ Data = Mapping[str, Any]
 
 
 class Check:
-    """One question to an agent, with the id of its instruction while it is pending."""
+    """A question to an agent, with the ID of its pending instruction."""
 
     def __init__(self, content: str, *, expect: Data, use: Callable[[Data], None]) -> None:
         self.content = content
@@ -37,14 +35,14 @@ class Check:
         self.ignored = False
 
     def request(self, tenfour: Client, agent: str, *, max_retries: int | None = None) -> None:
-        """Sends the instruction; the same one again while it is pending changes nothing."""
+        """Send the instruction; sending it again while it is pending has no effect."""
         sent = tenfour.instructions.send(
             agent, self.content, expect=self.expect, max_retries=max_retries
         )
         self.pending_id, self.ignored = sent.id, False
 
-    def look(self, tenfour: Client) -> None:
-        """Once the expected signal has come: clears the id and uses its data."""
+    def poll(self, tenfour: Client) -> None:
+        """If the instruction is closed, clear its ID and use the signal's data."""
         if self.pending_id is None:
             return
         instruction = tenfour.instructions.get(self.pending_id)
@@ -57,7 +55,7 @@ class Check:
 
 
 class OpenSpecTask:
-    """Whether the OpenSpec command is there, and whether this is a project of it."""
+    """Check whether the OpenSpec CLI is available and this is an OpenSpec project."""
 
     def __init__(self) -> None:
         self.available: bool | None = None
@@ -81,11 +79,11 @@ class OpenSpecTask:
         self.is_project = "project.md" in data.get("entries", ())
 
     def __str__(self) -> str:
-        return f"OpenSpec: available {said(self.available)}, a project {said(self.is_project)}"
+        return f"OpenSpec: available {format_answer(self.available)}, a project {format_answer(self.is_project)}"
 
 
 class ClientContextTask:
-    """On which system the agent works."""
+    """Ask which operating system the agent runs on."""
 
     def __init__(self) -> None:
         self.system: str | None = None
@@ -101,11 +99,11 @@ class ClientContextTask:
         self.system = data.get("os")
 
     def __str__(self) -> str:
-        return f"System: {said(self.system)}"
+        return f"System: {format_answer(self.system)}"
 
 
 class WorkflowTask:
-    """In which phase the agent's workflow is, according to its file."""
+    """Ask for the phase in the agent's workflow file."""
 
     def __init__(self) -> None:
         self.phase: str | None = None
@@ -122,37 +120,37 @@ class WorkflowTask:
         self.phase = found[1] if found else "none"
 
     def __str__(self) -> str:
-        return f"Workflow: phase {said(self.phase)}"
+        return f"Workflow: phase {format_answer(self.phase)}"
 
 
 Task = OpenSpecTask | ClientContextTask | WorkflowTask
 
 
-def said(answer: bool | str | None) -> str:
+def format_answer(answer: bool | str | None) -> str:
     return {None: "not known", True: "yes", False: "no"}.get(answer, str(answer))  # type: ignore[arg-type]
 
 
-def pending(tasks: tuple[Task, ...]) -> list[Check]:
+def list_pending(tasks: tuple[Task, ...]) -> list[Check]:
     return [check for task in tasks for check in task.checks if check.pending_id]
 
 
 def run(tenfour: Client, agent: str, *, wait_s: float) -> tuple[Task, ...]:
-    """Asks everything, then looks for the answers until all are there or the time is over."""
+    """Send all questions, then poll until every answer arrives or the time is up."""
     tasks: tuple[Task, ...] = (OpenSpecTask(), ClientContextTask(), WorkflowTask())
     for task in tasks:
         for check in task.checks:
             check.request(tenfour, agent)
     until = time.monotonic() + wait_s
-    while pending(tasks) and time.monotonic() < until:
-        for check in pending(tasks):
-            check.look(tenfour)
-        time.sleep(0.5 if pending(tasks) else 0)
+    while list_pending(tasks) and time.monotonic() < until:
+        for check in list_pending(tasks):
+            check.poll(tenfour)
+        time.sleep(0.5 if list_pending(tasks) else 0)
     return tasks
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--agent", required=True, help="whom to ask")
+    parser.add_argument("--agent", required=True, help="the agent to ask")
     parser.add_argument("--wait", type=float, default=60.0, metavar="SECONDS")
     args = parser.parse_args()
     try:
@@ -162,9 +160,9 @@ def main() -> int:
         print(f"{error.sentence} {error.hint}", file=sys.stderr)
         return 1
     print(*tasks, sep="\n")
-    for check in pending(tasks):
+    for check in list_pending(tasks):
         print(f"Still waiting for: {check.content} ({check.pending_id})")
-    return 1 if pending(tasks) else 0
+    return 1 if list_pending(tasks) else 0
 
 
 if __name__ == "__main__":

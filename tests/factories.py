@@ -1,4 +1,4 @@
-"""Rows valid in the state that a test begins with: plain functions with defaults."""
+"""Create valid rows for tests, in any starting state, with plain functions."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -24,7 +24,7 @@ def make_project(name: str = "default") -> Project:
 
 
 def as_name(text: str) -> str:
-    """What an agent can be called of a hostile text."""
+    """Return the part of a hostile text that is a valid agent name."""
     return stripped(text)[:64].strip()
 
 
@@ -33,7 +33,7 @@ def make_agent(name: str = "coder", *, project: Project | None = None) -> Agent:
 
 
 def make_token(kind: str = "operator", *, agent: Agent | None = None, **more: Any) -> str:
-    """The secret of a new token."""
+    """Issue a token and return its secret."""
     if kind == "agent" and agent is None:
         agent = make_agent()
     project = more.pop("project", None) or (agent.project if agent else make_project())
@@ -49,7 +49,7 @@ def send(
     stamp: Stamp | None = None,
     **more: Any,
 ) -> UUID:
-    """The id of an instruction that was just sent."""
+    """Send an instruction and return its ID."""
     content = content or f"Look at thing {next(_numbers)}"
     stamp = stamp or Stamp(actor, now)
     id: UUID = instructions.send(agent, content, stamp=stamp, **more)["id"]
@@ -57,7 +57,7 @@ def send(
 
 
 def pull(agent: Agent, *, now: datetime = NOW, limit: int = 100) -> list[str]:
-    """The texts that the agent gets."""
+    """Pull the agent's instructions and return their texts."""
     from ledger.schemas.instructions import instruction_out
 
     rows = instructions.pull(TrustedCaller(SYSTEM, agent=agent), limit=limit, now=now)
@@ -65,7 +65,7 @@ def pull(agent: Agent, *, now: datetime = NOW, limit: int = 100) -> list[str]:
 
 
 def tick(now: datetime, **more: Any) -> tuple[int, int]:
-    """Run the idle check by its bare rule: (requeued, given up)."""
+    """Run the idle check without a minimum age; return the counts (requeued, given up)."""
     reminded = retry_unacknowledged(now=now, min_age=more.pop("min_age", timedelta()), **more)
     return reminded.requeued, reminded.given_up
 
@@ -73,7 +73,7 @@ def tick(now: datetime, **more: Any) -> tuple[int, int]:
 def make_instruction(
     state: str = InstructionState.QUEUED, *, agent: Agent, **more: Any
 ) -> Instruction:
-    """An instruction that went the legal way into `state`."""
+    """Create an instruction and move it to `state` through legal transitions."""
     retries = 0 if state == InstructionState.FAILED else 3
     id = send(agent, max_retries=more.pop("max_retries", retries), **more)
     if state in (InstructionState.DELIVERED, InstructionState.FAILED):

@@ -29,15 +29,15 @@ def test_the_expected_event_settles_the_check_and_its_data_is_used(
 
     assert agent_client.signal("fs_command", {"command": "git"}) == ()
     assert agent_client.signal("fs_directory", {"path": "openspec"}) == ()
-    task.cli_check.look(producer)
+    task.cli_check.poll(producer)
     assert (task.cli_check.pending_id, task.available) == (id, None)
 
     assert agent_client.signal("fs_command", COMMAND) == (id,)
-    task.cli_check.look(producer)
+    task.cli_check.poll(producer)
     assert (task.cli_check.pending_id, task.available) == (None, True)
 
     assert agent_client.signal("fs_command", COMMAND | {"found": False}) == ()
-    task.cli_check.look(producer)
+    task.cli_check.poll(producer)
     assert task.available is True
 
 
@@ -50,7 +50,7 @@ def test_an_event_settles_only_the_check_that_expects_it(
     entries = {"path": "openspec", "exists": True, "entries": ["changes", "project.md"]}
     assert agent_client.signal("fs_directory", entries) == (task.project_check.pending_id,)
     for check in task.checks:
-        check.look(producer)
+        check.poll(producer)
     assert (task.is_project, task.available) == (True, None)
     assert task.cli_check.pending_id and not task.project_check.pending_id
 
@@ -77,7 +77,7 @@ def test_the_system_and_the_phase_come_from_the_data(
         "fs_file", {"path": ".workflow.yaml", "content": "issue: 2\nphase: review\n"}
     )
     for check in (*system.checks, *workflow.checks):
-        check.look(producer)
+        check.poll(producer)
     assert (system.system, workflow.phase) == ("Linux", "review")
 
 
@@ -91,7 +91,7 @@ def test_an_ignored_check_is_given_up_and_does_not_wait_for_ever(
         texts += [each.text for each in agent_client.instructions.pull()]
         now = timezone.now() + timedelta(minutes=tick)
         retry_unacknowledged(now=now, project=tenfour_server.project, actor=SYSTEM)
-    task.cli_check.look(producer)
+    task.cli_check.poll(producer)
     assert texts == [task.cli_check.content] * 2
     assert task.cli_check.ignored and task.cli_check.pending_id is None
     assert task.available is None
