@@ -1,11 +1,11 @@
 """Run one of three small agents that receive instructions from Tenfour over HTTP.
 
     TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py steady  # follows each instruction
-    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py picky   # waits for an IMPORTANT reminder
-    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py deaf    # follows only people's instructions
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py picky   # follows IMPORTANT reminders
+    TENFOUR_URL=… TENFOUR_TOKEN=… python examples/agents.py deaf    # follows people only
 
-A real agent's model reads the text and decides what to run. These agents look the text up in a short
-table and run nothing else. They report their work as signals, so they need no IDs.
+A real agent's model reads the text and decides what to run. These agents look the text up in a
+short table and run nothing else. They report their work as signals, so they need no IDs.
 """
 
 from __future__ import annotations

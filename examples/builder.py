@@ -2,9 +2,9 @@
 
     TENFOUR_URL=… TENFOUR_TOKEN=… python examples/builder.py --folder /tmp/scratch
 
-A real agent's model reads the task and decides. This agent runs the task's `action` with `sh` in the
-folder. The action finds earlier errors in $TENFOUR_RETRY_CONTEXT. If a person answers with a fix, the
-agent runs the command in the fix's backticks instead: a fix takes precedence over the plan.
+A real agent's model reads the task and decides. This agent runs the task's `action` with `sh` in
+the folder. The action finds earlier errors in $TENFOUR_RETRY_CONTEXT. If a person answers with a
+fix, the agent runs the command in the fix's backticks instead: a fix takes precedence over the plan.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     TENFOUR_URL=… TENFOUR_TOKEN=<an orchestrator's> python examples/checks.py --agent steady
 
 Each check sends an instruction with the signal it expects and stores the pending instruction's ID,
-which the agent never sees. When the agent reports a signal, Tenfour matches its type and content with
-the expected signal. The check then reads the data from its instruction, clears the ID, and uses the
-data. A failed instruction also clears the ID, so no task waits forever.
+which the agent never sees. When the agent reports a signal, Tenfour matches its type and content
+with the expected signal. The check then reads the data from its instruction, clears the ID, and
+uses the data. A failed instruction also clears the ID, so no task waits forever.
 
 Tenfour may deliver an instruction more than once, so these instructions only read.
 """
@@ -79,7 +79,8 @@ class OpenSpecTask:
         self.is_project = "project.md" in data.get("entries", ())
 
     def __str__(self) -> str:
-        return f"OpenSpec: available {format_answer(self.available)}, a project {format_answer(self.is_project)}"
+        available, is_project = format_answer(self.available), format_answer(self.is_project)
+        return f"OpenSpec: available {available}, a project {is_project}"
 
 
 class ClientContextTask:
