@@ -4,7 +4,7 @@
 
 A real agent's model reads the task and decides. This agent runs the task's `action` with `sh` in
 the folder. The action finds earlier errors in $TENFOUR_RETRY_CONTEXT. If a person answers with a
-fix, the agent runs the command in the fix's backticks instead: a fix takes precedence over the plan.
+fix, the agent runs the command in the fix's backticks instead, because a fix overrides the plan.
 """
 
 from __future__ import annotations
