@@ -191,3 +191,10 @@ def close_letters(
     return deadletters.dismiss(
         ids, among=among, dependents=body.dependents, note=body.note, stamp=stamp
     )
+
+
+# After /dead-letters/bulk, which this address would match too.
+@router.get("/dead-letters/{id}", auth=PrincipalAuth("tasks:read"), response=schemas.DeadLetterOut)
+def dead_letters_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get a dead letter."""
+    return json_response(dead_letter_out(find_letter(request, id)))

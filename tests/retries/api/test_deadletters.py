@@ -26,6 +26,8 @@ def test_dead_letters_are_replayed_or_dismissed(coder: Any, operator: Any) -> No
     assert (again.status_code, again.body["code"]) == (409, "invalid_transition")
     assert coder("POST", f"/dead-letters/{one}/replay").status_code == 403
     assert len(operator("GET", "/dead-letters?state=open").body["data"]) == 0
+    assert operator("GET", f"/dead-letters/{two}").body == gone
+    assert operator("GET", f"/dead-letters/{uuid4()}").status_code == 404
 
 
 def test_a_dead_letter_of_an_aborted_plan_is_not_replayed(coder: Any, operator: Any) -> None:
