@@ -179,6 +179,31 @@ def test_the_breaker_of_the_agent_is_shown_beside_its_escalation(
     assert f"Agent coder Breaker {state.replace('_', ' ')} Last seen" in told and text in told
 
 
+@pytest.mark.parametrize(
+    ("asks", "action", "text"),
+    [(False, "retry", ""), (False, "fix", "Trim first"), (True, "retry", "")],
+)
+def test_the_preview_says_how_the_last_attempt_ended(
+    browser: Client, agent: Agent, now: datetime, asks: bool, action: str, text: str
+) -> None:
+    """It reads as if the answer was given: a cleared blocker, or a question that was read."""
+    id = enqueued(agent, "Build", now=now, max_attempts=3, on_exhausted="escalate")
+    live, caller = claimed(agent, id, now=now), TrustedCaller(SYSTEM, agent=agent)
+    stamp = Stamp(SYSTEM, now)
+    if asks:
+        questions.ask(live, Question(text="Which?", choices=[]), caller=caller, now=now)
+    else:
+        blocked = Report(status="blocked", message="no access")
+        finishing.finish_attempt(live, blocked, caller=caller, now=stamp.at)
+    question = about(id)
+    shown = plain(browser.post(f"{address(question)}preview/", {"fix": text}, headers=PART))
+    ending = "asked a question" if asks else "was blocked, and a person has cleared the blocker."
+    assert f"Attempt 1 {ending}" in shown
+    jonas_answers(question, action, now + MINUTE, text)
+    row = Task.objects.filter(pk=id).values().get()
+    assert history.render_next_context(row) == shown
+
+
 def test_a_plan_s_task_is_called_by_its_ref_in_the_list(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
