@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def told(story: Coroutine[Any, Any, T]) -> T:
-    """Run it in a thread of its own: in this one a browser test may keep a loop running."""
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in its own thread: a browser test may keep a loop running in this one."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, story).result()
+        return pool.submit(asyncio.run, coroutine).result()

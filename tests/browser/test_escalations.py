@@ -391,9 +391,9 @@ def test_an_instruction_leads_to_its_escalation(visit: Visit, now: datetime, wid
     page.wait_for_selector("#trail")
     assert overflow(page) == 0
     page.click("#trail a:has-text('Open')")
-    expect(page.locator("#its-escalation")).to_contain_text("waits for a person’s answer for 1")
+    expect(page.locator("#its-escalation")).to_contain_text("Waiting for an answer")
     assert overflow(page) == 0 and axe_findings(page) == []
-    page.click("text=Answer it")
+    page.click("#its-escalation a")
     page.wait_for_url(f"**{address(question)}")
     jonas_answers(question, Answer.SKIP, now)
     page.go_back()

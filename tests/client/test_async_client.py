@@ -6,7 +6,7 @@ import pytest
 from tenfour import AsyncClient, Client, ServerAway, TenfourError
 
 from tests.client.faulty import Fault, FaultyLine
-from tests.loops import told
+from tests.loops import run_coroutine
 from tests.serving import Tenfour
 
 
@@ -54,7 +54,7 @@ def test_the_whole_way_there_and_back(tenfour_server: Tenfour, line: FaultyLine)
             with pytest.raises(TenfourError):
                 await producer.instructions.cancel(sent.id)
 
-    told(story())
+    run_coroutine(story())
 
 
 def test_nobody_listening() -> None:
@@ -63,4 +63,4 @@ def test_nobody_listening() -> None:
             await client.me()
 
     with pytest.raises(ServerAway):
-        told(story())
+        run_coroutine(story())

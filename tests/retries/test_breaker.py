@@ -17,7 +17,7 @@ from retries import breaker
 from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreakerOpen, CircuitState
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
-from tests.loops import told
+from tests.loops import run_coroutine
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(seconds=60)
@@ -542,7 +542,7 @@ def eventually(circuit: CircuitBreaker, fn: Callable[[], Any], *, is_in_coroutin
     async def call() -> Any:
         return await circuit.call(fn)
 
-    return told(call() if is_in_coroutine else circuit.call(fn))
+    return run_coroutine(call() if is_in_coroutine else circuit.call(fn))
 
 
 async def fail_later() -> None:
@@ -583,5 +583,5 @@ def test_a_cancelled_probe_frees_its_slot(circuit: CircuitBreaker, clock: Clock)
             return await circuit.call(asyncio.sleep, 30)
 
     with pytest.raises(TimeoutError):
-        told(call())
+        run_coroutine(call())
     assert circuit.call(lambda: 1) == 1

@@ -18,7 +18,7 @@ from retries.in_process import execute_agent_task_with_resilience
 from retries.models import Escalation
 from retries.strategy import RetryConfig, RetryStrategy
 from tests.factories import MINUTE, NOW, make_agent
-from tests.loops import told
+from tests.loops import run_coroutine
 from tests.retries.moves import kinds, make_task
 
 pytestmark = pytest.mark.django_db
@@ -271,7 +271,7 @@ def test_an_async_caller_awaits_it(is_async: bool) -> None:
     async def caller() -> Any:
         return await execute(work if is_async else worker)
 
-    assert told(caller()) == {"built": 2}
+    assert run_coroutine(caller()) == {"built": 2}
     assert Task.objects.get().state == TaskState.DONE
 
 
@@ -284,7 +284,7 @@ def test_a_cancelled_caller_releases_the_task() -> None:
             return await execute(lambda *call: asyncio.sleep(30))
 
     with pytest.raises(TimeoutError):
-        told(caller())
+        run_coroutine(caller())
     assert Task.objects.get().state == TaskState.QUEUED
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from retries.breaker import CircuitBreakerOpen
 from retries.decisions import delay_s
 from retries.strategy import RetryConfig, RetryStrategy
-from tests.loops import told
+from tests.loops import run_coroutine
 
 BARE = RetryConfig(jitter=False)
 HASTY = RetryConfig(base_delay_ms=0)
@@ -50,7 +50,7 @@ def sync(strategy: RetryStrategy, flaky: Flaky, *args: Any, **kwargs: Any) -> An
 
 
 def awaited(strategy: RetryStrategy, flaky: Flaky, *args: Any, **kwargs: Any) -> Any:
-    return told(strategy.execute_with_retry(flaky.awaited, *args, **kwargs))
+    return run_coroutine(strategy.execute_with_retry(flaky.awaited, *args, **kwargs))
 
 
 Execute = Callable[..., Any]
@@ -217,7 +217,7 @@ def test_an_async_caller_awaits_a_sync_function() -> None:
     async def work() -> Any:
         return await RetryStrategy(HASTY).execute_with_retry(flaky, 21, doubled=True)
 
-    assert told(work()) == 42 and flaky.calls == 3
+    assert run_coroutine(work()) == 42 and flaky.calls == 3
 
 
 @pytest.mark.parametrize("is_in_loop", [False, True])
@@ -230,7 +230,7 @@ def test_a_lambda_that_returns_a_coroutine_is_retried(is_in_loop: bool) -> None:
     async def work() -> Any:
         return await call()
 
-    assert told(work() if is_in_loop else call()) == 21
+    assert run_coroutine(work() if is_in_loop else call()) == 21
     assert flaky.calls == 3
 
 
@@ -240,4 +240,4 @@ def test_an_async_call_method_is_awaited() -> None:
             await asyncio.sleep(0)
             return value
 
-    assert told(RetryStrategy(HASTY).execute_with_retry(Remote(), 3)) == 3  # type: ignore[arg-type]
+    assert run_coroutine(RetryStrategy(HASTY).execute_with_retry(Remote(), 3)) == 3  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ import redis
 from config.local import embedded, places, processes, supervisor, up
 from config.local.commands import Command, run_once
 from config.local.places import PROJECT, Place, Refused
+from tests.loops import run_coroutine
 
 OURS = {"DATABASE_URL", "REDIS_URL"}
 PATIENCE = 90
@@ -427,7 +428,7 @@ def test_a_program_that_cannot_be_started_is_reported_and_tried_again(
         with suppress(TimeoutError):
             await asyncio.wait_for(process.keep_running(), timeout=1)
 
-    asyncio.run(run_for_a_second())
+    run_coroutine(run_for_a_second())
     terminal.close()
     sentence = "web could not be started: No such file or directory; restarting in "
     assert capfd.readouterr().out.count(sentence) == 2
@@ -460,7 +461,7 @@ def test_a_server_that_ends_on_a_full_disk_is_reported_as_such(tmp_path: Path) -
         process = processes.Process(
             "postgres", Command(["false"], cwd=tmp_path), processes.Terminal()
         )
-        ending = asyncio.run(process.run_and_describe())
+        ending = run_coroutine(process.run_and_describe())
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
     assert ending == f"ended with 1 (the disk that holds {tmp_path} is full)"
