@@ -15,10 +15,10 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.parameters import find_by_id
 from ledger.api.responses import json_response, page_body
-from ledger.models import Agent, Attempt, Task
+from ledger.models import Agent, Attempt, Project, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
-from ledger.schemas.agents import AgentList, AgentOut, AgentPatch, ResetOut, agent_out
+from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut, agent_out
 from ledger.schemas.shared import PageQuery
 from ledger.states import BlockedReason, InstructionState, TaskState
 
@@ -32,6 +32,21 @@ def agents_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpRespo
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
     silent = silent_ids(page.rows, timezone.now())
     return json_response(page_body(page, [agent_out(agent, silent) for agent in page.rows]))
+
+
+@router.post(
+    "/agents",
+    auth=PrincipalAuth("agents:write"),
+    response={200: AgentOut, 201: AgentOut},
+)
+def agents_create(request: PrincipalRequest, body: AgentIn) -> HttpResponse:
+    """Create an agent; the answer is 200 if the project already has one with this name."""
+    agents.check_name(body.name, pointer="/name")
+    project = Project.objects.get(pk=request.auth.project_id)
+    is_new = not Agent.objects.filter(project=project, name=body.name).exists()
+    agent = agents.register(body.name, project=project, stamp=stamp_of(request))
+    row = find_agent(request, str(agent.pk))
+    return json_response(agent_out(row, silent_ids([row], timezone.now())), 201 if is_new else 200)
 
 
 @router.get("/agents/{id}", auth=PrincipalAuth("agents:read"), response=AgentOut)

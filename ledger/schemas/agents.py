@@ -74,6 +74,12 @@ class AgentList(Listed):
     )
 
 
+class AgentIn(In):
+    name: str = Field(description="unique in the project")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"name": "coder"}})
+
+
 class AgentPatch(In):
     paused: StrictBool | None = None
     concurrency: StrictInt | None = Field(

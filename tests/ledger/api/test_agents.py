@@ -55,3 +55,14 @@ def test_a_system_text_is_stored_without_secrets_and_removed(
         assert operator("PATCH", path, {"system_text": nothing}).body["system_text"] == ""
     told = Event.objects.filter(kind="agent.briefed").order_by("id").values_list("data", flat=True)
     assert [event["characters"] for event in told] == [len(kept), 16_000, 0]
+
+
+def test_an_agent_is_created_once(operator: Api, coder: Api) -> None:
+    created = operator("POST", "/agents", {"name": "codex"})
+    assert (created.status_code, created.body["name"]) == (201, "codex")
+    again = operator("POST", "/agents", {"name": "codex"})
+    assert (again.status_code, again.body) == (200, created.body)
+    problem(coder("POST", "/agents", {"name": "other"}), 403, "scope_missing")
+    for wrong in ("", " codex", "x" * 65):
+        body = problem(operator("POST", "/agents", {"name": wrong}), 422, "validation_error")
+        assert body["errors"][0]["pointer"] == "/name"

@@ -69,6 +69,7 @@ def test_a_token_without_the_scope_is_refused(
         "tasks_enqueue": {"agent": "coder", "type": "x"},
         "tasks_enqueue_many": {"tasks": [{"agent": "coder", "type": "x"}]},
         "attempts_report": {"status": "success"},
+        "agents_create": {"name": "x"},
         "dead_letters_bulk": {"action": "replay", "all": True},
     }
     code = "human_required" if scope == "escalations:resolve" else "scope_missing"
