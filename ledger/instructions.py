@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from ledger import journal, moves, sql
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
-from ledger.models import Agent, Instruction, Project
+from ledger.models import Agent, Instruction, Project, Task
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.sql import Row
@@ -96,11 +96,11 @@ def check_expect(expect: Expect | None) -> Expect | None:
 
 SEND = f"""with {TrustedCaller.cte}, sent as (
     insert into ledger_instruction as i (project_id, agent_id, content, content_sha256, tracked,
-        state, max_retries, expect_type, expect_match, on_failed, position, resend_of_id,
+        state, max_retries, expect_type, expect_match, on_failed, task_id, position, resend_of_id,
         sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at)
     select c.project_id, c.agent_id, %(content)s, %(sha256)s, %(tracked)s,
         '{InstructionState.QUEUED}', %(max_retries)s, %(expect_type)s, %(expect_match)s,
-        %(on_failed)s,
+        %(on_failed)s, %(task)s::uuid,
         nextval('ledger_instruction_position') * %(sign)s, %(resend_of)s::uuid,
         c.actor_type, c.actor_id, c.actor_name, %(now)s, %(now)s
     from caller c
@@ -123,12 +123,14 @@ def send(
     expect: Expect | None = None,
     priority: bool = False,
     on_failed: str | None = None,
+    task: UUID | None = None,
     resend_of: UUID | None = None,
     stamp: Stamp,
 ) -> Row:
     """Insert an instruction into the agent's queue and return its row, with `deduplicated`.
 
-    If a tracked instruction with the same content is still unsettled, return that one instead.
+    If a tracked instruction with the same content is still unsettled, return that one instead. An
+    instruction about a task, or from a person, is escalated by default when it fails.
     """
     retries = settings.TENFOUR["INSTRUCTION_MAX_RETRIES"] if max_retries is None else max_retries
     if not 0 <= retries <= MAX_RETRIES:
@@ -138,7 +140,9 @@ def send(
             "/expect", "A plain instruction is never acknowledged, so it can't expect a signal."
         )
     expect = check_expect(expect)
-    default = OnFailed.ESCALATE if stamp.actor.type == "user" else OnFailed.RECORD
+    if task and not Task.objects.filter(pk=task, project=agent.project_id).exists():
+        raise Invalid("/task", f"There is no task {task} in this project.")
+    default = OnFailed.ESCALATE if task or stamp.actor.type == "user" else OnFailed.RECORD
     return sql.run(
         SEND,
         content=check_content(content),
@@ -148,6 +152,7 @@ def send(
         expect_type=expect.type if expect else None,
         expect_match=Jsonb(expect.match or {}) if expect else None,
         on_failed=on_failed or default.value,
+        task=task,
         sign=-1 if priority else 1,
         resend_of=resend_of,
         now=stamp.at,

@@ -33,6 +33,7 @@ INSTRUCTION_COLUMNS = (
     "expect_type",
     "expect_match",
     "on_failed",
+    "task_id",
     "resend_of_id",
     "sent_by_type",
     "sent_by_name",

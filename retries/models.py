@@ -9,7 +9,14 @@ from django.db.models import F, Q
 from ledger.models import Agent, Attempt, Failure, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import TROUBLING, Answer, EscalationState, OnExpiry, PatternState, Reason
+from retries.states import (
+    QUESTIONS,
+    TROUBLING,
+    Answer,
+    EscalationState,
+    OnExpiry,
+    PatternState,
+)
 
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
@@ -112,7 +119,7 @@ class Escalation(models.Model):
                 name="escalation_of_one_subject",
             ),
             models.CheckConstraint(
-                condition=Q(asked_in__isnull=True) | Q(reason=Reason.AGENT_QUESTION),
+                condition=Q(asked_in__isnull=True) | Q(reason__in=QUESTIONS),
                 name="escalation_of_agent_is_question",
             ),
             models.CheckConstraint(
@@ -185,7 +192,11 @@ class Escalation(models.Model):
     @property
     def is_of_checkpoint(self) -> bool:
         """Whether a checkpoint of a plan asked it; its task may have attempts of an earlier run."""
-        return self.reason == Reason.AGENT_QUESTION and not self.is_of_agent
+        return self.is_question and not self.is_of_agent
+
+    @property
+    def is_question(self) -> bool:
+        return self.reason in QUESTIONS
 
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):

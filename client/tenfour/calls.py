@@ -43,6 +43,7 @@ def send(
     expect: Expect | None = None,
     priority: bool | None = None,
     on_failed: OnFailed | None = None,
+    task: str | None = None,
     register: bool | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Instruction]:
@@ -56,6 +57,7 @@ def send(
         "expect": {"type": expect} if isinstance(expect, str) else expect,
         "priority": priority,
         "on_failed": on_failed,
+        "task": task,
         "register": register,
     }
     body = {"agent": agent, "content": content, **given(options)}

@@ -27,8 +27,6 @@ from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation
 from retries.retry_context import history
 from retries.retry_context.block import History
-from retries.retry_context.standing import Closing, describe_ending
-from retries.states import Answer, EscalationState, Reason
 
 COMPARED = 4  # pairs of failures, the newest
 MOST_DOTS = 12
@@ -250,26 +248,14 @@ def render_context(escalation: Escalation, record: Record, message: str) -> str:
     task = escalation.task
     assert task is not None
     past = history.load_history(record.line, record.attempts)
-    if message and escalation.reason == Reason.AGENT_QUESTION:
-        past = replace(past, standing=describe_standing(escalation, record, Answer.ANSWER))
+    if message and escalation.is_question:
         past = replace(past, fix=message, question=escalation.question, earlier=past.guidance)
         limit = task.attempt_limit + (1 if task.attempts else 0)
         return render_for_limit(task, past, limit=limit)
     if message:
-        past = replace(past, standing=describe_standing(escalation, record, Answer.FIX))
         return render_for_limit(task, past, limit=task.attempt_limit, fix=message)
-    standing = describe_standing(escalation, record, Answer.RETRY)
-    past = History(failures=past.failures, progress=past.progress, standing=standing)
+    past = replace(past, fix="", question="", earlier=())
     return render_for_limit(task, past, limit=task.attempts + task.max_attempts)
-
-
-def describe_standing(escalation: Escalation, record: Record, action: Answer) -> str:
-    """Return the sentence about the last attempt, as it reads once this answer is given."""
-    if not record.attempts:
-        return ""
-    last = record.attempts[-1]
-    closing = Closing(escalation.reason, EscalationState.RESOLVED, action)
-    return describe_ending(last.number, last.outcome or "", closing)
 
 
 def render_for_limit(task: Task, past: History, *, limit: int, fix: str | None = None) -> str:

@@ -23,6 +23,7 @@ REASONS = {
     "needs_confirmation": "it is unknown whether the work was done",
     "releases_exhausted": "released too many times",
     "agent_question": "its agent asked a question",
+    "questions_exhausted": "its agent asked again after several questions without an answer",
     "expired": "no answer in time",
 }
 ANSWERS = {

@@ -55,6 +55,7 @@ def instructions_send(request: PrincipalRequest, body: schemas.InstructionIn) ->
             expect=Expect(body.expect.type, body.expect.match) if body.expect else None,
             priority=body.priority,
             on_failed=body.on_failed,
+            task=body.task,
             stamp=stamp_of(request),
         )
         return (200 if row["deduplicated"] else 201), instruction_out(row)

@@ -60,6 +60,7 @@ class Instruction(models.Model):
     expect_match = models.JSONField(null=True)
     on_failed = models.CharField(max_length=8, choices=OnFailed.choices)
     position = models.BigIntegerField()
+    task = models.ForeignKey("ledger.Task", models.PROTECT, null=True, db_index=False)
     resend_of = models.ForeignKey("self", models.SET_NULL, null=True, db_index=False)
     sent_by_type = models.CharField(max_length=12)
     sent_by_id = models.CharField(max_length=64)

@@ -51,7 +51,12 @@ class InstructionIn(Registering):
     tracked: StrictBool = Field(True, description="false to deliver it once, without retries")
     expect: ExpectIn | None = Field(None, description="a signal that acknowledges it")
     priority: StrictBool = Field(False, description="true to put it at the front of the queue")
-    on_failed: Literal["record", "escalate"] | None = None
+    on_failed: Literal["record", "escalate"] | None = Field(
+        None,
+        description="what happens when it fails; the default is 'escalate' if it names a task or a "
+        "person sends it, else 'record'",
+    )
+    task: UUID | None = Field(None, description="the task that it belongs to")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -138,7 +143,7 @@ def instruction_out(row: Row) -> dict[str, Any]:
         "id": row["id"],
         "agent": row["agent_name"],
         "agent_id": row["agent_id"],
-        "task": None,
+        "task": row["task_id"],
         "content": row["content"],
         "text": prefixed(row["content"], row["retry_count"]),
         "urgency": urgency_of(row["retry_count"]),

@@ -1,9 +1,11 @@
 """Questions from agents: the attempt ends without counting, and the task waits for the answer."""
 
 import json
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
@@ -26,11 +28,14 @@ from retries.escalations import lifecycle, response_schema, task_effects
 from retries.escalations.answering import HumanRequired
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation, EscalationQuerySet
-from retries.states import Answer, EscalationState, Reason
+from retries.states import Answer, EscalationState, OnExpiry, Reason
 
 QUESTION_LENGTH = 4000
 CLIENT_STATE_BYTES = 8192
 SCHEMA_BYTES = 8192
+MAX_QUESTIONS = 3  # in one round, before they no longer expire
+# An agent must not get its own task out of the way: only a person skips or aborts it.
+AGENTS_ON_EXPIRY = (OnExpiry.RETRY, OnExpiry.FAIL)
 
 ASK = end_statement(TrustedCaller, TaskState.ESCALATED, opens=False)
 
@@ -63,7 +68,14 @@ def ask(
 def escalate(
     row: Row, question: Question, *, caller: TrustedCaller, now: datetime
 ) -> Escalation | None:
-    """Move the task and open the question; None where the task has changed since `row`."""
+    """Move the task and open the question; None where the task has changed since `row`.
+
+    After several questions without an answer the next one does not expire.
+    """
+    reason = Reason.AGENT_QUESTION
+    if count_unanswered(row["id"]) >= MAX_QUESTIONS:
+        reason = Reason.QUESTIONS_EXHAUSTED
+        question = replace(question, expires_at=None, on_expiry=None)
     moved = sql.run(
         ASK,
         id=row["id"],
@@ -71,7 +83,7 @@ def escalate(
         attempt=row["attempt_id"],
         retry_count=row["retry_count"],
         error=row["error"],
-        data=Jsonb({"attempt": row["number"], "reason": Reason.AGENT_QUESTION}),
+        data=Jsonb({"attempt": row["number"], "reason": reason}),
         outcome=Outcome.ESCALATED,
         report_digest=None,
         decision=None,
@@ -82,11 +94,21 @@ def escalate(
         return None
     return lifecycle.open_for_task(
         moved[0],
-        Reason.AGENT_QUESTION,
+        reason,
         question=question,
         asked_in=row["attempt_id"],
         stamp=Stamp(caller.actor, now, caller.request_id),
     )
+
+
+def count_unanswered(task_id: UUID) -> int:
+    """Return how many questions the task's agent has asked since a person's last answer."""
+    escalations = Escalation.objects.filter(task_id=task_id)
+    answered = escalations.filter(state=EscalationState.RESOLVED).order_by("-id")
+    asked = escalations.filter(asked_in__isnull=False)
+    if last := answered.values_list("id", flat=True).first():
+        asked = asked.filter(id__gt=last)
+    return asked.count()
 
 
 def check_question(question: Question, *, now: datetime) -> Question:
@@ -107,8 +129,13 @@ def check_question(question: Question, *, now: datetime) -> Question:
         raise Invalid(f"/{missing}", "Send both expires_at and on_expiry, or neither.")
     if question.expires_at is not None and question.expires_at.tzinfo is None:
         raise Invalid("/expires_at", "expires_at needs a time zone, as in 2026-11-21T14:05:58Z.")
-    if question.expires_at is not None and question.expires_at <= now:
-        raise Invalid("/expires_at", "expires_at is in the past.")
+    floor = settings.TENFOUR["QUESTION_MIN_SECONDS"]
+    if question.expires_at is not None and question.expires_at < now + timedelta(seconds=floor):
+        raise Invalid(
+            "/expires_at", f"expires_at must leave a person at least {floor} seconds to answer."
+        )
+    if question.on_expiry is not None and question.on_expiry not in AGENTS_ON_EXPIRY:
+        raise Invalid("/on_expiry", "Set on_expiry to 'retry' or 'fail'.")
     return question
 
 
@@ -140,7 +167,7 @@ def withdraw(
     escalation = lifecycle.lock(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent did not ask this question: a person answers it.")
-    if escalation.reason != Reason.AGENT_QUESTION:
+    if not escalation.is_question:
         raise InvalidTransition(
             "This is not an agent's question: answer it with retry, fix, skip or abort.",
             current=escalation.state,

@@ -20,7 +20,7 @@ from retries.escalations import choices, lifecycle, task_effects
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
 from retries.plans import aborting
-from retries.states import Answer, EscalationState, Reason
+from retries.states import Answer, EscalationState
 
 
 class HumanRequired(Refusal):
@@ -64,7 +64,7 @@ def answer(
             f"You have read version {version}; it is at {escalation.version} now.",
             current=escalation.version,
         )
-    if choice.action == Answer.ANSWER and escalation.reason != Reason.AGENT_QUESTION:
+    if choice.action == Answer.ANSWER and not escalation.is_question:
         raise Invalid(
             "/action", "This escalation asks no question: answer 'retry', 'fix', 'skip' or 'abort'."
         )
@@ -166,6 +166,7 @@ def resend(old: Instruction, content: str, *, stamp: Stamp) -> Row:
         expect=Expect(old.expect_type, old.expect_match) if old.expect_type else None,
         priority=True,
         on_failed=old.on_failed,
+        task=old.task_id,
         resend_of=old.id,
         stamp=stamp,
     )

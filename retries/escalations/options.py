@@ -11,7 +11,7 @@ from ledger.text import truncate
 from retries import dependents
 from retries.escalations.record import Record, load_record
 from retries.models import Escalation
-from retries.states import Answer, Dependents, Reason
+from retries.states import Answer, Dependents
 
 MOST_NAMES, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
 
@@ -73,7 +73,7 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
     waiting = len(blocked)
     depends = f"{count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
-        *([answer_option(agent)] if escalation.reason == Reason.AGENT_QUESTION else []),
+        *([answer_option(agent)] if escalation.is_question else []),
         Option(
             Answer.FIX,
             "Send fix and retry",

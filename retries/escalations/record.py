@@ -8,7 +8,13 @@ from ledger.models import Attempt, Failure, Task
 from ledger.states import FINAL
 from ledger.tasks.lineage import fetch_lineage
 from retries import dependents
-from retries.escalations.message import AttemptRow, Facts, FileStatus, render_message
+from retries.escalations.message import (
+    AttemptRow,
+    Facts,
+    FileStatus,
+    OfferedAnswer,
+    render_message,
+)
 from retries.models import Escalation
 from retries.renderings.labels import TaskName
 
@@ -82,8 +88,20 @@ def build_facts(escalation: Escalation, record: Record) -> Facts:
         details=find_details(failures, task),
         files=collect_files(failures),
         question=escalation.question,
+        answers=list_answers(escalation) if escalation.is_question else None,
         dependents=[name_of(each) for each in waiting],
     )
+
+
+def list_answers(escalation: Escalation) -> list[OfferedAnswer]:
+    """Return the answers that the asker of a question offers."""
+    return [
+        OfferedAnswer(
+            each["name"],
+            ": ".join(part for key in ("title", "description") if (part := each.get(key, ""))),
+        )
+        for each in escalation.choices
+    ]
 
 
 def name_of(task: Task) -> str:

@@ -18,7 +18,7 @@ from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
 from retries.failures import grouping
 from retries.models import Escalation, EscalationQuerySet, Grouped
-from retries.states import Answer, PatternState, Reason
+from retries.states import QUESTIONS, Answer, PatternState, Reason
 
 BATCH_SIZE = 500  # tasks that one `retry` covers
 
@@ -68,7 +68,7 @@ def retryable_escalations() -> EscalationQuerySet:
 
     A person has to read what an agent or a plan asks, and whether a timed-out task took effect.
     """
-    others = (Reason.AGENT_QUESTION, Reason.NEEDS_CONFIRMATION)
+    others = (*QUESTIONS, Reason.NEEDS_CONFIRMATION)
     return Escalation.objects.open().exclude(reason__in=others)
 
 

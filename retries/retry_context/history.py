@@ -134,7 +134,7 @@ def find_answers(owners: Mapping[UUID, UUID]) -> dict[UUID, Answers]:
     for row in rows.values(*columns):
         answers = by_task.setdefault(owners[row["task_id"]], Answers())
         guidance = answers.guidance
-        answers.closings[row["attempts"]] = Closing(row["reason"], row["state"], row["action"])
+        answers.closings[row["attempts"]] = Closing(row["reason"], row["state"])
         if row["action"] is None and (
             row["state"] != EscalationState.OPEN or row["reason"] in QUESTIONS
         ):

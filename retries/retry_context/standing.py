@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from ledger.states import Outcome
-from retries.states import QUESTIONS, Answer, EscalationState
+from retries.states import QUESTIONS, EscalationState
 
 RELEASED = "Attempt {number} was released before it finished, and did not fail."
 BLOCKED = "Attempt {number} was blocked, and a person has cleared the blocker."
 QUESTION = "Attempt {number} asked a question{what}."
+ANSWERED = ", and a person has answered it"
 QUESTION_ENDS = {
-    EscalationState.RESOLVED: ", and a person has answered it",
     EscalationState.EXPIRED: ", which expired without an answer",
     EscalationState.WITHDRAWN: ", and its agent withdrew it",
 }
@@ -21,13 +21,12 @@ class Closing:
 
     reason: str
     state: str
-    action: str | None
 
 
 def describe_ending(number: int, outcome: str, closing: Closing | None) -> str:
     """Return the sentence about an attempt; empty if it failed or its end is not known.
 
-    >>> describe_ending(1, "blocked", Closing("blocked", "resolved", "retry"))
+    >>> describe_ending(1, "blocked", Closing("blocked", "resolved"))
     'Attempt 1 was blocked, and a person has cleared the blocker.'
     """
     if outcome == Outcome.RELEASED:
@@ -36,7 +35,6 @@ def describe_ending(number: int, outcome: str, closing: Closing | None) -> str:
         return ""
     state = EscalationState(closing.state)
     if closing.reason not in QUESTIONS:
-        return BLOCKED.format(number=number) if state == EscalationState.RESOLVED else ""
-    if state == EscalationState.RESOLVED and closing.action != Answer.ANSWER:
-        return QUESTION.format(number=number, what="; a person has read it")
-    return QUESTION.format(number=number, what=QUESTION_ENDS.get(state, ""))
+        return "" if state in QUESTION_ENDS else BLOCKED.format(number=number)
+    # While the escalation is open, the block is a preview for the person who answers it.
+    return QUESTION.format(number=number, what=QUESTION_ENDS.get(state, ANSWERED))

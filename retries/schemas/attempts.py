@@ -155,9 +155,11 @@ class AskIn(In):
         None, description="any value, at most 8 KiB, returned unchanged with the answer"
     )
     expires_at: datetime | None = Field(
-        None, description="when the question expires; requires 'on_expiry'"
+        None,
+        description="when the question expires; requires 'on_expiry', and leaves a person at least "
+        "TENFOUR_QUESTION_MIN_SECONDS (300) to answer",
     )
-    on_expiry: Literal["retry", "skip", "abort", "fail"] | None = Field(
+    on_expiry: Literal["retry", "fail"] | None = Field(
         None, description="what to do with the task if there is no answer by then"
     )
 

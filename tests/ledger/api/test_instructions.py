@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ledger import tasks
 from ledger.models import Agent, Event, IdempotencyKey, Instruction
 from ledger.schemas.instructions import InstructionOut
 from ledger.states import InstructionState
@@ -273,3 +274,20 @@ def sent_with(operator: Api, key: str) -> Any:
     return operator(
         "POST", "/instructions", {"agent": "coder", "content": "x"}, Idempotency_Key=key
     )
+
+
+def test_an_instruction_can_name_its_task(operator: Any, api: Any, agent: Agent) -> None:
+    task = operator("POST", "/tasks", {"agent": "coder", "type": "code"}).body["id"]
+    producer = api("orchestrator")
+    sent = producer("POST", "/instructions", {"agent": "coder", "content": "a", "task": task})
+    assert (sent.status_code, sent.body["task"], sent.body["on_failed"]) == (201, task, "escalate")
+    assert producer("GET", f"/instructions/{sent.body['id']}").body["task"] == task
+    body = {"agent": "coder", "content": "b", "task": task, "on_failed": "record"}
+    assert producer("POST", "/instructions", body).body["on_failed"] == "record"
+    other = make_agent(project=make_project("other"))
+    foreign = tasks.enqueue(other, "code")
+    for unknown in (str(foreign), str(uuid.uuid4())):
+        body = {"agent": "coder", "content": "c", "task": unknown}
+        refused = producer("POST", "/instructions", body)
+        assert refused.status_code == 422
+        assert refused.body["errors"][0]["pointer"] == "/task"

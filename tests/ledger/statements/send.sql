@@ -4,11 +4,11 @@ with caller as not materialized (
             %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen
     ), sent as (
     insert into ledger_instruction as i (project_id, agent_id, content, content_sha256, tracked,
-        state, max_retries, expect_type, expect_match, on_failed, position, resend_of_id,
+        state, max_retries, expect_type, expect_match, on_failed, task_id, position, resend_of_id,
         sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at)
     select c.project_id, c.agent_id, %(content)s, %(sha256)s, %(tracked)s,
         'queued', %(max_retries)s, %(expect_type)s, %(expect_match)s,
-        %(on_failed)s,
+        %(on_failed)s, %(task)s::uuid,
         nextval('ledger_instruction_position') * %(sign)s, %(resend_of)s::uuid,
         c.actor_type, c.actor_id, c.actor_name, %(now)s, %(now)s
     from caller c
@@ -16,10 +16,10 @@ with caller as not materialized (
     on conflict (agent_id, content_sha256) where tracked and state in ('queued', 'delivered')
         do update set content = i.content
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
-        i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.resend_of_id,
-        i.sent_by_type, i.sent_by_name, i.acknowledged_by, i.outcome, i.note, i.queued_at,
-        i.delivered_at, i.acknowledged_at, i.failed_at, i.cancelled_at, i.late_ack_at, i.updated_at,
-        null as from_state,
+        i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
+        i.resend_of_id, i.sent_by_type, i.sent_by_name, i.acknowledged_by, i.outcome, i.note,
+        i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at, i.cancelled_at, i.late_ack_at,
+        i.updated_at, null as from_state,
         old.id is not null as deduplicated
 ), fresh as (select * from sent where not deduplicated
 ), journaled as (

@@ -16,14 +16,15 @@ from retries import sweeps
 from retries.attempts import finishing, questions
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
-from retries.escalations import assignment, expiry
+from retries.escalations import answering, assignment, expiry
 from retries.escalations.answering import HumanRequired
+from retries.escalations.choices import parse
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Question
 from retries.escalations.options import list_options
 from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.retry_context.block import render_retry_context
-from retries.retry_context.history import load_histories
+from retries.retry_context.history import load_histories, render_next_context
 from retries.states import Answer
 from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import imported, states
@@ -45,8 +46,16 @@ def asked(agent: Agent, text: str = "Drop the table?", **more: Any) -> Escalatio
 
 
 def ask(agent: Agent, attempt: Any, text: str = "Drop the table?", **more: Any) -> Escalation:
+    then = more.get("on_expiry")
+    if is_old := then in ("skip", "abort"):  # as agents could set it in early versions
+        more["on_expiry"] = "fail"
     question = Question(text=text, choices=more.pop("choices", []), **more)
-    return questions.ask(attempt, question, caller=TrustedCaller(SYSTEM, agent=agent), now=NOW)
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    found = questions.ask(attempt, question, caller=caller, now=NOW)
+    if is_old:
+        Escalation.objects.filter(pk=found.pk).update(on_expiry=then)
+        found.refresh_from_db()
+    return found
 
 
 def withdraw(escalation: Escalation, *, by_person: bool = False) -> Escalation:
@@ -115,14 +124,20 @@ def test_who_was_told_to_stop_asks_nothing(agent: Agent) -> None:
         ({"client_state": "x" * 8191}, "/client_state"),
         ({"response_schema": {"x": "y" * 9000}}, "/response_schema"),
         ({"expires_at": NOW + HOUR}, "/on_expiry"),
-        ({"on_expiry": "skip"}, "/expires_at"),
-        ({"expires_at": NOW, "on_expiry": "skip"}, "/expires_at"),
-        ({"expires_at": (NOW + HOUR).replace(tzinfo=None), "on_expiry": "skip"}, "/expires_at"),
+        ({"on_expiry": "retry"}, "/expires_at"),
+        ({"expires_at": NOW, "on_expiry": "retry"}, "/expires_at"),
+        ({"expires_at": NOW + 299 * SECOND, "on_expiry": "retry"}, "/expires_at"),
+        ({"expires_at": (NOW + HOUR).replace(tzinfo=None), "on_expiry": "fail"}, "/expires_at"),
+        ({"expires_at": NOW + HOUR, "on_expiry": "skip"}, "/on_expiry"),
+        ({"expires_at": NOW + HOUR, "on_expiry": "abort"}, "/on_expiry"),
     ],
 )
 def test_a_question_that_does_not_fit_ends_nothing(agent: Agent, more: Any, pointer: str) -> None:
+    make_task(agent)
+    question = Question(**({"text": "Why?", "choices": []} | more))
+    caller = TrustedCaller(SYSTEM, agent=agent)
     with pytest.raises(Invalid) as refused:
-        asked(agent, **more)
+        questions.ask(attempt_of(claim(agent)), question, caller=caller, now=NOW)
     assert refused.value.more["errors"][0]["pointer"] == pointer
     assert Attempt.objects.get().outcome is None
 
@@ -151,6 +166,45 @@ def test_what_tenfour_asked_no_agent_takes_back(agent: Agent) -> None:
     with pytest.raises(InvalidTransition, match="answer it"):
         withdraw(found, by_person=True)
     assert Escalation.objects.get().is_open
+
+
+def test_the_fourth_question_of_a_round_does_not_expire(agent: Agent) -> None:
+    """Otherwise an agent could ask, and get its attempt back, forever."""
+    expires = {"expires_at": NOW + HOUR, "on_expiry": "retry"}
+    found = asked(agent, **expires)
+    for n in range(2, 6):
+        assert found.reason == "agent_question" if n < 5 else "questions_exhausted"
+        withdraw(found)
+        found = ask(agent, attempt_of(claim(agent)), f"Number {n}?", **expires)
+    assert (found.reason, found.expires_at, found.on_expiry) == ("questions_exhausted", None, None)
+    assert "asks again, after several questions without an answer" in render_escalation(found)
+    assert list_options(found)[0].name == Answer.ANSWER
+    answer(found, "answer", "Yes")
+    found = ask(agent, attempt_of(claim(agent, now=NOW + MINUTE)), "And now?", **expires)
+    assert (found.reason, found.on_expiry) == ("agent_question", "retry")
+    assert list(audit()) == []
+
+
+def test_the_message_lists_the_questions_own_answers(agent: Agent) -> None:
+    choices = [{"name": "yes", "title": "Drop it", "description": ""}, {"name": "no"}]
+    found = asked(agent, choices=choices)
+    said = render_escalation(found)
+    assert (
+        "**Your options:**\n- `answer: yes` - Drop it\n- `answer: no` - Choose this answer\n"
+        "- `answer: <words>` - Answer the question\n- `retry` - " in said
+    )
+    choice = parse("answer: yes, but keep a copy")
+    done = answering.answer(
+        found.pk,
+        choice,
+        among=Escalation.objects.all(),
+        channel="api",
+        stamp=Stamp(SYSTEM, NOW + MINUTE),
+    )
+    assert (done.action, done.fix) == ("answer", "yes, but keep a copy")
+    block = render_next_context(Task.objects.filter(pk=found.task_id).values().get())
+    assert "<standing>Attempt 1 asked a question, and a person has answered it.</standing>" in block
+    assert "previous failure" not in block
 
 
 # ---- the clock

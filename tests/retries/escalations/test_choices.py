@@ -15,6 +15,7 @@ from retries.states import Answer
         ("abort", Choice(Answer.ABORT)),
         ("fix: trim first", Choice(Answer.FIX, fix="trim first")),
         ("fix:trim and test ", Choice(Answer.FIX, fix="trim and test")),
+        ("answer: b, please", Choice(Answer.ANSWER, fix="b, please")),
     ],
 )
 def test_a_line_is_parsed_strictly(line: str, choice: Choice) -> None:
@@ -25,7 +26,7 @@ def test_a_line_is_parsed_strictly(line: str, choice: Choice) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("", "Retry", "retry please", "fix", "fix:", "fix: \n", "ok", "yes"),
+        *("", "answer", "answer: ", "Retry", "retry please", "fix", "fix:", "fix: \n", "ok", "yes"),
         *("\nretry", "skip\n\n", "fix:\ntrim", "fix: trim\nand test", "fix: trim\r\nskip"),
     ],
 )
