@@ -178,13 +178,32 @@ FINAL = tuple(state for state, targets in TASK_MOVES.items() if not targets)
 UNDER_WAY = tuple(state for state in TaskState if state not in FINAL)
 
 
-def allowed_moves(state: str, who: Who) -> list[str]:
-    """Return the states to which `who` may move a task.
+# the moves that a caller can ask for while a task is blocked, by the reason; what else may move it
+# follows from something else, such as a need that is met
+BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
+    BlockedReason.DEPENDENCY: {PERSON: (T.SKIPPED, T.ABORTED), PRODUCER: (T.ABORTED,)},
+    BlockedReason.DEPENDENCY_SKIPPED: {
+        PERSON: (T.QUEUED, T.SKIPPED, T.ABORTED),
+        PRODUCER: (T.ABORTED,),
+    },
+    BlockedReason.BREAKER_OPEN: {PERSON: (T.SKIPPED, T.ABORTED), PRODUCER: (T.ABORTED,)},
+    BlockedReason.REPORTED: {PERSON: (T.QUEUED, T.RETRY, T.SKIPPED, T.FAILED, T.ABORTED)},
+}
+
+
+def allowed_moves(state: str, who: Who, *, blocked_reason: str | None = None) -> list[str]:
+    """Return the states to which `who` may move a task, by itself.
 
     >>> allowed_moves("queued", Who.AGENT)
     ['running', 'blocked']
+    >>> allowed_moves("blocked", Who.PERSON, blocked_reason="dependency")
+    ['skipped', 'aborted']
     """
-    return [str(to) for to, may in TASK_MOVES[TaskState(state)].items() if who in may]
+    moves = [to for to, may in TASK_MOVES[TaskState(state)].items() if who in may]
+    if blocked_reason is not None:
+        direct = BLOCKED_MOVES[BlockedReason(blocked_reason)].get(who, ())
+        moves = [to for to in moves if to in direct]
+    return [str(to) for to in moves]
 
 
 class FailureType(TextChoices):

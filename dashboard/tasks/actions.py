@@ -32,7 +32,7 @@ ACTIONS = {action.verb: action for action in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}
 
 def allowed_actions(row: Task, now: datetime) -> list[Action]:
     """Return the buttons for a task."""
-    moves = allowed_moves(row.state, Who.PERSON)
+    moves = allowed_moves(row.state, Who.PERSON, blocked_reason=row.blocked_reason)
     allowed = []
     if row.state == TaskState.RETRY and row.due_at and row.due_at > now:
         allowed.append(RETRY_NOW)

@@ -242,7 +242,7 @@ def task_out(row: Row, *, who: Who) -> dict[str, Any]:
         "blocked_reason": row["blocked_reason"],
         "agent": row["agent_name"],
         "agent_id": row["agent_id"],
-        "allowed_moves": allowed_moves(row["state"], who),
+        "allowed_moves": allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"]),
         "payload": row["payload"],
         "redactions": row["redactions"],
         "result": row["result"],

@@ -35,7 +35,7 @@ def fetch_at_version(task_id: UUID, *, version: int) -> Row:
 
 def invalid_transition(row: Row, to: TaskState, who: Who) -> InvalidTransition:
     """Return the error for a move that `who` may not make, with the moves that they may make."""
-    allowed = allowed_moves(row["state"], who)
+    allowed = allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"])
     return InvalidTransition(
         f"The task is {row['state']}; it can't become {to}.", current=row["state"], allowed=allowed
     )

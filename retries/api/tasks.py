@@ -1,4 +1,4 @@
-"""Tasks over HTTP, as far as attempts and people matter: enqueue, start, get, and abort.
+"""Tasks over HTTP, as far as attempts and people matter: enqueue, start, get, abort, and unblock.
 
 It adds to the router of `ledger.api.tasks`, because an address belongs to one router.
 """
@@ -30,6 +30,7 @@ from ledger.tasks.lineage import invalid_transition
 from ledger.tokens import ScopeMissing, TrustedCaller
 from retries import claims, task_actions
 from retries.api.claims import claim_body, fetch_own_task
+from retries.api.escalations import PersonAuth
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.models import Escalation
 from retries.schemas.claims import ClaimOut, StartIn
@@ -137,3 +138,18 @@ def tasks_abort(
         if row["state"] in FINAL:
             raise invalid_transition(row, TaskState.ABORTED, who)
     return json_response(task_out(row, who=who))
+
+
+@router.post("/tasks/{id}/unblock", auth=PersonAuth("escalations:resolve"), response=TaskOut)
+def tasks_unblock(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Unblock a task that stays blocked because a task it needs was skipped.
+
+    It waits for its other needs, if there are any; otherwise it is queued, or a checkpoint asks.
+    """
+    who = role_of(request.auth)
+    find_task(request, id)
+    unblocked = task_actions.unblock([id], stamp=stamp_of(request))
+    row = find_task(request, id)
+    if not unblocked:
+        raise invalid_transition(row, TaskState.QUEUED, who)
+    return task_response(request, row)

@@ -10,7 +10,7 @@ from django.db import transaction
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.tasks.spec import PAYLOAD_BYTES
-from retries import in_process
+from retries import in_process, task_actions
 from retries.models import Escalation
 from tests.elsewhere import blocked
 from tests.retries.api.calls import claim, enqueue
@@ -263,3 +263,22 @@ def test_a_tasks_attempts_and_events_are_paged(coder: Any, operator: Any) -> Non
         assert operator("GET", f"{path}?cursor=x").body["code"] == "bad_cursor"
     numbers = [row["number"] for row in operator("GET", f"/tasks/{id}/attempts").body["data"]]
     assert numbers == [3, 2, 1]
+
+
+def test_a_person_unblocks_what_a_skipped_need_blocks(operator: Any, api: Any, agent: Any) -> None:
+    need = operator("POST", "/tasks", {"agent": "coder", "type": "code"}).body["id"]
+    body = {"agent": "coder", "type": "code", "needs": [need]}
+    task = operator("POST", "/tasks", body).body
+    assert (task["state"], task["allowed_moves"]) == ("blocked", ["skipped", "aborted"])
+    refused = operator("POST", f"/tasks/{task['id']}/unblock")
+    assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
+    assert refused.body["allowed"] == ["skipped", "aborted"]
+    task_actions.skip([UUID(need)], dependents="block", stamp=Stamp(SYSTEM))
+    task = operator("GET", f"/tasks/{task['id']}").body
+    assert task["blocked_reason"] == "dependency_skipped"
+    assert task["allowed_moves"] == ["queued", "skipped", "aborted"]
+    producer = api("orchestrator")("POST", f"/tasks/{task['id']}/unblock")
+    assert (producer.status_code, producer.body["code"]) == (403, "human_required")
+    done = operator("POST", f"/tasks/{task['id']}/unblock")
+    assert (done.status_code, done.body["state"]) == (200, "queued")
+    assert operator("POST", f"/tasks/{task['id']}/unblock").status_code == 409
