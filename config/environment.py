@@ -37,6 +37,7 @@ SERVER = {
     "POLL_SECONDS",
     "PORT",
     "PREPARE",
+    "QUESTION_MIN_SECONDS",
     "RUN_AS",
     "SECRET_KEY",
     "SECRET_KEY_FILE",

@@ -221,6 +221,11 @@ GROUPS = (
                 "up to a day; 0 turns reminders off",
             ),
             Setting(
+                "QUESTION_MIN_SECONDS",
+                "300",
+                "least time that an agent's question leaves a person before it expires",
+            ),
+            Setting(
                 "UNDO_SECONDS",
                 "5",
                 "how long a retry or fix sent from the dashboard can be undone; 0 turns undo "

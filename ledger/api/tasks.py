@@ -7,6 +7,7 @@ import json
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
 from django.db.models import F, OuterRef, QuerySet
@@ -95,10 +96,22 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
             (find_or_register_agent(request, body, project, at=at), request_spec(body, at=at))
             for body, at in zip(bodies, pointers, strict=True)
         ]
+        if request.auth.is_agent:
+            check_own_budget([spec for _, spec in specs], pointers)
         return tasks.enqueue_many(specs, stamp=stamp_of(request), pointers=pointers)
 
     # A refused task must not leave a newly registered agent behind.
     return sql.atomic(insert)() if any(body.register_ for body in bodies) else insert()
+
+
+def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
+    """Refuse an agent that grants its own task more attempts than the project does."""
+    most = settings.TENFOUR["TASK_MAX_ATTEMPTS"]
+    for spec, at in zip(specs, pointers, strict=True):
+        if (spec.max_attempts or 0) > most:
+            raise Invalid(
+                f"{at}/max_attempts", f"An agent's token can set max_attempts to at most {most}."
+            )
 
 
 def find_or_register_agent(

@@ -282,3 +282,13 @@ def test_a_person_unblocks_what_a_skipped_need_blocks(operator: Any, api: Any, a
     done = operator("POST", f"/tasks/{task['id']}/unblock")
     assert (done.status_code, done.body["state"]) == (200, "queued")
     assert operator("POST", f"/tasks/{task['id']}/unblock").status_code == 409
+
+
+def test_an_agent_grants_itself_no_more_attempts(coder: Any, operator: Any) -> None:
+    for name in ("max_attempts", "max_retries"):
+        refused = coder("POST", "/tasks", {"type": "code", name: 4})
+        assert refused.status_code == 422
+        assert refused.body["errors"][0]["pointer"] == "/max_attempts"
+        assert coder("POST", "/tasks", {"type": "code", name: 3}).status_code == 201
+        body = {"agent": "coder", "type": "code", name: 4}
+        assert operator("POST", "/tasks", body).status_code == 201
