@@ -10,7 +10,7 @@ from tenfour import AsyncClient, Client, TenfourError
 from tenfour.attempts import LiveAttempt
 
 from tests.client.faulty import Fault, FaultyLine, problem
-from tests.client.test_async_client import told
+from tests.loops import run_coroutine
 from tests.serving import Tenfour
 
 
@@ -206,7 +206,7 @@ def test_the_async_one_does_the_same(
                 decisions.append(attempt.decision and attempt.decision.decision)
             assert len([each async for each in coder.tasks.list(state="failed")]) == 2
 
-    told(story())
+    run_coroutine(story())
     assert decisions == ["done", "failed", "done", "failed"]
     assert [producer.tasks.get(each.id).state for each in sent] == decisions
     assert producer.tasks.get(sent[0].id).result == "zero"
@@ -235,4 +235,4 @@ def test_the_async_one_is_renewed_and_gives_back_what_is_cancelled(
                 await working
             assert (await coder.tasks.get(sent.id)).state == "queued"
 
-    told(asyncio.wait_for(story(), 20))
+    run_coroutine(asyncio.wait_for(story(), 20))

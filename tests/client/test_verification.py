@@ -11,8 +11,8 @@ import pytest
 from tenfour import AsyncClient, Client, NotConfigured, verification
 from tenfour.verification import END_LENGTH, Check, Verified
 
-from tests.client.test_async_client import told
 from tests.client.test_attempts import next_of
+from tests.loops import run_coroutine
 from tests.serving import Tenfour
 
 
@@ -163,5 +163,5 @@ def test_the_async_one_checks_too_and_stops_when_it_is_cancelled(
             while Path(f"/proc/{pid.read_text().strip()}").exists():
                 await asyncio.sleep(0.02)
 
-    told(asyncio.wait_for(story(), 20))
+    run_coroutine(asyncio.wait_for(story(), 20))
     assert [producer.tasks.get(each.id).state for each in sent] == ["failed", "queued"]
