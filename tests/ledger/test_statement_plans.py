@@ -27,6 +27,7 @@ SENT: dict[str, Any] = {
     "on_failed": "record",
     "sign": 1,
     "resend_of": None,
+    "task": None,
 }
 ACKED = {"ids": [uuid4()], "outcome": "done", "note": "", "kind": "k"}
 HEARD = {"type": "t", "data": Jsonb({})}

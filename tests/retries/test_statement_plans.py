@@ -21,7 +21,13 @@ pytestmark = pytest.mark.django_db
 BEARER = {"digest": b"", "scope": "tasks:work", "request_id": ""}
 ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False, "limited": False}
 NAMED = ASKED | {"task": uuid4()}
-DONE = {"attempt": uuid4(), "exit": None, "result": Jsonb({}), "report_digest": b""}
+DONE = {
+    "attempt": uuid4(),
+    "exit": None,
+    "result": Jsonb({}),
+    "report_digest": b"",
+    "decision": Jsonb({}),
+}
 NOUNS = ("task", "attempt", "event", "agent", "breaker", "plan", "need", "instruction")
 TABLES = (*(f"ledger_{noun}" for noun in NOUNS), "retries_escalation")
 
