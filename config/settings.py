@@ -221,9 +221,9 @@ DATABASES["default"] |= {
 if TENFOUR["PREPARE"]:
     DATABASES["default"]["OPTIONS"] |= {
         "prepare_threshold": 5,
-        # What is prepared (ledger/sql.py) is written for one plan. Left to itself, PostgreSQL plans
-        # a claim anew at every call as soon as its tables have grown since it first compared, and
-        # compiles what would take it a millisecond to run.
+        # Prepared statements (ledger/sql.py) are written for one plan. By default, PostgreSQL plans
+        # a claim again at every call once its tables have grown since it first compared plans, and
+        # compiles statements that take a millisecond to run.
         "options": "-c lock_timeout=10s -c statement_timeout=60s"
         " -c idle_in_transaction_session_timeout=60s"
         " -c plan_cache_mode=force_generic_plan -c jit=off",

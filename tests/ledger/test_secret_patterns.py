@@ -173,7 +173,7 @@ LEFT_ALONE = [
     "pass: 12 of 12, all_passed=12",
     "first_pass: compile",
     "3 passed, pass=12",
-    "PWD=/home/dev/app",
+    "PWD=/srv/app",
     "OLDPWD=/srv/app",
     "passwd:         files systemd",
     "total_tokens=128000 max_tokens: 4096 token_count=77",

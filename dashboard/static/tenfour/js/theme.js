@@ -26,7 +26,7 @@
   document.addEventListener("click", function (event) {
     if (!event.target.closest("[data-theme-toggle]")) return;
     var next = ORDER[(ORDER.indexOf(stored()) + 1) % ORDER.length];
-    try { localStorage.setItem("tenfour-theme", next); } catch (e) { /* private window: the theme lasts for this page */ }
+    try { localStorage.setItem("tenfour-theme", next); } catch (e) { /* private window */ }
     apply(next);
     label();
   });
