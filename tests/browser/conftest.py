@@ -41,6 +41,9 @@ WIDTHS = (1440, 390)
 THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
 Scheme = Literal["light", "dark"]
 # Colors change by transition, however short: half changed they have no contrast.
+# The scheme is in force, and no color is in a transition: axe would measure it half way.
+HAS_SETTLED = """scheme => matchMedia(`(prefers-color-scheme: ${scheme})`).matches
+    && document.getAnimations().every((each) => each.playState !== "running")"""
 TWO_FRAMES = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
 
 
@@ -209,6 +212,7 @@ def assert_whole_as_it_is(page: Page, *, widths: Sequence[int] = WIDTHS) -> None
         for each in (other, scheme):
             page.emulate_media(color_scheme=each)
             assert overflow(page) == 0, (page.url, width, each)
+        page.wait_for_function(HAS_SETTLED, arg=scheme)
         page.evaluate(TWO_FRAMES)
         assert axe_findings(page) == [], (page.url, width, scheme)
 
