@@ -1,46 +1,89 @@
-"""The command `tenfour`: its entry point, the commands for instructions, and `doctor`."""
+"""The command `tenfour`: a table of commands; a command's module is imported when it is used."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-from tenfour import doctor, export, planning, work
-from tenfour.arguments import Runs, parser_of, with_match
-from tenfour.client import Client
-from tenfour.models import Pulled
-from tenfour.problems import ServerAway, TenfourError
+from tenfour.problems import TenfourError
 from tenfour.terminal import (
     INTERRUPTED,
     OK,
     REFUSED,
+    USAGE,
     complain,
     exit_status,
-    json_object,
     note,
-    pretty,
     say,
-    text_of,
     use_utf8,
 )
+from tenfour.version import __version__
 
-FOLLOW_S = 5.0
-LONGEST_FOLLOW_S = 60.0
-OBJECT = """For example: '{"command": "python3"}'"""
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(NamedTuple):
+    """A command: its line of help and the module that has its functions.
+
+    The module's function with the command's name runs it and returns the exit status.
+    `add_<name>_arguments(parser)`, if there is one, declares its arguments;
+    `rewrite_<name>_arguments(argv)` changes those that argparse can't read as they are.
+    """
+
+    help: str
+    module: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "send": Command(
+        "Send an instruction to an agent; prints its id.", "tenfour.instruction_commands"
+    ),
+    "pull": Command("Take the agent's waiting instructions.", "tenfour.instruction_commands"),
+    "ack": Command("Acknowledge instructions by their ids.", "tenfour.instruction_commands"),
+    "signal": Command(
+        "Report an event; prints the ids that it acknowledges.", "tenfour.instruction_commands"
+    ),
+    "enqueue": Command("Enqueue a task for an agent; prints its id.", "tenfour.work"),
+    "claim": Command("Start the agent's next task; prints the attempt's id.", "tenfour.work"),
+    "report": Command("Report how an attempt ended; prints the decision.", "tenfour.work"),
+    "run": Command("Run a command as an attempt at a task.", "tenfour.work"),
+    "plan": Command("Import, show, pause, resume, abort or restart a plan.", "tenfour.planning"),
+    "export": Command("Write retry state and logs as files; prints their names.", "tenfour.export"),
+    "doctor": Command(
+        "Check URL, token, clock, versions and the server's health.", "tenfour.doctor"
+    ),
+}
+
+HELP = """usage: tenfour [--url URL] COMMAND …
+
+The command line of Tenfour, the reliability ledger for AI agents' work.
+
+commands:
+{commands}
+
+options:
+  -h, --help          show this help; `tenfour COMMAND --help` shows a command's
+  --version           show the version
+  --url URL           where Tenfour runs (TENFOUR_URL)
+
+environment:
+  TENFOUR_URL         where Tenfour runs, for example http://127.0.0.1:8000
+  TENFOUR_TOKEN       the token
+  TENFOUR_TOKEN_FILE  a file with the token, instead of TENFOUR_TOKEN
+
+exit status: 0 done, 1 refused, 2 wrong usage, 3 no task, 69 server away;
+             `run` exits with its command's exit status"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     use_utf8()
-    args = parser_of(RUNS).parse_args(with_match(sys.argv[1:] if argv is None else argv))
-    run: Callable[[argparse.Namespace], int] = args.run
     try:
-        return run(args)
+        return dispatch(sys.argv[1:] if argv is None else argv)
     except TenfourError as error:
         complain(error)
         return exit_status(error)
@@ -52,131 +95,62 @@ def main(argv: Sequence[str] | None = None) -> int:
         return REFUSED
 
 
-def send(args: argparse.Namespace) -> int:
-    """Print the instruction's id, with a note if the same one is waiting already."""
-    with Client(args.url) as tenfour:
-        sent = tenfour.instructions.send(
-            args.agent,
-            text_of(args.text),
-            tracked=False if args.plain else None,
-            max_retries=args.max_retries,
-            expect=_expectation(args),
-            priority=args.priority or None,
-            on_failed=args.on_failed,
-            register=args.register or None,
-        )
-    if sent.deduplicated:
-        note(f"The same instruction is already waiting for {args.agent}; nothing new was sent.")
-    say(pretty(sent.raw) if args.json else sent.id)
-    return OK
+def dispatch(argv: Sequence[str]) -> int:
+    """Find the command in the arguments and run it; without one, print help."""
+    options, rest = split_options(argv)
+    if not rest or rest[0] in {"-h", "--help", "help"}:
+        say(help_text())
+        return OK
+    if rest[0] == "--version":
+        say(f"tenfour {__version__}")
+        return OK
+    name = rest[0]
+    if name not in COMMANDS:
+        note(_unknown(name))
+        return USAGE
+    return run_command(name, [*options, *rest[1:]])
 
 
-def pull(args: argparse.Namespace) -> int:
-    """Print the agent's waiting instructions: the texts alone, or everything as JSON."""
-    with Client(args.url) as tenfour:
-        if args.follow:
-            return _follow(tenfour, args)
-        pulled = tenfour.instructions.pull(args.limit)
-    if args.json:
-        say(pretty(pulled.raw))
-    elif pulled:
-        say(_texts(pulled))
-    return OK
+def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the options before the command, such as `--url`, from the rest.
+
+    >>> split_options(["--url", "http://h", "pull", "--json"])
+    (['--url', 'http://h'], ['pull', '--json'])
+    """
+    at = 0
+    while at < len(argv) and argv[at].startswith("--url"):
+        at += 2 if argv[at] == "--url" else 1
+    return list(argv[:at]), list(argv[at:])
 
 
-def _follow(tenfour: Client, args: argparse.Namespace) -> int:
-    before = ""
-    while True:
-        pulled, wait = _pull_or_wait(tenfour, args.limit)
-        for instruction in pulled if args.json else ():
-            say(json.dumps(instruction.raw, ensure_ascii=False))
-        if pulled and not args.json:
-            say(before + _texts(pulled))
-            before = "\n"
-        time.sleep(wait)
+def run_command(name: str, argv: Sequence[str]) -> int:
+    """Import the command's module, read its arguments, and run it."""
+    import argparse
+
+    command = COMMANDS[name]
+    module = import_module(command.module)
+    parser = argparse.ArgumentParser(prog=f"tenfour {name}", description=command.help)
+    parser.add_argument("--url", default=None, help=argparse.SUPPRESS)
+    add: Callable[[argparse.ArgumentParser], None] | None
+    if add := getattr(module, f"add_{name}_arguments", None):
+        add(parser)
+    rewrite: Callable[[Sequence[str]], Sequence[str]] | None
+    if rewrite := getattr(module, f"rewrite_{name}_arguments", None):
+        argv = rewrite(argv)
+    run: Callable[[argparse.Namespace], int] = getattr(module, name)
+    return run(parser.parse_args(list(argv)))
 
 
-def _pull_or_wait(tenfour: Client, limit: int) -> tuple[Pulled, float]:
-    try:
-        pulled = tenfour.instructions.pull(limit)
-    except TenfourError as error:
-        if not error.retryable:
-            raise
-        complain(error)
-        return Pulled(), error.retry_after_s or FOLLOW_S
-    # Never at once after an empty response, whatever it says: that would spin.
-    wait = pulled.retry_after_s if pulled else pulled.retry_after_s or FOLLOW_S
-    return pulled, min(wait, LONGEST_FOLLOW_S)
+def help_text() -> str:
+    lines = [f"    {name:<18}{command.help}" for name, command in COMMANDS.items()]
+    return HELP.format(commands="\n".join(lines))
 
 
-def ack(args: argparse.Namespace) -> int:
-    """Print each id and its state; exit with 1 if one is unknown."""
-    with Client(args.url) as tenfour:
-        results = [_ack_one(tenfour, id, args) for id in dict.fromkeys(args.ids)]
-    return OK if all(results) else REFUSED
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
 
-
-def _ack_one(tenfour: Client, id: str, args: argparse.Namespace) -> bool:
-    try:
-        acked = tenfour.instructions.ack(id, outcome=args.outcome, note=args.note)
-    except ServerAway:
-        raise
-    except TenfourError as error:
-        if error.status not in {404, 422}:
-            raise
-        complain(error, subject=id)
-        return False
-    say(f"{id} {acked.state}{' (late: it was settled before)' if acked.late else ''}")
-    return True
-
-
-def signal(args: argparse.Namespace) -> int:
-    """Print the ids that the signal acknowledged."""
-    data = (
-        json_object(text_of(args.data), what="The signal's data", hint=OBJECT) if args.data else {}
-    )
-    with Client(args.url) as tenfour:
-        acknowledged = tenfour.signal(args.type, data)
-    for id in acknowledged:
-        say(id)
-    if not acknowledged:
-        note("No instruction expects this signal.")
-    return OK
-
-
-def examine(args: argparse.Namespace) -> int:
-    """Print one line for each check; exit with 1 if one fails."""
-    findings = doctor.examine(args.url)
-    for finding in findings:
-        say(finding.line)
-    return REFUSED if any(finding.level == "fail" for finding in findings) else OK
-
-
-RUNS: Runs = {
-    "send": send,
-    "pull": pull,
-    "ack": ack,
-    "signal": signal,
-    "enqueue": work.enqueue,
-    "claim": work.claim,
-    "report": work.report,
-    "run": work.run,
-    "plan": planning.plan,
-    "export": export.export,
-    "doctor": examine,
-}
-
-
-def _expectation(args: argparse.Namespace) -> Mapping[str, Any] | None:
-    if args.expect is None:
-        return None
-    if args.match is None:
-        return {"type": args.expect}
-    return {
-        "type": args.expect,
-        "match": json_object(args.match, what="What --expect matches", hint=OBJECT),
-    }
-
-
-def _texts(pulled: Pulled) -> str:
-    return "\n\n".join(instruction.text for instruction in pulled)
+    if name.startswith("-"):
+        return f"{name} is no option of tenfour. `tenfour --help` lists commands and options."
+    near = get_close_matches(name, COMMANDS, 1)
+    advice = f"Did you mean `tenfour {near[0]}`?" if near else "`tenfour --help` lists them."
+    return f"{name} is no command of tenfour. {advice}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from tenfour.client import Client
 from tenfour.models import Me
 from tenfour.problems import TenfourError
 from tenfour.settings import NotConfigured
+from tenfour.terminal import OK, REFUSED, say
 from tenfour.version import __version__
 
 SKEW = timedelta(seconds=5)
@@ -29,6 +31,14 @@ class Finding:
     @property
     def line(self) -> str:
         return f"{self.level:<4}  {self.text} {self.advice}".rstrip()
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Print one line for each check; exit with 1 if one fails."""
+    findings = examine(args.url)
+    for finding in findings:
+        say(finding.line)
+    return REFUSED if any(finding.level == "fail" for finding in findings) else OK
 
 
 def examine(url: str | None = None) -> tuple[Finding, ...]:

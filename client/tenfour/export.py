@@ -18,6 +18,11 @@ FILES = ("retry-state.json", "retry.log", "retry.jsonl", "state.md")
 IN_PLAN = re.compile(r"([A-Za-z0-9.]+-[A-Za-z0-9.]+):.+")
 
 
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="created if missing")
+    parser.add_argument("--plan", metavar="REF", help="this plan only")
+
+
 def export(args: argparse.Namespace) -> int:
     """Write the files and print their names; each plan in the project's files gets a folder."""
     folder = Path(args.folder)

@@ -11,6 +11,45 @@ from tenfour.problems import TenfourError
 from tenfour.terminal import OK, note, pretty, say, text_of, wrong_usage
 
 
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    part = verbs.add_parser("import", help="import a plan from a file, or update it")
+    part.add_argument(
+        "file", metavar="FILE", help="JSON, YAML, XML or Markdown; - reads it from stdin"
+    )
+    part.add_argument("--agent", metavar="NAME", help="the default agent, for tasks that name none")
+    part.add_argument("--ref", metavar="REF", help="the plan's ref, if the file names none")
+    part.add_argument("--dry-run", action="store_true", help="show what would change")
+    part.add_argument(
+        "--mode",
+        choices=["create", "merge", "replace"],
+        help="for a changed plan: refuse it, add and update tasks, or also abort removed ones",
+    )
+    part.add_argument("--register", action="store_true", help="register unknown agents")
+    part.add_argument(
+        "--allow-missing-needs", action="store_true", help="wait for plans that are imported later"
+    )
+    part.add_argument("--json", action="store_true", help="print the whole response")
+    part = verbs.add_parser("status", help="print a plan and its tasks")
+    part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
+    part.add_argument("--json", action="store_true", help="print the whole response")
+    for verb, does in {
+        "pause": "start no further tasks",
+        "resume": "start tasks again",
+        "abort": "stop it; finished tasks stay finished",
+    }.items():
+        part = verbs.add_parser(verb, help=does)
+        part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
+        part.add_argument("--reason", metavar="TEXT")
+    part = verbs.add_parser("restart", help="run unfinished tasks again")
+    part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
+    part.add_argument(
+        "--carry-over",
+        metavar="TIME",
+        help="tasks started at or after this time keep their attempts",
+    )
+
+
 def plan(args: argparse.Namespace) -> int:
     """Run one of the verbs of `tenfour plan`."""
     return VERBS[args.verb](args)

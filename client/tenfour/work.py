@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from tenfour import runner
+from tenfour.arguments import add_limits
 from tenfour.attempts import LiveAttempt
 from tenfour.client import Client
 from tenfour.models import Claimed, Decision
@@ -56,6 +57,25 @@ PATIENCE_S = 300.0
 AGAIN_S = 5.0
 
 
+def add_enqueue_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT")
+    parser.add_argument("type", metavar="TYPE", help="such as code or review")
+    parser.add_argument(
+        "payload", metavar="JSON", nargs="?", help="the task's data; - reads it from stdin"
+    )
+    parser.add_argument("--title", metavar="TEXT")
+    parser.add_argument("--priority", type=int, metavar="N", help="higher ones go first")
+    parser.add_argument(
+        "--needs", action="append", metavar="ID", help="wait for this task; may be repeated"
+    )
+    parser.add_argument("--on-exhausted", choices=["escalate", "dead_letter"])
+    parser.add_argument(
+        "--register", action="store_true", help="register the agent if it is unknown"
+    )
+    parser.add_argument("--json", action="store_true", help="print the whole task")
+    add_limits(parser)
+
+
 def enqueue(args: argparse.Namespace) -> int:
     """Enqueue a task and print its id."""
     payload = None if args.payload is None else _json(args.payload, "The payload")
@@ -77,6 +97,15 @@ def enqueue(args: argparse.Namespace) -> int:
     return OK
 
 
+def add_claim_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--task", metavar="ID", help="claim this task")
+    parser.add_argument(
+        "--worker", metavar="NAME", help="the worker's name; it gets back what it still holds"
+    )
+    parser.add_argument("--lease", type=int, metavar="SECONDS", help="time between heartbeats")
+    parser.add_argument("--json", action="store_true", help="print attempt and task")
+
+
 def claim(args: argparse.Namespace) -> int:
     """Print the attempt's id, or attempt and task; exit with 3 if there is nothing to do."""
     with Client(args.url) as tenfour:
@@ -84,6 +113,34 @@ def claim(args: argparse.Namespace) -> int:
     for each in claimed:
         say(pretty(each.raw) if args.json else each.attempt.id)
     return OK if claimed else _nothing(claimed)
+
+
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("attempt", metavar="ATTEMPT")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--status", choices=["success", "failure", "blocked"])
+    how.add_argument(
+        "--exit", type=int, metavar="CODE", help="a command's exit code; its output on stdin"
+    )
+    parser.add_argument(
+        "--of",
+        choices=["command", "verification"],
+        default="command",
+        help="with --exit: whose exit code it is; 'verification' for the task's verify command",
+    )
+    parser.add_argument("--summary", metavar="TEXT")
+    parser.add_argument("--result", metavar="JSON", help="the task's result")
+    parser.add_argument("--message", metavar="TEXT", help="what went wrong; - reads it from stdin")
+    parser.add_argument(
+        "--type", metavar="TYPE", help="the failure's type, such as execution_error"
+    )
+    parser.add_argument(
+        "--code", metavar="CODE", help="the failure's code, such as permission_denied"
+    )
+    parser.add_argument(
+        "--final", action="store_true", help="don't retry: no further attempt can help"
+    )
+    parser.add_argument("--json", action="store_true", help="print the whole decision")
 
 
 def report(args: argparse.Namespace) -> int:
@@ -124,6 +181,17 @@ def _report_status(tenfour: Client, args: argparse.Namespace) -> Decision:
         result=None if args.result is None else _json(args.result, "The result"),
         failure=known or None,
     )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "tenfour run [options] -- COMMAND [ARGUMENT …]"
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--task", metavar="ID", help="run this task")
+    which.add_argument("--name", metavar="TEXT", help="create a task with this title")
+    parser.add_argument("--type", metavar="TYPE", help="the new task's type (command)")
+    parser.add_argument("--verify", metavar="COMMAND", help="a shell command that checks the work")
+    add_limits(parser)
+    parser.add_argument("command", metavar="COMMAND", nargs="+", help="what to run")
 
 
 def run(args: argparse.Namespace) -> int:

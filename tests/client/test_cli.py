@@ -160,7 +160,6 @@ def test_a_server_that_is_away_is_69(run: Run) -> None:
         ),
         (["send", "a"], {}, "TEXT"),
         (["ack"], {}, "ID"),
-        ([], {}, "COMMAND"),
         (["fly"], {}, "fly"),
     ],
 )

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tenfour import cli
 
 from tests.client.conftest import Run
 from tests.serving import ROOT
@@ -28,7 +29,7 @@ def test_every_option_of_the_others_is_in_the_guide(run: Run, command: str) -> N
 
 def test_every_command_is_in_the_guide(run: Run) -> None:
     commands = re.findall(r"^    ([a-z]+) ", run("--help").out, re.MULTILINE)
-    assert len(commands) == 11
+    assert commands == list(cli.COMMANDS)
     for command in commands:
         assert f"tenfour {command}" in REFERENCE
 
@@ -44,3 +45,14 @@ def test_what_is_not_promised_is_said_with_the_rejected_alternatives() -> None:
     _, _, rest = FIRST_INSTRUCTION.partition("## What is not promised")
     for words in ("No guaranteed delivery", "timeout", "Polling for status", "An id in the text"):
         assert words in rest
+
+
+def test_the_command_alone_prints_help(run: Run) -> None:
+    alone = run()
+    assert (alone.status, alone.out) == (0, run("--help").out) and not alone.err
+
+
+def test_an_unknown_command_or_option_names_the_nearest(run: Run) -> None:
+    unknown = run("snd", "coder", "Look")
+    assert unknown.status == 2 and "Did you mean `tenfour send`?" in unknown.err
+    assert run("--quick").status == 2
