@@ -79,15 +79,21 @@ def hold(ids: Iterable[UUID]) -> dict[UUID, UUID | None]:
     return dict(rows.values_list("pk", "replaced_by_id"))
 
 
-def hold_current(ids: Iterable[UUID], *, project_id: UUID) -> dict[UUID, UUID]:
+def hold_current(
+    ids: Iterable[UUID], *, project_id: UUID, agent_id: UUID | None = None
+) -> dict[UUID, UUID]:
     """Lock the task that stands for each of these now: itself, or its latest replacement.
 
-    Raises UnknownDependency if the project has no such task.
+    Raises UnknownDependency if the project, or the agent if one is given, has no such task: an
+    agent must not learn whether another agent's task exists.
     """
     stands = {id: id for id in ids}
-    known = Task.objects.filter(pk__in=stands, project_id=project_id).values_list("pk", flat=True)
-    if missing := set(stands) - set(known):
-        raise UnknownDependency(f"There is no task {min(missing)} in this project.")
+    known = Task.objects.filter(pk__in=stands, project_id=project_id)
+    if agent_id is not None:
+        known = known.filter(agent_id=agent_id)
+    if missing := set(stands) - set(known.values_list("pk", flat=True)):
+        where = "in this project" if agent_id is None else "of this agent"
+        raise UnknownDependency(f"There is no task {min(missing)} {where}.")
     while replaced := {id: by for id, by in hold(set(stands.values())).items() if by}:
         stands = {id: replaced.get(now, now) for id, now in stands.items()}
     return stands

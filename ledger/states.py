@@ -191,17 +191,29 @@ BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
 }
 
 
-def allowed_moves(state: str, who: Who, *, blocked_reason: str | None = None) -> list[str]:
-    """Return the states to which `who` may move a task, by itself.
+# the moves that a party makes only through something else: a person by skipping a task that this
+# one needs, a producer by aborting the plan
+INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
+    T.QUEUED: {PERSON: (T.BLOCKED,)},
+    T.ESCALATED: {PRODUCER: (T.ABORTED,)},
+}
+
+
+def allowed_moves(state: str, who: Who | None, *, blocked_reason: str | None = None) -> list[str]:
+    """Return the states to which `who` may move a task, by itself; None may move nothing.
 
     >>> allowed_moves("queued", Who.AGENT)
     ['running', 'blocked']
     >>> allowed_moves("blocked", Who.PERSON, blocked_reason="dependency")
     ['skipped', 'aborted']
+    >>> allowed_moves("escalated", Who.PRODUCER)
+    []
     """
-    moves = [to for to, may in TASK_MOVES[TaskState(state)].items() if who in may]
+    start = TaskState(state)
+    indirect = INDIRECT_MOVES.get(start, {}).get(who, ()) if who else ()
+    moves = [to for to, may in TASK_MOVES[start].items() if who in may and to not in indirect]
     if blocked_reason is not None:
-        direct = BLOCKED_MOVES[BlockedReason(blocked_reason)].get(who, ())
+        direct = BLOCKED_MOVES[BlockedReason(blocked_reason)].get(who, ()) if who else ()
         moves = [to for to in moves if to in direct]
     return [str(to) for to in moves]
 

@@ -41,9 +41,9 @@ router = Router(tags=["tasks"])
 WHO = {"agent": Who.AGENT, "orchestrator": Who.PRODUCER, "operator": Who.PERSON}
 
 
-def role_of(principal: Principal) -> Who:
-    """Return whose moves the caller may make; a reader sees the producer's."""
-    return WHO.get(principal.kind, Who.PRODUCER)
+def role_of(principal: Principal) -> Who | None:
+    """Return whose moves the caller may make; a reader may make none."""
+    return WHO.get(principal.kind)
 
 
 # ---- enqueue
@@ -98,7 +98,12 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
         ]
         if request.auth.is_agent:
             check_own_budget([spec for _, spec in specs], pointers)
-        return tasks.enqueue_many(specs, stamp=stamp_of(request), pointers=pointers)
+        return tasks.enqueue_many(
+            specs,
+            stamp=stamp_of(request),
+            pointers=pointers,
+            visible_to_agent=request.auth.agent_id,
+        )
 
     # A refused task must not leave a newly registered agent behind.
     return sql.atomic(insert)() if any(body.register_ for body in bodies) else insert()

@@ -228,7 +228,7 @@ class EachTaskOut(Schema):
     )
 
 
-def task_out(row: Row, *, who: Who) -> dict[str, Any]:
+def task_out(row: Row, *, who: Who | None) -> dict[str, Any]:
     """Return the JSON object for a task's row, as `who` sees it."""
     return {
         "id": row["id"],

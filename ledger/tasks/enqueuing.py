@@ -167,12 +167,13 @@ def enqueue_many(
     stamp: Stamp,
     replay_of: UUID | None = None,
     pointers: Sequence[str] = (),
+    visible_to_agent: UUID | None = None,
 ) -> list[Row]:
     """Insert tasks of one project into their agents' queues, all or none; return rows in order.
 
     Secrets in titles and payloads are masked. A task with unmet needs starts out blocked; a need
     that was replaced stands for its replacement. `pointers` locate each task in the request body
-    for error messages.
+    for error messages. With `visible_to_agent`, tasks can need only tasks of that agent.
     """
     if not requests:
         return []
@@ -190,7 +191,9 @@ def enqueue_many(
     needs: list[dict[str, Any]] = []
     if any(spec.needs or spec.after or spec.missing for _, spec in requests):
         with transaction.atomic():
-            needs = lock_needs([spec for _, spec in requests], project_id=project_id)
+            needs = lock_needs(
+                [spec for _, spec in requests], project_id=project_id, agent_id=visible_to_agent
+            )
             rows = insert_tasks(tasks, needs, **params)
     else:
         rows = insert_tasks(tasks, **params)
@@ -236,9 +239,12 @@ def insert_tasks(
     return sql.run(statement, shared=Jsonb(shared), tasks=Jsonb(own), **params)
 
 
-def lock_needs(specs: list[Spec], *, project_id: UUID) -> list[dict[str, Any]]:
+def lock_needs(
+    specs: list[Spec], *, project_id: UUID, agent_id: UUID | None
+) -> list[dict[str, Any]]:
     """Lock the tasks that these need until the transaction ends; return the values of NEEDS."""
-    current = hold_current({need for spec in specs for need in spec.needs}, project_id=project_id)
+    asked = {need for spec in specs for need in spec.needs}
+    current = hold_current(asked, project_id=project_id, agent_id=agent_id)
     return [
         {
             "place": place,

@@ -33,7 +33,7 @@ def fetch_at_version(task_id: UUID, *, version: int) -> Row:
     return row
 
 
-def invalid_transition(row: Row, to: TaskState, who: Who) -> InvalidTransition:
+def invalid_transition(row: Row, to: TaskState, who: Who | None) -> InvalidTransition:
     """Return the error for a move that `who` may not make, with the moves that they may make."""
     allowed = allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"])
     return InvalidTransition(

@@ -41,7 +41,7 @@ def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
                 "(el) => getComputedStyle(el.querySelector('.toast__bar'), null).animationDuration.slice(0, -1)"
             )
         )
-        <= 5
+        <= 10
     )
     page.keyboard.press("Escape")
     page.keyboard.press("z")
@@ -51,7 +51,7 @@ def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
     assert Task.objects.get().state == TaskState.ESCALATED
     page.click("#send-fix")
     expect(toast).to_be_visible()
-    expect(toast).to_have_count(0, timeout=8000)  # it runs out
+    expect(toast).to_have_count(0, timeout=13_000)  # it runs out
     assert Task.objects.get().attempt_limit == 4
     assert Escalation.objects.get().action == "fix" and visitor.complaints == []
 

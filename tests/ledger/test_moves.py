@@ -9,7 +9,16 @@ from django.utils import timezone
 from ledger import moves, sql
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Task
-from ledger.states import FINAL, TASK_MOVES, TaskState, Who, allowed_moves
+from ledger.states import (
+    BLOCKED_MOVES,
+    FINAL,
+    INDIRECT_MOVES,
+    TASK_MOVES,
+    BlockedReason,
+    TaskState,
+    Who,
+    allowed_moves,
+)
 from ledger.tasks import enqueue
 from ledger.tokens import TrustedCaller
 from tests.factories import NOW
@@ -54,6 +63,36 @@ def test_a_move_is_legal_or_changes_nothing(agent: Agent, start: TaskState, to: 
 def test_final_states_are_four() -> None:
     assert set(FINAL) == {S.DONE, S.FAILED, S.SKIPPED, S.ABORTED}
     assert all(allowed_moves(state, who) == [] for state in FINAL for who in Who)
+
+
+@pytest.mark.parametrize("who", list(Who))
+def test_who_may_ask_for_a_move_is_in_the_table(who: Who) -> None:
+    """For every ordered pair: a caller is offered only its own moves, and by reason when blocked"""
+    for start in S:
+        reasons = list(BlockedReason) if start == S.BLOCKED else [None]
+        for reason in reasons:
+            offered = allowed_moves(start, who, blocked_reason=reason)
+            for to in S:
+                legal = who in TASK_MOVES[start].get(to, ())
+                indirect = to in INDIRECT_MOVES.get(start, {}).get(who, ())
+                direct = reason is None or to in BLOCKED_MOVES[reason].get(who, ())
+                assert (to in offered) == (legal and direct and not indirect), (start, to, reason)
+        assert allowed_moves(start, None) == []
+
+
+def test_exceptions_to_the_table_are_about_moves_in_it() -> None:
+    for start, by_who in INDIRECT_MOVES.items():
+        for who, targets in by_who.items():
+            assert all(who in TASK_MOVES[start][to] for to in targets)
+    for by_who in BLOCKED_MOVES.values():
+        for who, targets in by_who.items():
+            assert all(who in TASK_MOVES[S.BLOCKED][to] for to in targets)
+
+
+def test_a_producer_ends_nothing_that_a_person_is_asked_about() -> None:
+    assert allowed_moves(S.ESCALATED, Who.PRODUCER) == []
+    reported = BlockedReason.REPORTED
+    assert allowed_moves(S.BLOCKED, Who.PRODUCER, blocked_reason=reported) == []
 
 
 def test_every_move_has_somebody_who_may_make_it() -> None:

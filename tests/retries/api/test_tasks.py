@@ -1,18 +1,27 @@
 """Tasks over HTTP: enqueue, start, change, abort, and what people answer."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Task
+from ledger.models import Agent, Project, Task
+from ledger.states import BlockedReason, TaskState, Who, allowed_moves
 from ledger.tasks.spec import PAYLOAD_BYTES
-from retries import in_process, task_actions
+from ledger.tokens import TrustedCaller
+from retries import breaker, claims, in_process, task_actions
+from retries.attempts.finishing import finish_attempt
+from retries.attempts.report_fields import Report
 from retries.models import Escalation
+from tests.dashboard.worked import make_task
 from tests.elsewhere import blocked
+from tests.factories import make_agent
 from tests.retries.api.calls import claim, enqueue
 
 pytestmark = pytest.mark.django_db
@@ -292,3 +301,80 @@ def test_an_agent_grants_itself_no_more_attempts(coder: Any, operator: Any) -> N
         assert coder("POST", "/tasks", {"type": "code", name: 3}).status_code == 201
         body = {"agent": "coder", "type": "code", name: 4}
         assert operator("POST", "/tasks", body).status_code == 201
+
+
+CALLERS = {
+    "agent": Who.AGENT,
+    "orchestrator": Who.PRODUCER,
+    "operator": Who.PERSON,
+    "reader": None,
+}
+
+
+def make_blocked(reason: str, *, agent: Agent, now: datetime) -> Task:
+    """Return a task that is blocked for a reason."""
+    if reason == BlockedReason.DEPENDENCY_SKIPPED:
+        need = make_task(agent=agent, now=now)
+        task = make_task(TaskState.BLOCKED, agent=agent, now=now, needs=[need.pk])
+        task_actions.skip([need.pk], dependents="block", stamp=Stamp(SYSTEM))
+    elif reason == BlockedReason.REPORTED:
+        task = make_task(TaskState.RUNNING, agent=agent, now=now)
+        assert task.current_attempt
+        said, caller = Report(status="blocked"), TrustedCaller(SYSTEM, agent=agent)
+        finish_attempt(task.current_attempt, said, caller=caller)
+    elif reason == BlockedReason.BREAKER_OPEN:
+        task = make_task(agent=agent, now=now)
+        breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM))
+        with pytest.raises(breaker.CircuitBreakerOpen):
+            claims.start(task.pk, stamp=Stamp(SYSTEM))
+    else:
+        task = make_task(TaskState.BLOCKED, agent=agent, now=now)
+    task.refresh_from_db()
+    assert task.blocked_reason == reason
+    return task
+
+
+@pytest.mark.parametrize("kind", CALLERS)
+def test_each_caller_is_offered_what_it_may_do(api: Any, project: Project, kind: str) -> None:
+    """S3.2: in every state, abort and unblock succeed exactly where they are listed."""
+    who, now = CALLERS[kind], timezone.now()
+    cases = [(state, None) for state in TaskState if state != TaskState.BLOCKED]
+    for state, reason in [*cases, *((TaskState.BLOCKED, reason) for reason in BlockedReason)]:
+        agent = make_agent(f"{state}-{reason}")
+        made = make_blocked(reason, agent=agent, now=now) if reason else None
+        task = made or make_task(state, agent=agent, now=now)
+        caller = api("agent", agent=agent) if kind == "agent" else api(kind)
+        offered = caller("GET", f"/tasks/{task.pk}").body["allowed_moves"]
+        assert offered == allowed_moves(state, who, blocked_reason=reason)
+        unblocked = caller("POST", f"/tasks/{task.pk}/unblock")
+        if reason == BlockedReason.DEPENDENCY_SKIPPED:
+            assert (unblocked.status_code == 200) == ("queued" in offered)
+            offered = caller("GET", f"/tasks/{task.pk}").body["allowed_moves"]
+        aborted = caller("POST", f"/tasks/{task.pk}/abort")
+        if kind in ("agent", "reader"):
+            assert (aborted.status_code, unblocked.status_code) == (403, 403)
+            continue
+        # a running task ends by its agent's report
+        can = "aborted" in offered or state == TaskState.RUNNING
+        assert aborted.status_code == (200 if can else 409), (state, reason)
+        if not can:
+            assert aborted.body["allowed"] == offered
+
+
+def test_needs_do_not_tell_an_agent_of_other_agents_tasks(api: Any, coder: Any) -> None:
+    """A foreign task and one that does not exist: the same refusal by the same statements."""
+    own, foreign = enqueue(coder), enqueue(api("agent", agent=make_agent("other")), agent="other")
+    body = {"type": "code", "needs": [own]}
+    assert coder("POST", "/tasks", body).body["needs"] == [own]
+    seen = []
+    for need in (foreign, str(uuid4())):
+        with CaptureQueriesContext(connection) as ran:
+            refused = coder("POST", "/tasks", body | {"needs": [own, need]})
+        assert refused.status_code == 422
+        told = refused.body | {"detail": refused.body["detail"].replace(need, "…")}
+        seen.append((told | {"request_id": "", "instance": ""}, len(ran)))
+        claimed = coder("POST", "/tasks?claim=true", body | {"needs": [need]})
+        assert claimed.body["code"] == refused.body["code"] == "unknown_dependency"
+    assert seen[0] == seen[1]
+    producer = api("orchestrator")
+    assert enqueue(producer, needs=[foreign])
