@@ -227,7 +227,7 @@ GROUPS = (
             ),
             Setting(
                 "UNDO_SECONDS",
-                "5",
+                "10",
                 "how long a retry or fix sent from the dashboard can be undone; 0 turns undo "
                 "off (0 to 60)",
             ),

@@ -1,7 +1,9 @@
 """The Settings page and its agreement with docs/settings.md."""
 
+import json
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 from django.conf import settings as django_settings
@@ -10,7 +12,8 @@ from pytest_django import Settings
 
 from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
 
-DOCS = Path(__file__, "../../../../docs/settings.md").resolve().read_text()
+BASE_DIR = django_settings.BASE_DIR
+DOCS = (BASE_DIR / "docs" / "settings.md").read_text()
 
 pytestmark = pytest.mark.django_db
 
@@ -44,6 +47,24 @@ def test_every_setting_is_shown_and_no_secret(browser: Client) -> None:
     assert django_settings.SECRET_KEY not in shown
     assert django_settings.DATABASES["default"]["PASSWORD"] not in shown.split()
     assert Client().get("/settings/").status_code == 302
+
+
+def test_the_described_defaults_are_the_defaults() -> None:
+    code = "import json; from config.settings import TENFOUR; print(json.dumps(TENFOUR))"
+    bare = {
+        "DATABASE_URL": "postgres://x:x@127.0.0.1:1/x",
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "TENFOUR_SECRET_KEY": "x" * 40,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=BASE_DIR, env=bare, capture_output=True, text=True
+    )
+    found = json.loads(done.stdout)
+    for each in (each for group in GROUPS for each in group.settings):
+        value = found[each.name]
+        text = ",".join(value) if isinstance(value, list) else str(value).rstrip("/")
+        described = {"1": "True", "0": "False"}.get(each.default, each.default)
+        assert each.default == text or described == text, each.name
 
 
 def test_docs_have_the_same_descriptions() -> None:
