@@ -27,7 +27,13 @@ from config.local.embedded import Servers
 from config.local.places import PROJECT, Place
 
 # Settings of the terminal that hold for tests, too; they do not see any other of ours.
-PASSED_ON = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
+PASSED_ON = {
+    "TENFOUR_CHROMIUM",
+    "TENFOUR_REQUIRE_BROWSER",
+    "TENFOUR_CLAUDE",
+    "TENFOUR_CODEX",
+    "TENFOUR_REQUIRE_AGENTS",
+}
 # Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
 OUTER_DATA = "TEST_DATA"
 # The migrated database of a copied cluster.

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.core.checks import run_checks
 
-from config.environment import KNOWN, unknown_variables
+from config.environment import KNOWN, TESTS, unknown_variables
 from config.local.places import PROJECT
 from tests.serving import environment
 
@@ -51,7 +51,7 @@ def test_every_variable_that_the_code_reads_is_known() -> None:
 
 
 def test_no_name_is_known_that_nothing_reads() -> None:
-    tests = {"TENFOUR_CHROMIUM", "TENFOUR_REQUIRE_BROWSER"}
+    tests = {f"TENFOUR_{name}" for name in TESTS}
     files = {"TENFOUR_SECRET_KEY_FILE"}  # read as the name of a setting with a suffix
     assert KNOWN - tests - files <= read_in_code()
 

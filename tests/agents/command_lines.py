@@ -1,0 +1,177 @@
+"""The real command lines of two coding agents, each at home in an empty folder."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.agents.network import Network, end_session
+from tests.agents.scripted_model import ScriptedModel, Tool
+
+TURN_S = 60
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One run of an agent: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Agent:
+    """An agent's program with an empty home, a work folder, and the scripted model."""
+
+    binary: str
+    network: Network
+    model: ScriptedModel
+    home: Path
+    work: Path
+    # beside those that the program itself needs
+    env: dict[str, str] = field(default_factory=dict)
+
+    name = ""
+
+    def __post_init__(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Write what the program must find at home."""
+
+    @property
+    def hooks_file(self) -> Path:
+        """Return the file that holds this agent's own hooks."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        path = os.environ["PATH"]
+        return {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8", **self.env}
+
+    def command(self, prompt: str, *, resume: bool) -> list[str]:
+        raise NotImplementedError
+
+    def run(self, prompt: str, *, resume: bool = False) -> Ended:
+        """Give the agent a prompt, in a new session or in the last one, and wait for its end."""
+        process = self.network.start(
+            self.command(prompt, resume=resume),
+            cwd=self.work,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            out, err = process.communicate(timeout=TURN_S)
+        finally:
+            end_session(process, signal.SIGKILL)
+        return Ended(process.returncode, out.decode(), err.decode())
+
+    def shell(self, command: str) -> Tool:
+        """Return the step that runs a command."""
+        raise NotImplementedError
+
+    def write_file(self, path: str, text: str) -> Tool:
+        """Return the step that writes a new file in the work folder."""
+        raise NotImplementedError
+
+    def call_mcp(self, tool: str, **given: Any) -> Tool:
+        """Return the step that calls a tool of the MCP server `tenfour`."""
+        raise NotImplementedError
+
+
+class ClaudeCode(Agent):
+    name = "claude"
+
+    def prepare(self) -> None:
+        self.env = {
+            "ANTHROPIC_BASE_URL": self.model.url,
+            "ANTHROPIC_API_KEY": "no-key",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            **self.env,
+        }
+
+    @property
+    def hooks_file(self) -> Path:
+        return self.work / ".claude" / "settings.json"
+
+    def command(self, prompt: str, *, resume: bool) -> list[str]:
+        tools = "Bash,Write,Edit,mcp__tenfour"
+        more = ["--continue"] if resume else []
+        print_ = ["-p", prompt, "--output-format", "json"]
+        return [self.binary, *print_, "--allowedTools", tools, *more]
+
+    def shell(self, command: str) -> Tool:
+        return Tool("Bash", {"command": command, "description": "as scripted"})
+
+    def write_file(self, path: str, text: str) -> Tool:
+        return Tool("Write", {"file_path": str(self.work / path), "content": text})
+
+    def call_mcp(self, tool: str, **given: Any) -> Tool:
+        return Tool(f"mcp__tenfour__{tool}", given)
+
+
+class Codex(Agent):
+    name = "codex"
+
+    def prepare(self) -> None:
+        config = self.home / ".codex" / "config.toml"
+        config.parent.mkdir(exist_ok=True)
+        provider = {
+            "name": "Scripted",
+            "base_url": f"{self.model.url}/v1",
+            "wire_api": "responses",
+            "env_key": "SCRIPTED_KEY",
+        }
+        fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in provider.items())
+        config.write_text(
+            'model = "gpt-5.5"\nmodel_provider = "scripted"\n'
+            # Otherwise, it waits 5 s at its end for an address that is not here.
+            f'\n[otel]\nmetrics_exporter = "none"\n\n[analytics]\nenabled = false\n'
+            f"\n[model_providers.scripted]\n{fields}"
+        )
+        self.env = {
+            "CODEX_HOME": str(config.parent),
+            "SCRIPTED_KEY": "no-key",
+            **self.env,
+        }
+
+    @property
+    def hooks_file(self) -> Path:
+        return self.home / ".codex" / "hooks.json"
+
+    def command(self, prompt: str, *, resume: bool) -> list[str]:
+        may = [
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-hook-trust",
+            "--dangerously-bypass-approvals-and-sandbox",
+        ]
+        return [self.binary, "exec", *may, *(["resume", "--last"] if resume else []), prompt]
+
+    def shell(self, command: str) -> Tool:
+        return Tool("exec_command", {"cmd": command})
+
+    def write_file(self, path: str, text: str) -> Tool:
+        lines = "".join(f"+{line}\n" for line in text.splitlines())
+        patch = f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch"
+        return Tool("apply_patch", patch)
+
+    def call_mcp(self, tool: str, **given: Any) -> Tool:
+        return Tool(tool, given, namespace="mcp__tenfour")
+
+
+AGENTS: dict[str, type[Agent]] = {each.name: each for each in (ClaudeCode, Codex)}
+
+
+def find_binary(name: str) -> str | None:
+    """Return the program that TENFOUR_CLAUDE or TENFOUR_CODEX names, or the one on PATH."""
+    return shutil.which(os.environ.get(f"TENFOUR_{name.upper()}") or name)
