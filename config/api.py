@@ -19,6 +19,7 @@ from ninja.parser import Parser
 
 from config import __version__
 from config.database_errors import describe, is_disk_full
+from config.introduction import INTRODUCTION
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
 from ledger.api import agents, events, instructions, me, stats
@@ -230,7 +231,7 @@ class TenfourAPI(NinjaAPI):
 api = TenfourAPI(
     title="Tenfour",
     version=__version__,
-    description="The reliability ledger for AI agents' work.",
+    description=INTRODUCTION,
     urls_namespace="v1",
     parser=StrictParser(),
     docs_url="/docs" if settings.TENFOUR["OPEN_DOCS"] else None,

@@ -1,14 +1,28 @@
-"""Complete the OpenAPI description: scopes, examples, and every problem an operation returns."""
+"""Complete the OpenAPI description: scopes, headers, bodies, examples, and every problem."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from ninja import Router
 
+from config.operation_problems import LOCKED, problem_codes
 from config.problems import PROBLEM, problem_kinds
+from ledger.idempotency import KEY_LENGTH
 from ledger.schemas.problems import ProblemOut
 
 REF = "#/components/schemas/"
+HEADER = "#/components/headers/"
+PARAMETER = "#/components/parameters/"
+SERVERS = [
+    {"url": "/", "description": "the server that serves this document"},
+    {
+        "url": "http://127.0.0.1:{port}",
+        "description": "an installation on this machine",
+        "variables": {
+            "port": {"default": "8000", "description": "the port, as in TENFOUR_PORT"},
+        },
+    },
+]
 TAGS = {
     "platform": "The caller, and statistics.",
     "instructions": "Texts for agents, tracked until they are acknowledged.",
@@ -22,78 +36,108 @@ TAGS = {
     "events": "The append-only journal.",
     "renderings": "The ledger in the file formats of earlier systems.",
 }
-ALWAYS = {
-    "token_missing",
-    "token_invalid",
-    "token_expired",
-    "token_revoked",
-    "rate_limited",
-    "internal_error",
-    "temporarily_unavailable",
-    "validation_error",
-}
-WITH_BODY = {
-    "bad_request",
-    "payload_too_large",
-    "unsupported_media_type",
-}
-LIST = {"bad_cursor"}
-FILTERED = LIST | {"unknown_agent"}
-IDEMPOTENT = {"idempotency_key_reused", "idempotency_in_progress"}
-LOCKED = {"version_mismatch", "if_match_required"}
-REPORT = {"lease_lost", "attempt_already_reported", "verification_missing"}
-CLOSED = {"already_resolved", "escalation_expired"}
-# Problems of single operations, beyond those that follow from its parameters and scope.
-OPERATIONS: dict[str, set[str]] = {
-    "agents_list": LIST,
-    "attempts_escalate": IDEMPOTENT | {"invalid_transition", "lease_lost"},
-    "attempts_exit": REPORT | {"payload_too_large"},
-    "attempts_heartbeat": {"lease_lost"},
-    "attempts_release": {"lease_lost"},
-    "attempts_report": REPORT,
-    "claims_take": {"invalid_transition", "not_found"},
-    "dead_letters_bulk": IDEMPOTENT | {"unknown_agent"},
-    "dead_letters_dismiss": IDEMPOTENT | {"invalid_transition"},
-    "dead_letters_list": FILTERED,
-    "dead_letters_replay": IDEMPOTENT | {"invalid_transition"},
-    "escalations_assign": CLOSED | {"human_required"},
-    "escalations_comment": IDEMPOTENT | {"human_required"},
-    "escalations_list": FILTERED,
-    "escalations_resolve": CLOSED
-    | IDEMPOTENT
-    | {"human_required", "invalid_transition", "version_mismatch"},
-    "escalations_withdraw": CLOSED | {"human_required", "invalid_transition"},
-    "events_list": FILTERED,
-    "instructions_cancel": {"invalid_transition"},
-    "instructions_list": FILTERED,
-    "instructions_send": IDEMPOTENT | {"unknown_agent"},
-    "plans_abort": {"invalid_transition"},
-    "plans_change": LOCKED,
-    "plans_confirm": {"human_required"},
-    "plans_import": IDEMPOTENT
-    | {
-        "bad_ref",
-        "dependency_cycle",
-        "duplicate_ref",
-        "invalid_transition",
-        "malformed_task",
-        "plan_changed",
-        "unknown_agent",
-        "unknown_dependency",
+TEXT = {"type": "string"}
+REQUEST_HEADERS: dict[str, dict[str, Any]] = {
+    "RequestId": {
+        "name": "X-Request-Id",
+        "description": "an id for this request, returned and logged; the server makes one if it "
+        "is missing",
+        "schema": TEXT | {"pattern": "^[A-Za-z0-9._-]{1,64}$"},
+        "example": "build-1734",
     },
-    "plans_list": LIST,
-    "plans_pause": {"invalid_transition"},
-    "plans_restart": {"invalid_transition"},
-    "plans_resume": {"invalid_transition"},
-    "tasks_abort": {"invalid_transition"},
-    "tasks_attempts": LIST,
-    "tasks_change": LOCKED | {"invalid_transition", "unknown_agent"},
-    "tasks_enqueue": IDEMPOTENT | {"invalid_transition", "unknown_agent", "unknown_dependency"},
-    "tasks_enqueue_many": IDEMPOTENT | {"unknown_agent", "unknown_dependency"},
-    "tasks_events": LIST,
-    "tasks_list": FILTERED,
-    "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
+    "IdempotencyKey": {
+        "name": "Idempotency-Key",
+        "description": "a new value for every new request; repeated, it returns the first response",
+        "schema": TEXT | {"pattern": "^[!-~]+$", "minLength": 1, "maxLength": KEY_LENGTH},
+        "example": "3f0c9a52-enqueue-1",
+    },
+    "IfMatch": {
+        "name": "If-Match",
+        "required": True,
+        "description": "the ETag of the version that you read; missing is 428, stale is 412",
+        "schema": TEXT | {"pattern": '^"v[1-9][0-9]{0,8}"$'},
+        "example": '"v7"',
+    },
+    "IfMatchOptional": {
+        "name": "If-Match",
+        "description": "the ETag of the version that you read; a stale one is refused with 412",
+        "schema": TEXT | {"pattern": '^"v[1-9][0-9]{0,8}"$'},
+        "example": '"v7"',
+    },
 }
+RESPONSE_HEADERS: dict[str, dict[str, Any]] = {
+    "X-Request-Id": {
+        "required": True,
+        "description": "the request's id, which is also in the log",
+        "schema": TEXT,
+    },
+    "ETag": {
+        "required": True,
+        "description": "the version, for If-Match",
+        "schema": TEXT,
+        "example": '"v7"',
+    },
+    "Idempotency-Replayed": {
+        "description": "true if this is the stored response of an earlier request",
+        "schema": TEXT | {"enum": ["true"]},
+    },
+    "Retry-After": {
+        "description": "seconds to wait before the next try",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "WWW-Authenticate": {
+        "required": True,
+        "description": "the scheme to authenticate with",
+        "schema": TEXT | {"enum": ["Bearer"]},
+    },
+    "Tenfour-Attempt": {
+        "description": "with a response as text, the ids of the open attempts, separated by commas",
+        "schema": TEXT,
+    },
+    "Output-Limit": {
+        "required": True,
+        "description": "how many bytes of the output are stored",
+        "schema": {"type": "integer"},
+    },
+}
+# Operations whose success has these headers.
+WITH_ETAG = {
+    "attempts_release",
+    "escalations_assign",
+    "escalations_get",
+    "escalations_withdraw",
+    "plans_abort",
+    "plans_confirm",
+    "plans_get",
+    "plans_pause",
+    "plans_restart",
+    "plans_resume",
+    "plans_update",
+    "tasks_abort",
+    "tasks_get",
+    "tasks_unblock",
+    "tasks_update",
+}
+WITH_ATTEMPT = {
+    "attempts_report_exit",
+    "attempts_report_result",
+    "claims_create",
+    "tasks_start",
+}
+WITH_OUTPUT_LIMIT = {"attempts_report_exit"}
+# Error codes that tell when to try again.
+WAITING = {"rate_limited", "temporarily_unavailable", "breaker_open", "concurrency_limit"}
+# What a path's {id} is, by the path's first part.
+IDS = {
+    "agents": "the agent's id or name",
+    "attempts": "the attempt's id",
+    "dead-letters": "the dead letter's id",
+    "escalations": "the escalation's id",
+    "instructions": "the instruction's id",
+    "plans": "the plan's id or ref, such as 03-01",
+    "tasks": "the task's id",
+}
+EXIT_CODE = "the program's exit code; 124 and 137 mean a timeout"
 
 
 def scopes_of(routers: Iterable[Router]) -> dict[str, str]:
@@ -107,17 +151,40 @@ def scopes_of(routers: Iterable[Router]) -> dict[str, str]:
 
 
 def complete_schema(schema: Any, *, scopes: dict[str, str]) -> Any:
-    """Add security, tags, examples, and problems to the schema that ninja derives."""
-    schemas = schema["components"]["schemas"]
-    schema["components"]["securitySchemes"] = {
-        "TenfourToken": {"type": "http", "scheme": "bearer", "bearerFormat": "tenfour_<kind>_…"}
+    """Add security, tags, headers, examples, and problems to the schema that ninja derives."""
+    components = schema["components"]
+    schemas = components["schemas"]
+    components["securitySchemes"] = {
+        "TenfourToken": {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "tenfour_<kind>_…",
+            "description": "a token of the project; `x-required-scopes` names the scope it needs",
+        }
     }
+    components["parameters"] = {
+        name: {"in": "header", **header} for name, header in REQUEST_HEADERS.items()
+    }
+    components["headers"] = RESPONSE_HEADERS
     schemas["ProblemOut"] = ProblemOut.model_json_schema(ref_template=REF + "{model}")
+    schema["servers"] = SERVERS
     schema["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
-    for path in schema["paths"].values():
-        for operation in path.values():
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            describe_parameters(operation, path)
             complete_operation(operation, schemas, scopes[operation["operationId"]])
+            add_headers(operation)
     return schema
+
+
+def describe_parameters(operation: dict[str, Any], path: str) -> None:
+    """Describe the parameters: those of the path, and those that only their schema describes."""
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path":
+            is_id = parameter["name"] == "id"
+            parameter["description"] = IDS[path.split("/")[2]] if is_id else EXIT_CODE
+        elif "description" not in parameter:
+            parameter["description"] = parameter["schema"].pop("description")
 
 
 def complete_operation(operation: dict[str, Any], schemas: dict[str, Any], scope: str) -> None:
@@ -133,27 +200,72 @@ def complete_operation(operation: dict[str, Any], schemas: dict[str, Any], scope
         for media in content.values():
             if (example := find_example(media.get("schema", {}), schemas)) is not None:
                 media["example"] = example
-    for code in sorted(problem_codes(operation, scope)):
+    codes = sorted(problem_codes(operation, scope))
+    operation["x-error-codes"] = codes
+    for code in codes:
+        kind = problem_kinds()[code]
         response = operation["responses"].setdefault(
-            problem_kinds()[code].status,
+            kind.status,
             {
                 "description": "",
-                "content": {PROBLEM: {"schema": {"$ref": REF + "ProblemOut"}}},
+                "content": {
+                    PROBLEM: {
+                        "schema": {"$ref": REF + "ProblemOut"},
+                        "example": problem_example(code, schemas),
+                    }
+                },
             },
         )
         response["description"] = ", ".join(filter(None, [response["description"], f"`{code}`"]))
 
 
-def problem_codes(operation: dict[str, Any], scope: str) -> set[str]:
-    """Return the codes of all problems that an operation may return."""
-    codes = ALWAYS | OPERATIONS.get(operation["operationId"], set())
-    if scope:
-        codes |= {"scope_missing"}
-    if "requestBody" in operation:
-        codes |= WITH_BODY
-    if any(parameter["in"] == "path" for parameter in operation.get("parameters", [])):
-        codes |= {"not_found"}
-    return codes
+def problem_example(code: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the example of a problem with this code."""
+    kind, example = problem_kinds()[code], schemas["ProblemOut"]["example"]
+    if code == example["code"]:
+        return dict(example)
+    return {
+        "type": f"https://tenfour.example.org/problems/{code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": f"{kind.title}.",
+        "instance": "/v1/…",
+        "code": code,
+        "retryable": kind.retryable,
+        "hint": kind.hint,
+        "request_id": example["request_id"],
+    }
+
+
+def add_headers(operation: dict[str, Any]) -> None:
+    """Add the headers that an operation reads, and those of its responses."""
+    name, codes = operation["operationId"], set(operation["x-error-codes"])
+    takes = ["RequestId"]
+    if operation.get("x-idempotent"):
+        takes.append("IdempotencyKey")
+    if "version_mismatch" in codes:
+        takes.append("IfMatch" if codes >= LOCKED else "IfMatchOptional")
+    parameters = [{"$ref": PARAMETER + header} for header in takes]
+    operation["parameters"] = operation.get("parameters", []) + parameters
+    for status, response in operation["responses"].items():
+        sends = list_headers(operation, name) if int(status) < 300 else []
+        if any(problem_kinds()[code].status == int(status) for code in codes & WAITING):
+            sends.append("Retry-After")
+        if int(status) == 401:
+            sends.append("WWW-Authenticate")
+        headers = {header: {"$ref": HEADER + header} for header in ["X-Request-Id", *sends]}
+        response["headers"] = headers
+
+
+def list_headers(operation: dict[str, Any], name: str) -> list[str]:
+    """Return the headers of an operation's success, beyond the request's id."""
+    optional = {
+        "ETag": name in WITH_ETAG,
+        "Idempotency-Replayed": operation.get("x-idempotent", False),
+        "Tenfour-Attempt": name in WITH_ATTEMPT,
+        "Output-Limit": name in WITH_OUTPUT_LIMIT,
+    }
+    return [header for header, is_sent in optional.items() if is_sent]
 
 
 def find_example(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:

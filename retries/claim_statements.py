@@ -119,6 +119,14 @@ START = task_to(
     where="t.id = any(array(select id from picked))",
     sets="current_attempt = uuidv7()",
 )
+
+
+def need_ids(task_id: str) -> str:
+    """Return the SQL of the ids of a task's needs."""
+    return f"""array(select n.need_id from ledger_need n where n.task_id = {task_id}
+            order by n.need_id) as need_ids"""
+
+
 SYSTEM_TEXT = "(select a.system_text from ledger_agent a where a.id = c.agent_id)"
 
 
@@ -133,7 +141,7 @@ def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
     agent = f"""c.agent_name, c.unseen, {pending} as pending_instructions,
         {system_text} as system_text"""
     held = f"""union all
-    select {moves.task_columns("t")}, {HELD_COLUMNS}, true as resumed, {agent}
+    select {moves.task_columns("t")}, {need_ids("t.id")}, {HELD_COLUMNS}, true as resumed, {agent}
     from held h join ledger_task t on t.id = h.task_id, caller c"""
     return f"""with {caller.cte}, {HELD if resume else ""}free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
@@ -151,7 +159,8 @@ def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
             id="m.current_attempt",
         )
     })
-    select {moves.task_columns("m")}, {OPENED_COLUMNS}, false as resumed, {agent}
+    select {moves.task_columns("m")}, {need_ids("m.id")}, {OPENED_COLUMNS}, false as resumed,
+        {agent}
     from moved m, caller c {held if resume else ""}"""
 
 

@@ -38,7 +38,7 @@ TEXT = "text/plain; charset=utf-8"
     response={201: schemas.InstructionOut, 200: schemas.InstructionOut},
     openapi_extra={"x-idempotent": True},
 )
-def instructions_send(request: PrincipalRequest, body: schemas.InstructionIn) -> HttpResponse:
+def instructions_create(request: PrincipalRequest, body: schemas.InstructionIn) -> HttpResponse:
     """Send an instruction to an agent.
 
     Returns 201 if the instruction was queued. Returns 200 with `deduplicated` if an unsettled
@@ -169,7 +169,7 @@ def instructions_cancel(request: PrincipalRequest, id: UUID) -> HttpResponse:
 @router.post(
     "/signals", auth=BearerAuth("signals:write"), response=schemas.SignalOut, tags=["signals"]
 )
-def signals_report(request: BearerRequest, body: schemas.SignalIn) -> HttpResponse:
+def signals_create(request: BearerRequest, body: schemas.SignalIn) -> HttpResponse:
     """Report something the agent did or saw.
 
     The signal acknowledges each of the agent's unsettled instructions that expects its type and

@@ -1,4 +1,4 @@
-"""Tasks and attempts over HTTP: producers enqueue in bulk and edit, everyone reads.
+"""Tasks and attempts over HTTP: producers enqueue in bulk, everyone reads attempts and events.
 
 `retries.api.tasks` adds operations to this router: an address belongs to one router.
 """
@@ -17,7 +17,6 @@ from ninja import Query, Router
 from ledger import agents, sql, tasks
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
@@ -30,8 +29,8 @@ from ledger.schemas.events import EventList, events_out
 from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
 from ledger.sql import Row
-from ledger.states import TaskState, Who
-from ledger.tasks import Change, Spec
+from ledger.states import Who
+from ledger.tasks import Spec
 from ledger.tasks.enqueuing import task_pointers
 from ledger.tasks.spec import backoff_of, spec_of
 from ledger.tokens import ScopeMissing
@@ -55,7 +54,7 @@ def role_of(principal: Principal) -> Who | None:
     response={200: schemas.EachTaskOut, 201: schemas.TasksOut},
     openapi_extra={"x-idempotent": True},
 )
-def tasks_enqueue_many(
+def tasks_create_many(
     request: PrincipalRequest, body: schemas.TasksIn, query: Query[schemas.ManyQuery]
 ) -> HttpResponse:
     """Enqueue several tasks: all or none, or each on its own with `?atomic=false`."""
@@ -153,30 +152,6 @@ def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
 # ---- read
 
 
-@router.get("/tasks", auth=PrincipalAuth("tasks:read"), response=schemas.TaskList)
-def tasks_list(request: PrincipalRequest, query: Query[schemas.TaskQuery]) -> HttpResponse:
-    """List tasks, newest first."""
-    rows = Task.objects.visible_to(request.auth)
-    if query.state:
-        rows = rows.filter(state__in=parse_states(query.state, TaskState))
-    if query.agent:
-        rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
-    if query.type:
-        rows = rows.filter(type=query.type)
-    if query.q:
-        rows = rows.filter(title__icontains=query.q)
-    if query.plan:
-        rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
-    if query.ref:
-        rows = rows.filter(ref=query.ref).current()
-    if query.updated_after:
-        rows = rows.filter(updated_at__gt=query.updated_after)
-    filters = query.model_dump(exclude={"limit", "cursor"})
-    page = read_page(as_rows(rows), limit=query.limit, cursor=query.cursor, filters=filters)
-    who = role_of(request.auth)
-    return json_response(page_body(page, (task_out(row, who=who) for row in page.rows)))
-
-
 def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
     """Return the tasks as rows for `task_out`."""
     needs = Need.objects.filter(task=OuterRef("pk")).order_by("need_id").values("need_id")
@@ -194,14 +169,10 @@ def find_task(request: PrincipalRequest, id: UUID) -> Row:
     return row
 
 
-def task_response(request: PrincipalRequest, row: Row, **more: Any) -> HttpResponse:
-    """Return the task with its ETag; `more` are further fields."""
-    body = task_out(row, who=role_of(request.auth)) | more
-    return json_response(body, version=row["version"])
-
-
 @router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=AttemptList)
-def tasks_attempts(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
+def tasks_list_attempts(
+    request: PrincipalRequest, id: UUID, query: Query[PageQuery]
+) -> HttpResponse:
     """List a task's attempts with their failures, newest first."""
     find_task(request, id)
     rows = Attempt.objects.filter(task_id=id).select_related("failure")
@@ -210,7 +181,7 @@ def tasks_attempts(request: PrincipalRequest, id: UUID, query: Query[PageQuery])
 
 
 @router.get("/tasks/{id}/events", auth=PrincipalAuth("tasks:read"), response=EventList)
-def tasks_events(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
+def tasks_list_events(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
     """List a task's events, oldest first."""
     find_task(request, id)
     rows: QuerySet[Event, Any] = Event.objects.filter(subject_id=id).values()
@@ -228,29 +199,3 @@ def attempts_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     if attempt is None:
         raise not_visible("attempt", id)
     return json_response(attempt_out(attempt))
-
-
-# ---- change
-
-
-@router.patch("/tasks/{id}", auth=PrincipalAuth("tasks:write"), response=schemas.TaskOut)
-def tasks_change(request: PrincipalRequest, id: UUID, body: schemas.TaskPatch) -> HttpResponse:
-    """Update a task that is not over.
-
-    The `If-Match` header must contain the ETag of the version you read.
-    """
-    find_task(request, id)
-    project = Project.objects.get(pk=request.auth.project_id)
-    tasks.change(
-        id,
-        Change(
-            priority=body.priority,
-            agent=None if body.agent is None else agents.get_by_name(body.agent, project=project),
-            payload=body.payload,
-            max_attempts=body.max_attempts,
-            backoff=backoff_of(body.backoff) if body.backoff else None,
-        ),
-        version=parse_if_match(request),
-        stamp=stamp_of(request),
-    )
-    return task_response(request, find_task(request, id))

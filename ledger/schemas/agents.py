@@ -17,27 +17,27 @@ CONCURRENCY_HELP = "how many attempts may run at once; null for no limit"
 
 
 class BreakerOut(Schema):
-    state: BreakerState
+    state: BreakerState = Field(description="an open breaker keeps the agent from claiming tasks")
     failures: int = Field(description="consecutive failures")
-    reason: str
-    opened_at: datetime | None
+    reason: str = Field(description="why it opened")
+    opened_at: datetime | None = Field(description="when it opened; null while it is closed")
     retry_at: datetime | None = Field(description="when an open breaker lets a probe through")
     held_tasks: int = Field(description="tasks that wait for the breaker to close")
 
 
 class AgentOut(Schema):
-    id: UUID
-    name: str
-    paused: bool
+    id: UUID = Field(description="the agent's id")
+    name: str = Field(description="unique in the project")
+    paused: bool = Field(description="true if it gets no new tasks")
     concurrency: int | None = Field(description=CONCURRENCY_HELP)
     system_text: str = Field(description="the text before every prompt of the agent's tasks")
     running: int = Field(description="running attempts")
-    breaker: BreakerOut
-    last_seen_at: datetime | None
+    breaker: BreakerOut = Field(description="the agent's circuit breaker")
+    last_seen_at: datetime | None = Field(description="when it last called; null if never")
     silent: bool = Field(description="true if the agent does not pull although instructions wait")
     waiting: int = Field(description="instructions in the agent's queue")
     awaiting_ack: int = Field(description="delivered instructions that are not acknowledged")
-    created_at: datetime
+    created_at: datetime = Field(description="when it was created")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -67,7 +67,7 @@ class AgentOut(Schema):
 
 
 class AgentList(Listed):
-    data: list[AgentOut]
+    data: list[AgentOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [], "next_cursor": None, "has_more": False}}
@@ -81,7 +81,9 @@ class AgentIn(In):
 
 
 class AgentPatch(In):
-    paused: StrictBool | None = None
+    paused: StrictBool | None = Field(
+        None, description="true to pause the agent, false to resume it"
+    )
     concurrency: StrictInt | None = Field(
         None,
         ge=CONCURRENCY[0],

@@ -41,39 +41,45 @@ ATTEMPT: dict[str, Any] = {
 
 
 class FailureOut(Schema):
-    type: FailureType
-    code: str
-    message: str
-    details: str
-    root_cause_guess: str
-    suggested_fix: str
-    verification: dict[str, Any] | None
-    files_modified: list[dict[str, Any]]
-    learnings: list[str]
-    at: datetime
+    type: FailureType = Field(description="the kind of failure")
+    code: str = Field(description="a short code, such as permission_denied or assertion")
+    message: str = Field(description="the error in one line")
+    details: str = Field(description="the error's details, with secrets masked")
+    root_cause_guess: str = Field(description="what the agent thinks the cause is")
+    suggested_fix: str = Field(description="what the next attempt could do differently")
+    verification: dict[str, Any] | None = Field(
+        description="the verify command's exit code and output, or null"
+    )
+    files_modified: list[dict[str, Any]] = Field(
+        description="files that the attempt changed: path, status, lines_changed"
+    )
+    learnings: list[str] = Field(description="what the attempt learned")
+    at: datetime = Field(description="when it was recorded")
 
 
 class AttemptOut(Schema):
-    id: UUID
-    task: UUID
-    number: int
-    worker_id: str
+    id: UUID = Field(description="the attempt's id")
+    task: UUID = Field(description="the task's id")
+    number: int = Field(description="the attempt's number within its task, from 1")
+    worker_id: str = Field(description="the worker's name")
     outcome: Outcome | None = Field(description="null while the attempt is running")
-    started_at: datetime
-    ended_at: datetime | None
-    lease_expires_at: datetime
-    deadline_at: datetime
-    heartbeat_at: datetime | None
-    heartbeats: int
-    progress: dict[str, Any] | None
-    decision: dict[str, Any] | None
-    failure: FailureOut | None
+    started_at: datetime = Field(description="when it started")
+    ended_at: datetime | None = Field(description="when it ended; null while it is running")
+    lease_expires_at: datetime = Field(description="when the lease ends without a heartbeat")
+    deadline_at: datetime = Field(description="when the attempt times out, heartbeats or not")
+    heartbeat_at: datetime | None = Field(description="the last heartbeat; null if there was none")
+    heartbeats: int = Field(description="number of heartbeats")
+    progress: dict[str, Any] | None = Field(description="the last progress that the agent reported")
+    decision: dict[str, Any] | None = Field(
+        description="the decision that followed the report; null before"
+    )
+    failure: FailureOut | None = Field(description="what went wrong; null if nothing did")
 
     model_config = ConfigDict(json_schema_extra={"example": ATTEMPT})
 
 
 class AttemptList(Listed):
-    data: list[AttemptOut]
+    data: list[AttemptOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [ATTEMPT], "next_cursor": None, "has_more": False}}

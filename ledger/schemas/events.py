@@ -26,23 +26,23 @@ class EventQuery(PageQuery):
 
 
 class EventOut(Schema):
-    id: UUID
-    type: str
-    at: datetime
-    project: UUID
-    subject_type: str
-    subject: UUID
-    agent: str | None
-    agent_id: UUID | None
-    from_state: str | None
-    to_state: str | None
-    actor: dict[str, str]
-    data: dict[str, Any]
-    request_id: str
+    id: UUID = Field(description="the event's id")
+    type: str = Field(description="what happened, such as task.completed")
+    at: datetime = Field(description="when it happened")
+    project: UUID = Field(description="the project's id")
+    subject_type: str = Field(description="what it is about, such as task or instruction")
+    subject: UUID = Field(description="the id of what it is about")
+    agent: str | None = Field(description="the agent's name; null if none is concerned")
+    agent_id: UUID | None = Field(description="the agent's id; null if none is concerned")
+    from_state: str | None = Field(description="the state before a move; else null")
+    to_state: str | None = Field(description="the state after a move; else null")
+    actor: dict[str, str] = Field(description="who did it: type, id, and name")
+    data: dict[str, Any] = Field(description="details, which depend on the type")
+    request_id: str = Field(description="the X-Request-Id of the call that caused it")
 
 
 class EventList(Listed):
-    data: list[EventOut]
+    data: list[EventOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={

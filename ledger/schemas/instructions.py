@@ -37,8 +37,12 @@ class InstructionQuery(PageQuery):
 
 
 class ExpectIn(In):
-    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH)
-    match: dict[str, Any] = Field(default_factory=dict, max_length=MATCH_SCALARS)
+    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH, description="the signal's type")
+    match: dict[str, Any] = Field(
+        default_factory=dict,
+        max_length=MATCH_SCALARS,
+        description="keys and values that the signal's data must contain",
+    )
 
 
 class InstructionIn(Registering):
@@ -47,7 +51,12 @@ class InstructionIn(Registering):
         description=f"what to do, at most {CONTENT_BYTES} bytes; it can be delivered more than "
         "once, so following it twice must be safe"
     )
-    max_retries: StrictInt | None = Field(None, ge=0, le=MAX_RETRIES)
+    max_retries: StrictInt | None = Field(
+        None,
+        ge=0,
+        le=MAX_RETRIES,
+        description="reminders after the first delivery; the setting's default if missing",
+    )
     tracked: StrictBool = Field(True, description="false to deliver it once, without retries")
     expect: ExpectIn | None = Field(None, description="a signal that acknowledges it")
     priority: StrictBool = Field(False, description="true to put it at the front of the queue")
@@ -102,33 +111,35 @@ INSTRUCTION: dict[str, Any] = {
 
 
 class InstructionOut(Schema):
-    id: UUID
-    agent: str
-    agent_id: UUID
-    task: UUID | None
-    content: str
+    id: UUID = Field(description="the instruction's id")
+    agent: str = Field(description="the agent's name")
+    agent_id: UUID = Field(description="the agent's id")
+    task: UUID | None = Field(description="the task that it belongs to, or null")
+    content: str = Field(description="the text without a prefix")
     text: str = Field(description="the text for the agent: the urgency's prefix and the content")
-    urgency: Urgency
-    state: InstructionState
-    retry_count: int
-    max_retries: int
-    deliveries: int
-    tracked: bool
-    expect: dict[str, Any] | None
-    on_failed: str
-    sent_by: dict[str, str]
-    resend_of: UUID | None
-    acknowledged_by: dict[str, Any] | None
-    outcome: str | None
-    note: str
-    deduplicated: bool
-    queued_at: datetime
-    delivered_at: datetime | None
-    acknowledged_at: datetime | None
-    failed_at: datetime | None
-    cancelled_at: datetime | None
-    late_ack_at: datetime | None
-    updated_at: datetime
+    urgency: Urgency = Field(description="how loud it is after its reminders")
+    state: InstructionState = Field(description="queued, delivered, or how it ended")
+    retry_count: int = Field(description="reminders so far")
+    max_retries: int = Field(description="reminders after the first delivery")
+    deliveries: int = Field(description="how often it was delivered")
+    tracked: bool = Field(description="true if it needs an acknowledgment")
+    expect: dict[str, Any] | None = Field(description="the signal that acknowledges it, or null")
+    on_failed: str = Field(description="what happens when it fails: record or escalate")
+    sent_by: dict[str, str] = Field(description="who sent it: type and name")
+    resend_of: UUID | None = Field(description="the failed instruction that it repeats, or null")
+    acknowledged_by: dict[str, Any] | None = Field(
+        description="the signal or call that acknowledged it, or null"
+    )
+    outcome: str | None = Field(description="done, accepted, or declined; null before")
+    note: str = Field(description="the agent's note")
+    deduplicated: bool = Field(description="true if the same text was already waiting")
+    queued_at: datetime = Field(description="when it was last queued")
+    delivered_at: datetime | None = Field(description="the last delivery, or null")
+    acknowledged_at: datetime | None = Field(description="when it was acknowledged, or null")
+    failed_at: datetime | None = Field(description="when it was given up, or null")
+    cancelled_at: datetime | None = Field(description="when it was canceled, or null")
+    late_ack_at: datetime | None = Field(description="when it was acknowledged too late, or null")
+    updated_at: datetime = Field(description="when it was last changed")
     late: bool = Field(
         description="true if this acknowledgment came after it failed or was canceled"
     )
@@ -172,7 +183,7 @@ def instruction_out(row: Row) -> dict[str, Any]:
 
 
 class InstructionList(Listed):
-    data: list[InstructionOut]
+    data: list[InstructionOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -182,13 +193,13 @@ class InstructionList(Listed):
 
 
 class PullIn(In):
-    limit: StrictInt = Field(10, ge=1, le=MOST_ROWS)
+    limit: StrictInt = Field(10, ge=1, le=MOST_ROWS, description="maximum number of instructions")
 
     model_config = ConfigDict(json_schema_extra={"example": {"limit": 10}})
 
 
 class PullOut(Schema):
-    data: list[InstructionOut]
+    data: list[InstructionOut] = Field(description="the instructions, in the order to follow them")
     retry_after_s: int = Field(
         description="seconds to wait before the next pull; 0 if more instructions wait"
     )
@@ -199,8 +210,10 @@ class PullOut(Schema):
 
 
 class AckIn(In):
-    outcome: Literal["done", "accepted", "declined"] = "done"
-    note: str = Field("", max_length=NOTE_LENGTH)
+    outcome: Literal["done", "accepted", "declined"] = Field(
+        "done", description="what the agent did with it"
+    )
+    note: str = Field("", max_length=NOTE_LENGTH, description="a note for the producer")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"outcome": "done", "note": "It is 1.4.2"}}
@@ -208,19 +221,23 @@ class AckIn(In):
 
 
 class AckManyIn(In):
-    ids: list[UUID] = Field(min_length=1, max_length=MOST_ROWS)
+    ids: list[UUID] = Field(
+        min_length=1, max_length=MOST_ROWS, description="the instructions to acknowledge"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": {"ids": [ID]}})
 
 
 class AckResult(Schema):
-    id: UUID
-    status: Literal[200, 404]
-    instruction: InstructionOut | None
+    id: UUID = Field(description="the instruction's id")
+    status: Literal[200, 404] = Field(
+        description="200, or 404 if the agent has no such instruction"
+    )
+    instruction: InstructionOut | None = Field(description="the instruction; null if it is unknown")
 
 
 class AckManyOut(Schema):
-    data: list[AckResult]
+    data: list[AckResult] = Field(description="one result per id, in the request's order")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -238,8 +255,10 @@ class AckManyOut(Schema):
 
 
 class SignalIn(In):
-    type: str = Field(min_length=1, max_length=EXPECT_TYPE_LENGTH)
-    data: dict[str, Any] = Field(default_factory=dict)
+    type: str = Field(
+        min_length=1, max_length=EXPECT_TYPE_LENGTH, description="what happened, such as fs_command"
+    )
+    data: dict[str, Any] = Field(default_factory=dict, description="any JSON object")
 
     model_config = ConfigDict(
         json_schema_extra={

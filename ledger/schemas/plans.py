@@ -82,7 +82,7 @@ class ImportQuery(Schema):
 
 
 class PlanPatch(In):
-    title: str | None = Field(None, max_length=TITLE_LENGTH)
+    title: str | None = Field(None, max_length=TITLE_LENGTH, description="the new title")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"title": "Planner ids, second version"}}
@@ -90,7 +90,7 @@ class PlanPatch(In):
 
 
 class PlanReasonIn(In):
-    reason: str = Field("", max_length=2000)
+    reason: str = Field("", max_length=2000, description="why, for the journal")
 
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "the branch is frozen"}})
 
@@ -108,44 +108,46 @@ class ConfirmIn(In):
 
 
 class CreatorOut(Schema):
-    type: str
-    name: str
+    type: str = Field(description="token, user, or system")
+    name: str = Field(description="the name of the token or person")
 
 
 class PlanOut(Schema):
     id: UUID | None = Field(description="null if a dry run would create the plan")
-    ref: str
-    title: str
-    objective: str
-    state: PlanState
+    ref: str = Field(description="the plan's ref, such as 03-01")
+    title: str = Field(description="the plan's title")
+    objective: str = Field(description="what the plan is for")
+    state: PlanState = Field(description="active, paused, completed, or aborted")
     run: int = Field(description="1 for the first run; a restart adds 1")
-    tasks: int
+    tasks: int = Field(description="number of tasks")
     counts: dict[str, int] = Field(description="number of tasks in each state")
-    created_by: CreatorOut
-    created_at: datetime
-    updated_at: datetime
-    paused_at: datetime | None
-    aborted_at: datetime | None
-    completed_at: datetime | None
-    version: int
+    created_by: CreatorOut = Field(description="who imported it")
+    created_at: datetime = Field(description="when it was created")
+    updated_at: datetime = Field(description="when it was last changed")
+    paused_at: datetime | None = Field(description="when it was paused; null while it is active")
+    aborted_at: datetime | None = Field(description="when it was aborted, or null")
+    completed_at: datetime | None = Field(description="when its last task ended, or null")
+    version: int = Field(description='changes with every update; the ETag is "v<version>"')
 
     model_config = ConfigDict(json_schema_extra={"example": PLAN})
 
 
 class PlanTaskOut(Schema):
     id: UUID | None = Field(description="null if a dry run would create the task")
-    ref: str
-    run: int
-    title: str
-    type: str
-    agent: str
-    agent_id: UUID
-    state: TaskState
-    blocked_reason: str | None
-    priority: int
+    ref: str = Field(description="the task's ref, such as 03-01:task-3")
+    run: int = Field(description="the run that the task belongs to")
+    title: str = Field(description="the task's title")
+    type: str = Field(description="a name for the kind of work")
+    agent: str = Field(description="the agent's name")
+    agent_id: UUID = Field(description="the agent's id")
+    state: TaskState = Field(description="the task's state")
+    blocked_reason: str | None = Field(
+        description="why it is blocked, such as dependency or breaker_open"
+    )
+    priority: int = Field(description="higher goes first; 0 is usual")
     attempts: int = Field(description="number of the latest attempt")
-    attempt_limit: int
-    retry_count: int
+    attempt_limit: int = Field(description="the number of the last attempt that may run")
+    retry_count: int = Field(description="failures in this round that used up an attempt")
     needs: list[str] = Field(
         description="refs of needed tasks and plans, including ones not imported yet"
     )
@@ -157,26 +159,28 @@ class PlanTaskOut(Schema):
 
 
 class PlanWithTasksOut(Schema):
-    plan: PlanOut
+    plan: PlanOut = Field(description="the plan")
     tasks: list[PlanTaskOut] = Field(description="for an agent's token, only that agent's tasks")
 
     model_config = ConfigDict(json_schema_extra={"example": {"plan": PLAN, "tasks": [PLAN_TASK]}})
 
 
 class DiffOut(Schema):
-    added: list[str]
+    added: list[str] = Field(description="refs of new tasks")
     changed: dict[str, list[str]] = Field(description="ref to changed fields")
-    same: list[str]
+    same: list[str] = Field(description="refs of tasks that stay as they are")
     untouched: list[str] = Field(description="differ, but have started or are over")
     left: list[str] = Field(description="not in the file, but kept")
-    aborted: list[str]
+    aborted: list[str] = Field(
+        description="refs of tasks that are aborted because the file lacks them"
+    )
 
 
 class ImportedOut(PlanWithTasksOut):
-    warnings: list[str]
-    diff: DiffOut
-    unchanged: bool
-    dry_run: bool
+    warnings: list[str] = Field(description="what the reader had to guess")
+    diff: DiffOut = Field(description="what the import changed, by task ref")
+    unchanged: bool = Field(description="true if this content was imported before")
+    dry_run: bool = Field(description="true if nothing was changed")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -200,7 +204,7 @@ class ImportedOut(PlanWithTasksOut):
 
 
 class PlanList(Listed):
-    data: list[PlanOut]
+    data: list[PlanOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [PLAN], "next_cursor": None, "has_more": False}}

@@ -1,21 +1,21 @@
 """The schema of problems: the body of every error response."""
 
 from ninja import Schema
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 
 class ProblemOut(Schema):
     """An RFC 9457 problem with Tenfour's extension members."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    code: str
-    retryable: bool
-    hint: str
-    request_id: str
+    type: str = Field(description="the address of a page about this code")
+    title: str = Field(description="the kind of problem")
+    status: int = Field(description="the HTTP status")
+    detail: str = Field(description="what is wrong with this request")
+    instance: str = Field(description="the request's path")
+    code: str = Field(description="the error code that programs match")
+    retryable: bool = Field(description="true if the same request may succeed later")
+    hint: str = Field(description="what to do about it")
+    request_id: str = Field(description="the request's id, which is also in the log")
 
     model_config = ConfigDict(
         extra="allow",

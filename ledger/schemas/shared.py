@@ -34,10 +34,12 @@ class Registering(In):
 
 
 class PageQuery(Schema):
-    limit: int = Field(50, ge=1, le=MOST_ROWS)
+    limit: int = Field(50, ge=1, le=MOST_ROWS, description="maximum number of rows")
     cursor: str = Field("", description=CURSOR)
 
 
 class Listed(Schema):
-    next_cursor: str | None
-    has_more: bool
+    next_cursor: str | None = Field(
+        description="the cursor of the next page; null on the last page"
+    )
+    has_more: bool = Field(description="true if there is another page")

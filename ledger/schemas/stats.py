@@ -11,21 +11,21 @@ class StatsQuery(Schema):
 
 
 class LevelOut(Schema):
-    urgency: Urgency
+    urgency: Urgency = Field(description="the level")
     acknowledged: int = Field(description="instructions acknowledged at this level")
-    waiting: int
-    ack_p50_s: float | None
-    ack_p95_s: float | None
+    waiting: int = Field(description="instructions that wait at this level")
+    ack_p50_s: float | None = Field(description="median seconds to the acknowledgment")
+    ack_p95_s: float | None = Field(description="95th percentile of seconds to the acknowledgment")
 
 
 class StatisticsOut(Schema):
-    name: str
-    sent: int
-    acknowledged: int
-    failed: int
-    cancelled: int
-    waiting: int
-    retries: int
+    name: str = Field(description="the project's or the agent's name")
+    sent: int = Field(description="instructions sent")
+    acknowledged: int = Field(description="instructions acknowledged")
+    failed: int = Field(description="instructions given up")
+    cancelled: int = Field(description="instructions canceled")
+    waiting: int = Field(description="instructions not settled yet")
+    retries: int = Field(description="reminders sent")
     retry_rate: float = Field(description="retries per instruction sent")
     retried_share: float = Field(description="share of instructions that were retried")
     failed_share: float = Field(description="share of instructions that failed")
@@ -37,9 +37,9 @@ class StatisticsOut(Schema):
 
 
 class StatsOut(Schema):
-    window_s: int
-    project: StatisticsOut
-    agents: list[StatisticsOut]
+    window_s: int = Field(description="how far back, in seconds")
+    project: StatisticsOut = Field(description="the whole project")
+    agents: list[StatisticsOut] = Field(description="one entry per agent")
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -32,31 +32,56 @@ from ledger.tasks.spec import (
 
 
 class BackoffIn(In):
-    base_delay_ms: StrictInt = Field(100, ge=0, le=86_400_000)
-    max_delay_ms: StrictInt = Field(30_000, ge=0, le=86_400_000)
-    exponential_base: float = Field(2.0, ge=1, le=100)
-    jitter: StrictBool = True
+    base_delay_ms: StrictInt = Field(
+        100, ge=0, le=86_400_000, description="the delay before the first retry, in milliseconds"
+    )
+    max_delay_ms: StrictInt = Field(
+        30_000, ge=0, le=86_400_000, description="the longest delay before jitter, in milliseconds"
+    )
+    exponential_base: float = Field(
+        2.0, ge=1, le=100, description="the factor from one delay to the next"
+    )
+    jitter: StrictBool = Field(
+        True, description="true to multiply each delay by 0.5 to 1.5 at random"
+    )
 
 
 class TaskIn(Registering):
     agent: str = Field("", description="the agent's name; optional for an agent's own token")
     type: str = Field(description="a name for the kind of work, such as code or review")
-    title: str = Field("", max_length=TITLE_LENGTH)
-    payload: Any = None
-    priority: StrictInt = 0
-    needs: list[UUID] = Field(default_factory=list, max_length=MAX_NEEDS)
-    max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
+    title: str = Field("", max_length=TITLE_LENGTH, description="what to do, in one line")
+    payload: Any = Field(
+        None, description="any JSON; known keys: action, files, context, verify, done"
+    )
+    priority: StrictInt = Field(0, description="higher goes first; 0 is usual")
+    needs: list[UUID] = Field(
+        default_factory=list,
+        max_length=MAX_NEEDS,
+        description="tasks that must be done first, by id",
+    )
+    max_attempts: StrictInt | None = Field(
+        None,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="attempts in a round; the setting's default if missing",
+    )
     max_retries: StrictInt | None = Field(
         None, ge=1, le=MAX_ATTEMPTS, description="another name for max_attempts"
     )
-    on_exhausted: Literal["escalate", "dead_letter"] | None = None
-    backoff: BackoffIn | None = None
-    lease_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
-    timeout_s: StrictInt | None = Field(None, ge=TIMEOUT_S[0], le=TIMEOUT_S[1])
+    on_exhausted: Literal["escalate", "dead_letter"] | None = Field(
+        None, description="what happens when no attempts are left"
+    )
+    backoff: BackoffIn | None = Field(None, description="the delays before retries")
+    lease_s: StrictInt | None = Field(
+        None, ge=LEASE_S[0], le=LEASE_S[1], description="seconds of a lease; a heartbeat renews it"
+    )
+    timeout_s: StrictInt | None = Field(
+        None, ge=TIMEOUT_S[0], le=TIMEOUT_S[1], description="maximum seconds of an attempt"
+    )
     idempotent: StrictBool = Field(
         True, description="false to ask a person after a timeout instead of retrying"
     )
-    non_retryable: StrictBool = False
+    non_retryable: StrictBool = Field(False, description="true to give the task one attempt only")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -74,17 +99,24 @@ class TaskIn(Registering):
 
 
 class TaskPatch(In):
-    priority: StrictInt | None = None
+    priority: StrictInt | None = Field(None, description="higher goes first; 0 is usual")
     agent: str | None = Field(None, description="the name of the agent to move the task to")
-    payload: Any = None
-    max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
-    backoff: BackoffIn | None = None
+    payload: Any = Field(None, description="the new payload; not while the task is running")
+    max_attempts: StrictInt | None = Field(
+        None,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="attempts in a round; moves attempt_limit by the difference",
+    )
+    backoff: BackoffIn | None = Field(None, description="the delays before retries")
 
     model_config = ConfigDict(json_schema_extra={"example": {"priority": 5}})
 
 
 class TasksIn(In):
-    tasks: list[TaskIn] = Field(min_length=1, max_length=MAX_TASKS_PER_CALL)
+    tasks: list[TaskIn] = Field(
+        min_length=1, max_length=MAX_TASKS_PER_CALL, description="the tasks to create"
+    )
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"tasks": [{"agent": "coder", "type": "code"}]}},
@@ -98,7 +130,7 @@ class ManyQuery(Schema):
 class TaskQuery(PageQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
-    type: str = ""
+    type: str = Field("", description="the task's type")
     q: str = Field("", max_length=200, description="text in the title")
     plan: str = Field("", description=PLAN_ID_OR_REF)
     ref: str = Field("", description="a task's ref, such as 03-01:task-3")
@@ -143,6 +175,7 @@ TASK: dict[str, Any] = {
     "current_attempt": ID,
     "abort_requested": False,
     "due_at": None,
+    "escalation": None,
     "replay_of": None,
     "replaced_by": None,
     "created_at": AT,
@@ -154,54 +187,52 @@ TASK: dict[str, Any] = {
 
 
 class TaskOut(Schema):
-    id: UUID
-    ref: str | None
-    plan: UUID | None
-    run: int | None
-    title: str
-    type: str
-    priority: int
-    state: TaskState
-    blocked_reason: str | None
-    agent: str
-    agent_id: UUID
+    id: UUID = Field(description="the task's id")
+    ref: str | None = Field(description="the ref within a plan, such as 03-01:task-3; else null")
+    plan: UUID | None = Field(description="the plan's id; null outside a plan")
+    run: int | None = Field(description="the plan's run; null outside a plan")
+    title: str = Field(description="what to do, in one line")
+    type: str = Field(description="a name for the kind of work")
+    priority: int = Field(description="higher goes first; 0 is usual")
+    state: TaskState = Field(description="the task's state")
+    blocked_reason: str | None = Field(
+        description="why it is blocked, such as dependency or breaker_open"
+    )
+    agent: str = Field(description="the agent's name")
+    agent_id: UUID = Field(description="the agent's id")
     allowed_moves: list[str] = Field(description="states that the caller may move it to")
-    payload: Any
+    payload: Any = Field(description="any JSON; known keys: action, files, context, verify, done")
     redactions: dict[str, int] = Field(description="number of masked secrets by kind")
-    result: Any
-    error: str | None
-    needs: list[UUID] = Field(
-        default_factory=list, description="tasks it waits for; omitted from claims"
-    )
+    result: Any = Field(description="what the agent reported, or null")
+    error: str | None = Field(description="the last error, or null")
+    needs: list[UUID] = Field(description="the tasks that it needs, met or not")
     unmet: int = Field(description="number of unmet needs")
-    max_attempts: int
-    attempt_limit: int
+    max_attempts: int = Field(description="attempts in a round")
+    attempt_limit: int = Field(description="the number of the last attempt that may run")
     attempts: int = Field(description="number of the latest attempt")
-    retry_count: int
-    on_exhausted: str
-    backoff: BackoffIn
-    lease_s: int
-    timeout_s: int
-    idempotent: bool
-    current_attempt: UUID | None
-    abort_requested: bool
-    due_at: datetime | None
-    escalation: UUID | None = Field(
-        default=None, description="its open escalation; only when reading one task"
-    )
-    replay_of: UUID | None
-    replaced_by: UUID | None
-    created_at: datetime
-    updated_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    version: int
+    retry_count: int = Field(description="failures in this round that used up an attempt")
+    on_exhausted: str = Field(description="what happens when no attempts are left")
+    backoff: BackoffIn = Field(description="the delays before retries")
+    lease_s: int = Field(description="seconds of a lease; a heartbeat renews it")
+    timeout_s: int = Field(description="maximum seconds of an attempt")
+    idempotent: bool = Field(description="false if a person is asked after a timeout")
+    current_attempt: UUID | None = Field(description="the running attempt, or null")
+    abort_requested: bool = Field(description="true if the running attempt is asked to stop")
+    due_at: datetime | None = Field(description="when a retry is due, or null")
+    escalation: UUID | None = Field(description="its open escalation, or null")
+    replay_of: UUID | None = Field(description="the failed task that it replays, or null")
+    replaced_by: UUID | None = Field(description="the task that took its place, or null")
+    created_at: datetime = Field(description="when it was created")
+    updated_at: datetime = Field(description="when it was last changed")
+    started_at: datetime | None = Field(description="when the first attempt started, or null")
+    completed_at: datetime | None = Field(description="when it ended; null before")
+    version: int = Field(description='changes with every update; the ETag is "v<version>"')
 
     model_config = ConfigDict(json_schema_extra={"example": TASK})
 
 
 class TaskList(Listed):
-    data: list[TaskOut]
+    data: list[TaskOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [TASK], "next_cursor": None, "has_more": False}}
@@ -209,7 +240,7 @@ class TaskList(Listed):
 
 
 class TasksOut(Schema):
-    data: list[TaskOut]
+    data: list[TaskOut] = Field(description="the new tasks, in the request's order")
 
     model_config = ConfigDict(json_schema_extra={"example": {"data": [TASK]}})
 
@@ -221,15 +252,15 @@ class EachOut(Schema):
 
 
 class EachTaskOut(Schema):
-    data: list[EachOut]
+    data: list[EachOut] = Field(description="one result per task, in the request's order")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [{"index": 0, "status": 201, "body": TASK}]}}
     )
 
 
-def task_out(row: Row, *, who: Who | None) -> dict[str, Any]:
-    """Return the JSON object for a task's row, as `who` sees it."""
+def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> dict[str, Any]:
+    """Return the JSON object for a task's row, as `who` sees it; it has one shape everywhere."""
     return {
         "id": row["id"],
         "ref": row["ref"],
@@ -247,7 +278,7 @@ def task_out(row: Row, *, who: Who | None) -> dict[str, Any]:
         "redactions": row["redactions"],
         "result": row["result"],
         "error": row["error"],
-        **({"needs": row["need_ids"]} if "need_ids" in row else {}),
+        "needs": row["need_ids"],
         "unmet": row["unmet"],
         "max_attempts": row["max_attempts"],
         "attempt_limit": row["attempt_limit"],
@@ -266,6 +297,7 @@ def task_out(row: Row, *, who: Who | None) -> dict[str, Any]:
         "current_attempt": row["current_attempt"],
         "abort_requested": row["abort_requested_at"] is not None,
         "due_at": row["due_at"],
+        "escalation": escalation,
         "replay_of": row["replay_of_id"],
         "replaced_by": row["replaced_by_id"],
         "created_at": row["created_at"],

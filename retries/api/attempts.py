@@ -11,11 +11,11 @@ from ledger.api.auth import BearerAuth, BearerRequest
 from ledger.api.responses import base_url, json_response
 from ledger.errors import InvalidTransition
 from ledger.models import Attempt
-from ledger.schemas.tasks import TaskOut, task_out
+from ledger.schemas.tasks import TaskOut
 from ledger.states import Who
-from ledger.tasks import fetch_task
 from ledger.tokens import Caller
 from retries import claim_statements, claims
+from retries.api.task_bodies import read_task, task_response
 from retries.api.text_responses import TEXT, XML, decision_response, text_content
 from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
 from retries.attempts.finishing import Reply
@@ -39,6 +39,18 @@ router = Router(tags=["attempts"])
 # Output beyond what is stored is dropped, not refused; this limit only bounds the work.
 MOST_RESULT_BYTES = 4 * 1024 * 1024
 MOST_OUTPUT_BYTES = 8 * 1024 * 1024
+# Read as raw bytes, so ninja can't describe it.
+OUTPUT_BODY: dict[str, Any] = {
+    "required": False,
+    "description": "the program's output as raw bytes in UTF-8; it may be empty",
+    "content": {
+        TEXT: {"schema": {"type": "string"}, "example": "FAIL tests/PlannerId\n1 failed\n"},
+        "application/octet-stream": {
+            "schema": {"type": "string", "format": "binary"},
+            "example": "FAIL tests/PlannerId\n1 failed\n",
+        },
+    },
+}
 
 
 @router.post("/attempts/{id}/heartbeat", auth=BearerAuth("tasks:work"), response=HeartbeatOut)
@@ -61,7 +73,7 @@ def attempts_heartbeat(
     response=DecisionOut,
     openapi_extra=text_content(TEXT, XML),
 )
-def attempts_report(request: BearerRequest, id: UUID, body: ResultIn) -> HttpResponse:
+def attempts_report_result(request: BearerRequest, id: UUID, body: ResultIn) -> HttpResponse:
     """Report an attempt's result and get the decision.
 
     Repeating a report returns the same response. With `Accept: text/plain`, the response is what
@@ -75,9 +87,9 @@ def attempts_report(request: BearerRequest, id: UUID, body: ResultIn) -> HttpRes
     "/attempts/{id}/exit/{code}",
     auth=BearerAuth("tasks:work", body_bytes=MOST_OUTPUT_BYTES),
     response=DecisionOut,
-    openapi_extra=text_content(TEXT, XML),
+    openapi_extra=text_content(TEXT, XML) | {"requestBody": OUTPUT_BODY},
 )
-def attempts_exit(
+def attempts_report_exit(
     request: BearerRequest, id: UUID, code: int, query: Query[ExitQuery]
 ) -> HttpResponse:
     """Report a program's exit code, with its output as plain text.
@@ -105,7 +117,7 @@ def attempts_release(
     """Release an unfinished task: it is queued again, and the attempt does not count."""
     release = body or ReleaseIn.model_validate({})
     row = releases.release(id, caller=request.auth, reason=release.reason, note=release.note)
-    return json_response(task_out(row, who=Who.AGENT))
+    return task_response(read_task(row["id"]), who=Who.AGENT)
 
 
 def report_of(body: ResultIn) -> Report:
@@ -187,5 +199,5 @@ def find_opened_attempt(attempt_id: str) -> ClaimResult | None:
     if attempt is None:
         return None
     columns = {f"attempt_{name}": getattr(attempt, name) for name in claim_statements.OPENED}
-    row = fetch_task(attempt.task_id) | columns | {"resumed": True}
+    row = read_task(attempt.task_id) | columns | {"resumed": True}
     return ClaimResult([row], system_text=attempt.agent.system_text)

@@ -28,7 +28,7 @@ router = Router(tags=["tasks"])
     response=ClaimOut,
     openapi_extra=text_content(TEXT, XML),
 )
-def claims_take(request: BearerRequest, body: Body[ClaimIn | None] = None) -> HttpResponse:
+def claims_create(request: BearerRequest, body: Body[ClaimIn | None] = None) -> HttpResponse:
     """Claim the agent's next tasks, each with an attempt under a lease.
 
     If there is nothing to claim, the response says why and when to ask again. With

@@ -120,7 +120,7 @@ def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -
     response=schemas.BulkOut,
     openapi_extra={"x-idempotent": True},
 )
-def dead_letters_bulk(request: PrincipalRequest, body: schemas.BulkIn) -> HttpResponse:
+def dead_letters_close_many(request: PrincipalRequest, body: schemas.BulkIn) -> HttpResponse:
     """Replay or dismiss several dead letters.
 
     Give their ids, a filter by agent or type, or `all: true`.

@@ -56,8 +56,7 @@ def escalations_list(
 )
 def escalations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get an escalation with its possible answers."""
-    escalation = find_escalation(request, id)
-    return json_response(escalation_body(request, escalation), version=escalation.version)
+    return escalation_response(request, find_escalation(request, id))
 
 
 def visible_escalations(principal: Principal) -> EscalationQuerySet:
@@ -75,6 +74,11 @@ def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
 
 def escalation_body(request: PrincipalRequest, escalation: Escalation) -> dict[str, Any]:
     return complete_url(request, escalation_out(escalation))
+
+
+def escalation_response(request: PrincipalRequest, escalation: Escalation) -> HttpResponse:
+    """Return an escalation with its ETag."""
+    return json_response(escalation_body(request, escalation), version=escalation.version)
 
 
 @router.post(
@@ -159,7 +163,7 @@ def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
         stamp=stamp_of(request),
         by_person=by_person,
     )
-    return json_response(escalation_body(request, find_escalation(request, id)))
+    return escalation_response(request, find_escalation(request, id))
 
 
 @router.post(
@@ -172,7 +176,7 @@ def escalations_assign(request: PrincipalRequest, id: UUID, body: schemas.Assign
     assignment.assign(
         id, body.user, among=Escalation.objects.visible_to(request.auth), stamp=stamp_of(request)
     )
-    return json_response(escalation_body(request, find_escalation(request, id)))
+    return escalation_response(request, find_escalation(request, id))
 
 
 @router.post(

@@ -77,7 +77,7 @@ CONTENT: dict[str, Any] = {
         "requestBody": {"required": True, "content": CONTENT},
     },
 )
-def plans_import(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -> HttpResponse:
+def plans_create(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -> HttpResponse:
     """Import a plan from a JSON, YAML, XML, or Markdown file, completely or not at all.
 
     Importing the same file again changes nothing. Agents run the commands in a plan, so anyone who
@@ -173,7 +173,7 @@ def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpRespo
 
 
 @router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
-def plans_change(request: PrincipalRequest, id: str, body: schemas.PlanPatch) -> HttpResponse:
+def plans_update(request: PrincipalRequest, id: str, body: schemas.PlanPatch) -> HttpResponse:
     """Change a plan's title.
 
     The `If-Match` header must contain the ETag of the version you read.

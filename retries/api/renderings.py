@@ -52,7 +52,7 @@ def plan_scope(request: PrincipalRequest, id: str) -> RenderingScope:
 
 
 @router.get("/retry-state.json", auth=PrincipalAuth("events:read"), response=schemas.RetryState)
-def renderings_retry_state(request: PrincipalRequest) -> StreamingHttpResponse:
+def renderings_get_retry_state(request: PrincipalRequest) -> StreamingHttpResponse:
     """Get the current retry state, as retry-state.json.
 
     A task has an entry from its start until it succeeds.
@@ -61,7 +61,7 @@ def renderings_retry_state(request: PrincipalRequest) -> StreamingHttpResponse:
 
 
 @router.get("/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
-def renderings_retry_log(
+def renderings_get_retry_log(
     request: PrincipalRequest, query: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Get the last 7 days of attempts, feedback, questions, and answers as lines of text."""
@@ -70,7 +70,7 @@ def renderings_retry_log(
 
 
 @router.get("/retry.jsonl", auth=PrincipalAuth("events:read"), openapi_extra=JSONL)
-def renderings_retry_jsonl(
+def renderings_get_retry_jsonl(
     request: PrincipalRequest, query: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Get the last 30 days of attempts, feedback, questions, and answers as JSON lines."""
@@ -79,7 +79,7 @@ def renderings_retry_jsonl(
 
 
 @router.get("/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
-def renderings_state(request: PrincipalRequest) -> StreamingHttpResponse:
+def renderings_get_state(request: PrincipalRequest) -> StreamingHttpResponse:
     """List the skipped tasks with reasons and dependents, as Markdown."""
     return stream(documents.render_skips(project_scope(request)), MARKDOWN)
 
@@ -90,13 +90,13 @@ def renderings_state(request: PrincipalRequest) -> StreamingHttpResponse:
 @router.get(
     "/plans/{id}/retry-state.json", auth=PrincipalAuth("events:read"), response=schemas.RetryState
 )
-def plans_retry_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
+def plans_get_retry_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     """Get the current retry state of a plan, by id or ref, as retry-state.json."""
     return stream(documents.render_state(plan_scope(request, id)), JSON)
 
 
 @router.get("/plans/{id}/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
-def plans_retry_log(
+def plans_get_retry_log(
     request: PrincipalRequest, id: str, query: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Get the last 7 days of a plan, by id or ref, as lines of text."""
@@ -105,7 +105,7 @@ def plans_retry_log(
 
 
 @router.get("/plans/{id}/retry.jsonl", auth=PrincipalAuth("events:read"), openapi_extra=JSONL)
-def plans_retry_jsonl(
+def plans_get_retry_jsonl(
     request: PrincipalRequest, id: str, query: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
     """Get the last 30 days of a plan, by id or ref, as JSON lines."""
@@ -114,7 +114,7 @@ def plans_retry_jsonl(
 
 
 @router.get("/plans/{id}/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
-def plans_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
+def plans_get_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     """List the skipped tasks of a plan, by id or ref, with reasons, as Markdown."""
     return stream(documents.render_skips(plan_scope(request, id)), MARKDOWN)
 
@@ -125,7 +125,7 @@ def plans_state(request: PrincipalRequest, id: str) -> StreamingHttpResponse:
     response=schemas.PlanSummary,
     openapi_extra=text_content(MARKDOWN, schemas.SUMMARY),
 )
-def plans_summary(request: PrincipalRequest, id: str) -> HttpResponse:
+def plans_get_summary(request: PrincipalRequest, id: str) -> HttpResponse:
     """Get a summary of a plan's tasks and retries, by id or ref.
 
     It is available at any time. The response is JSON, or Markdown with `Accept: text/markdown`.

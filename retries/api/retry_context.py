@@ -27,7 +27,7 @@ router = Router(tags=["tasks"])
     auth=PrincipalAuth("tasks:read"),
     openapi_extra=text_content(TEXT_XML, XML, TEXT),
 )
-def tasks_retry_context(
+def tasks_get_retry_context(
     request: PrincipalRequest, id: UUID, query: Query[BudgetQuery]
 ) -> HttpResponse:
     """Get the retry context of a task's next attempt, as XML.
@@ -42,7 +42,9 @@ def tasks_retry_context(
 @router.get(
     "/tasks/{id}/prompt", auth=PrincipalAuth("tasks:read"), openapi_extra=text_content(TEXT)
 )
-def tasks_prompt(request: PrincipalRequest, id: UUID, query: Query[BudgetQuery]) -> HttpResponse:
+def tasks_get_prompt(
+    request: PrincipalRequest, id: UUID, query: Query[BudgetQuery]
+) -> HttpResponse:
     """Get the prompt of a task's next attempt: system text, retry context, and task as XML.
 
     The system text belongs to the task's agent. `budget` limits only the retry context.

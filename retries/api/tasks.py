@@ -1,4 +1,4 @@
-"""Tasks over HTTP, as far as attempts and people matter: enqueue, start, get, abort, and unblock.
+"""Tasks over HTTP: enqueue one, start, list, get, update, abort, and unblock.
 
 It adds to the router of `ledger.api.tasks`, because an address belongs to one router.
 """
@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Schema
 from pydantic import Field
 
-from ledger import sql
+from ledger import agents, sql, tasks
 from ledger.api.auth import (
     BearerAuth,
     BearerRequest,
@@ -20,19 +20,23 @@ from ledger.api.auth import (
     actor,
     stamp_of,
 )
-from ledger.api.responses import json_response, respond_once
-from ledger.api.tasks import enqueue, find_task, role_of, router, task_response
+from ledger.api.cursors import read_page
+from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match, parse_states
+from ledger.api.responses import json_response, page_body, respond_once
+from ledger.api.tasks import as_rows, enqueue, find_task, role_of, router
 from ledger.errors import InvalidTransition
-from ledger.models import Agent
-from ledger.schemas.tasks import TaskIn, TaskOut, task_out
+from ledger.models import Agent, Project, Task
+from ledger.schemas.tasks import TaskIn, TaskList, TaskOut, TaskPatch, TaskQuery, task_out
 from ledger.states import FINAL, BlockedReason, TaskState, Who
+from ledger.tasks import Change
 from ledger.tasks.lineage import invalid_transition
+from ledger.tasks.spec import backoff_of
 from ledger.tokens import ScopeMissing, TrustedCaller
 from retries import claims, task_actions
 from retries.api.claims import claim_body, fetch_own_task
 from retries.api.escalations import PersonAuth
+from retries.api.task_bodies import task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
-from retries.models import Escalation
 from retries.schemas.claims import ClaimOut, StartIn
 from retries.schemas.operator_actions import AbortIn
 
@@ -49,7 +53,7 @@ class EnqueueQuery(Schema):
     response={201: TaskOut | ClaimOut},
     openapi_extra={"x-idempotent": True},
 )
-def tasks_enqueue(
+def tasks_create(
     request: PrincipalRequest, body: TaskIn, query: Query[EnqueueQuery]
 ) -> HttpResponse:
     """Enqueue a task; with `?claim=true`, an agent starts it in the same call."""
@@ -102,12 +106,56 @@ def tasks_start(
     return claim_response(request, claim_body(claimed))
 
 
+@router.get("/tasks", auth=PrincipalAuth("tasks:read"), response=TaskList)
+def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpResponse:
+    """List tasks, newest first."""
+    rows = Task.objects.visible_to(request.auth)
+    if query.state:
+        rows = rows.filter(state__in=parse_states(query.state, TaskState))
+    if query.agent:
+        rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
+    if query.type:
+        rows = rows.filter(type=query.type)
+    if query.q:
+        rows = rows.filter(title__icontains=query.q)
+    if query.plan:
+        rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
+    if query.ref:
+        rows = rows.filter(ref=query.ref).current()
+    if query.updated_after:
+        rows = rows.filter(updated_at__gt=query.updated_after)
+    filters = query.model_dump(exclude={"limit", "cursor"})
+    page = read_page(as_rows(rows), limit=query.limit, cursor=query.cursor, filters=filters)
+    return json_response(page_body(page, task_bodies(page.rows, who=role_of(request.auth))))
+
+
 @router.get("/tasks/{id}", auth=PrincipalAuth("tasks:read"), response=TaskOut)
 def tasks_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Get a task, with the id of its open escalation."""
-    row = find_task(request, id)
-    escalation = Escalation.objects.open().filter(task=id).values_list("pk", flat=True).first()
-    return task_response(request, row, escalation=escalation)
+    """Get a task."""
+    return task_response(find_task(request, id), who=role_of(request.auth))
+
+
+@router.patch("/tasks/{id}", auth=PrincipalAuth("tasks:write"), response=TaskOut)
+def tasks_update(request: PrincipalRequest, id: UUID, body: TaskPatch) -> HttpResponse:
+    """Update a task that is not over.
+
+    The `If-Match` header must contain the ETag of the version you read.
+    """
+    find_task(request, id)
+    project = Project.objects.get(pk=request.auth.project_id)
+    tasks.change(
+        id,
+        Change(
+            priority=body.priority,
+            agent=None if body.agent is None else agents.get_by_name(body.agent, project=project),
+            payload=body.payload,
+            max_attempts=body.max_attempts,
+            backoff=backoff_of(body.backoff) if body.backoff else None,
+        ),
+        version=parse_if_match(request),
+        stamp=stamp_of(request),
+    )
+    return task_response(find_task(request, id), who=role_of(request.auth))
 
 
 @router.post("/tasks/{id}/abort", auth=PrincipalAuth("tasks:write"), response=TaskOut)
@@ -137,7 +185,7 @@ def tasks_abort(
             )
         if row["state"] in FINAL:
             raise invalid_transition(row, TaskState.ABORTED, who)
-    return json_response(task_out(row, who=who))
+    return task_response(row, who=who)
 
 
 @router.post("/tasks/{id}/unblock", auth=PersonAuth("escalations:resolve"), response=TaskOut)
@@ -152,4 +200,4 @@ def tasks_unblock(request: PrincipalRequest, id: UUID) -> HttpResponse:
     row = find_task(request, id)
     if not unblocked:
         raise invalid_transition(row, TaskState.QUEUED, who)
-    return task_response(request, row)
+    return task_response(row, who=who)

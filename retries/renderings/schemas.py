@@ -39,34 +39,40 @@ FAILED: dict[str, Any] = {
 
 
 class StateFailure(Schema):
-    attempt: int
-    timestamp: str
-    failure_type: Literal[tuple(FailureType.values)]  # type: ignore[valid-type]
-    error_summary: str
-    suggested_fix: str
+    attempt: int = Field(description="the attempt's number")
+    timestamp: str = Field(description="when it failed")
+    failure_type: Literal[tuple(FailureType.values)] = Field(  # type: ignore[valid-type]
+        description="the kind of failure"
+    )
+    error_summary: str = Field(description="the error in one line")
+    suggested_fix: str = Field(description="what the next attempt could do differently")
 
 
 class StateEntry(Schema):
     task_id: str = Field(description="its ref, or its id if it has none")
-    task_name: str
-    retry_count: int
-    max_retries: int
-    status: Literal["pending", "executing", "retrying", "escalated", "done", "skipped"]
-    failures: list[StateFailure]
+    task_name: str = Field(description="the task's label and title")
+    retry_count: int = Field(description="failed attempts")
+    max_retries: int = Field(description="the task's attempt limit")
+    status: Literal["pending", "executing", "retrying", "escalated", "done", "skipped"] = Field(
+        description="the task's state"
+    )
+    failures: list[StateFailure] = Field(description="the failures, oldest first")
     current_attempt: int = Field(description="the next attempt while the task waits for it")
-    started_at: str
-    last_attempt_at: str
+    started_at: str = Field(description="when the first attempt started")
+    last_attempt_at: str = Field(description="when the last attempt started")
 
 
 class StateStats(Schema):
-    total_retries: int
-    successful_retries: int
-    escalations: int
+    total_retries: int = Field(description="number of retries")
+    successful_retries: int = Field(description="tasks that a retry completed")
+    escalations: int = Field(description="number of escalations")
 
 
 class RetryState(Schema):
-    task_retries: dict[str, StateEntry]
-    global_stats: StateStats
+    task_retries: dict[str, StateEntry] = Field(
+        description="the tasks' entries by ref, or by id without a ref"
+    )
+    global_stats: StateStats = Field(description="totals")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -91,28 +97,28 @@ class RetryState(Schema):
 
 
 class SummaryMetrics(Schema):
-    total_tasks: int
-    first_attempt_success: int
-    first_attempt_success_percent: int
-    retried_tasks: int
-    retried_tasks_percent: int
-    retry_success: int
-    escalations: int
-    skipped: int
+    total_tasks: int = Field(description="number of tasks")
+    first_attempt_success: int = Field(description="tasks done at the first attempt")
+    first_attempt_success_percent: int = Field(description="their share in percent")
+    retried_tasks: int = Field(description="tasks that needed a retry")
+    retried_tasks_percent: int = Field(description="their share in percent")
+    retry_success: int = Field(description="retried tasks that were done in the end")
+    escalations: int = Field(description="tasks that needed a person")
+    skipped: int = Field(description="tasks that a person skipped")
 
 
 class SummaryTask(Schema):
-    id: UUID
-    task_id: str
-    label: str
-    title: str
+    id: UUID = Field(description="the task's id")
+    task_id: str = Field(description="the task's ref")
+    label: str = Field(description="the task's short name, such as Task 3")
+    title: str = Field(description="the task's title")
     attempts: int = Field(description="excludes released attempts")
-    result: str
+    result: str = Field(description="how it ended")
 
 
 class SummaryPattern(Schema):
-    name: str
-    count: int
+    name: str = Field(description="the failure code or type")
+    count: int = Field(description="how often")
 
 
 METRICS: dict[str, Any] = {
@@ -128,11 +134,15 @@ METRICS: dict[str, Any] = {
 
 
 class PlanSummary(Schema):
-    ref: str
-    state: Literal[tuple(PlanState.values)]  # type: ignore[valid-type]
-    metrics: SummaryMetrics
-    tasks: list[SummaryTask]
-    patterns: list[SummaryPattern]
+    ref: str = Field(description="the plan's ref")
+    state: Literal[tuple(PlanState.values)] = Field(  # type: ignore[valid-type]
+        description="the plan's state"
+    )
+    metrics: SummaryMetrics = Field(description="the counts of the summary")
+    tasks: list[SummaryTask] = Field(
+        description="the tasks that were retried, escalated, or skipped"
+    )
+    patterns: list[SummaryPattern] = Field(description="the most frequent failure codes")
 
     model_config = ConfigDict(
         json_schema_extra={

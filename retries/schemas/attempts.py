@@ -18,7 +18,12 @@ class HeartbeatIn(In):
     progress: dict[str, Any] | None = Field(
         None, description="any object, usually with message, percent, and details"
     )
-    extend_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
+    extend_s: StrictInt | None = Field(
+        None,
+        ge=LEASE_S[0],
+        le=LEASE_S[1],
+        description="seconds of the new lease; the attempt's own if missing",
+    )
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"progress": {"message": "wrote tests", "percent": 40}}},
@@ -26,10 +31,10 @@ class HeartbeatIn(In):
 
 
 class HeartbeatOut(Schema):
-    lease_expires_at: datetime
-    deadline_at: datetime
+    lease_expires_at: datetime = Field(description="when the lease ends without a heartbeat")
+    deadline_at: datetime = Field(description="when the attempt times out, heartbeats or not")
     abort_requested: bool = Field(description="true if the agent should stop and report")
-    pending_instructions: int
+    pending_instructions: int = Field(description="instructions that wait for the agent")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -44,37 +49,49 @@ class HeartbeatOut(Schema):
 
 
 class VerificationIn(In):
-    command: str = Field("", max_length=4096)
-    exit_code: StrictInt = Field(ge=-(2**31), le=2**31 - 1)
-    duration_s: float | None = Field(None, ge=0)
-    output: str = Field("", max_length=4_194_304)
+    command: str = Field("", max_length=4096, description="the command that ran")
+    exit_code: StrictInt = Field(ge=-(2**31), le=2**31 - 1, description="its exit code")
+    duration_s: float | None = Field(None, ge=0, description="how long it ran, in seconds")
+    output: str = Field("", max_length=4_194_304, description="its output; long text is shortened")
 
 
 class FailureIn(In):
-    type: FailureType | None = None
-    code: str = Field("", max_length=64)
-    message: str = ""
-    details: str = ""
-    root_cause_guess: str = ""
-    suggested_fix: str = ""
-    non_retryable: StrictBool = False
-    retry_after_s: StrictInt | None = Field(None, ge=0, le=MAX_RETRY_AFTER_S)
+    type: FailureType | None = Field(None, description="the kind of failure; derived if missing")
+    code: str = Field(
+        "", max_length=64, description="a short code, such as permission_denied or assertion"
+    )
+    message: str = Field("", description="the error in one line")
+    details: str = Field("", description="the error's details; long text is shortened")
+    root_cause_guess: str = Field("", description="what the agent thinks the cause is")
+    suggested_fix: str = Field("", description="what the next attempt could do differently")
+    non_retryable: StrictBool = Field(False, description="true if another attempt can't succeed")
+    retry_after_s: StrictInt | None = Field(
+        None, ge=0, le=MAX_RETRY_AFTER_S, description="seconds to wait, as a rate limit asks"
+    )
 
 
 class FileIn(In):
-    path: str = Field(max_length=1024)
-    status: str = Field("modified", max_length=64)
-    lines_changed: StrictInt | None = Field(None, ge=0)
+    path: str = Field(max_length=1024, description="the file's path")
+    status: str = Field(
+        "modified", max_length=64, description="such as modified, created, or partially_modified"
+    )
+    lines_changed: StrictInt | None = Field(None, ge=0, description="number of changed lines")
 
 
 class ResultIn(In):
-    status: Literal["success", "failure", "blocked"]
-    summary: str = ""
-    verification: VerificationIn | None = None
-    failure: FailureIn | None = None
-    files_modified: list[FileIn] = Field(default_factory=list, max_length=500)
-    learnings: list[str] = Field(default_factory=list, max_length=100)
-    result: Any = None
+    status: Literal["success", "failure", "blocked"] = Field(description="how the attempt ended")
+    summary: str = Field("", description="what was done, in a line or two")
+    verification: VerificationIn | None = Field(
+        None, description="what the verify command returned"
+    )
+    failure: FailureIn | None = Field(None, description="what went wrong")
+    files_modified: list[FileIn] = Field(
+        default_factory=list, max_length=500, description="files that the attempt changed"
+    )
+    learnings: list[str] = Field(
+        default_factory=list, max_length=100, description="what the next attempt should know"
+    )
+    result: Any = Field(None, description="any JSON, stored with the task")
     reclaim: StrictBool = Field(
         False, description="open the next attempt at once if a retry is due"
     )
@@ -101,12 +118,16 @@ class ExitQuery(Schema):
 
 class DecisionOut(Schema):
     decision: str = Field(description="done, wait, retry, escalated, blocked, failed, or aborted")
-    reason: str
-    task: dict[str, Any]
-    verdict: dict[str, Any] | None = None
-    not_before: datetime | None = None
-    delay_s: float | None = None
-    escalation: dict[str, Any] | None = None
+    reason: str = Field(description="why, such as verified, reported, or attempts_left")
+    task: dict[str, Any] = Field(description="the task's new state")
+    verdict: dict[str, Any] | None = Field(
+        None, description="how the report was read: its status and failure type"
+    )
+    not_before: datetime | None = Field(None, description="when the retry is due")
+    delay_s: float | None = Field(None, description="seconds until the retry is due")
+    escalation: dict[str, Any] | None = Field(
+        None, description="with 'escalated', its id, url, and expires_at"
+    )
     retry: dict[str, Any] | None = Field(
         None, description="the next attempt, if 'reclaim' opened it"
     )
@@ -114,7 +135,7 @@ class DecisionOut(Schema):
         None, description="with 'retry', the retry context of the next attempt"
     )
     prompt: str | None = Field(None, description="with 'retry', the prompt of the next attempt")
-    next_action: str | None = None
+    next_action: str | None = Field(None, description="what to do next, in one sentence")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -128,20 +149,26 @@ class DecisionOut(Schema):
 
 
 class ReleaseIn(In):
-    reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = "shutdown"
-    note: str = Field("", max_length=2000)
+    reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = Field(
+        "shutdown", description="why the agent gives the task back"
+    )
+    note: str = Field("", max_length=2000, description="a note for the journal")
 
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "shutdown"}})
 
 
 class ChoiceIn(In):
-    name: str = Field(min_length=1, max_length=64)
-    title: str = Field("", max_length=200)
-    description: str = Field("", max_length=500)
+    name: str = Field(
+        min_length=1, max_length=64, description="the value that comes back as the answer"
+    )
+    title: str = Field("", max_length=200, description="the button's text; the name if it is empty")
+    description: str = Field("", max_length=500, description="what the choice means")
 
 
 class AskIn(In):
-    question: str = Field(min_length=1, max_length=QUESTION_LENGTH)
+    question: str = Field(
+        min_length=1, max_length=QUESTION_LENGTH, description="the question, as plain text"
+    )
     options: list[ChoiceIn] = Field(
         default_factory=list, max_length=10, description="answers that a person can choose from"
     )
@@ -150,7 +177,9 @@ class AskIn(In):
         description="a JSON Schema for the answer: a flat object whose properties are strings, "
         "numbers, integers, or booleans",
     )
-    severity: Literal["low", "normal", "high"] = "normal"
+    severity: Literal["low", "normal", "high"] = Field(
+        "normal", description="how urgent the question is"
+    )
     client_state: Any = Field(
         None, description="any value, at most 8 KiB, returned unchanged with the answer"
     )

@@ -31,45 +31,47 @@ class ClaimIn(In):
         "", max_length=WORKER_LENGTH, description="a name for the worker, which lets it resume"
     )
     task: UUID | None = Field(None, description="claim only this task")
-    limit: StrictInt = Field(1, ge=1, le=MAX_TASKS)
+    limit: StrictInt = Field(1, ge=1, le=MAX_TASKS, description="maximum number of tasks")
     resume: StrictBool | None = Field(
         None,
         description="return the attempts that the worker still holds; the default if 'limit' is 1 "
         "and 'worker_id' is set",
     )
-    lease_s: StrictInt | None = Field(None, ge=LEASE_S[0], le=LEASE_S[1])
+    lease_s: StrictInt | None = Field(
+        None, ge=LEASE_S[0], le=LEASE_S[1], description="seconds of a lease; a heartbeat renews it"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": {"worker_id": "ci-7", "limit": 1}})
 
 
 class StartIn(In):
-    worker_id: str = Field("", max_length=WORKER_LENGTH)
+    worker_id: str = Field("", max_length=WORKER_LENGTH, description="the worker's name")
 
     model_config = ConfigDict(json_schema_extra={"example": {"worker_id": "ci-7"}})
 
 
 class ClaimedAttempt(Schema):
-    id: UUID
-    number: int
-    attempt_limit: int
-    worker_id: str
-    lease_expires_at: datetime
-    deadline_at: datetime
-    heartbeat_every_s: int
-    resumed: bool
+    id: UUID = Field(description="the attempt's id: send the report to it")
+    number: int = Field(description="the attempt's number within its task, from 1")
+    attempt_limit: int = Field(description="the number of the last attempt that may run")
+    worker_id: str = Field(description="the worker's name")
+    lease_expires_at: datetime = Field(description="when the lease ends without a heartbeat")
+    deadline_at: datetime = Field(description="when the attempt times out, heartbeats or not")
+    heartbeat_every_s: int = Field(description="how often to send a heartbeat, in seconds")
+    resumed: bool = Field(description="true if the worker held this attempt already")
     previous_progress: Any = Field(description="the previous attempt's last progress")
 
 
 class ClaimedTask(Schema):
-    attempt: ClaimedAttempt
-    task: TaskOut
+    attempt: ClaimedAttempt = Field(description="the attempt that this claim opened")
+    task: TaskOut = Field(description="the task")
     retry_context: str = Field(
         description="the previous failures and a person's instructions; empty if there are none"
     )
     prompt: str = Field(
         description="the agent's system text, the retry context, and the task as XML"
     )
-    next_action: str
+    next_action: str = Field(description="what to do next, in one sentence")
 
 
 CLAIMED: dict[str, Any] = {
@@ -92,7 +94,9 @@ CLAIMED: dict[str, Any] = {
 
 
 class ClaimOut(Schema):
-    data: list[ClaimedTask]
+    data: list[ClaimedTask] = Field(
+        description="the claimed tasks with their attempts; empty if there are none"
+    )
     reason: str | None = Field(description="why 'data' is empty, such as no_task or breaker_open")
     next_due_in_ms: int | None = Field(description="milliseconds until the next retry is due")
     retry_after_s: int = Field(description="seconds to wait before the next claim")

@@ -30,33 +30,35 @@ DEAD_LETTER: dict[str, Any] = {
 
 
 class DeadLetterQuery(PageQuery):
-    state: Literal["", "open", "replayed", "dismissed"] = ""
+    state: Literal["", "open", "replayed", "dismissed"] = Field(
+        "", description="open, replayed, or dismissed; all if empty"
+    )
     agent: str = Field("", description=AGENT_ID_OR_NAME)
-    type: str = ""
+    type: str = Field("", description="the task's type")
 
 
 class DeadLetterOut(Schema):
-    id: UUID
-    task: UUID
-    agent: str
-    agent_id: UUID
-    type: str
-    payload: Any
-    error: str
-    reason: str
-    retry_count: int
-    failed_at: datetime
-    closed_at: datetime | None
-    closed_as: str | None
-    closed_by: str | None
-    note: str
-    replayed_as: UUID | None
+    id: UUID = Field(description="the dead letter's id")
+    task: UUID = Field(description="the task that failed")
+    agent: str = Field(description="the agent's name")
+    agent_id: UUID = Field(description="the agent's id")
+    type: str = Field(description="the task's type")
+    payload: Any = Field(description="the task's payload")
+    error: str = Field(description="the last error")
+    reason: str = Field(description="why the task failed for good")
+    retry_count: int = Field(description="how many of the task's attempts failed")
+    failed_at: datetime = Field(description="when the task failed")
+    closed_at: datetime | None = Field(description="when it was closed; null while it is open")
+    closed_as: str | None = Field(description="replayed or dismissed; null while it is open")
+    closed_by: str | None = Field(description="who closed it; null while it is open")
+    note: str = Field(description="the note of the person who closed it")
+    replayed_as: UUID | None = Field(description="the task that replaced it; null if there is none")
 
     model_config = ConfigDict(json_schema_extra={"example": DEAD_LETTER})
 
 
 class DeadLetterList(Listed):
-    data: list[DeadLetterOut]
+    data: list[DeadLetterOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -66,8 +68,10 @@ class DeadLetterList(Listed):
 
 
 class DismissIn(In):
-    note: str = Field("", max_length=2000)
-    dependents: Literal["continue", "block", "skip"] = "continue"
+    note: str = Field("", max_length=2000, description="a note for the journal")
+    dependents: Literal["continue", "block", "skip"] = Field(
+        "continue", description="what to do with the tasks that depend on it"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": {"note": "no longer needed"}})
 
@@ -75,15 +79,19 @@ class DismissIn(In):
 class BulkIn(In):
     """Close dead letters: give ids, a filter, or `all`."""
 
-    action: Literal["replay", "dismiss"]
+    action: Literal["replay", "dismiss"] = Field(
+        description="replay them as new tasks, or dismiss them"
+    )
     ids: list[UUID] | None = Field(None, max_length=100, description="the dead letters to close")
     agent: str = Field("", description="only open dead letters of this agent, by id or name")
     type: str = Field("", description="only open dead letters of this type")
     all_: StrictBool = Field(
         False, alias="all", description="true to close every open dead letter of the project"
     )
-    note: str = Field("", max_length=2000)
-    dependents: Literal["continue", "block", "skip"] = "continue"
+    note: str = Field("", max_length=2000, description="a note for the journal")
+    dependents: Literal["continue", "block", "skip"] = Field(
+        "continue", description="with 'dismiss', what to do with the tasks that depend on them"
+    )
     dry_run: StrictBool = Field(False, description="only count the matching dead letters")
 
     model_config = ConfigDict(
@@ -92,8 +100,8 @@ class BulkIn(In):
 
 
 class NotDoneOut(Schema):
-    id: UUID
-    reason: str
+    id: UUID = Field(description="the dead letter's id")
+    reason: str = Field(description="why it was not closed")
 
 
 class BulkOut(Schema):

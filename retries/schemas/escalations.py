@@ -32,7 +32,9 @@ from retries.states import Answer, EscalationState, Reason
 
 
 class EscalationQuery(PageQuery):
-    state: Literal["", "open", "resolved", "expired", "withdrawn"] = ""
+    state: Literal["", "open", "resolved", "expired", "withdrawn"] = Field(
+        "", description="open, resolved, expired, or withdrawn; all if empty"
+    )
     reason: str = Field("", description="why a person is needed, such as max_retries_exceeded")
     plan: str = Field("", description=PLAN_ID_OR_REF)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
@@ -40,7 +42,9 @@ class EscalationQuery(PageQuery):
 
 
 class ResolveIn(In):
-    action: Literal["retry", "fix", "skip", "abort", "answer"] | None = None
+    action: Literal["retry", "fix", "skip", "abort", "answer"] | None = Field(
+        None, description="the answer; or send 'text'"
+    )
     instruction: str = Field(
         "", max_length=FIX_LENGTH, description="the text of a fix or of an answer"
     )
@@ -49,7 +53,9 @@ class ResolveIn(In):
         max_length=MOST_FIELDS,
         description="with 'answer', the values that 'response_schema' asks for",
     )
-    note: str = Field("", max_length=NOTE_LENGTH)
+    note: str = Field(
+        "", max_length=NOTE_LENGTH, description="a note for the journal; the agent does not see it"
+    )
     dependents: Literal["continue", "block", "skip"] = Field(
         "continue", description="with 'skip', what to do with the tasks that depend on it"
     )
@@ -112,19 +118,19 @@ ESCALATION: dict[str, Any] = {
 
 
 class DependentsOut(Schema):
-    name: str
-    title: str
+    name: str = Field(description="the value to send as 'dependents'")
+    title: str = Field(description="the choice in words")
 
 
 class OptionOut(Schema):
-    name: str
-    title: str
-    description: str
-    requires_text: bool
+    name: str = Field(description="the value to send as 'action'")
+    title: str = Field(description="the button's text")
+    description: str = Field(description="what the answer does")
+    requires_text: bool = Field(description="true if 'instruction' is required")
     prompt_fill: str = Field(
         description="with 'fix', a suggestion to start the text with; empty if there is none"
     )
-    confirm: bool
+    confirm: bool = Field(description="true if it can't be undone: ask first")
     dependents: list[DependentsOut] = Field(
         description="with 'skip', the choices for the tasks that depend on it"
     )
@@ -132,49 +138,57 @@ class OptionOut(Schema):
 
 class OutcomeOut(Schema):
     task: UUID = Field(description="the task, or the one that replaced it in a restart or replay")
-    run: int | None
-    state: TaskState
-    attempts: int
-    attempt_limit: int
+    run: int | None = Field(description="the plan's run; null outside a plan")
+    state: TaskState = Field(description="the task's state")
+    attempts: int = Field(description="number of the latest attempt")
+    attempt_limit: int = Field(description="the number of the last attempt that may run")
     asked_again: int | None = Field(
         description="the attempt after which it needed a person again, or null"
     )
 
 
 class EscalationOut(Schema):
-    id: UUID
-    state: EscalationState
-    reason: str
-    severity: str
-    title: str
+    id: UUID = Field(description="the escalation's id")
+    state: EscalationState = Field(
+        description="open until it is answered, expires, or is withdrawn"
+    )
+    reason: str = Field(description="why a person is needed, such as max_retries_exceeded")
+    severity: str = Field(description="low, normal, or high")
+    title: str = Field(description="what happened, in one line")
     message: str = Field(description="what happened; Markdown for a task")
-    task: UUID | None
-    plan: UUID | None
-    instruction: UUID | None
-    agent: str
-    agent_id: UUID
-    raised_by: dict[str, str]
+    task: UUID | None = Field(description="the task that it is about, or null")
+    plan: UUID | None = Field(description="the plan of its task, or null")
+    instruction: UUID | None = Field(description="the instruction that it is about, or null")
+    agent: str = Field(description="the agent's name")
+    agent_id: UUID = Field(description="the agent's id")
+    raised_by: dict[str, str] = Field(description="who asks: type and name")
     question: str | None = Field(description="the question of the agent or plan, or null")
     choices: list[dict[str, str]] = Field(description="answers that the agent suggests")
-    response_schema: dict[str, Any] | None
+    response_schema: dict[str, Any] | None = Field(
+        description="the JSON Schema of an answer's values, or null"
+    )
     client_state: Any = Field(description="the agent's own value, unchanged")
     options: list[OptionOut] = Field(description="possible answers; empty once it is closed")
-    assignee: str | None
-    notify_again_at: datetime | None
-    expires_at: datetime | None
-    on_expiry: str | None
-    opened_at: datetime
-    closed_at: datetime | None
-    url: str
-    resolution: dict[str, Any] | None
+    assignee: str | None = Field(description="the assignee's username; null if there is none")
+    notify_again_at: datetime | None = Field(
+        description="when people are reminded again; null once it is closed"
+    )
+    expires_at: datetime | None = Field(description="when it expires; null if it never does")
+    on_expiry: str | None = Field(description="what happens when it expires; null if it never does")
+    opened_at: datetime = Field(description="when it was opened")
+    closed_at: datetime | None = Field(description="when it was closed; null while it is open")
+    url: str = Field(description="its page")
+    resolution: dict[str, Any] | None = Field(
+        description="the answer, with who gave it and when; null before"
+    )
     outcome: OutcomeOut | None = Field(description="what happened to the task since the answer")
-    version: int
+    version: int = Field(description='changes with every update; the ETag is "v<version>"')
 
     model_config = ConfigDict(json_schema_extra={"example": ESCALATION})
 
 
 class EscalationList(Listed):
-    data: list[EscalationOut]
+    data: list[EscalationOut] = Field(description="the rows of this page")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -184,7 +198,7 @@ class EscalationList(Listed):
 
 
 class ResolveOut(Schema):
-    escalation: EscalationOut
+    escalation: EscalationOut = Field(description="the closed escalation")
     task: dict[str, Any] | None = Field(description="the task's current state")
     decision: dict[str, Any] = Field(description="what the answer did")
 
@@ -295,7 +309,7 @@ class AssignIn(In):
 
 
 class CommentIn(In):
-    text: str = Field(max_length=NOTE_LENGTH)
+    text: str = Field(max_length=NOTE_LENGTH, description="the comment")
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"text": "The archive has been down since noon"}}

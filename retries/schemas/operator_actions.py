@@ -16,7 +16,7 @@ class TripIn(In):
 
 
 class AbortIn(In):
-    reason: str = Field("", max_length=2000)
+    reason: str = Field("", max_length=2000, description="why, for the journal")
 
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "no longer needed"}})
 

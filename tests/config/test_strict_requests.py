@@ -32,7 +32,7 @@ def test_every_declared_query_parameter_is_known() -> None:
         for methods in openapi_schema()["paths"].values()
         for operation in methods.values()
         for parameter in operation.get("parameters", [])
-        if parameter["in"] == "query"
+        if parameter.get("in") == "query"
     }
     known = {(view.__name__, name) for view, names in PARAMETERS.items() for name in names}
     assert declared == known

@@ -60,17 +60,17 @@ def test_a_token_without_the_scope_is_refused(
     held = sorted(tokens.SCOPES - {scope})
     Token.objects.update(scopes=held)
     bodies: dict[str, Any] = {
-        "instructions_send": {"agent": "coder", "content": "x"},
+        "instructions_create": {"agent": "coder", "content": "x"},
         "instructions_ack_many": {"ids": [ANY_ID]},
-        "signals_report": {"type": "x"},
+        "signals_create": {"type": "x"},
         "agents_update": {"paused": True},
         "escalations_resolve": {"action": "skip"},
         "plans_confirm": {"commands": {"03-01:task-1": "x"}},
-        "tasks_enqueue": {"agent": "coder", "type": "x"},
-        "tasks_enqueue_many": {"tasks": [{"agent": "coder", "type": "x"}]},
-        "attempts_report": {"status": "success"},
+        "tasks_create": {"agent": "coder", "type": "x"},
+        "tasks_create_many": {"tasks": [{"agent": "coder", "type": "x"}]},
+        "attempts_report_result": {"status": "success"},
         "agents_create": {"name": "x"},
-        "dead_letters_bulk": {"action": "replay", "all": True},
+        "dead_letters_close_many": {"action": "replay", "all": True},
     }
     code = "human_required" if scope == "escalations:resolve" else "scope_missing"
     body = problem(caller(method, path, bodies.get(name, {})), 403, code)

@@ -54,6 +54,7 @@ def test_answers_are_as_declared(method: str, path: str) -> None:
                 checks.status_code_conformance,
                 checks.content_type_conformance,
                 checks.response_schema_conformance,
+                checks.response_headers_conformance,
             ),
         )
 

@@ -73,14 +73,16 @@ with caller as materialized (
         m.max_delay_ms, m.exponential_base, m.jitter, m.lease_s, m.timeout_s, m.idempotent,
         m.non_retryable, m.redactions, m.due_at, m.current_attempt, m.abort_requested_at,
         m.replay_of_id, m.replaced_by_id, m.version, m.created_at, m.updated_at, m.started_at,
-        m.completed_at, m.current_attempt as attempt_id, m.attempts as attempt_number,
-        %(worker)s::text as attempt_worker_id, case when m.attempts > 1 then greatest(%(now)s, (
+        m.completed_at, array(select n.need_id from ledger_need n where n.task_id = m.id
+            order by n.need_id) as need_ids, m.current_attempt as attempt_id, m.attempts as
+                attempt_number, %(worker)s::text as attempt_worker_id, case when m.attempts > 1 then
+                greatest(%(now)s, (
         select p.ended_at from ledger_attempt p
         where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end as
             attempt_started_at, coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s +
             coalesce(%(lease)s, m.lease_s) * interval '1 second' as attempt_lease_expires_at,
             %(now)s + m.timeout_s * interval '1 second' as attempt_deadline_at, false as resumed,
-            c.agent_name, c.unseen, (select count(*) from (select from ledger_instruction i
+        c.agent_name, c.unseen, (select count(*) from (select from ledger_instruction i
             where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
                 pending_instructions,
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
@@ -91,10 +93,12 @@ with caller as materialized (
         t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s, t.timeout_s, t.idempotent,
         t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
         t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
-        t.completed_at, h.id as attempt_id, h.number as attempt_number, h.worker_id as
-        attempt_worker_id, h.started_at as attempt_started_at, h.lease_s as attempt_lease_s,
-        h.lease_expires_at as attempt_lease_expires_at, h.deadline_at as attempt_deadline_at, true
-        as resumed, c.agent_name, c.unseen, (select count(*) from (select from ledger_instruction i
+        t.completed_at, array(select n.need_id from ledger_need n where n.task_id = t.id
+            order by n.need_id) as need_ids, h.id as attempt_id, h.number as attempt_number,
+                h.worker_id as attempt_worker_id, h.started_at as attempt_started_at, h.lease_s as
+                attempt_lease_s, h.lease_expires_at as attempt_lease_expires_at, h.deadline_at as
+                attempt_deadline_at, true as resumed, c.agent_name, c.unseen, (select count(*) from
+                (select from ledger_instruction i
             where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
                 pending_instructions,
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text

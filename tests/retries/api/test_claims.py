@@ -89,3 +89,29 @@ def test_another_agents_tasks_are_not_found(
         assert other(method, path).status_code == 404, path
     assert other("POST", f"/attempts/{at}/result", {"status": "success"}).status_code == 404
     assert Attempt.objects.get().outcome is None
+
+
+def test_a_claimed_task_has_the_shape_of_a_task(coder: Any, operator: Any) -> None:
+    first = enqueue(operator)
+    second = enqueue(operator, needs=[first], title="after it")
+    held = claim(coder, worker_id="ci-7")["data"][0]
+    assert held["task"] == coder("GET", f"/tasks/{first}").body
+    assert claim(coder, worker_id="ci-7")["data"][0]["task"] == held["task"]  # resumed
+    coder("POST", f"/attempts/{held['attempt']['id']}/result", {"status": "success"})
+    opened = claim(coder)["data"][0]
+    assert opened["task"]["needs"] == [first]
+    assert opened["task"] == coder("GET", f"/tasks/{second}").body
+    released = coder("POST", f"/attempts/{opened['attempt']['id']}/release")
+    assert released.body == coder("GET", f"/tasks/{second}").body
+    assert operator("GET", f"/tasks/{second}").body in operator("GET", "/tasks").body["data"]
+    created = operator("POST", "/tasks?claim=false", {"agent": "coder", "type": "x"}).body
+    assert created == operator("GET", f"/tasks/{created['id']}").body
+
+
+def test_a_list_names_the_open_escalation_of_each_task(coder: Any, operator: Any) -> None:
+    id = enqueue(operator, max_attempts=1, on_exhausted="escalate")
+    attempt = claim(coder)["data"][0]["attempt"]["id"]
+    coder("POST", f"/attempts/{attempt}/result", {"status": "failure"})
+    asked = operator("GET", "/escalations").body["data"][0]["id"]
+    assert [row["escalation"] for row in operator("GET", "/tasks").body["data"]] == [asked]
+    assert operator("GET", f"/tasks/{id}").body["escalation"] == asked

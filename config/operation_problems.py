@@ -1,0 +1,89 @@
+"""The error codes that each operation of the API can answer with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+ALWAYS = {
+    "token_missing",
+    "token_invalid",
+    "token_expired",
+    "token_revoked",
+    "rate_limited",
+    "internal_error",
+    "temporarily_unavailable",
+    "validation_error",
+}
+WITH_BODY = {
+    "bad_request",
+    "payload_too_large",
+    "unsupported_media_type",
+}
+LIST = {"bad_cursor"}
+FILTERED = LIST | {"unknown_agent"}
+IDEMPOTENT = {"idempotency_key_reused", "idempotency_in_progress"}
+LOCKED = {"version_mismatch", "if_match_required"}
+REPORT = {"lease_lost", "attempt_already_reported", "verification_missing"}
+CLOSED = {"already_resolved", "escalation_expired"}
+# Problems of single operations, beyond those that follow from its parameters and scope.
+OPERATIONS: dict[str, set[str]] = {
+    "agents_list": LIST,
+    "attempts_escalate": IDEMPOTENT | {"invalid_transition", "lease_lost"},
+    "attempts_report_exit": REPORT | {"payload_too_large"},
+    "attempts_heartbeat": {"lease_lost"},
+    "attempts_release": {"lease_lost"},
+    "attempts_report_result": REPORT,
+    "claims_create": {"invalid_transition", "not_found"},
+    "dead_letters_close_many": IDEMPOTENT | {"unknown_agent"},
+    "dead_letters_dismiss": IDEMPOTENT | {"invalid_transition"},
+    "dead_letters_list": FILTERED,
+    "dead_letters_replay": IDEMPOTENT | {"invalid_transition"},
+    "escalations_assign": CLOSED | {"human_required"},
+    "escalations_comment": IDEMPOTENT | {"human_required"},
+    "escalations_list": FILTERED,
+    "escalations_resolve": CLOSED
+    | IDEMPOTENT
+    | {"human_required", "invalid_transition", "version_mismatch"},
+    "escalations_withdraw": CLOSED | {"human_required", "invalid_transition"},
+    "events_list": FILTERED,
+    "instructions_cancel": {"invalid_transition"},
+    "instructions_list": FILTERED,
+    "instructions_create": IDEMPOTENT | {"unknown_agent"},
+    "plans_abort": {"invalid_transition"},
+    "plans_update": LOCKED,
+    "plans_confirm": {"human_required"},
+    "plans_create": IDEMPOTENT
+    | {
+        "bad_ref",
+        "dependency_cycle",
+        "duplicate_ref",
+        "invalid_transition",
+        "malformed_task",
+        "plan_changed",
+        "unknown_agent",
+        "unknown_dependency",
+    },
+    "plans_list": LIST,
+    "plans_pause": {"invalid_transition"},
+    "plans_restart": {"invalid_transition"},
+    "plans_resume": {"invalid_transition"},
+    "tasks_abort": {"invalid_transition"},
+    "tasks_list_attempts": LIST,
+    "tasks_update": LOCKED | {"invalid_transition", "unknown_agent"},
+    "tasks_create": IDEMPOTENT | {"invalid_transition", "unknown_agent", "unknown_dependency"},
+    "tasks_create_many": IDEMPOTENT | {"unknown_agent", "unknown_dependency"},
+    "tasks_list_events": LIST,
+    "tasks_list": FILTERED,
+    "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
+}
+
+
+def problem_codes(operation: Mapping[str, Any], scope: str) -> set[str]:
+    """Return the codes of all problems that an operation may return."""
+    codes = ALWAYS | OPERATIONS.get(operation["operationId"], set())
+    if scope:
+        codes |= {"scope_missing"}
+    if "requestBody" in operation:
+        codes |= WITH_BODY
+    if any(parameter["in"] == "path" for parameter in operation.get("parameters", [])):
+        codes |= {"not_found"}
+    return codes
