@@ -11,6 +11,7 @@ of `ledger.moves` read it and that module is below this one, and one for queryse
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -19,7 +20,7 @@ from ledger import journal, sql
 from ledger.errors import Refusal
 from ledger.journal import Kind
 from ledger.models import Need, Task
-from ledger.moves import count_down_needs
+from ledger.moves import count_down_needs, need_is_met
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import TrustedCaller
 
@@ -36,6 +37,25 @@ def unmet_needs() -> QuerySet[Need]:
     return Need.objects.exclude(need__state__in=(TaskState.DONE, TaskState.SKIPPED)).exclude(
         need__dead_letter__closed_as="dismissed"
     )
+
+
+def skipped_needs(task_id: str) -> str:
+    """Return the SQL of the needs that a task goes on without, or null if there are none.
+
+    They were skipped, or failed and were dismissed.
+    """
+    return f"""(select jsonb_agg(jsonb_build_object('id', n.id, 'ref', n.ref, 'title', n.title)
+            order by n.id)
+        from ledger_need d join ledger_task n on n.id = d.need_id
+        where d.task_id = {task_id} and n.state <> '{TaskState.DONE}' and {need_is_met("n")})"""
+
+
+def fetch_skipped_needs(task_ids: Iterable[UUID]) -> dict[UUID, Any]:
+    """Return the needs that each task goes on without, by its id."""
+    statement = (
+        f"select t.id, {skipped_needs('t.id')} as skipped from unnest(%(ids)s::uuid[]) t(id)"
+    )
+    return {row["id"]: row["skipped"] for row in sql.run(statement, ids=list(task_ids))}
 
 
 def unblocking_ctes(source: str, *, data: str = "'{}'::jsonb") -> str:

@@ -15,6 +15,7 @@ from ledger import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
+from ledger.needs import fetch_skipped_needs
 from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import fetch_task
@@ -97,7 +98,17 @@ def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[
     if not rows:
         rows = sql.run(WHY[type(caller)], **request, **caller.params)
     require_caller(rows, caller, request["now"])
+    add_skipped_needs(rows)
     return sorted(rows, key=urgency) if len(rows) > 1 else rows
+
+
+def add_skipped_needs(rows: list[Row]) -> None:
+    """Add to each claimed task the needs that it goes on without."""
+    ids = [row["id"] for row in rows if row["id"] and row["need_ids"]]
+    # most tasks need no others, and the claim's own statement is faster without this
+    skipped = fetch_skipped_needs(ids) if ids else {}
+    for row in rows:
+        row["skipped_needs"] = skipped.get(row["id"])
 
 
 def urgency(row: Row) -> tuple[int, UUID]:

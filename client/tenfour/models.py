@@ -123,6 +123,7 @@ class Task(Value):
     plan: str | None = None
     run: int | None = None
     needs: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    skipped_needs: tuple[Mapping[str, Any], ...] = field(default=(), metadata={"read": tuple})
     title: str = ""
     type: str = ""
     state: str = ""

@@ -10,7 +10,8 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
-from django.db.models import F, OuterRef, QuerySet
+from django.db.models import F, JSONField, OuterRef, QuerySet
+from django.db.models.expressions import RawSQL
 from django.http import HttpResponse
 from ninja import Query, Router
 
@@ -22,6 +23,7 @@ from ledger.errors import Invalid, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
+from ledger.needs import skipped_needs
 from ledger.principal import Principal
 from ledger.schemas import tasks as schemas
 from ledger.schemas.attempts import AttemptList, AttemptOut, attempt_out
@@ -156,7 +158,10 @@ def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
     """Return the tasks as rows for `task_out`."""
     needs = Need.objects.filter(task=OuterRef("pk")).order_by("need_id").values("need_id")
     rows: QuerySet[Task, Any] = tasks.values(
-        *TASK_COLUMNS, agent_name=F("agent__name"), need_ids=ArraySubquery(needs)
+        *TASK_COLUMNS,
+        agent_name=F("agent__name"),
+        need_ids=ArraySubquery(needs),
+        skipped_needs=RawSQL(skipped_needs("ledger_task.id"), (), JSONField()),  # noqa: S611
     )
     return rows
 

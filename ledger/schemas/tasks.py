@@ -157,6 +157,7 @@ TASK: dict[str, Any] = {
     "result": None,
     "error": None,
     "needs": [],
+    "skipped_needs": [],
     "unmet": 0,
     "max_attempts": 3,
     "attempt_limit": 3,
@@ -186,6 +187,12 @@ TASK: dict[str, Any] = {
 }
 
 
+class SkippedNeed(Schema):
+    id: UUID = Field(description="the skipped task's id")
+    ref: str | None = Field(description="its ref within a plan; else null")
+    title: str = Field(description="what it should have done")
+
+
 class TaskOut(Schema):
     id: UUID = Field(description="the task's id")
     ref: str | None = Field(description="the ref within a plan, such as 03-01:task-3; else null")
@@ -206,6 +213,9 @@ class TaskOut(Schema):
     result: Any = Field(description="what the agent reported, or null")
     error: str | None = Field(description="the last error, or null")
     needs: list[UUID] = Field(description="the tasks that it needs, met or not")
+    skipped_needs: list[SkippedNeed] = Field(
+        description="needs that were skipped or given up: their results may be missing"
+    )
     unmet: int = Field(description="number of unmet needs")
     max_attempts: int = Field(description="attempts in a round")
     attempt_limit: int = Field(description="the number of the last attempt that may run")
@@ -279,6 +289,7 @@ def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> di
         "result": row["result"],
         "error": row["error"],
         "needs": row["need_ids"],
+        "skipped_needs": row["skipped_needs"] or [],
         "unmet": row["unmet"],
         "max_attempts": row["max_attempts"],
         "attempt_limit": row["attempt_limit"],

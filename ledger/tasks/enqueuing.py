@@ -17,7 +17,7 @@ from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Project
 from ledger.models.project import DEFAULT
 from ledger.models.task import OnExhausted
-from ledger.needs import hold_current
+from ledger.needs import fetch_skipped_needs, hold_current
 from ledger.redaction import redact, titled
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -189,12 +189,14 @@ def enqueue_many(
         **TrustedCaller(stamp.actor, project_id=project_id, request_id=stamp.request_id).params,
     }
     needs: list[dict[str, Any]] = []
+    skipped: dict[UUID, Any] = {}
     if any(spec.needs or spec.after or spec.missing for _, spec in requests):
         with transaction.atomic():
             needs = lock_needs(
                 [spec for _, spec in requests], project_id=project_id, agent_id=visible_to_agent
             )
             rows = insert_tasks(tasks, needs, **params)
+            skipped = fetch_skipped_needs(row["id"] for row in rows)
     else:
         rows = insert_tasks(tasks, **params)
     need_ids = [
@@ -209,6 +211,7 @@ def enqueue_many(
             "attempt_limit": task["max_attempts"],
             "agent_name": agent.name,
             "need_ids": ids,
+            "skipped_needs": skipped.get(row["id"]),
         }
         for row, task, (agent, _), ids in zip(rows, tasks, requests, need_ids, strict=True)
     ]

@@ -177,6 +177,10 @@ def render_next_context(
 def render_prompt(row: Row, context: str, *, system: str) -> str:
     """Return the prompt of an attempt: the agent's system text, `context`, and the task."""
     xml = render_task(
-        title=row["title"], type=row["type"], payload=row["payload"], ref=row["ref"] or ""
+        title=row["title"],
+        type=row["type"],
+        payload=row["payload"],
+        ref=row["ref"] or "",
+        skipped_needs=row["skipped_needs"] or (),
     )
     return join_prompt(xml, context, system=system)

@@ -1,7 +1,7 @@
 """Build the prompt of an attempt (pure): system text, retry context, and the task as XML."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.redaction import titled
@@ -13,14 +13,28 @@ VERIFY_KEYS = ("command", "cwd", "timeout_s", "expect_exit", "required", "text")
 # An agent must not see these keys of an import: no person has confirmed the proposed command.
 INTERNAL_KEYS = ("source", "proposed_command")
 
+SKIPPED_NEEDS = (
+    "These tasks were skipped, although this one needs them. Their results may be missing:"
+)
+
 
 def join_prompt(task: str, context: str = "", *, system: str = "") -> str:
     """Join system text and context, if there are any, and the task."""
     return "\n\n".join(part for part in (system.strip(), context, task) if part)
 
 
-def render_task(*, title: str, type: str, payload: Any = None, ref: str = "") -> str:
-    """Render the task as XML: known keys of its payload as elements, the others as JSON."""
+def render_task(
+    *,
+    title: str,
+    type: str,
+    payload: Any = None,
+    ref: str = "",
+    skipped_needs: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Render the task as XML: known keys of its payload as elements, the others as JSON.
+
+    `skipped_needs` are the tasks before it whose results may be missing.
+    """
     named = payload if isinstance(payload, Mapping) else {}
     lines = [
         f"<task{attribute('ref', ref)}{attribute('type', type)}>",
@@ -31,9 +45,20 @@ def render_task(*, title: str, type: str, payload: Any = None, ref: str = "") ->
         verify_element(named.get("verify")),
         list_element("done", named.get("done")),
         element("payload", other_keys(payload)),
+        skipped_element(skipped_needs),
         "</task>",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def skipped_element(needs: Sequence[Mapping[str, Any]]) -> str:
+    """Render the warning about needs that were skipped, or nothing without any."""
+    if not needs:
+        return ""
+    names = [
+        f"- {' '.join(filter(None, (need['ref'], need['title']))) or need['id']}" for need in needs
+    ]
+    return element("skipped_needs", "\n".join([SKIPPED_NEEDS, *names]))
 
 
 def verify_element(verify: Any) -> str:

@@ -91,6 +91,7 @@ def test_what_enqueueing_gives_is_the_row(agent: Agent) -> None:
     for some in (asked[:1], asked[:2], asked):
         rows = tasks.enqueue_many([(agent, spec) for spec in some], stamp=Stamp(SYSTEM, NOW))
         found = [row.pop("need_ids") for row in rows]
+        assert [row.pop("skipped_needs") for row in rows] == [None] * len(rows)
         assert rows == [tasks.fetch_task(row["id"]) for row in rows]
     assert found == [[], [], sorted([need, rows[0]["id"]])]
     assert [row["state"] for row in rows] == ["queued", "queued", "blocked"]

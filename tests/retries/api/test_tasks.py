@@ -378,3 +378,37 @@ def test_needs_do_not_tell_an_agent_of_other_agents_tasks(api: Any, coder: Any) 
     assert seen[0] == seen[1]
     producer = api("orchestrator")
     assert enqueue(producer, needs=[foreign])
+
+
+def test_a_task_says_which_of_its_needs_were_skipped(coder: Any, operator: Any) -> None:
+    """In the list, alone, when it is enqueued, claimed and claimed again, and in its prompt."""
+    need, dismissed, done = (
+        enqueue(operator, title="Lay <it>"),
+        enqueue(operator),
+        enqueue(operator),
+    )
+    task = enqueue(operator, needs=[need, dismissed, done])
+    assert operator("GET", f"/tasks/{task}").body["skipped_needs"] == []
+    task_actions.skip([UUID(need)], stamp=Stamp(SYSTEM))
+    for id, status in ((dismissed, "failure"), (done, "success")):
+        at = claim(coder, task=id)["data"][0]["attempt"]["id"]
+        report = {"status": status, "failure": {"non_retryable": status == "failure"}}
+        coder("POST", f"/attempts/{at}/result", report)
+    letter = operator("GET", "/dead-letters").body["data"][0]["id"]
+    assert operator("POST", f"/dead-letters/{letter}/dismiss").status_code == 200
+    expected = [
+        {"id": need, "ref": None, "title": "Lay <it>"},
+        {"id": dismissed, "ref": None, "title": ""},
+    ]
+    asked = operator("GET", f"/tasks/{task}")
+    assert (asked.body["state"], asked.body["skipped_needs"]) == ("queued", expected)
+    rows = {row["id"]: row["skipped_needs"] for row in operator("GET", "/tasks").body["data"]}
+    assert rows == {task: expected, need: [], dismissed: [], done: []}
+    told = f"Their results may be missing:\n- Lay &lt;it&gt;\n- {dismissed}</skipped_needs>"
+    assert told in operator("GET", f"/tasks/{task}/prompt").content.decode()
+    for _ in range(2):  # the worker gets its live attempt again
+        found = claim(coder, worker_id="w1")["data"][0]
+        assert (found["task"]["id"], found["task"]["skipped_needs"]) == (task, expected)
+        assert told in found["prompt"]
+    late = operator("POST", "/tasks", {"agent": "coder", "type": "code", "needs": [need, done]})
+    assert (late.body["state"], late.body["skipped_needs"]) == ("queued", expected[:1])

@@ -90,3 +90,18 @@ def test_any_payload_is_rendered(payload: Any) -> None:
     shown = {"do it": "do it", "['a', 1]": '["a", 1]', "7": "7", "[]": "[]", "0": "0"}
     texts = [each.text for each in root]
     assert texts == ([shown[str(payload)]] if str(payload) in shown else [])
+
+
+@pytest.mark.parametrize("attack", ["Lay the ground", *HOSTILE])
+def test_the_task_names_the_needs_that_were_skipped(attack: str) -> None:
+    needs = [
+        {"id": "01a1", "ref": "03-01:task-1", "title": attack},
+        {"id": "01a2", "ref": None, "title": ""},
+    ]
+    root = read(render_task(title="Build", type="code", skipped_needs=needs))
+    assert [each.tag for each in root] == ["name", "skipped_needs"]
+    lines = (root[1].text or "").splitlines()
+    assert lines[0] == (
+        "These tasks were skipped, although this one needs them. Their results may be missing:"
+    )
+    assert lines[1].startswith("- 03-01:task-1 ") and lines[-1] == "- 01a2"
