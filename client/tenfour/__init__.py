@@ -1,56 +1,90 @@
-"""The client of Tenfour, the reliability ledger for AI agents' work."""
+"""The client of Tenfour, the reliability ledger for AI agents' work.
 
-from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
-from tenfour.client import AsyncClient, Client
-from tenfour.models import (
-    Acked,
-    Agent,
-    Attempt,
-    Claim,
-    Claimed,
-    Decision,
-    Heartbeat,
-    ImportedPlan,
-    Instruction,
-    Me,
-    Numbers,
-    Plan,
-    PlanTask,
-    PlanWithTasks,
-    Pulled,
-    Stats,
-    Task,
-)
-from tenfour.problems import ServerAway, TenfourError
-from tenfour.settings import NotConfigured
-from tenfour.verification import Verified
+Names are imported when they are used, so that `import tenfour` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tenfour.version import __version__
 
-__all__ = [
-    "Acked",
-    "Agent",
-    "AsyncClient",
-    "AsyncLiveAttempt",
-    "Attempt",
-    "Claim",
-    "Claimed",
-    "Client",
-    "Decision",
-    "Heartbeat",
-    "ImportedPlan",
-    "Instruction",
-    "LiveAttempt",
-    "Me",
-    "NotConfigured",
-    "Numbers",
-    "Plan",
-    "PlanTask",
-    "PlanWithTasks",
-    "Pulled",
-    "ServerAway",
-    "Stats",
-    "Task",
-    "TenfourError",
-    "Verified",
-    "__version__",
-]
+if TYPE_CHECKING:
+    from tenfour.attempts import AsyncLiveAttempt as AsyncLiveAttempt
+    from tenfour.attempts import LiveAttempt as LiveAttempt
+    from tenfour.attempts import Question as Question
+    from tenfour.claiming import AsyncAttempts as AsyncAttempts
+    from tenfour.claiming import Attempts as Attempts
+    from tenfour.claiming import NoWork as NoWork
+    from tenfour.client import AsyncClient as AsyncClient
+    from tenfour.client import Client as Client
+    from tenfour.models import Acked as Acked
+    from tenfour.models import Agent as Agent
+    from tenfour.models import Attempt as Attempt
+    from tenfour.models import Claim as Claim
+    from tenfour.models import Claimed as Claimed
+    from tenfour.models import Decision as Decision
+    from tenfour.models import Escalation as Escalation
+    from tenfour.models import Heartbeat as Heartbeat
+    from tenfour.models import ImportedPlan as ImportedPlan
+    from tenfour.models import Instruction as Instruction
+    from tenfour.models import Me as Me
+    from tenfour.models import Numbers as Numbers
+    from tenfour.models import Plan as Plan
+    from tenfour.models import PlanTask as PlanTask
+    from tenfour.models import PlanWithTasks as PlanWithTasks
+    from tenfour.models import Pulled as Pulled
+    from tenfour.models import Stats as Stats
+    from tenfour.models import Task as Task
+    from tenfour.problems import Blocked as Blocked
+    from tenfour.problems import ServerAway as ServerAway
+    from tenfour.problems import TenfourError as TenfourError
+    from tenfour.settings import NotConfigured as NotConfigured
+    from tenfour.verification import Verified as Verified
+
+# Where each name comes from.
+HOMES = {
+    "attempts": ("AsyncLiveAttempt", "LiveAttempt", "Question"),
+    "claiming": ("AsyncAttempts", "Attempts", "NoWork"),
+    "client": ("AsyncClient", "Client"),
+    "models": (
+        "Acked",
+        "Agent",
+        "Attempt",
+        "Claim",
+        "Claimed",
+        "Decision",
+        "Escalation",
+        "Heartbeat",
+        "ImportedPlan",
+        "Instruction",
+        "Me",
+        "Numbers",
+        "Plan",
+        "PlanTask",
+        "PlanWithTasks",
+        "Pulled",
+        "Stats",
+        "Task",
+    ),
+    "problems": ("Blocked", "ServerAway", "TenfourError"),
+    "settings": ("NotConfigured",),
+    "verification": ("Verified",),
+}
+MODULE_OF = {name: module for module, names in HOMES.items() for name in names}
+
+__all__ = ["__version__", *MODULE_OF]
+
+
+def __getattr__(name: str) -> object:
+    if name not in MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"tenfour.{MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

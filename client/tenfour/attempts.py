@@ -1,37 +1,57 @@
-"""A live attempt: sends heartbeats while it runs, and is reported at its end; sync and async."""
+"""A live attempt: sends heartbeats while it runs, and is reported at its end."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
-import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from threading import Event, Thread
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenfour import tasks, verification
-from tenfour.core import Call
-from tenfour.models import Claim, Decision, Heartbeat, Task
-from tenfour.problems import TenfourError
-from tenfour.verbs import AsyncPerforms, Performs
-from tenfour.verification import Check, Verified
+from tenfour import tasks
+from tenfour.async_driver import AsyncDriver
+from tenfour.core import Call, Core
+from tenfour.drivers import Driver
+from tenfour.escalation_calls import get as get_escalation
+from tenfour.exchange import Steps, Wait, Work
+from tenfour.log import log
+from tenfour.models import Claim, Decision, Escalation, Heartbeat, Task
+from tenfour.problems import Blocked, TenfourError
+from tenfour.verbs import D, Driven, Operation
 
-logger = logging.getLogger("tenfour")
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from tenfour.verification import Check, Verified
+
+T = TypeVar("T")
 
 # Seconds between heartbeats, if the server does not say.
 EVERY_S = 60.0
-PATIENCE_S = 5.0
+# Seconds between looks at a question that a person has not answered.
+ASK_EVERY_S = 5.0
 DETAILS_LENGTH = 8000
 # Codes of a report that came too late to count.
 OVER = {"lease_lost", "attempt_already_reported"}
+# Answers to a question after which the task goes on.
+GOES_ON = {"answer", "fix", "retry"}
 
 
-class _Live:
-    """State and decisions of both kinds; the subclasses perform the calls."""
+class Live(Driven[D]):
+    """An attempt with either driver; `LiveAttempt` and `AsyncLiveAttempt` are its `with` blocks."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, driver: D, core: Core, claim: Claim) -> None:
+        super().__init__(driver, core)
+        # Reported on a clean exit.
+        self.result: Any = None
+        self.decision: Decision | None = None
+        self.abort_requested = False
+        self.is_lost = False
+        self._is_over = False
+        self._verified: dict[str, Verified] = {}
+        self._take_over(claim)
+
+    def _take_over(self, claim: Claim) -> None:
         self.claim = claim
         self.task = claim.task
         self.id = claim.attempt.id
@@ -40,13 +60,6 @@ class _Live:
         # The model reads the prompt: what went wrong before (empty at first), then the task.
         self.prompt = claim.prompt
         self.retry_context = claim.retry_context
-        # Reported on a clean exit.
-        self.result: Any = None
-        self.decision: Decision | None = None
-        self.abort_requested = False
-        self.is_lost = False
-        self._is_over = False
-        self._verified: dict[str, Verified] = {}
 
     @property
     def should_stop(self) -> bool:
@@ -58,31 +71,123 @@ class _Live:
         """Return the seconds between heartbeats."""
         return self.claim.attempt.heartbeat_every_s or EVERY_S
 
-    def _apply_heartbeat(self, beat: Heartbeat) -> Heartbeat:
+    @Operation
+    def heartbeat(
+        self,
+        message: str | None = None,
+        percent: float | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Steps[Heartbeat]:
+        """Report progress; the lease is renewed without this call."""
+        return (yield from self._heartbeat(message=message, percent=percent, details=details))
+
+    @Operation
+    def verify(
+        self,
+        command: str | None = None,
+        *,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+        is_shown: bool = False,
+    ) -> Steps[Verified]:
+        """Run a shell command here, by default the task's verify command, and store the result.
+
+        Its output is printed only with `is_shown`.
+
+        Whatever ends the attempt reports it, and the server judges its exit code: a clean exit is
+        no success if the check failed. Of several commands, the first that failed is reported,
+        each with its last result.
+        """
+        from tenfour import verification
+
+        check = verification.choose_check(self.payload, command, cwd=cwd, timeout_s=timeout_s)
+
+        def run(is_unwanted: Callable[[], bool]) -> Verified:
+            return verification.run(
+                check, should_stop=lambda: self.should_stop or is_unwanted(), is_shown=is_shown
+            )
+
+        return self._keep(check, (yield Work(run)))
+
+    @Operation
+    def done(self, result: Any = None, *, summary: str | None = None) -> Steps[Decision]:
+        """Report success."""
+        return (yield from self._report(self._success_call(result, summary=summary)))
+
+    @Operation
+    def failed(
+        self, /, message: str, *, type: str = "execution_error", **failure: Any
+    ) -> Steps[Decision]:
+        """Report a failure: code, details, suggested_fix, non_retryable …"""
+        call = self._failure_call({"type": type, "message": message, **failure})
+        return (yield from self._report(call))
+
+    @Operation
+    def blocked(
+        self, /, message: str, *, code: str | None = None, **failure: Any
+    ) -> Steps[Decision]:
+        """Report that the task can't go on without a person; `raise Blocked(…)` does the same."""
+        call = self._failure_call({"message": message, "code": code, **failure}, "blocked")
+        return (yield from self._report(call))
+
+    @Operation
+    def exited(
+        self, code: int, output: str = "", *, of: tasks.ExitOf = "command"
+    ) -> Steps[Decision]:
+        """Report the exit code and output of a command, or of the task's verify command."""
+        return (yield from self._report(tasks.exit(self.id, code, output, of=of)))
+
+    @Operation
+    def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Steps[Task]:
+        """Release the task; the attempt does not count."""
+        task = yield from self._core.perform(tasks.release(self.id, reason=reason, note=note))
+        self._is_over = True
+        return task
+
+    @Operation
+    def _ask(self, question: str, options: Mapping[str, Any]) -> Steps[Escalation]:
+        asked = yield from self._core.perform(tasks.ask(self.id, question, **options))
+        self._is_over = True
+        return asked
+
+    def _heartbeat(self, **progress: Any) -> Steps[Heartbeat]:
+        beat = yield from self._core.perform(tasks.heartbeat(self.id, **progress))
         self.abort_requested = self.abort_requested or beat.abort_requested
         return beat
 
-    def _record_missed_heartbeat(self, error: TenfourError) -> None:
-        """Log a failed heartbeat; the attempt is lost only if no later heartbeat can succeed."""
-        self.is_lost = self.is_lost or error.code in OVER or error.status == 404
-        logger.warning("Heartbeat of attempt %s: %s", self.id, error)
+    def _beat(self) -> Steps[None]:
+        while True:
+            yield Wait(self.every_s)
+            if self._is_over or self.is_lost:
+                continue
+            try:
+                yield from self._heartbeat()
+            except TenfourError as error:
+                # It is lost only if no later heartbeat can succeed.
+                self.is_lost = self.is_lost or error.code in OVER or error.status == 404
+                log.warning("Heartbeat of attempt %s: %s", self.id, error)
 
-    def _store_decision(self, decision: Decision) -> Decision:
-        self.decision, self._is_over = decision, True
-        return decision
+    def _report(self, call: Call[Decision]) -> Steps[Decision]:
+        self.decision = yield from self._core.perform(call)
+        self._is_over = True
+        return self.decision
 
-    def _run_check(
-        self, check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False
-    ) -> Verified:
-        """Run a check; an earlier result of the same command no longer counts."""
-        found = verification.run(check, should_stop=should_stop, is_shown=is_shown)
+    def _keep(self, check: Check, found: Verified) -> Verified:
+        # An earlier result of the same command no longer counts.
         self._verified.pop(check.command, None)
         self._verified[check.command] = found
         return found
 
+    def _deciding_check(self) -> Verified | None:
+        if not self._verified:
+            return None
+        from tenfour.verification import deciding_check
+
+        return deciding_check(self._verified)
+
     def _success_call(self, result: Any, *, summary: str | None = None) -> Call[Decision]:
         """Return the call that reports success, or failure if a check failed."""
-        found = verification.deciding_check(self._verified)
+        found = self._deciding_check()
         failure = found.failure if found else None
         return tasks.report(
             self.id,
@@ -93,111 +198,108 @@ class _Live:
             verification=found.fields if found else None,
         )
 
-    def _failure_call(self, failure: Mapping[str, Any]) -> Call[Decision]:
-        found = verification.deciding_check(self._verified)
-        checked = found.fields if found else None
-        return tasks.report(self.id, "failure", failure=failure, verification=checked)
+    def _failure_call(
+        self, failure: Mapping[str, Any], status: tasks.Status = "failure"
+    ) -> Call[Decision]:
+        found = self._deciding_check()
+        known = {name: value for name, value in failure.items() if value is not None}
+        return tasks.report(
+            self.id, status, failure=known, verification=found.fields if found else None
+        )
 
-    def _closing_call(self, error: BaseException | None) -> Call[Any] | None:
-        """Return the call that ends the attempt; None if it has ended."""
-        if self._is_over:
-            return None
+    def _close(self, error: BaseException | None) -> Steps[bool]:
+        """Report how the block ended; return whether its exception is dealt with."""
+        if not self._is_over:
+            try:
+                yield from self._closing_steps(error)
+            except TenfourError as refused:
+                if refused.code not in OVER:
+                    raise
+                log.warning("Attempt %s had ended before it was reported: %s", self.id, refused)
+        return isinstance(error, Exception)
+
+    def _closing_steps(self, error: BaseException | None) -> Steps[None]:
         if error is None:
-            return self._success_call(self.result)
-        if isinstance(error, Exception):
-            logger.warning("Attempt %s failed", self.id, exc_info=error)
-            return self._failure_call(_failure_of(error))
-        interrupted = isinstance(error, KeyboardInterrupt)
-        return tasks.release(self.id, reason="user_interrupt" if interrupted else "shutdown")
+            yield from self._report(self._success_call(self.result))
+        elif isinstance(error, Blocked):
+            log.warning("Attempt %s is blocked: %s", self.id, error)
+            yield from self._report(self._failure_call(error.failure, "blocked"))
+        elif isinstance(error, Exception):
+            log.warning("Attempt %s failed", self.id, exc_info=error)
+            yield from self._report(self._failure_call(failure_of(error)))
+        else:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            reason: tasks.Reason = "user_interrupt" if interrupted else "shutdown"
+            yield from self._core.perform(tasks.release(self.id, reason=reason))
 
-    def _log_late(self, refused: TenfourError) -> None:
-        """Log a report that came too late; raise any other error."""
-        if refused.code not in OVER:
-            raise refused
-        logger.warning("Attempt %s had ended before it was reported: %s", self.id, refused)
+    def _await_answer(self, asked: Escalation, every_s: float) -> Steps[Escalation]:
+        """Wait until a person has answered, then go on with the task in a new attempt."""
+        while asked.is_open:
+            yield Wait(every_s)
+            try:
+                asked = yield from self._core.perform(get_escalation(asked.id))
+            except TenfourError as error:
+                if not error.retryable:
+                    raise
+                log.warning("Question %s: %s", asked.id, error)
+        if asked.action in GOES_ON:
+            yield from self._claim_again()
+        else:
+            self.abort_requested = True
+        return asked
+
+    def _claim_again(self) -> Steps[None]:
+        attempt = self.claim.attempt
+        call = tasks.claim(task=self.task.id, worker_id=attempt.worker_id or None)
+        try:
+            claimed = yield from self._core.perform(call)
+        except TenfourError as error:
+            if error.code != "invalid_transition":
+                raise
+            claimed = None
+        for claim in claimed or ():
+            self._take_over(claim)
+            self._is_over = False
+            return
+        self.is_lost = True
+        log.warning("Task %s was answered, but another worker has it", self.task.id)
 
 
-class LiveAttempt(_Live):
+class Question(Driven[D]):
+    """A question to a person. The attempt that asked has ended; `wait` starts the next one."""
+
+    def __init__(self, live: Live[D], escalation: Escalation) -> None:
+        super().__init__(live._driver, live._core)
+        self._live = live
+        self.escalation = escalation
+        self.id = escalation.id
+        self.url = escalation.url
+
+    @Operation
+    def wait(self, *, every_s: float = ASK_EVERY_S) -> Steps[Escalation]:
+        """Wait for the answer and go on with the task: the same `attempt` is live again.
+
+        If the answer does not let the task go on, `attempt.should_stop` is true.
+        """
+        self.escalation = yield from self._live._await_answer(self.escalation, every_s)
+        return self.escalation
+
+
+class LiveAttempt(Live[Driver]):
     """An attempt for `with`: a clean exit reports success; an exception reports a failure and is
     not raised again; an interrupt releases the task."""
 
-    def __init__(self, client: Performs, claim: Claim) -> None:
-        super().__init__(claim)
-        self._client = client
-        self._with = contextlib.ExitStack()
+    def ask(self, question: str, **options: Unpack[tasks.AskOptions]) -> Question[Driver]:
+        """Ask a person; the attempt ends without counting. `.wait()` goes on with the answer."""
+        return Question(self, self._ask(question, options))
 
-    def heartbeat(
-        self,
-        message: str | None = None,
-        percent: float | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> Heartbeat:
-        """Report progress; the lease is renewed without this call."""
-        call = tasks.heartbeat(self.id, message=message, percent=percent, details=details)
-        return self._apply_heartbeat(self._client.perform(call))
-
-    def verify(
-        self,
-        command: str | None = None,
-        *,
-        cwd: str | None = None,
-        timeout_s: float | None = None,
-        is_shown: bool = False,
-    ) -> Verified:
-        """Run a shell command here, by default the task's verify command, and store the result.
-
-        Its output is printed only with `is_shown`.
-
-        Whatever ends the attempt reports it, and the server judges its exit code: a clean exit is
-        no success if the check failed. Of several commands, the first that failed is reported,
-        each with its last result.
-        """
-        check = verification.choose_check(self.payload, command, cwd=cwd, timeout_s=timeout_s)
-        return self._run_check(check, should_stop=lambda: self.should_stop, is_shown=is_shown)
-
-    def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
-        """Report success."""
-        return self._store_decision(
-            self._client.perform(self._success_call(result, summary=summary))
-        )
-
-    def failed(self, message: str, *, type: str = "execution_error", **failure: Any) -> Decision:
-        """Report a failure: code, details, suggested_fix, non_retryable …"""
-        fields = {"type": type, "message": message, **failure}
-        return self._store_decision(self._client.perform(self._failure_call(fields)))
-
-    def exited(self, code: int, output: str = "", *, of: tasks.ExitOf = "command") -> Decision:
-        """Report the exit code and output of a command, or of the task's verify command."""
-        return self._store_decision(self._client.perform(tasks.exit(self.id, code, output, of=of)))
-
-    def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Task:
-        """Release the task; the attempt does not count."""
-        task = self._client.perform(tasks.release(self.id, reason=reason, note=note))
-        self._is_over = True
-        return task
-
-    @contextlib.contextmanager
-    def renewed(self) -> Iterator[Self]:
+    def renewed(self) -> AbstractContextManager[None]:
         """Send heartbeats from a thread inside this block; reports nothing."""
-        ended = Event()
-        thread = Thread(target=self._beat, args=(ended,), name="tenfour-heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            ended.set()
-            # Not longer: a heartbeat without a response must not delay the report.
-            thread.join(PATIENCE_S)
-
-    def _beat(self, ended: Event) -> None:
-        while not ended.wait(self.every_s) and not self.is_lost:
-            try:
-                self.heartbeat()
-            except TenfourError as error:
-                self._record_missed_heartbeat(error)
+        return self._driver.background(self._beat())
 
     def __enter__(self) -> Self:
-        self._with.enter_context(self.renewed())
+        self._beating = self.renewed()
+        self._beating.__enter__()
         return self
 
     def __exit__(
@@ -206,107 +308,26 @@ class LiveAttempt(_Live):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        self._with.close()
-        call = self._closing_call(error)
-        try:
-            ended = self._client.perform(call) if call else None
-        except TenfourError as refused:
-            self._log_late(refused)
-        else:
-            if isinstance(ended, Decision):
-                self._store_decision(ended)
-        return isinstance(error, Exception)
+        self._beating.__exit__(None, None, None)
+        return self._driver.run(self._close(error))
 
 
-class AsyncLiveAttempt(_Live):
+class AsyncLiveAttempt(Live[AsyncDriver]):
     """Like `LiveAttempt`, for `async with`."""
 
-    def __init__(self, client: AsyncPerforms, claim: Claim) -> None:
-        super().__init__(claim)
-        self._client = client
-        self._with = contextlib.AsyncExitStack()
+    async def ask(
+        self, question: str, **options: Unpack[tasks.AskOptions]
+    ) -> Question[AsyncDriver]:
+        """Ask a person; the attempt ends without counting. `.wait()` goes on with the answer."""
+        return Question(self, await self._ask(question, options))
 
-    async def heartbeat(
-        self,
-        message: str | None = None,
-        percent: float | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> Heartbeat:
-        """Report progress; the lease is renewed without this call."""
-        call = tasks.heartbeat(self.id, message=message, percent=percent, details=details)
-        return self._apply_heartbeat(await self._client.perform(call))
-
-    async def verify(
-        self,
-        command: str | None = None,
-        *,
-        cwd: str | None = None,
-        timeout_s: float | None = None,
-    ) -> Verified:
-        """Run a shell command here, by default the task's verify command, and store the result.
-
-        Whatever ends the attempt reports it, and the server judges its exit code: a clean exit is
-        no success if the check failed. Of several commands, the first that failed is reported,
-        each with its last result.
-        """
-        check = verification.choose_check(self.payload, command, cwd=cwd, timeout_s=timeout_s)
-        left = Event()
-
-        def should_stop() -> bool:
-            return self.should_stop or left.is_set()
-
-        try:
-            return await asyncio.to_thread(self._run_check, check, should_stop=should_stop)
-        finally:
-            left.set()
-
-    async def done(self, result: Any = None, *, summary: str | None = None) -> Decision:
-        """Report success."""
-        call = self._success_call(result, summary=summary)
-        return self._store_decision(await self._client.perform(call))
-
-    async def failed(
-        self, message: str, *, type: str = "execution_error", **failure: Any
-    ) -> Decision:
-        """Report a failure: code, details, suggested_fix, non_retryable …"""
-        fields = {"type": type, "message": message, **failure}
-        return self._store_decision(await self._client.perform(self._failure_call(fields)))
-
-    async def exited(
-        self, code: int, output: str = "", *, of: tasks.ExitOf = "command"
-    ) -> Decision:
-        """Report the exit code and output of a command, or of the task's verify command."""
-        return self._store_decision(
-            await self._client.perform(tasks.exit(self.id, code, output, of=of))
-        )
-
-    async def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Task:
-        """Release the task; the attempt does not count."""
-        task = await self._client.perform(tasks.release(self.id, reason=reason, note=note))
-        self._is_over = True
-        return task
-
-    @contextlib.asynccontextmanager
-    async def renewed(self) -> AsyncIterator[Self]:
+    def renewed(self) -> AbstractAsyncContextManager[None]:
         """Send heartbeats from a task of the event loop inside this block; reports nothing."""
-        beating = asyncio.create_task(self._beat())
-        try:
-            yield self
-        finally:
-            beating.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await beating
-
-    async def _beat(self) -> None:
-        while not self.is_lost:
-            await asyncio.sleep(self.every_s)
-            try:
-                await self.heartbeat()
-            except TenfourError as error:
-                self._record_missed_heartbeat(error)
+        return self._driver.background(self._beat())
 
     async def __aenter__(self) -> Self:
-        await self._with.enter_async_context(self.renewed())
+        self._beating = self.renewed()
+        await self._beating.__aenter__()
         return self
 
     async def __aexit__(
@@ -315,20 +336,15 @@ class AsyncLiveAttempt(_Live):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        await self._with.aclose()
-        call = self._closing_call(error)
-        try:
-            ended = await self._client.perform(call) if call else None
-        except TenfourError as refused:
-            self._log_late(refused)
-        else:
-            if isinstance(ended, Decision):
-                self._store_decision(ended)
-        return isinstance(error, Exception)
+        await self._beating.__aexit__(None, None, None)
+        return await self._driver.run(self._close(error))
 
 
-def _failure_of(error: Exception) -> dict[str, Any]:
-    text = "".join(traceback.format_exception(error))
+def failure_of(error: Exception) -> dict[str, Any]:
+    """Return an exception as a report contains it."""
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return {
         "type": "execution_error",
         "message": f"{type(error).__name__}: {error}"[:DETAILS_LENGTH],

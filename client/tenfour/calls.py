@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from tenfour.core import Call, new_key
-from tenfour.models import Acked, Agent, Instruction, Me, Page, Pulled, Stats
+from tenfour.core import Call
+from tenfour.models import Acked, Agent, Instruction, Me, Pulled, Stats
+from tenfour.values import Page
 
 T = TypeVar("T")
 
@@ -61,8 +62,7 @@ def send(
         "register": register,
     }
     body = {"agent": agent, "content": content, **given(options)}
-    key = idempotency_key or new_key()
-    return Call("POST", "/v1/instructions", Instruction.read, body, idempotency_key=key)
+    return Call("POST", "/v1/instructions", Instruction.read, body, idempotency_key=idempotency_key)
 
 
 def pull(limit: int = 10) -> Call[Pulled]:

@@ -1,51 +1,51 @@
-"""The sync and async clients over one core: they send and wait; the core decides."""
+"""The two clients: `Client` blocks, `AsyncClient` is awaited; both drive the same operations."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import AsyncIterator, Iterator
-from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenfour import calls, settings
+from tenfour.async_driver import AsyncDriver
 from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
-from tenfour.core import Call, steps
-from tenfour.exchange import Answer, NoAnswer, Request, Wait
-from tenfour.groups import (
-    Agents,
-    AsyncAgents,
-    AsyncInstructions,
-    AsyncPlans,
-    AsyncTasks,
-    Instructions,
-    Plans,
-    Tasks,
-)
-from tenfour.models import Claimed
+from tenfour.claiming import AsyncAttempts, Attempts
+from tenfour.core import Call, Core
+from tenfour.drivers import Driver
+from tenfour.groups import Agents, Escalations, Instructions, Plans, Tasks
 from tenfour.resend import RETRIES
-from tenfour.verbs import AsyncPerforms, AsyncVerb, Performs, Verb
+from tenfour.verbs import D, Driven, Verb
 
 if TYPE_CHECKING:
-    import httpx2
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from tenfour.models import Claim
 
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
-CONNECT_TIMEOUT_S = 5.0
-SHORTEST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 60.0
 
 
-class Client(Performs):
-    """Calls Tenfour. Reads TENFOUR_URL and TENFOUR_TOKEN (or TENFOUR_TOKEN_FILE) by default."""
+class Nouns(Driven[D]):
+    """The methods of both clients that depend on no driver."""
 
     me = Verb(calls.me)
     signal = Verb(calls.signal)
     stats = Verb(calls.stats)
     document = Verb(calls.document)
+
+    def __init__(self, driver: D, core: Core) -> None:
+        super().__init__(driver, core)
+        self.settings = core.settings
+        self.instructions: Instructions[D] = Instructions(driver, core)
+        self.tasks: Tasks[D] = Tasks(driver, core)
+        self.plans: Plans[D] = Plans(driver, core)
+        self.agents: Agents[D] = Agents(driver, core)
+        self.escalations: Escalations[D] = Escalations(driver, core)
+
+
+class Client(Nouns[Driver]):
+    """Calls Tenfour. Reads TENFOUR_URL and TENFOUR_TOKEN (or TENFOUR_TOKEN_FILE) by default."""
 
     def __init__(
         self,
@@ -55,31 +55,12 @@ class Client(Performs):
         timeout: float = TIMEOUT_S,
         retries: int = RETRIES,
     ) -> None:
-        self.settings = settings.read(url, token)
-        self.timeout = timeout
-        self.retries = retries
-        self.instructions = Instructions(self)
-        self.tasks = Tasks(self)
-        self.plans = Plans(self)
-        self.agents = Agents(self)
-        self._http: httpx2.Client | None = None
-        self._opening = Lock()
+        core = Core(settings.read(url, token), retries)
+        super().__init__(Driver(core.settings, timeout), core)
 
     def perform(self, call: Call[T]) -> T:
         """Perform one call, retried where that is safe; raises TenfourError or ServerAway."""
-        script = steps(call, settings=self.settings, retries=self.retries, rand=random.random)
-        reply: Answer | NoAnswer | None = None
-        while True:
-            try:
-                step = script.send(reply)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, Wait):
-                time.sleep(step.seconds)
-                reply = None
-            else:
-                reply = self._exchange(step)
+        return self._driver.run(self._core.perform(call))
 
     def attempts(
         self,
@@ -88,45 +69,22 @@ class Client(Performs):
         worker_id: str | None = None,
         lease_s: int | None = None,
         wait: bool = False,
-    ) -> Iterator[LiveAttempt]:
+    ) -> Attempts:
         """Claim task after task until none is waiting; with `wait`, keep asking.
 
         End each attempt, best with `with`, before you ask for the next one. With `agent`, raises
-        NotConfigured if the token belongs to another agent.
+        NotConfigured if the token belongs to another agent. What ends the iteration is in `ended`.
         """
-        if agent is not None:
-            settings.check_agent(self.me(), agent)
-        while True:
-            claimed = self.tasks.claim(worker_id=worker_id, lease_s=lease_s)
-            for claim in claimed:
-                yield LiveAttempt(self, claim)
-            if not claimed:
-                if not wait:
-                    return
-                time.sleep(_pause(claimed))
+        claim: dict[str, Any] = {"worker_id": worker_id, "lease_s": lease_s}
+        return Attempts(self._driver, self._core, agent=agent, wait=wait, **claim)
 
-    def _exchange(self, request: Request) -> Answer | NoAnswer:
-        import httpx2
-
-        try:
-            return _answer(self._connection().request(**_httpx_arguments(request)))
-        except httpx2.TransportError as error:
-            return _no_answer(error)
-
-    def _connection(self) -> httpx2.Client:
-        import httpx2
-
-        with self._opening:
-            if self._http is None:
-                self._http = httpx2.Client(**_options(self.settings, self.timeout))
-            return self._http
+    def attempt(self, claim: Claim) -> LiveAttempt:
+        """Return the live attempt of a claim."""
+        return LiveAttempt(self._driver, self._core, claim)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
-        with self._opening:
-            http, self._http = self._http, None
-        if http is not None:
-            http.close()
+        self._driver.close()
 
     def __enter__(self) -> Self:
         return self
@@ -140,13 +98,8 @@ class Client(Performs):
         self.close()
 
 
-class AsyncClient(AsyncPerforms):
+class AsyncClient(Nouns[AsyncDriver]):
     """Like `Client`, for asyncio."""
-
-    me = AsyncVerb(calls.me)
-    signal = AsyncVerb(calls.signal)
-    stats = AsyncVerb(calls.stats)
-    document = AsyncVerb(calls.document)
 
     def __init__(
         self,
@@ -156,71 +109,32 @@ class AsyncClient(AsyncPerforms):
         timeout: float = TIMEOUT_S,
         retries: int = RETRIES,
     ) -> None:
-        self.settings = settings.read(url, token)
-        self.timeout = timeout
-        self.retries = retries
-        self.instructions = AsyncInstructions(self)
-        self.tasks = AsyncTasks(self)
-        self.plans = AsyncPlans(self)
-        self.agents = AsyncAgents(self)
-        self._http: httpx2.AsyncClient | None = None
+        core = Core(settings.read(url, token), retries)
+        super().__init__(AsyncDriver(core.settings, timeout), core)
 
     async def perform(self, call: Call[T]) -> T:
         """Perform one call, retried where that is safe; raises TenfourError or ServerAway."""
-        script = steps(call, settings=self.settings, retries=self.retries, rand=random.random)
-        reply: Answer | NoAnswer | None = None
-        while True:
-            try:
-                step = script.send(reply)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, Wait):
-                await asyncio.sleep(step.seconds)
-                reply = None
-            else:
-                reply = await self._exchange(step)
+        return await self._driver.run(self._core.perform(call))
 
-    async def attempts(
+    def attempts(
         self,
         *,
         agent: str | None = None,
         worker_id: str | None = None,
         lease_s: int | None = None,
         wait: bool = False,
-    ) -> AsyncIterator[AsyncLiveAttempt]:
+    ) -> AsyncAttempts:
         """Like `Client.attempts`, for `async for` and `async with`."""
-        if agent is not None:
-            settings.check_agent(await self.me(), agent)
-        while True:
-            claimed = await self.tasks.claim(worker_id=worker_id, lease_s=lease_s)
-            for claim in claimed:
-                yield AsyncLiveAttempt(self, claim)
-            if not claimed:
-                if not wait:
-                    return
-                await asyncio.sleep(_pause(claimed))
+        claim: dict[str, Any] = {"worker_id": worker_id, "lease_s": lease_s}
+        return AsyncAttempts(self._driver, self._core, agent=agent, wait=wait, **claim)
 
-    async def _exchange(self, request: Request) -> Answer | NoAnswer:
-        import httpx2
-
-        try:
-            return _answer(await self._connection().request(**_httpx_arguments(request)))
-        except httpx2.TransportError as error:
-            return _no_answer(error)
-
-    def _connection(self) -> httpx2.AsyncClient:
-        import httpx2
-
-        if self._http is None:
-            self._http = httpx2.AsyncClient(**_options(self.settings, self.timeout))
-        return self._http
+    def attempt(self, claim: Claim) -> AsyncLiveAttempt:
+        """Return the live attempt of a claim."""
+        return AsyncLiveAttempt(self._driver, self._core, claim)
 
     async def aclose(self) -> None:
         """Close the connections; the next call opens new ones."""
-        http, self._http = self._http, None
-        if http is not None:
-            await http.aclose()
+        await self._driver.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -232,40 +146,3 @@ class AsyncClient(AsyncPerforms):
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
-
-
-def _pause(claimed: Claimed) -> float:
-    # Never at once after an empty response, whatever it says: that would spin.
-    return min(max(claimed.retry_after_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
-
-
-def _options(tenfour: settings.Settings, timeout: float) -> dict[str, Any]:
-    import httpx2
-
-    return {
-        "timeout": httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT_S)),
-        # A proxy from the environment must not be used for this machine.
-        "trust_env": not tenfour.is_local,
-    }
-
-
-def _httpx_arguments(request: Request) -> dict[str, Any]:
-    return {
-        "method": request.method,
-        "url": request.url,
-        "headers": dict(request.headers),
-        "content": request.content,
-    }
-
-
-def _answer(response: httpx2.Response) -> Answer:
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status_code, headers, response.content)
-
-
-def _no_answer(error: httpx2.TransportError) -> NoAnswer:
-    import httpx2
-
-    unsent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-    reason = "it timed out" if isinstance(error, httpx2.TimeoutException) else str(error)
-    return NoAnswer(reason or type(error).__name__, connected=not unsent)

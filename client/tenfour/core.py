@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Generator, Mapping
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-from tenfour.exchange import Answer, NoAnswer, Request, Wait
+from tenfour.exchange import Answer, NoAnswer, Request, Steps, Wait
 from tenfour.problems import TenfourError, server_away
-from tenfour.resend import retry_after, wait_before_next
+from tenfour.resend import RETRIES, retry_after, wait_before_next
 from tenfour.settings import Settings
 from tenfour.version import __version__
 
 T = TypeVar("T")
 
 JSON = "application/json"
-
-Steps = Generator[Request | Wait, Answer | NoAnswer | None, T]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Call(Generic[T]):
     # JSON, or text that goes out as it is
     body: Mapping[str, Any] | str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
-    # Set on calls that create something: the same key goes with every try.
+    # The same key goes with every try; a POST without one gets a new one.
     idempotency_key: str | None = None
     # of a body that is text
     media: str = "text/plain"
@@ -40,28 +40,28 @@ class Call(Generic[T]):
     accept: str = JSON
 
 
-def new_key() -> str:
-    return str(uuid.uuid4())
+@dataclass(frozen=True)
+class Core:
+    """The settings that turn a call into steps."""
 
+    settings: Settings
+    retries: int = RETRIES
+    rand: Callable[[], float] = random.random
 
-def steps(
-    call: Call[T], *, settings: Settings, retries: int, rand: Callable[[], float]
-) -> Steps[T]:
-    """Yields what to send or wait for, is sent the replies, returns the result.
+    def perform(self, call: Call[T]) -> Steps[T]:
+        """Send the call, again where that is safe, and return its result.
 
-    Raises TenfourError when the last reply is a refusal, ServerAway when there is none.
-    """
-    request = request_for(call, settings)
-    sent = 0
-    while True:
-        reply = yield request
-        sent += 1
-        if reply is None:
-            raise TypeError("a request needs a reply")
-        wait = wait_before_next(reply, sent=sent, retries=retries, rand=rand())
-        if wait is None:
-            return result_of(call, reply, url=settings.url)
-        yield Wait(wait)
+        Raises TenfourError when the last reply is a refusal, ServerAway when there is none.
+        """
+        request = request_for(call, self.settings)
+        sent = 0
+        while True:
+            reply = yield request
+            sent += 1
+            wait = wait_before_next(reply, sent=sent, retries=self.retries, rand=self.rand())
+            if wait is None:
+                return result_of(call, reply, url=self.settings.url)
+            yield Wait(wait)
 
 
 def request_for(call: Call[Any], settings: Settings) -> Request:
@@ -91,9 +91,22 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
     if call.body is not None:
         plain = isinstance(call.body, str)
         headers["Content-Type"] = f"{call.media}; charset=utf-8" if plain else JSON
-    if call.idempotency_key is not None:
-        headers["Idempotency-Key"] = call.idempotency_key
+    if call.method == "POST":
+        headers["Idempotency-Key"] = call.idempotency_key or os.urandom(16).hex()
+    if parent := traceparent():
+        headers["traceparent"] = parent
     return headers
+
+
+def traceparent() -> str | None:
+    """Return the W3C header of the current span, if the program traces with OpenTelemetry."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return None
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}"
 
 
 def result_of(call: Call[T], reply: Answer | NoAnswer, *, url: str) -> T:

@@ -1,16 +1,18 @@
-"""Requests and responses as data, independent of the HTTP library."""
+"""What an operation asks its driver for, and the replies, independent of the HTTP library."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request to send."""
+    """A request to send; the reply is an Answer or NoAnswer."""
 
     method: str
     url: str
@@ -20,9 +22,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Wait:
-    """A delay before the next try."""
+    """A delay; the reply is None."""
 
     seconds: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """A function that takes long; the reply is its result.
+
+    It is given a function that says whether its result is no longer wanted.
+    """
+
+    run: Callable[[Callable[[], bool]], Any]
 
 
 @dataclass(frozen=True)
@@ -56,3 +68,7 @@ class NoAnswer:
 
     reason: str
     connected: bool
+
+
+# An operation: yields what it needs, is sent the replies, returns its result.
+Steps = Generator[Request | Wait | Work, Any, T]

@@ -1,43 +1,28 @@
-"""The client's methods by noun: instructions, tasks, plans, agents; sync and async."""
+"""The client's methods by noun: instructions, tasks, plans, agents, escalations."""
 
 from __future__ import annotations
 
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from tenfour import calls, plans, tasks
-from tenfour.core import Call
+from tenfour import calls, escalation_calls, plans, tasks
+from tenfour.exchange import Steps
 from tenfour.models import Acked, Instruction
-from tenfour.verbs import AsyncListing, AsyncPerforms, AsyncVerb, Listing, Performs, Verb
+from tenfour.verbs import D, Driven, Listing, Verb
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from tenfour.async_driver import AsyncDriver
+    from tenfour.drivers import Driver
+
 Ids = list[str] | tuple[str, ...]
 
 
-class Group(Performs):
-    def __init__(self, client: Performs) -> None:
-        self._client = client
-
-    def perform(self, call: Call[T]) -> T:
-        return self._client.perform(call)
-
-
-class AsyncGroup(AsyncPerforms):
-    def __init__(self, client: AsyncPerforms) -> None:
-        self._client = client
-
-    async def perform(self, call: Call[T]) -> T:
-        return await self._client.perform(call)
-
-
-class Agents(Group):
+class Agents(Driven[D]):
     list = Listing(calls.agents)
 
 
-class AsyncAgents(AsyncGroup):
-    list = AsyncListing(calls.agents)
-
-
-class Instructions(Group):
+class Instructions(Driven[D]):
     send = Verb(calls.send)
     pull = Verb(calls.pull)
     get = Verb(calls.get)
@@ -46,48 +31,46 @@ class Instructions(Group):
 
     @overload
     def ack(
-        self, ids: str, *, outcome: calls.Outcome | None = ..., note: str | None = ...
+        self: Instructions[Driver],
+        ids: str,
+        *,
+        outcome: calls.Outcome | None = ...,
+        note: str | None = ...,
     ) -> Instruction: ...
 
     @overload
-    def ack(self, ids: Ids) -> tuple[Acked, ...]: ...
+    def ack(self: Instructions[Driver], ids: Ids) -> tuple[Acked, ...]: ...
+
+    @overload
+    def ack(
+        self: Instructions[AsyncDriver],
+        ids: str,
+        *,
+        outcome: calls.Outcome | None = ...,
+        note: str | None = ...,
+    ) -> Awaitable[Instruction]: ...
+
+    @overload
+    def ack(self: Instructions[AsyncDriver], ids: Ids) -> Awaitable[tuple[Acked, ...]]: ...
 
     def ack(
         self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
-    ) -> Instruction | tuple[Acked, ...]:
+    ) -> Any:
         """Acknowledge one instruction, or a list with a result for each."""
         if isinstance(ids, str):
-            return self.perform(calls.ack(ids, outcome=outcome, note=note))
-        _refuse_details_for_list(outcome, note)
-        return tuple(acked for call in calls.acks(ids) for acked in self.perform(call))
+            return self._driver.run(self._core.perform(calls.ack(ids, outcome=outcome, note=note)))
+        if outcome is not None or note is not None:
+            raise TypeError("outcome and note apply to one instruction: acknowledge it separately")
+        return self._driver.run(self._ack_all(ids))
+
+    def _ack_all(self, ids: Ids) -> Steps[tuple[Acked, ...]]:
+        acked: tuple[Acked, ...] = ()
+        for call in calls.acks(ids):
+            acked += yield from self._core.perform(call)
+        return acked
 
 
-class AsyncInstructions(AsyncGroup):
-    send = AsyncVerb(calls.send)
-    pull = AsyncVerb(calls.pull)
-    get = AsyncVerb(calls.get)
-    cancel = AsyncVerb(calls.cancel)
-    list = AsyncListing(calls.instructions)
-
-    @overload
-    async def ack(
-        self, ids: str, *, outcome: calls.Outcome | None = ..., note: str | None = ...
-    ) -> Instruction: ...
-
-    @overload
-    async def ack(self, ids: Ids) -> tuple[Acked, ...]: ...
-
-    async def ack(
-        self, ids: str | Ids, *, outcome: calls.Outcome | None = None, note: str | None = None
-    ) -> Instruction | tuple[Acked, ...]:
-        """Acknowledge one instruction, or a list with a result for each."""
-        if isinstance(ids, str):
-            return await self.perform(calls.ack(ids, outcome=outcome, note=note))
-        _refuse_details_for_list(outcome, note)
-        return tuple([acked for call in calls.acks(ids) for acked in await self.perform(call)])
-
-
-class Tasks(Group):
+class Tasks(Driven[D]):
     enqueue = Verb(tasks.enqueue)
     enqueue_many = Verb(tasks.enqueue_many)
     enqueue_and_claim = Verb(tasks.enqueue_and_claim)
@@ -101,25 +84,10 @@ class Tasks(Group):
     report = Verb(tasks.report)
     exit = Verb(tasks.exit)
     release = Verb(tasks.release)
+    ask = Verb(tasks.ask)
 
 
-class AsyncTasks(AsyncGroup):
-    enqueue = AsyncVerb(tasks.enqueue)
-    enqueue_many = AsyncVerb(tasks.enqueue_many)
-    enqueue_and_claim = AsyncVerb(tasks.enqueue_and_claim)
-    get = AsyncVerb(tasks.get)
-    list = AsyncListing(tasks.tasks)
-    abort = AsyncVerb(tasks.abort)
-    claim = AsyncVerb(tasks.claim)
-    start = AsyncVerb(tasks.start)
-    attempt = AsyncVerb(tasks.attempt)
-    heartbeat = AsyncVerb(tasks.heartbeat)
-    report = AsyncVerb(tasks.report)
-    exit = AsyncVerb(tasks.exit)
-    release = AsyncVerb(tasks.release)
-
-
-class Plans(Group):
+class Plans(Driven[D]):
     import_file = Verb(plans.import_file)
     import_text = Verb(plans.import_text)
     create = Verb(plans.create)
@@ -133,20 +101,10 @@ class Plans(Group):
     confirm = Verb(plans.confirm)
 
 
-class AsyncPlans(AsyncGroup):
-    import_file = AsyncVerb(plans.import_file)
-    import_text = AsyncVerb(plans.import_text)
-    create = AsyncVerb(plans.create)
-    get = AsyncVerb(plans.get)
-    list = AsyncListing(plans.plans)
-    rename = AsyncVerb(plans.rename)
-    pause = AsyncVerb(plans.pause)
-    resume = AsyncVerb(plans.resume)
-    abort = AsyncVerb(plans.abort)
-    restart = AsyncVerb(plans.restart)
-    confirm = AsyncVerb(plans.confirm)
-
-
-def _refuse_details_for_list(outcome: str | None, note: str | None) -> None:
-    if outcome is not None or note is not None:
-        raise TypeError("outcome and note apply to one instruction: acknowledge it separately")
+class Escalations(Driven[D]):
+    get = Verb(escalation_calls.get)
+    list = Listing(escalation_calls.escalations)
+    resolve = Verb(escalation_calls.resolve)
+    withdraw = Verb(escalation_calls.withdraw)
+    assign = Verb(escalation_calls.assign)
+    comment = Verb(escalation_calls.comment)

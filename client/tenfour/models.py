@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Self, TypeVar
+from typing import Any
 
-T = TypeVar("T")
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Value:
-    """A value read from JSON: unknown fields are only in `raw`, missing ones have defaults."""
-
-    raw: Json = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def read(cls, data: Json) -> Self:
-        known = [column for column in fields(cls) if column.name in data and column.name != "raw"]
-        return cls(
-            raw=data, **{column.name: _reader(column)(data[column.name]) for column in known}
-        )
-
-    @classmethod
-    def read_all(cls, rows: list[Json]) -> tuple[Self, ...]:
-        return tuple(cls.read(row) for row in rows)
-
-
-def _reader(column: Field[Any]) -> Callable[[Any], Any]:
-    default = _instant if column.name.endswith("_at") else _identity
-    reader: Callable[[Any], Any] = column.metadata.get("read", default)
-    return reader
-
-
-def _instant(value: str | None) -> datetime | None:
-    return datetime.fromisoformat(value) if value else None
-
-
-def _identity(value: Any) -> Any:
-    return value
+from tenfour.values import Json, Value, instant
 
 
 @dataclass(frozen=True)
@@ -294,7 +261,7 @@ class Decision(Value):
     verdict: Json | None = None
     delay_s: float = 0
     # when it can be claimed again
-    not_before: datetime | None = field(default=None, metadata={"read": _instant})
+    not_before: datetime | None = field(default=None, metadata={"read": instant})
     # the next attempt, if it is open already, with its context
     retry: Json | None = None
     retry_context: str | None = None
@@ -302,6 +269,54 @@ class Decision(Value):
     next_action: str | None = None
     escalation: Json | None = None
     task: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Escalation(Value):
+    """A question to a person; `resolution` is the answer, once there is one."""
+
+    id: str
+    state: str = ""
+    reason: str = ""
+    severity: str = ""
+    title: str = ""
+    message: str = ""
+    task: str | None = None
+    plan: str | None = None
+    instruction: str | None = None
+    agent: str = ""
+    agent_id: str = ""
+    raised_by: Json | None = None
+    question: str | None = None
+    choices: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    options: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    response_schema: Json | None = None
+    client_state: Any = None
+    assignee: str | None = None
+    on_expiry: str | None = None
+    url: str = ""
+    resolution: Json | None = None
+    outcome: Json | None = None
+    version: int = 0
+    opened_at: datetime | None = None
+    closed_at: datetime | None = None
+    expires_at: datetime | None = None
+    notify_again_at: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "open"
+
+    @property
+    def action(self) -> str:
+        """Return what was decided: answer, fix, retry, skip, abort; empty without an answer."""
+        return str((self.resolution or {}).get("action") or "")
+
+    @property
+    def answer(self) -> Any:
+        """Return the values of an answer to a question with a schema, else the answer's text."""
+        resolution = self.resolution or {}
+        return resolution.get("response") or resolution.get("instruction") or ""
 
 
 @dataclass(frozen=True)
@@ -328,7 +343,7 @@ class Me(Value):
     limits: Json = field(default_factory=dict)
     token: Json = field(default_factory=dict)
     poll_every_s: float = 0
-    server_time: datetime | None = field(default=None, metadata={"read": _instant})
+    server_time: datetime | None = field(default=None, metadata={"read": instant})
     version: str = ""
 
 
@@ -355,11 +370,3 @@ class Stats(Value):
     window_s: float = 0
     project: Numbers = field(default_factory=Numbers, metadata={"read": Numbers.read})
     agents: tuple[Numbers, ...] = field(default=(), metadata={"read": Numbers.read_all})
-
-
-@dataclass(frozen=True)
-class Page(Generic[T]):
-    """One page of a list."""
-
-    data: tuple[T, ...]
-    next_cursor: str | None = None

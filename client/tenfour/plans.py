@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tenfour.calls import PAGE, given, page_of, part
-from tenfour.core import Call, new_key
-from tenfour.models import ImportedPlan, Page, Plan, PlanWithTasks
+from tenfour.core import Call
+from tenfour.models import ImportedPlan, Plan, PlanWithTasks
+from tenfour.values import Page
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Mode = Literal["create", "merge", "replace"]
 
@@ -66,8 +70,7 @@ def import_text(
     dry_run, register, allow_missing_needs.
     """
     params = {name: _query(value) for name, value in given(options).items()}
-    key = idempotency_key or new_key()
-    return Call("POST", "/v1/plans", ImportedPlan.read, text, params, key, media)
+    return Call("POST", "/v1/plans", ImportedPlan.read, text, params, idempotency_key, media)
 
 
 def create(

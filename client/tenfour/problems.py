@@ -68,3 +68,24 @@ def server_away(url: str, *, reason: str, connected: bool) -> ServerAway:
         detail = f"Tenfour cannot be reached at {url}: {reason}."
         hint = "Start it with `make up`, or set TENFOUR_URL to its address."
     return ServerAway(detail, code="server_away", title="Server away", hint=hint, retryable=True)
+
+
+class Blocked(Exception):
+    """Raise it inside `with attempt` when the task can't go on without a person.
+
+    `code` says why, such as permission_denied, service_unavailable or conflicting_requirements.
+    """
+
+    def __init__(self, message: str, *, code: str | None = None, **failure: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.failure: Mapping[str, Any] = {"message": message, "code": code, **failure}
+
+
+class TaskFailed(Exception):
+    """A task function's attempts have ended without success; `decision` says how."""
+
+    def __init__(self, message: str, *, task: str, decision: Any = None) -> None:
+        super().__init__(message)
+        self.task = task
+        self.decision = decision

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tenfour.models import Me
 from tenfour.problems import TenfourError
+
+if TYPE_CHECKING:
+    from tenfour.models import Me
 
 
 class NotConfigured(TenfourError):
@@ -73,7 +75,8 @@ def _token_from_file(env: Mapping[str, str]) -> str:
     if not name:
         return ""
     try:
-        return Path(name).read_text(encoding="utf-8")
+        with open(name, encoding="utf-8") as file:
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise _missing(

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tenfour.calls import PAGE, given, page_of, part
-from tenfour.core import Call, new_key
-from tenfour.models import Attempt, Claimed, Decision, Heartbeat, Page, Task
+from tenfour.core import Call
+from tenfour.models import Attempt, Claimed, Decision, Escalation, Heartbeat, Task
+from tenfour.values import Page
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Status = Literal["success", "failure", "blocked"]
 OnExhausted = Literal["escalate", "dead_letter"]
 Reason = Literal["shutdown", "wrong_agent", "user_interrupt"]
 ExitOf = Literal["command", "verification"]
+Severity = Literal["low", "normal", "high"]
+OnExpiry = Literal["retry", "fail"]
 
 
 class Options(TypedDict, total=False):
@@ -44,8 +51,9 @@ def enqueue(
     Options: title, priority, needs, max_attempts, on_exhausted, backoff, lease_s, timeout_s,
     idempotent, non_retryable, register.
     """
-    key = idempotency_key or new_key()
-    return Call("POST", "/v1/tasks", Task.read, task(agent, type, payload, **options), {}, key)
+    return Call(
+        "POST", "/v1/tasks", Task.read, task(agent, type, payload, **options), {}, idempotency_key
+    )
 
 
 def enqueue_many(
@@ -53,8 +61,7 @@ def enqueue_many(
 ) -> Call[tuple[Task, ...]]:
     """Enqueue several tasks, all or none; each is a mapping from `task`."""
     body = {"tasks": [dict(each) for each in tasks]}
-    key = idempotency_key or new_key()
-    return Call("POST", "/v1/tasks/bulk", _tasks, body, {}, key)
+    return Call("POST", "/v1/tasks/bulk", _tasks, body, {}, idempotency_key)
 
 
 def enqueue_and_claim(
@@ -66,8 +73,7 @@ def enqueue_and_claim(
 ) -> Call[Claimed]:
     """Create a task for the caller's own agent and start it; options as in `enqueue`."""
     body = task(None, type, payload, **options)
-    key = idempotency_key or new_key()
-    return Call("POST", "/v1/tasks", Claimed.read, body, {"claim": "true"}, key)
+    return Call("POST", "/v1/tasks", Claimed.read, body, {"claim": "true"}, idempotency_key)
 
 
 def task(
@@ -188,6 +194,47 @@ def release(attempt: str, *, reason: Reason = "shutdown", note: str | None = Non
     """Release a task unfinished; the attempt does not count."""
     body = given({"reason": reason, "note": note})
     return Call("POST", f"/v1/attempts/{part(attempt)}/release", Task.read, body)
+
+
+class AskOptions(TypedDict, total=False):
+    """Options of a question; the server chooses what is missing."""
+
+    # answers to choose from: names, or {"name": …, "title": …, "description": …}
+    options: Sequence[str | Mapping[str, Any]]
+    # a JSON Schema for the answer: a flat object
+    response_schema: Mapping[str, Any] | None
+    severity: Severity | None
+    # any value, returned with the answer
+    client_state: Any
+    expires_at: datetime | str | None
+    on_expiry: OnExpiry | None
+    idempotency_key: str | None
+
+
+def ask(attempt: str, question: str, **options: Unpack[AskOptions]) -> Call[Escalation]:
+    """Ask a person about the task of a live attempt, which ends and does not count.
+
+    Options: options (answers to choose from: names, or {"name": …, "title": …,
+    "description": …}), response_schema, severity, client_state, expires_at, on_expiry.
+    """
+    expires_at = options.get("expires_at")
+    choices = [
+        {"name": each} if isinstance(each, str) else dict(each)
+        for each in options.get("options", ())
+    ]
+    fields = {
+        "question": question,
+        "options": choices or None,
+        "response_schema": options.get("response_schema"),
+        "severity": options.get("severity"),
+        "client_state": options.get("client_state"),
+        "expires_at": expires_at.isoformat() if isinstance(expires_at, datetime) else expires_at,
+        "on_expiry": options.get("on_expiry"),
+    }
+    path = f"/v1/attempts/{part(attempt)}/escalate"
+    return Call(
+        "POST", path, Escalation.read, given(fields), idempotency_key=options.get("idempotency_key")
+    )
 
 
 def _tasks(answer: Any) -> tuple[Task, ...]:

@@ -1,97 +1,130 @@
-"""Descriptors that turn functions of `tenfour.calls` into methods, sync and async."""
+"""Descriptors that make methods of calls and operations, once for both kinds of driver."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from tenfour import calls
-from tenfour.core import Call
-from tenfour.models import Page
+from tenfour.async_driver import AsyncDriver
+from tenfour.calls import next_page
+from tenfour.core import Call, Core
+from tenfour.drivers import Driver, Exhausted
+from tenfour.exchange import Steps
+from tenfour.values import Page
 
+# Which driver takes the steps: `Driver` blocks, `AsyncDriver` is awaited.
+D = TypeVar("D", bound=Driver | AsyncDriver)
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Performs(Protocol):
-    """An object that can perform a call."""
+class Driven(Generic[D]):
+    """An object whose methods run with a driver."""
 
-    def perform(self, call: Call[T]) -> T: ...
-
-
-class AsyncPerforms(Protocol):
-    """An object that can perform a call asynchronously."""
-
-    async def perform(self, call: Call[T]) -> T: ...
+    def __init__(self, driver: D, core: Core) -> None:
+        self._driver: D = driver
+        self._core = core
 
 
-class Verb(Generic[P, T]):
-    """A function of `tenfour.calls` as a method that performs its call."""
+class Method(Generic[P, T]):
+    """A method that returns its result with a blocking driver, and an awaitable with the other."""
 
-    def __init__(self, build: Callable[P, Call[T]]) -> None:
+    def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
         self.__doc__ = build.__doc__
 
-    def __get__(self, owner: Performs, _: type | None = None) -> Callable[P, T]:
-        def verb(*args: P.args, **kwargs: P.kwargs) -> T:
-            return owner.perform(self._build(*args, **kwargs))
+    @overload
+    def __get__(self, owner: Driven[Driver], kind: type | None = ...) -> Callable[P, T]: ...
 
-        return _named_after(self._build, verb)
+    @overload
+    def __get__(
+        self, owner: Driven[AsyncDriver], kind: type | None = ...
+    ) -> Callable[P, Awaitable[T]]: ...
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return self._build
+        steps = self._bound_to(owner)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return owner._driver.run(steps(*args, **kwargs))
+
+        return named_after(self._build, method)
+
+    def _bound_to(self, owner: Driven[Any]) -> Callable[..., Steps[T]]:
+        raise NotImplementedError
+
+
+class Verb(Method[P, T]):
+    """A function that returns a call, as a method that performs it."""
+
+    def __init__(self, build: Callable[P, Call[T]]) -> None:
+        super().__init__(build)
+
+    def _bound_to(self, owner: Driven[Any]) -> Callable[..., Steps[T]]:
+        return lambda *args, **kwargs: owner._core.perform(self._build(*args, **kwargs))
+
+
+class Operation(Method[P, T]):
+    """A generator method that yields steps, as a method that takes them."""
+
+    def __init__(self, build: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        super().__init__(build)
+
+    def _bound_to(self, owner: Driven[Any]) -> Callable[..., Steps[T]]:
+        return MethodType(self._build, owner)
 
 
 class Listing(Generic[P, T]):
-    """A function of `tenfour.calls` as a method that iterates over all pages."""
+    """A function that returns the call for a page, as a method that iterates over all rows."""
 
     def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
         self._build = build
         self.__doc__ = build.__doc__
 
-    def __get__(self, owner: Performs, _: type | None = None) -> Callable[P, Iterator[T]]:
-        def listing(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-            call: Call[Page[T]] | None = self._build(*args, **kwargs)
-            while call is not None:
-                page = owner.perform(call)
-                yield from page.data
-                call = calls.next_page(call, page)
+    @overload
+    def __get__(
+        self, owner: Driven[Driver], kind: type | None = ...
+    ) -> Callable[P, Iterator[T]]: ...
 
-        return _named_after(self._build, listing)
+    @overload
+    def __get__(
+        self, owner: Driven[AsyncDriver], kind: type | None = ...
+    ) -> Callable[P, AsyncIterator[T]]: ...
 
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return self._build
 
-class AsyncVerb(Generic[P, T]):
-    """Like `Verb`, to be awaited."""
+        def listing(*args: Any, **kwargs: Any) -> Any:
+            rows = Rows(owner._core, self._build(*args, **kwargs))
+            return owner._driver.iterate(rows.advance)
 
-    def __init__(self, build: Callable[P, Call[T]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
-
-    def __get__(self, owner: AsyncPerforms, _: type | None = None) -> Callable[P, Awaitable[T]]:
-        async def verb(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await owner.perform(self._build(*args, **kwargs))
-
-        return _named_after(self._build, verb)
+        return named_after(self._build, listing)
 
 
-class AsyncListing(Generic[P, T]):
-    """Like `Listing`, for `async for`."""
+class Rows(Generic[T]):
+    """The rows of all pages, one at a time."""
 
-    def __init__(self, build: Callable[P, Call[Page[T]]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
+    def __init__(self, core: Core, call: Call[Page[T]]) -> None:
+        self._core = core
+        self._call: Call[Page[T]] | None = call
+        self._rows: Iterator[T] = iter(())
 
-    def __get__(self, owner: AsyncPerforms, _: type | None = None) -> Callable[P, AsyncIterator[T]]:
-        async def listing(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-            call: Call[Page[T]] | None = self._build(*args, **kwargs)
-            while call is not None:
-                page = await owner.perform(call)
-                for row in page.data:
-                    yield row
-                call = calls.next_page(call, page)
+    def advance(self) -> Steps[T]:
+        """Return the next row; raises Exhausted at the end."""
+        while True:
+            for row in self._rows:
+                return row
+            if self._call is None:
+                raise Exhausted
+            page = yield from self._core.perform(self._call)
+            self._rows, self._call = iter(page.data), next_page(self._call, page)
 
-        return _named_after(self._build, listing)
 
-
-def _named_after(build: Callable[..., Any], verb: Callable[P, T]) -> Callable[P, T]:
-    # So that help() shows the arguments and what the verb does.
-    verb.__name__, verb.__doc__ = build.__name__, build.__doc__
-    verb.__wrapped__ = build  # type: ignore[attr-defined]
-    return verb
+def named_after(build: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
+    # So that help() shows the arguments and what the method does.
+    method.__name__, method.__doc__ = build.__name__, build.__doc__
+    method.__wrapped__ = build  # type: ignore[attr-defined]
+    return method

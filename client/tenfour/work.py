@@ -21,6 +21,7 @@ from typing import Any
 from tenfour import runner
 from tenfour.arguments import add_limits
 from tenfour.attempts import LiveAttempt
+from tenfour.claiming import why_nothing
 from tenfour.client import Client
 from tenfour.models import Claimed, Decision
 from tenfour.problems import TenfourError
@@ -43,13 +44,6 @@ from tenfour.terminal import (
 from tenfour.verification import Verified, has_check
 
 PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
-WHY = {
-    "no_task": "No task is waiting",
-    "breaker_open": "The agent's circuit breaker is open",
-    "agent_paused": "The agent is paused",
-    "plan_paused": "The plan is paused",
-    "concurrency_limit": "The agent is at its concurrency limit",
-}
 # In the arguments of a command.
 PLACE = re.compile(r"\{(prompt|retry_context)\}")
 # How long an undelivered report is retried, and how often.
@@ -205,7 +199,7 @@ def run(args: argparse.Namespace) -> int:
         if not claimed:
             return _nothing(claimed)
         (one,) = claimed
-        attempt = LiveAttempt(tenfour, one)
+        attempt = tenfour.attempt(one)
         with attempt.renewed():
             try:
                 ended = _run_command(attempt, args.command)
@@ -326,7 +320,7 @@ def _status(code: int, decision: Decision) -> int:
 
 
 def _nothing(claimed: Claimed) -> int:
-    why = WHY.get(claimed.reason or "", f"No task ({claimed.reason})")
+    why = why_nothing(claimed.reason)
     ask = f"ask again in {claimed.retry_after_s:g} s"
     note(f"{why}; task {claimed.made} stays in its queue." if claimed.made else f"{why}; {ask}.")
     return NOTHING

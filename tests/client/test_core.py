@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from tenfour import Instruction, ServerAway, TenfourError, calls
-from tenfour.core import request_for, steps
+from tenfour import Instruction, ServerAway, TenfourError, calls, tasks
+from tenfour.core import Core, request_for
 from tenfour.exchange import Answer, NoAnswer, Request, Wait
 from tenfour.settings import Settings
 from tenfour.version import __version__
@@ -16,7 +16,7 @@ AWAY = NoAnswer("refused", connected=False)
 
 def play(call: Any, *replies: Answer | NoAnswer) -> tuple[list[Request | Wait], Any]:
     """The steps that were asked for, and the result."""
-    script = steps(call, settings=SETTINGS, retries=2, rand=lambda: 0.0)
+    script = Core(SETTINGS, retries=2, rand=lambda: 0.0).perform(call)
     waiting, asked, reply = iter(replies), [], None
     try:
         while True:
@@ -48,10 +48,11 @@ def test_two_sends_have_two_keys_but_a_given_key_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [calls.pull(), calls.ack("1"), calls.signal("t"), calls.cancel("1"), calls.me()]
+    "call", [calls.pull(), calls.ack("1"), calls.signal("t"), tasks.heartbeat("1")]
 )
-def test_what_creates_nothing_has_no_key(call: Any) -> None:
-    assert "Idempotency-Key" not in request_for(call, SETTINGS).headers
+def test_every_post_has_a_key_and_no_other_call(call: Any) -> None:
+    assert request_for(call, SETTINGS).headers["Idempotency-Key"]
+    assert "Idempotency-Key" not in request_for(calls.me(), SETTINGS).headers
 
 
 def test_every_request_says_who_asks() -> None:
