@@ -6,6 +6,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import Warning, register
 
+from config import templates
 from config.environment import unknown_variables
 
 
@@ -13,6 +14,9 @@ class ConfigConfig(AppConfig):
     name = "config"
     label = "tenfour_config"
     verbose_name = "Tenfour"
+
+    def ready(self) -> None:
+        templates.install()
 
 
 @register()
