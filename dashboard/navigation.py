@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
+from django.utils import timezone
 
 from dashboard import shared_queries
+from dashboard.compiled_queries import compiled
 from dashboard.formatting import COUNT_CAP, capped, monogram
 from ledger.models import Project
 
@@ -18,7 +21,7 @@ from ledger.models import Project
 class Counter:
     """The number beside a place in the sidebar."""
 
-    of: Callable[[Project | None], QuerySet[Any]]
+    of: Callable[[Project | None, datetime], QuerySet[Any]]
     label: str  # for screen readers
     title: str
     css: str = "warn"
@@ -36,15 +39,23 @@ class Place:
     in_tabs: bool = True
 
 
-OPEN = Counter(shared_queries.open_escalations, "open", "need an answer", "alert")
-WAITING = Counter(shared_queries.waiting_instructions, "waiting", "waiting for an acknowledgement")
+OPEN = Counter(
+    lambda project, _: shared_queries.open_escalations(project), "open", "need an answer", "alert"
+)
+WAITING = Counter(
+    lambda project, _: shared_queries.waiting_instructions(project),
+    "waiting",
+    "waiting for an acknowledgement",
+)
 TROUBLED = Counter(
     shared_queries.troubled_agents,
     "tripped or silent",
     "tripped, or silent while instructions wait",
 )
-RUNNING = Counter(shared_queries.running_tasks, "running", "running", "plain")
-DEAD = Counter(shared_queries.open_deadletters, "open", "open", "plain")
+RUNNING = Counter(
+    lambda project, _: shared_queries.running_tasks(project), "running", "running", "plain"
+)
+DEAD = Counter(lambda project, _: shared_queries.open_deadletters(project), "open", "open", "plain")
 
 # by the groups of the sidebar
 PLACES = (
@@ -175,7 +186,7 @@ def here_of(request: HttpRequest) -> QueryDict:
 
 
 def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
-    numbers = read_counts(scope.project)
+    numbers = next(iter(read_counts(scope.project, timezone.now())), {})
     plans = [sidebar_plan(row, scope, path=request.path) for row in numbers.get("under_way", [])]
     if any(plan.current for plan in plans):
         current = ""
@@ -187,18 +198,22 @@ def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
     return Shell(groups, plans, scope, here_of(request), name, monogram(name).upper())
 
 
-def read_counts(project: Project | None) -> dict[str, Any]:
+@compiled
+def read_counts(project: Project | None, now: datetime) -> QuerySet[Any, dict[str, Any]]:
     """Read the counters by their places' names, and the active plans, in one statement."""
     wanted: dict[str, Any] = {
         place.name: shared_queries.CountOf(
-            place.counter.of(project).order_by().values("pk")[:COUNT_CAP]
+            place.counter.of(project, now).order_by().values("pk")[:COUNT_CAP]
         )
         for group in PLACES
         for place in group
         if place.counter
     }
     wanted["under_way"] = ArraySubquery(shared_queries.plans_under_way(project))
-    return Project.objects.order_by().annotate(**wanted).values(*wanted).first() or {}
+    rows: QuerySet[Any, dict[str, Any]] = (
+        Project.objects.order_by().annotate(**wanted).values(*wanted)
+    )
+    return rows[:1]
 
 
 def sidebar_plan(row: dict[str, Any], scope: Scope, *, path: str) -> SidebarPlan:

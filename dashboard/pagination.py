@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -26,13 +26,19 @@ class Page(Generic[T]):
         return Page(change(self.rows), self.newer, self.older)
 
 
-def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> Page[Any]:
+class Fetch(Protocol):
+    """A function that returns the rows next to one, as `slice_rows` orders and limits them."""
+
+    def __call__(self, *, before: UUID | None, after: UUID | None) -> list[Any]: ...
+
+
+def read_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[Any]:
     """Return the page of rows older than `before`, or newer than `after`."""
-    found = read_slice(rows, before=before, after=after)
+    found = fetch(before=before, after=after)
     if after and len(found) <= PAGE:  # fewer rows than a page are newer: show the first page
-        after, found = None, read_slice(rows, before=None, after=None)
+        after, found = None, fetch(before=None, after=None)
     more = len(found) > PAGE
-    found = found[-PAGE:] if after else found[:PAGE]
+    found = found[:PAGE][::-1] if after else found[:PAGE]
     if not found:
         return Page([], None, None)
     newer = found[0].pk if before or (after and more) else None
@@ -40,9 +46,9 @@ def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -
     return Page(found, newer, older)
 
 
-def read_slice(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> list[Any]:
-    """Return one row more than a page holds, newest first."""
+def slice_rows(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> QuerySet[Any]:
+    """Return the rows next to one, the next one first, and one more than a page holds."""
     if after:
-        return list(rows.filter(id__gt=after).order_by("id")[: PAGE + 1])[::-1]
+        return rows.filter(id__gt=after).order_by("id")[: PAGE + 1]
     rows = rows.filter(id__lt=before) if before else rows
-    return list(rows.order_by("-id")[: PAGE + 1])
+    return rows.order_by("-id")[: PAGE + 1]

@@ -11,6 +11,7 @@ from django.db.models import Value as V
 from django.db.models.functions import Coalesce, Concat, JSONObject, NullIf, Trim
 from django.utils import timezone
 
+from dashboard.compiled_queries import compiled
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from ledger import instruction_stats
@@ -29,8 +30,9 @@ PLANS_IN_SIDEBAR = 4
 # ---- projects
 
 
-def list_projects() -> list[Project]:
-    return list(Project.objects.order_by("name")[:PROJECTS_SHOWN])
+@compiled
+def list_projects() -> QuerySet[Project]:
+    return Project.objects.order_by("name")[:PROJECTS_SHOWN]
 
 
 def find_project(name: str) -> Project | None:
@@ -109,9 +111,9 @@ def tripped_agents(project: Project | None) -> QuerySet[Agent]:
     return of_project(Agent.objects.filter(TRIPPED), project)
 
 
-def troubled_agents(project: Project | None) -> QuerySet[Agent]:
+def troubled_agents(project: Project | None, now: datetime) -> QuerySet[Agent]:
     """Return the agents that are tripped or silent."""
-    silent = find_silent(timezone.now()).values("pk")
+    silent = find_silent(now).values("pk")
     return of_project(Agent.objects.filter(TRIPPED | Q(pk__in=silent)), project)
 
 
@@ -147,6 +149,7 @@ def plans_under_way(project: Project | None) -> QuerySet[Any]:
 # ---- history and figures
 
 
+@compiled
 def list_history(subject_id: UUID) -> QuerySet[Event]:
     """Return the journal of an instruction, task or plan, oldest first."""
     return Event.objects.filter(subject_id=subject_id).order_by("id")[:EVENTS_SHOWN]

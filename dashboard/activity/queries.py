@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,9 @@ from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Tri
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
-from dashboard.pagination import Page, read_page
+from dashboard.compiled_queries import compiled
+from dashboard.pagination import Page, read_page, slice_rows
+from dashboard.query_box import ANY
 from dashboard.sentences.events import EventSentence, EventSubject, describe_event
 from dashboard.sentences.plans import describe_plan_event
 from dashboard.shared_queries import match_values, of_project, title_of
@@ -75,9 +78,28 @@ def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
 
 
 def list_events(
-    rows: QuerySet[Event], *, before: UUID | None, after: UUID | None
+    query: EventQuery, project: Project | None, *, before: UUID | None, after: UUID | None
 ) -> Page[EventEntry]:
-    return read_page(with_extras(rows), before=before, after=after).map(describe_events)
+    # the ids of agents are read when the query is built
+    fetch = fetch_events if query.agent == ANY else fetch_events_of_agents
+    page = read_page(partial(fetch, query, project), before=before, after=after)
+    return page.map(describe_events)
+
+
+def build_slice(
+    query: EventQuery, project: Project | None, before: UUID | None, after: UUID | None
+) -> QuerySet[Any]:
+    rows = with_extras(filter_events(query, project))
+    return slice_rows(rows, before=before, after=after)
+
+
+fetch_events = compiled(build_slice)
+
+
+def fetch_events_of_agents(
+    query: EventQuery, project: Project | None, before: UUID | None, after: UUID | None
+) -> list[Any]:
+    return list(build_slice(query, project, before, after))
 
 
 class WithoutSignalData(Func):
@@ -131,12 +153,17 @@ def list_latest(
     project: Project | None, *, agent: Agent | None = None, most: int
 ) -> list[EventEntry]:
     """Return the newest events of a project or an agent."""
+    return describe_events(fetch_latest(project, agent, most))
+
+
+@compiled
+def fetch_latest(project: Project | None, agent: Agent | None, most: int) -> QuerySet[Any]:
     rows = Event.objects.all()
     if agent:
         rows = rows.filter(agent_id=agent.pk)
     elif project:
         rows = rows.filter(project_id=project.id)
-    return describe_events(list(with_extras(rows.order_by("-id"))[:most]))
+    return with_extras(rows.order_by("-id"))[:most]
 
 
 def count_newer(rows: QuerySet[Event], *, than: UUID) -> int:

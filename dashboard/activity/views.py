@@ -119,7 +119,8 @@ def render_new_count(visit: Visit, count: int) -> HttpResponse:
 def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
     params, project, now = visit.request.GET, visit.scope.project, visit.now
     page = queries.list_events(
-        queries.filter_events(query, project),
+        query,
+        project,
         before=as_id(params.get("before", "")),
         after=as_id(params.get("after", "")),
     )

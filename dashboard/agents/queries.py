@@ -23,6 +23,7 @@ from django.db.models import Value as V
 from django.urls import reverse
 
 from dashboard.agents.presence import SilentAgents, TrippedAgents
+from dashboard.compiled_queries import compiled
 from dashboard.shared_queries import (
     TRIPPED,
     WINDOW,
@@ -79,7 +80,8 @@ def filter_agents(
     project: Project | None, *, now: datetime, show: str = "all", name: str = ""
 ) -> QuerySet[Any]:
     """Return the agents that match a filter and have a text in their name."""
-    rows = silent_agents(project) if show == "silent" else of_project(Agent.objects.all(), project)
+    agents = find_silent(now) if show == "silent" else Agent.objects.all()
+    rows = of_project(agents, project)
     if show == "paused":
         rows = rows.filter(paused=True)
     elif show == "tripped":
@@ -112,14 +114,30 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     return annotated
 
 
-def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> AgentPage:
+def read_page(
+    project: Project | None,
+    *,
+    now: datetime,
+    show: str = "all",
+    name: str = "",
+    before: UUID | None,
+    after: UUID | None,
+) -> AgentPage:
     """Return the agents before or after one: tripped, then silent, then others, each by name."""
-    cursor = rows.filter(pk=before or after).first() if before or after else None
+
+    def read_rows(cursor: Any, *, backwards: bool) -> list[Any]:
+        place = (cursor.rank, cursor.name) if cursor else None
+        return fetch_rows(project, now, show, name, cursor, place, backwards)
+
+    cursor = None
+    if before or after:
+        rows = filter_agents(project, now=now, show=show, name=name)
+        cursor = rows.filter(pk=before or after).first()
     backwards = cursor is not None and before is not None
-    agents = read_rows(rows, cursor, backwards=backwards)
+    agents = read_rows(cursor, backwards=backwards)
     # a first page that is not full would move the page boundaries, so start at the top again
     if backwards and len(agents) <= PAGE:
-        cursor, backwards, agents = None, False, read_rows(rows, None, backwards=False)
+        cursor, backwards, agents = None, False, read_rows(None, backwards=False)
     has_more, agents = len(agents) > PAGE, agents[:PAGE]
     if not agents:
         return AgentPage([], None, None)
@@ -132,20 +150,30 @@ def read_page(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -
     )
 
 
-def read_rows(rows: QuerySet[Any], cursor: Any, *, backwards: bool) -> list[Any]:
-    """Return the rows next to the cursor, one more than a page holds."""
-    if cursor is not None:
-        rows = rows.filter(past_cursor(cursor, backwards=backwards))
+@compiled
+def fetch_rows(
+    project: Project | None,
+    now: datetime,
+    show: str,
+    name: str,
+    cursor: Agent | None,
+    place: tuple[int, str] | None,
+    backwards: bool,
+) -> QuerySet[Any]:
+    """Return the rows next to the cursor, at its rank and name, one more than a page holds."""
+    rows = filter_agents(project, now=now, show=show, name=name)
+    if cursor is not None and place is not None:
+        rows = rows.filter(past_cursor(cursor.pk, *place, backwards=backwards))
     order = ("-rank", "-name", "-id") if backwards else ("rank", "name", "id")
-    return list(rows.order_by(*order)[: PAGE + 1])
+    return rows.order_by(*order)[: PAGE + 1]
 
 
-def past_cursor(cursor: Any, *, backwards: bool) -> Q:
+def past_cursor(id: UUID, rank: int, name: str, *, backwards: bool) -> Q:
     """Return the condition for the rows on one side of an agent, in the order of the list."""
     side = "lt" if backwards else "gt"
-    by_name = Q(**{f"name__{side}": cursor.name})
-    by_id = Q(**{"name": cursor.name, f"id__{side}": cursor.pk})
-    return Q(**{f"rank__{side}": cursor.rank}) | Q(rank=cursor.rank) & (by_name | by_id)
+    by_name = Q(**{f"name__{side}": name})
+    by_id = Q(**{"name": name, f"id__{side}": id})
+    return Q(**{f"rank__{side}": rank}) | Q(rank=rank) & (by_name | by_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +209,29 @@ def count_agents(project: Project | None) -> AgentCounts:
 
 def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
     """Return the agents that have been silent longest, with `waiting`, and how many more are."""
-    rows = of_project(find_silent(now), project).annotate(
+    agents = fetch_silent_agents(project, now)
+    return SilentAgents(agents, agents[0].total - len(agents) if agents else 0)
+
+
+@compiled
+def fetch_silent_agents(project: Project | None, now: datetime) -> QuerySet[Any]:
+    rows: QuerySet[Any] = of_project(find_silent(now), project).annotate(
         waiting=CountOf(QUEUE.values("pk")), total=Window(Count("*"))
     )
-    agents = list(rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:PROBLEMS_SHOWN])
-    return SilentAgents(agents, agents[0].total - len(agents) if agents else 0)
+    return rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:PROBLEMS_SHOWN]
 
 
 def list_tripped_agents(project: Project | None) -> TrippedAgents:
     """Return the agents tripped last, with `tasks_held`, and how many more there are."""
+    agents = fetch_tripped_agents(project)
+    return TrippedAgents(agents, agents[0].total - len(agents) if agents else 0)
+
+
+@compiled
+def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
     rows: QuerySet[Any] = tripped_agents(project).select_related("breaker")
     rows = rows.annotate(tasks_held=CountOf(HELD.values("pk")[:COUNTED]), total=Window(Count("*")))
-    agents = list(rows.order_by("-breaker__opened_at", "name")[:PROBLEMS_SHOWN])
-    return TrippedAgents(agents, agents[0].total - len(agents) if agents else 0)
+    return rows.order_by("-breaker__opened_at", "name")[:PROBLEMS_SHOWN]
 
 
 # ---- instructions per hour
@@ -240,13 +278,21 @@ def read_hourly_activity(project: Project | None, *, now: datetime) -> dict[UUID
 
 def find_agent(agent_id: UUID, *, now: datetime) -> Any:
     """Return an agent with its annotations, or None."""
-    return annotate_agents(Agent.objects.filter(pk=agent_id), now=now).first()
+    return next(iter(fetch_agents((agent_id,), None, now)), None)
 
 
-def list_tokens(agent: Agent) -> list[Token]:
+@compiled
+def fetch_agents(ids: tuple[UUID, ...], project: Project | None, now: datetime) -> QuerySet[Any]:
+    """Return these agents, of a project or all, with their annotations."""
+    rows = of_project(Agent.objects.filter(pk__in=ids), project)
+    return annotate_agents(rows, now=now)
+
+
+@compiled
+def list_tokens(agent: Agent) -> QuerySet[Token]:
     """Return an agent's tokens without their digests, valid ones first."""
     rows = Token.objects.filter(agent=agent).defer("digest")
-    return list(rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN])
+    return rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN]
 
 
 def find_url(name: str, project: Project | None) -> str:

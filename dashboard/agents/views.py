@@ -68,7 +68,10 @@ def index(visit: Visit) -> AgentListPage:
     show, name = read_filter(parameters)
     counts = queries.count_agents(project)
     page = queries.read_page(
-        queries.filter_agents(project, now=visit.now, show=show, name=name),
+        project,
+        now=visit.now,
+        show=show,
+        name=name,
         before=query_box.as_id(parameters.get("before", "")),
         after=query_box.as_id(parameters.get("after", "")),
     )

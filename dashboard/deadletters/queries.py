@@ -1,13 +1,15 @@
 """Queries of the Dead letters pages: the list, its counts, and one dead letter."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
-from dashboard.pagination import Page, read_page
+from dashboard.compiled_queries import compiled
+from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.shared_queries import (
     CountOf,
@@ -86,11 +88,19 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
 
 
 def list_deadletters(
-    rows: QuerySet[DeadLetter], *, before: UUID | None, after: UUID | None
+    query: TaskQuery, project: Project | None, *, before: UUID | None, after: UUID | None
 ) -> Page[Any]:
-    page = read_page(with_extras(rows).only(*COLUMNS), before=before, after=after)
+    page = read_page(partial(fetch_deadletters, query, project), before=before, after=after)
     add_task_outcomes(page.rows)
     return page
+
+
+@compiled
+def fetch_deadletters(
+    query: TaskQuery, project: Project | None, before: UUID | None, after: UUID | None
+) -> QuerySet[Any]:
+    rows = with_extras(filter_deadletters(query, project)).only(*COLUMNS)
+    return slice_rows(rows, before=before, after=after)
 
 
 def add_task_outcomes(letters: Sequence[Any]) -> None:
@@ -109,11 +119,12 @@ def list_open_ids(query: TaskQuery, project: Project | None, *, up_to: UUID) -> 
     return list(rows.order_by("id").values_list("pk", flat=True)[:MOST])
 
 
-def list_recently_closed(project: Project | None) -> list[Any]:
+@compiled
+def list_recently_closed(project: Project | None) -> QuerySet[Any]:
     """Return the dead letters that were replayed or dismissed last."""
     rows = of_project(DeadLetter.objects.exclude(closed_at=None), project)
     found = rows.select_related("task", "replayed_as").only(*RECENT_COLUMNS)
-    return list(found.order_by("-closed_at", "-id")[:RECENT])
+    return found.order_by("-closed_at", "-id")[:RECENT]
 
 
 def count_deadletters(query: TaskQuery, project: Project | None) -> dict[str, int]:

@@ -113,7 +113,8 @@ def index(visit: Visit) -> DeadLetterListPage:
     query = task_filters.parse(params.get("q", ""), task_filters.LETTER_KEYS)
     counts = queries.count_deadletters(query, project)
     page = queries.list_deadletters(
-        queries.filter_deadletters(query, project),
+        query,
+        project,
         before=as_id(params.get("before", "")),
         after=as_id(params.get("after", "")),
     )

@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
+from dashboard.compiled_queries import compiled
 from dashboard.formatting import COUNT_CAP
 from dashboard.pagination import Page
 from dashboard.shared_queries import CountOf, of_project, title_of
@@ -88,8 +89,7 @@ def list_open(
     project: Project | None, *, before: UUID | None, after: UUID | None
 ) -> Page[Escalation]:
     """Return a page of the open escalations, oldest first."""
-    rows = with_extras(Escalation.objects.open(), project)
-    found = read_page(rows, ("id",), before=before, after=after, newest_first=False)
+    found = read_page("open", project, before=before, after=after)
     if not found.rows and (before or after):  # all of them have been answered since
         return list_open(project, before=None, after=None)
     return found
@@ -99,34 +99,22 @@ def list_closed(
     project: Project | None, *, before: UUID | None, after: UUID | None
 ) -> Page[Escalation]:
     """Return a page of the closed escalations, the last closed first."""
-    return read_page(
-        with_extras(closed(), project),
-        ("closed_at", "id"),
-        before=before,
-        after=after,
-        newest_first=True,
-    )
+    return read_page("closed", project, before=before, after=after)
 
 
-def list_recently_closed(project: Project | None) -> list[Escalation]:
-    return list(with_extras(closed(), project).order_by("-closed_at", "-id")[:RECENT])
+@compiled
+def list_recently_closed(project: Project | None) -> QuerySet[Escalation]:
+    return with_extras(closed(), project).order_by("-closed_at", "-id")[:RECENT]
 
 
 def read_page(
-    rows: QuerySet[Any],
-    keys: tuple[str, ...],
-    *,
-    before: UUID | None,
-    after: UUID | None,
-    newest_first: bool,
+    which: str, project: Project | None, *, before: UUID | None, after: UUID | None
 ) -> Page[Any]:
-    """Return the page before or after a row, by keyset pagination."""
+    """Return the page of open or closed ones before or after a row, by keyset pagination."""
+    newest_first = which == "closed"
     place = before or after
     downwards = bool(before) if place else newest_first  # towards older ones
-    if place:
-        rows = rows.filter(beyond(place, keys, "lt" if downwards else "gt"))
-    order = [f"-{key}" if downwards else key for key in keys]
-    found = list(rows.order_by(*order)[: PAGE + 1])
+    found = fetch_slice(which, project, place, downwards)
     more, found = len(found) > PAGE, found[:PAGE]
     if not found:
         return Page([], newer=None, older=None)
@@ -136,6 +124,19 @@ def read_page(
         newer=newest.pk if (place if downwards else more) else None,
         older=oldest.pk if (more if downwards else place) else None,
     )
+
+
+@compiled
+def fetch_slice(
+    which: str, project: Project | None, place: UUID | None, downwards: bool
+) -> QuerySet[Any]:
+    """Return the rows next to one, the next one first, and one more than a page holds."""
+    keys = ("closed_at", "id") if which == "closed" else ("id",)
+    rows = with_extras(closed() if which == "closed" else Escalation.objects.open(), project)
+    if place:
+        rows = rows.filter(beyond(place, keys, "lt" if downwards else "gt"))
+    order = [f"-{key}" if downwards else key for key in keys]
+    return rows.order_by(*order)[: PAGE + 1]
 
 
 def beyond(place: UUID, keys: tuple[str, ...], side: str) -> Q:
@@ -197,8 +198,13 @@ def list_comments(escalation_id: UUID) -> list[Event]:
 
 def find_by_instruction(instruction_id: UUID) -> Escalation | None:
     """Return the last escalation of an instruction, open or closed."""
+    return next(iter(fetch_by_instruction(instruction_id)), None)
+
+
+@compiled
+def fetch_by_instruction(instruction_id: UUID) -> QuerySet[Escalation]:
     rows = Escalation.objects.filter(instruction=instruction_id).select_related("resent_as")
-    return rows.order_by("-id").first()
+    return rows.order_by("-id")[:1]
 
 
 CHAIN = """with recursive chain (id, before, depth) as (

@@ -7,15 +7,18 @@ from uuid import UUID
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import operators_only
+from dashboard.compiled_queries import compiled
 from dashboard.instructions.actions import ACTIONS
 from dashboard.navigation import Scope, read_scope
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.shared_queries import of_project
 from ledger import agents, instructions
 from ledger.agents import UnknownAgent
 from ledger.errors import Invalid, Refusal
@@ -28,6 +31,7 @@ from ledger.tokens import TrustedCaller
 from retries import reminders
 from retries.escalations import answering
 
+AGENTS_LISTED = 200
 CRUMB = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 
 
@@ -125,16 +129,17 @@ def respond_with_form(visit: Visit, form: SendForm, *, status_code: int = 200) -
 def list_send_fields(form: SendForm, scope: Scope) -> SendFields:
     return SendFields(
         form=form,
-        known_agents=list_known_agents(scope),
+        known_agents=list_known_agents(scope.project),
         single_project=scope.projects[0] if len(scope.projects) == 1 else None,
         projects=scope.projects,
     )
 
 
-def list_known_agents(scope: Scope, *, most: int = 200) -> list[str]:
+@compiled
+def list_known_agents(project: Project | None) -> QuerySet[Agent, str]:
     """Return agent names to choose from, of all projects if none is selected."""
-    query = Agent.objects.filter(project=scope.project) if scope.project else Agent.objects.all()
-    return list(query.order_by("name").values_list("name", flat=True).distinct()[:most])
+    rows = of_project(Agent.objects.all(), project).order_by("name")
+    return rows.values_list("name", flat=True).distinct()[:AGENTS_LISTED]
 
 
 @require_POST

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,11 +21,12 @@ from django.db.models import Value as V
 from django.db.models.functions import Left
 
 from dashboard import pagination
+from dashboard.compiled_queries import compiled
 from dashboard.instructions import filters
 from dashboard.instructions.filters import InstructionQuery
 from dashboard.instructions.forecast import Clock, Forecast, forecast
 from dashboard.instructions.latency_chart import LATENCY_EDGES
-from dashboard.pagination import Page
+from dashboard.pagination import Page, slice_rows
 from dashboard.shared_queries import (
     WINDOW,
     CountOf,
@@ -121,16 +123,30 @@ def has_urgency(name: str) -> Q:
 
 
 def list_instructions(
-    rows: QuerySet[Instruction],
+    query: InstructionQuery,
+    project: Project | None,
     *,
     before: UUID | None,
     after: UUID | None,
     open_id: UUID | None = None,
 ) -> Page[ListedInstruction]:
     """Return the page next to a row; the expanded row comes with its whole content."""
-    rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
-    found = pagination.read_page(with_extras(rows), before=before, after=after)
+    fetch = partial(fetch_instructions, query, project, open_id)
+    found = pagination.read_page(fetch, before=before, after=after)
     return found.map(lambda rows: [listed_instruction(row) for row in rows])
+
+
+@compiled
+def fetch_instructions(
+    query: InstructionQuery,
+    project: Project | None,
+    open_id: UUID | None,
+    before: UUID | None,
+    after: UUID | None,
+) -> QuerySet[Any]:
+    rows = filter_instructions(query, project)
+    rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
+    return slice_rows(with_extras(rows), before=before, after=after)
 
 
 def listed_instruction(row: Any) -> ListedInstruction:
@@ -177,9 +193,14 @@ def count_by_state(query: InstructionQuery, project: Project | None) -> dict[str
     return get_or_compute_slow(f"counts:{project.id if project else 'all'}:{hash_of(query)}", count)
 
 
+@compiled
+def fetch_last_run() -> QuerySet[ClockRun]:
+    return ClockRun.objects.filter(name="idle_check").only("last_run_at")
+
+
 def read_clock() -> Clock:
     """Return the idle check's interval and its last run."""
-    run = ClockRun.objects.filter(name="idle_check").only("last_run_at").first()
+    run = next(iter(fetch_last_run()), None)
     return Clock(
         every=timedelta(seconds=settings.TENFOUR["IDLE_CHECK_SECONDS"]),
         min_age=timedelta(seconds=settings.TENFOUR["INSTRUCTION_MIN_AGE"]),
@@ -204,6 +225,11 @@ def forecast_of(listed: ListedInstruction, clock: Clock, *, now: datetime) -> Fo
 
 def find_instruction(instruction_id: UUID) -> ListedInstruction | None:
     """Return an instruction with all its columns, or None."""
-    rows = Instruction.objects.filter(id=instruction_id)
-    found = with_extras(rows).defer(None).select_related("agent", "project", "resend_of").first()
+    found = next(iter(fetch_instruction(instruction_id)), None)
     return listed_instruction(found) if found else None
+
+
+@compiled
+def fetch_instruction(instruction_id: UUID) -> QuerySet[Any]:
+    rows = with_extras(Instruction.objects.filter(id=instruction_id)).defer(None)
+    return rows.select_related("agent", "project", "resend_of")

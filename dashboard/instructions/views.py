@@ -185,7 +185,8 @@ def index(visit: Visit) -> InstructionListPage:
     counts = queries.count_by_state(query, scope.project)
     open_id = as_id(request.GET.get("open", ""))
     page = queries.list_instructions(
-        queries.filter_instructions(query, scope.project),
+        query,
+        scope.project,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
         open_id=open_id,

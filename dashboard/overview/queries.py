@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Count, F, QuerySet, Window
 
+from dashboard.compiled_queries import compiled
 from dashboard.escalations.queries import first_words
 from dashboard.shared_queries import WINDOW, of_project
 from ledger import sql
@@ -24,21 +25,19 @@ ESCALATIONS_SHOWN = 3
 # ---- what needs an answer
 
 
-def list_oldest_escalations(project: Project | None) -> list[Any]:
+@compiled
+def list_oldest_escalations(project: Project | None) -> QuerySet[Any]:
     """Return the oldest open escalations, each with the total in `open_count`."""
     rows: QuerySet[Any] = of_project(Escalation.objects.open(), project)
-    return list(
-        rows.select_related("agent", "project")
-        .defer("fix", "note", "question", "choices", "response_schema", "client_state")
-        .annotate(
-            start=first_words(),
-            ref=F("task__ref"),
-            deliveries=F("instruction__deliveries"),
-            sender=F("instruction__sent_by_name"),
-            open_count=Window(Count("*")),
-        )
-        .order_by("id")[:ESCALATIONS_SHOWN]
+    annotated: QuerySet[Any] = rows.select_related("agent", "project").annotate(
+        start=first_words(),
+        ref=F("task__ref"),
+        deliveries=F("instruction__deliveries"),
+        sender=F("instruction__sent_by_name"),
+        open_count=Window(Count("*")),
     )
+    heavy = ("fix", "note", "question", "choices", "response_schema", "client_state")
+    return annotated.defer(*heavy).order_by("id")[:ESCALATIONS_SHOWN]
 
 
 def has_instructions(project: Project | None) -> bool:

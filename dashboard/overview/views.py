@@ -10,7 +10,7 @@ from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
 from dashboard.agents.presence import SilentAgents, TrippedAgents
 from dashboard.agents.queries import (
-    annotate_agents,
+    fetch_agents,
     list_silent_agents,
     list_tripped_agents,
     read_hourly_activity,
@@ -20,7 +20,7 @@ from dashboard.overview import queries
 from dashboard.overview.figures import Tile, build_tiles
 from dashboard.overview.outcome_chart import OutcomeChart, draw_outcomes
 from dashboard.rendering import PageContext, Visit, live_page
-from dashboard.shared_queries import of_project, read_figures
+from dashboard.shared_queries import read_figures
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, Project
 
@@ -103,6 +103,6 @@ def list_agents(
     hours = read_hourly_activity(project, now=now)
     busiest = sorted(figures, key=lambda id: (-figures[id].sent, figures[id].name))
     ids = list(dict.fromkeys([*(agent.pk for agent in troubled), *busiest]))[:AGENTS_SHOWN]
-    agents = annotate_agents(of_project(Agent.objects.filter(pk__in=ids), project), now=now)
+    agents = fetch_agents(tuple(ids), project, now)
     ordered = sorted(agents, key=lambda agent: ids.index(agent.pk))
     return build_rows(ordered, figures, hours, now=now)

@@ -18,6 +18,7 @@ from django.db.models import (
     Min,
     OuterRef,
     Q,
+    QuerySet,
     Subquery,
     Sum,
 )
@@ -27,6 +28,7 @@ from django.db.models.functions import Coalesce, Left, Now
 
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
+from dashboard.compiled_queries import compiled
 from dashboard.dependencies import NeedLink, TaskMark, natural_key
 from dashboard.plans.common_failures import TaskFailure
 from dashboard.shared_queries import title_of
@@ -51,6 +53,12 @@ CURRENT = Q(task__replaced_by=None)
 
 def list_task_marks(plan: Plan) -> list[TaskMark]:
     """Return the current tasks of a plan in the order of their refs."""
+    marks = (TaskMark(*row) for row in fetch_task_marks(plan))
+    return sorted(marks, key=lambda mark: natural_key(mark.ref))
+
+
+@compiled
+def fetch_task_marks(plan: Plan) -> QuerySet[Task, tuple[Any, ...]]:
     rows = Task.objects.current().filter(plan=plan).order_by("id")
     columns = rows.values_list(
         "pk",
@@ -64,12 +72,19 @@ def list_task_marks(plan: Plan) -> list[TaskMark]:
         "created_at",
         "agent__name",
     )
-    marks = (TaskMark(*row) for row in columns[:MAX_TASKS])
-    return sorted(marks, key=lambda mark: natural_key(mark.ref))
+    return columns[:MAX_TASKS]
 
 
 def list_tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
     """Return these tasks of a plan with what their rows show, without heavy columns."""
+    tasks = add_outcomes(fetch_tasks(tuple(ids)))
+    for task in tasks:
+        task.plan = plan
+    return tasks
+
+
+@compiled
+def fetch_tasks(ids: tuple[UUID, ...]) -> QuerySet[Any]:
     attempts = Attempt.objects.filter(task=OuterRef("pk"))
     length = ExpressionWrapper(
         Coalesce("ended_at", Now(), output_field=DateTimeField()) - F("started_at"),
@@ -77,7 +92,7 @@ def list_tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
     )
     worked = attempts.order_by().values("task").annotate(s=Sum(length)).values("s")
     heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
-    rows = (
+    return (
         Task.objects.filter(pk__in=ids)
         .select_related("agent__breaker", "dead_letter")
         .defer(*heavy)
@@ -90,34 +105,44 @@ def list_tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
             lease_ends_at=when(TaskState.RUNNING, LIVE.values("lease_expires_at")),
         )
     )
-    tasks = add_outcomes(rows)
-    for task in tasks:
-        task.plan = plan
-    return tasks
 
 
 def list_proposed_commands(plan_id: UUID) -> list[Any]:
     """Return the open tasks with a `command` found in prose that is not confirmed yet."""
+    return sorted(fetch_proposed_commands(plan_id), key=lambda task: natural_key(task.ref))
+
+
+@compiled
+def fetch_proposed_commands(plan_id: UUID) -> QuerySet[Any]:
     rows = Task.objects.current().filter(plan=plan_id).exclude(state__in=FINAL)
     rows = rows.filter(payload__verify__has_key="proposed_command")
     command = KT("payload__verify__proposed_command")
     tasks = rows.annotate(command=command).only("id", "ref", "title", "type", "version")
-    return sorted(tasks[:MAX_TASKS], key=lambda task: natural_key(task.ref))
+    return tasks[:MAX_TASKS]
 
 
 def list_need_links(plan_id: UUID) -> list[NeedLink]:
     """Return the needs of a plan's current tasks, and their needs that are not imported yet."""
-    needs = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
-    columns = needs.values_list(
-        "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
-    )
     links = [
         NeedLink(task, need, ref or "", state, title or type)
-        for task, need, ref, state, title, type in columns
+        for task, need, ref, state, title, type in fetch_needs(plan_id)
     ]
+    missing = fetch_missing_needs(plan_id)
+    return links + [NeedLink(task, None, ref, "", "not imported yet") for task, ref in missing]
+
+
+@compiled
+def fetch_needs(plan_id: UUID) -> QuerySet[Need, tuple[Any, ...]]:
+    needs = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
+    return needs.values_list(
+        "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
+    )
+
+
+@compiled
+def fetch_missing_needs(plan_id: UUID) -> QuerySet[MissingNeed, tuple[Any, ...]]:
     missing = MissingNeed.objects.filter(task__plan=plan_id, task__replaced_by=None)
-    refs = missing.values_list("task_id", "ref")
-    return links + [NeedLink(task, None, ref, "", "not imported yet") for task, ref in refs]
+    return missing.values_list("task_id", "ref")
 
 
 # ---- failures and questions
@@ -127,9 +152,15 @@ def list_need_links(plan_id: UUID) -> list[NeedLink]:
 
 def list_failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[TaskFailure]:
     """Return the failures of a plan's current and carried tasks, oldest first."""
+    rows = fetch_failures(plan_id, tuple(carried))
+    return [TaskFailure(carried.get(id, id), *more) for id, *more in rows]
+
+
+@compiled
+def fetch_failures(plan_id: UUID, carried: tuple[UUID, ...]) -> QuerySet[Failure, tuple[Any, ...]]:
     rows = Failure.objects.filter(CURRENT, task__plan=plan_id)
     if carried:
-        rows |= Failure.objects.filter(task__in=list(carried))
+        rows |= Failure.objects.filter(task__in=carried)
     columns = rows.order_by("id").values_list(
         "task_id",
         "type",
@@ -138,15 +169,20 @@ def list_failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[TaskFailu
         "grouped__pattern_id",
         "grouped__pattern__template",
     )
-    return [TaskFailure(carried.get(id, id), *more) for id, *more in columns[:MAX_FAILURES]]
+    return columns[:MAX_FAILURES]
 
 
 def list_questions(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Escalation]:
     """Return the escalations of a plan's current and carried tasks, oldest first."""
+    return fetch_questions(plan_id, tuple(carried))
+
+
+@compiled
+def fetch_questions(plan_id: UUID, carried: tuple[UUID, ...]) -> QuerySet[Escalation]:
     rows = Escalation.objects.filter(CURRENT, task__plan=plan_id)
     if carried:
-        rows |= Escalation.objects.filter(task__in=list(carried))
-    return list(rows.only("id", "task_id", "state", "opened_at").order_by("id"))
+        rows |= Escalation.objects.filter(task__in=carried)
+    return rows.only("id", "task_id", "state", "opened_at").order_by("id")
 
 
 # ---- events and earlier runs
@@ -167,13 +203,16 @@ EVENTS = """(
 
 def list_events(plan_id: UUID) -> tuple[list[EventEntry], list[EventEntry]]:
     """Return the newest events of the plan itself, and the newest of the plan and its tasks."""
-    values = (plan_id, HISTORY_SHOWN, plan_id, TASKS_SEARCHED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
-    rows = Event.objects.filter(pk__in=RawSQL(EVENTS, values))  # noqa: S611
-    events = activity_queries.describe_events(
-        list(activity_queries.with_extras(rows.order_by("-id")))
-    )
+    events = activity_queries.describe_events(fetch_events(plan_id))
     own = [event for event in events if event.event.subject_id == plan_id]
     return own, events[:ACTIVITY_SHOWN]
+
+
+@compiled
+def fetch_events(plan_id: UUID) -> QuerySet[Any]:
+    values = (plan_id, HISTORY_SHOWN, plan_id, TASKS_SEARCHED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
+    rows = Event.objects.filter(pk__in=RawSQL(EVENTS, values))  # noqa: S611
+    return activity_queries.with_extras(rows.order_by("-id"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -9,7 +10,8 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet, Subquery
 from django.urls import reverse
 
-from dashboard.pagination import Page, read_page
+from dashboard.compiled_queries import compiled
+from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.plans.progress import TaskCounts
 from dashboard.query_box import as_id
 from dashboard.shared_queries import PLAN_ESCALATIONS, CountOf, hash_of, of_project
@@ -31,21 +33,36 @@ def filter_plans(show: str, text: str, project: Project | None) -> QuerySet[Plan
     return rows
 
 
-def list_plans(rows: QuerySet[Plan], *, before: UUID | None, after: UUID | None) -> Page[Any]:
+def list_plans(
+    show: str,
+    text: str,
+    project: Project | None,
+    *,
+    before: UUID | None,
+    after: UUID | None,
+) -> Page[Any]:
     """Return a page of plans, newest first, each with `task_counts` and open questions."""
-    annotated = (
-        rows.select_related("project")
+    plans = read_page(partial(fetch_plans, show, text, project), before=before, after=after)
+    counts = count_tasks(plan.pk for plan in plans.rows)
+    for plan in plans.rows:
+        plan.task_counts = counts.get(plan.pk) or TaskCounts()
+    return plans
+
+
+@compiled
+def fetch_plans(
+    show: str, text: str, project: Project | None, before: UUID | None, after: UUID | None
+) -> QuerySet[Any]:
+    rows = (
+        filter_plans(show, text, project)
+        .select_related("project")
         .defer(*HEAVY)
         .annotate(
             questions=CountOf(PLAN_ESCALATIONS.values("pk")),
             question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
         )
     )
-    plans = read_page(annotated, before=before, after=after)
-    counts = count_tasks(plan.pk for plan in plans.rows)
-    for plan in plans.rows:
-        plan.task_counts = counts.get(plan.pk) or TaskCounts()
-    return plans
+    return slice_rows(rows, before=before, after=after)
 
 
 def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
@@ -77,8 +94,12 @@ def count_plans(text: str, project: Project | None) -> dict[str, int]:
 
 
 def find_plan(plan_id: UUID) -> Plan | None:
-    rows = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
-    return rows.first()
+    return next(iter(fetch_plan(plan_id)), None)
+
+
+@compiled
+def fetch_plan(plan_id: UUID) -> QuerySet[Plan]:
+    return Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
 
 
 def find_plan_by_name(name: str, project: Project | None) -> Plan | None:

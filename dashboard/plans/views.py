@@ -92,7 +92,9 @@ def index(visit: Visit) -> PlanListPage:
     show = show if show in STANDS else "all"
     counts = queries.count_plans(text, project)
     page = queries.list_plans(
-        queries.filter_plans(show, text, project),
+        show,
+        text,
+        project,
         before=query_box.as_id(parameters.get("before", "")),
         after=query_box.as_id(parameters.get("after", "")),
     )

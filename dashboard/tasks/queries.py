@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,8 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from dashboard.pagination import Page, read_page
+from dashboard.compiled_queries import compiled
+from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import Values
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.status_text import AHEAD_CAP
@@ -107,8 +109,20 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
     return Case(When(state=state, then=Subquery(query)), output_field=DateTimeField())
 
 
-def list_tasks(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """Return a page of tasks with their extras, without their heavy columns."""
+def list_tasks(
+    query: TaskQuery, project: Project | None, *, before: UUID | None, after: UUID | None
+) -> Page[Any]:
+    """Return a page of tasks with their extras."""
+    found = read_page(partial(fetch_tasks, query, project), before=before, after=after)
+    add_outcomes(found.rows)
+    return found
+
+
+@compiled
+def fetch_tasks(
+    query: TaskQuery, project: Project | None, before: UUID | None, after: UUID | None
+) -> QuerySet[Any]:
+    """Return tasks without their heavy columns."""
     heavy = (
         *HEAVY,
         *HEAVY_OF_PLAN,
@@ -116,9 +130,8 @@ def list_tasks(rows: QuerySet[Task], *, before: UUID | None, after: UUID | None)
         "dead_letter__error",
         "dead_letter__note",
     )
-    found = read_page(with_extras(rows).defer(*heavy), before=before, after=after)
-    add_outcomes(found.rows)
-    return found
+    rows = with_extras(filter_tasks(query, project)).defer(*heavy)
+    return slice_rows(rows, before=before, after=after)
 
 
 def add_outcomes(rows: Iterable[Any]) -> list[Any]:

@@ -185,7 +185,8 @@ def index(visit: Visit) -> TaskListPage:
     query = task_filters.parse(request.GET.get("q", ""))
     counts = queries.count_tasks(query, scope.project)
     page = queries.list_tasks(
-        queries.filter_tasks(query, scope.project),
+        query,
+        scope.project,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
     )

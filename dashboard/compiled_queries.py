@@ -1,0 +1,178 @@
+"""Build the SQL of a page's query once, and run it with other values.
+
+Django takes longer to build the SQL of a query with many annotations than PostgreSQL to run it.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from inspect import signature
+from itertools import count
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+from uuid import UUID
+
+from django.core.exceptions import EmptyResultSet
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.models import Model, QuerySet
+from django.db.models.sql.compiler import SQLCompiler
+
+P = ParamSpec("P")
+M = TypeVar("M")
+
+SHAPES = 64  # of one query
+
+Key = tuple[str, int]  # an argument's name, and the place in it if it is a tuple of ids
+
+
+class Shape(NamedTuple):
+    """What one SQL serves: the values that it keeps, and the types of those that it takes."""
+
+    constant: tuple[tuple[str, Any], ...]
+    variable: tuple[tuple[str, type, int], ...]  # with the length of a tuple of ids
+
+
+class FromArgument(NamedTuple):
+    """A parameter of the SQL that an argument replaces; a time may be some time away from it."""
+
+    key: Key
+    offset: timedelta | None = None
+
+
+class Compiled(NamedTuple):
+    """A query with its SQL and with the parameters that are arguments."""
+
+    rows: QuerySet[Any]
+    compiler: SQLCompiler
+    sql: str
+    params: list[Any]
+
+
+def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
+    """Make a function that returns rows of one that builds their query.
+
+    Arguments that are ids, tuples of ids, times, or saved model instances become parameters of the
+    SQL. Others must be hashable: each combination of their values has its own SQL, built when the
+    combination comes for the second time. The function may read neither the database nor the clock.
+    """
+    arguments = signature(build)
+    shapes: dict[Shape, Compiled | None] = {}
+
+    @wraps(build)
+    def fetch(*args: P.args, **kwargs: P.kwargs) -> list[M]:
+        bound = arguments.bind(*args, **kwargs)
+        bound.apply_defaults()
+        shape = shape_of(bound.arguments)
+        if shape not in shapes:
+            if len(shapes) >= SHAPES:
+                shapes.clear()
+            shapes[shape] = None
+            return list(build(*args, **kwargs))
+        found = shapes[shape]
+        if found is None:
+            try:
+                found = shapes[shape] = compile_query(build, shape)
+            except EmptyResultSet:
+                return []
+        return run(found, bound.arguments)
+
+    return fetch
+
+
+def shape_of(arguments: dict[str, Any]) -> Shape:
+    constant: list[tuple[str, Any]] = []
+    variable: list[tuple[str, type, int]] = []
+    for name, value in arguments.items():
+        if isinstance(value, UUID | datetime | Model):
+            variable.append((name, type(value), 0))
+        elif isinstance(value, tuple) and value and isinstance(value[0], UUID):
+            variable.append((name, tuple, len(value)))
+        else:
+            constant.append((name, value))
+    return Shape(tuple(constant), tuple(variable))
+
+
+def compile_query(build: Callable[..., QuerySet[Any]], shape: Shape) -> Compiled:
+    """Build the query with two sets of samples.
+
+    What differs between the two sets comes from an argument. Raise TypeError where it can't be
+    told from which: the SQL would keep a value of this call.
+    """
+    samples = [make_samples(shape, first=1 + number * 10_000) for number in range(2)]
+    with connection.execute_wrapper(refuse):
+        (rows, compiler, sql, params), (_, _, other_sql, other) = (
+            compile_rows(build(**dict(shape.constant), **each)) for each in samples
+        )
+    if sql != other_sql:
+        raise TypeError(f"The SQL of {build.__qualname__} depends on the values of its arguments.")
+    one, two = (flatten(each) for each in samples)
+    found = [
+        a if a == b else find_argument(a, b, one, two) for a, b in zip(params, other, strict=True)
+    ]
+    if any(b is None and a is not None for a, b in zip(params, found, strict=True)):
+        raise TypeError(f"{build.__qualname__} computes a value; make it an argument.")
+    return Compiled(rows, compiler, sql, found)
+
+
+def make_samples(shape: Shape, *, first: int) -> dict[str, Any]:
+    """Return a value for each variable argument that no query contains by itself."""
+    numbers = count(first)
+
+    def make(kind: Any) -> Any:
+        number = next(numbers)
+        if issubclass(kind, datetime):
+            return datetime(5000, 1, 1, tzinfo=UTC) + timedelta(days=100 * number)
+        id = UUID(int=0x7E4F << 112 | number)
+        return kind(pk=id) if issubclass(kind, Model) else id
+
+    return {
+        name: tuple(make(UUID) for _ in range(length)) if kind is tuple else make(kind)
+        for name, kind, length in shape.variable
+    }
+
+
+def flatten(arguments: dict[str, Any]) -> dict[Key, Any]:
+    """Return the single ids and times of arguments."""
+    return {
+        (name, at): value.pk if isinstance(value, Model) else value
+        for name, values in arguments.items()
+        for at, value in enumerate(values if isinstance(values, tuple) else (values,))
+    }
+
+
+def refuse(*_: Any) -> None:
+    raise TypeError("A compiled query may not read the database while it is built.")
+
+
+def compile_rows(rows: QuerySet[Any]) -> Compiled:
+    compiler = rows.query.get_compiler(DEFAULT_DB_ALIAS)
+    sql, params = compiler.as_sql()
+    return Compiled(rows, compiler, sql, list(params))
+
+
+def find_argument(a: Any, b: Any, one: dict[Key, Any], two: dict[Key, Any]) -> FromArgument | None:
+    """Return the argument that is `a` in the first samples and `b` in the second."""
+    for key, first in one.items():
+        if (a, b) == (first, two[key]):
+            return FromArgument(key)
+        if isinstance(a, datetime) and isinstance(first, datetime) and a - first == b - two[key]:
+            return FromArgument(key, a - first)
+    return None
+
+
+def run(found: Compiled, arguments: dict[str, Any]) -> list[Any]:
+    values = flatten(arguments)
+    params = tuple(
+        bind(each, values) if type(each) is FromArgument else each for each in found.params
+    )
+    compiler: Any = copy(found.compiler)  # it keeps the state of a run
+    compiler.connection = connections[DEFAULT_DB_ALIAS]
+    compiler.as_sql = lambda *_, **__: (found.sql, params)
+    rows: Any = found.rows.all()
+    rows.query.get_compiler = lambda *_, **__: compiler
+    return list(rows)
+
+
+def bind(argument: FromArgument, values: dict[Key, Any]) -> Any:
+    value = values[argument.key]
+    return value if argument.offset is None else value + argument.offset
