@@ -1,11 +1,8 @@
 """The API: its routers, how request bodies are read, and which problem each error becomes."""
 
-import json
 import logging
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -20,12 +17,12 @@ from ninja.parser import Parser
 from config import __version__
 from config.database_errors import describe, is_disk_full
 from config.introduction import INTRODUCTION
+from config.json_bodies import clean_body, parse_body
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
 from ledger.api import agents, events, instructions, me, stats
 from ledger.api.cursors import BadCursor
-from ledger.errors import BadRequest, Invalid, Refusal, UnsupportedMediaType
-from ledger.redaction import DEEPEST
+from ledger.errors import Invalid, Refusal, UnsupportedMediaType
 from retries.api import (
     attempts,
     breakers,
@@ -41,9 +38,6 @@ from retries.api import (
 
 logger = logging.getLogger(__name__)
 
-# NUL and lone surrogates; the latter also as bytes, which UTF-8 does not allow.
-SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|\xed[\xa0-\xbf]")
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
 CLEANED_PATHS = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
 # Query parameters that contain a cursor.
@@ -58,21 +52,8 @@ class StrictParser(Parser):
             raise UnsupportedMediaType(
                 f"The body's content type is '{request.content_type}', not application/json."
             )
-        too_deep = f"The body is nested more than {DEEPEST} levels deep."
-        try:
-            text = request.body.decode(json.detect_encoding(request.body), "surrogatepass")
-            body = read_json(text)
-        except RecursionError as error:
-            raise BadRequest(too_deep) from error
-        except ValueError as error:
-            raise BadRequest(f"The body is not valid JSON: {error}") from error
-        if request.body.count(b"[") + request.body.count(b"{") > DEEPEST and is_deep(body):
-            raise BadRequest(too_deep)
-        if SUSPECT.search(request.body):
-            if CLEANED_PATHS.fullmatch(request.path_info):
-                return remove_unstorable(body)
-            refuse_unstorable(body)
-        return body
+        cleaned = bool(CLEANED_PATHS.fullmatch(request.path_info))
+        return clean_body(parse_body(request.body), request.body, cleaned=cleaned)
 
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
         for name, values in data.lists():
@@ -81,75 +62,6 @@ class StrictParser(Parser):
                     raise BadCursor("The cursor is malformed.")
                 raise Invalid(f"/{name}", "The character U+0000 is not allowed.")
         return super().parse_querydict(data, list_fields, request)
-
-
-def parse_finite(digits: str) -> float:
-    if not math.isfinite(number := float(digits)):
-        raise ValueError(f"the number {digits} is too large")
-    return number
-
-
-def refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object's values by key; raise ValueError for a repeated key."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        repeated = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {json.dumps(repeated[:100])} appears more than once")
-    return values
-
-
-read_json = json.JSONDecoder(
-    parse_constant=refuse_constant, parse_float=parse_finite, object_pairs_hook=build_object
-).decode
-
-
-def is_deep(value: Any) -> bool:
-    """Whether a JSON value is nested deeper than can be stored."""
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, (dict, list))
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-    return any(isinstance(each, (dict, list)) for each in level)
-
-
-def refuse_unstorable(body: Any) -> None:
-    for pointer, text in list_strings(body):
-        if match := UNSTORABLE.search(text):
-            raise Invalid(
-                pointer,
-                f"The character U+{ord(match[0]):04X} at {match.start()} can't be stored.",
-            )
-
-
-def list_strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every string in a JSON value, including keys, with its JSON pointer."""
-    if isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield pointer, key
-            yield from list_strings(inner, f"{pointer}/{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from list_strings(inner, f"{pointer}/{index}")
-
-
-def remove_unstorable(value: Any) -> Any:
-    """Return a JSON value without the characters that can't be stored."""
-    if isinstance(value, str):
-        return UNSTORABLE.sub("", value)
-    if isinstance(value, dict):
-        return {remove_unstorable(key): remove_unstorable(each) for key, each in value.items()}
-    return [remove_unstorable(each) for each in value] if isinstance(value, list) else value
 
 
 # ---- the routers
