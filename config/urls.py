@@ -7,6 +7,7 @@ from django.urls import include, path
 
 from config import health, metrics
 from config.api import api
+from config.mcp.endpoint import mcp
 
 admin.site.site_header = admin.site.site_title = "Tenfour"
 # Sign-ins to the admin go through the sign-in page, which is throttled.
@@ -26,6 +27,7 @@ api_patterns = sorted(api_patterns, key=lambda url: str(url.pattern) not in FREQ
 
 urlpatterns = [
     path("v1/", (api_patterns, app_name, namespace)),
+    path("mcp", mcp),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),

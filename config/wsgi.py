@@ -23,7 +23,7 @@ class PageHandler(WSGIHandler):
 
 
 class ApiHandler(PageHandler):
-    """Serve /v1 without sessions, CSRF, and messages, which bearer calls don't use.
+    """Serve /v1 and /mcp without sessions, CSRF, and messages, which bearer calls don't use.
 
     Both overrides serve the figure "ack over HTTP / floor endpoint" in docs/performance.md.
     """
@@ -63,5 +63,6 @@ load()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    handler = api if environ["PATH_INFO"].startswith("/v1/") else pages
+    path = environ["PATH_INFO"]
+    handler = api if path.startswith("/v1/") or path == "/mcp" else pages
     return handler(environ, start_response)

@@ -19,7 +19,7 @@ from ledger.models import Agent, Instruction, Project, Task
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.sql import Row
-from ledger.states import INSTRUCTION_MOVES, InstructionState
+from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 
 CONTENT_BYTES = 8192
@@ -288,6 +288,22 @@ def fetch_settled(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row
         **caller.params,
     )
     return rows
+
+
+LAST_DELIVERED = f"""with {Bearer.cte}
+    select i.id, c.unseen from caller c left join lateral (
+        select id from ledger_instruction
+        where agent_id = c.agent_id and tracked and state = any(%(unsettled)s)
+            and delivered_at is not null
+        order by delivered_at desc fetch first row with ties
+    ) i on true where c.agent_id is not null order by i.id"""
+
+
+def list_last_delivered(caller: Bearer, *, now: datetime | None = None) -> list[UUID]:
+    """Return the ids of the unacknowledged instructions that the agent's last pull delivered."""
+    now = now or timezone.now()
+    rows = sql.run(LAST_DELIVERED, unsettled=list(UNSETTLED), now=now, **caller.params)
+    return [row["id"] for row in require_caller(rows, caller, now)]
 
 
 def acknowledge_instruction(

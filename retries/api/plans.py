@@ -87,23 +87,27 @@ def plans_create(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -
         request.body, media=request.content_type or "", agent=query.agent, ref=query.ref
     )
 
-    def import_file() -> tuple[int, Any]:
-        result = importing.import_plan(
-            Project.objects.get(pk=request.auth.project_id),
-            parsed.plan,
-            options=ImportOptions(
-                mode=query.mode,
-                dry_run=query.dry_run,
-                register=query.register_,
-                allow_missing_needs=query.allow_missing_needs,
-                warnings=parsed.warnings,
-            ),
-            stamp=stamp_of(request),
-        )
-        changed = not (query.dry_run or result.unchanged)
-        return 201 if changed else 200, imported_out(result, dry_run=query.dry_run)
+    return respond_once(request, lambda: import_parsed(request, query, parsed))
 
-    return respond_once(request, import_file)
+
+def import_parsed(
+    request: PrincipalRequest, query: schemas.ImportQuery, parsed: planfile.ParsedPlan
+) -> tuple[int, dict[str, Any]]:
+    """Import a parsed plan; return the response's status and body."""
+    result = importing.import_plan(
+        Project.objects.get(pk=request.auth.project_id),
+        parsed.plan,
+        options=ImportOptions(
+            mode=query.mode,
+            dry_run=query.dry_run,
+            register=query.register_,
+            allow_missing_needs=query.allow_missing_needs,
+            warnings=parsed.warnings,
+        ),
+        stamp=stamp_of(request),
+    )
+    changed = not (query.dry_run or result.unchanged)
+    return 201 if changed else 200, imported_out(result, dry_run=query.dry_run)
 
 
 def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ FENCE = re.compile(
     re.M | re.S,
 )
 # What is shown and not run: output, syntax, other formats.
-SHOWN = {"", "xml", "mermaid", "markdown", "json"}
+SHOWN = {"", "xml", "mermaid", "markdown", "json", "toml"}
 # Commands that go on until Ctrl-C, with the text that says that they work.
 ENDLESS = {"make demo": "Sign in at"}
 UNTIL = ROOT / "tests" / "docs" / "until.py"

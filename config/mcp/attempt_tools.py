@@ -1,0 +1,362 @@
+"""Tools for the agent's loop: claim a task, renew its lease, report it, release it, and ask."""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.conf import settings
+from pydantic import Field, StrictInt
+
+from config.mcp.tools import Reply, Tool, join, perform, select
+from ledger.schemas.shared import In
+from retries.api import attempts, claims, escalations, questions
+from retries.attempts.questions import QUESTION_LENGTH
+from retries.claims import WORKER_LENGTH
+from retries.schemas.attempts import (
+    AskIn,
+    HeartbeatIn,
+    ReleaseIn,
+    ResultIn,
+)
+from retries.schemas.claims import ClaimIn
+
+ATTEMPT = "the attempt's id, from claim_task or report_result"
+# Sessions that name no worker share this one, so a repeated claim returns the open attempt.
+WORKER = "mcp"
+
+NOTHING = {
+    "no_task": "There is no task to do.",
+    "breaker_open": "Too many attempts failed in a row, so your tasks are on hold for a while.",
+    "agent_paused": "A person has paused you, so you get no tasks.",
+    "plan_paused": "The plan of your tasks is paused.",
+    "concurrency_limit": "You already work on as many tasks as you may.",
+}
+
+
+class ClaimArguments(In):
+    worker_id: str = Field(
+        WORKER,
+        max_length=WORKER_LENGTH,
+        description="a name for this session, if several work for the same agent; "
+        "a repeated claim returns the session's open attempt",
+    )
+    task: UUID | None = Field(None, description="claim only this task")
+
+
+def claim_task(request: Any, given: ClaimArguments) -> Reply:
+    """Get your next task and the errors of its earlier attempts; it is yours until you report it.
+
+    Call this when you have no task, or when another tool says so.
+    """
+    query = ClaimIn.model_validate(given.model_dump() | {"resume": True})
+    claim = perform(claims.claims_create, request, query)
+    waiting = describe_waiting(claim["pending_instructions"])
+    if not claim["data"]:
+        return Reply(
+            join(NOTHING.get(claim["reason"], claim["reason"]), describe_due(claim), waiting),
+            select(claim, "reason", "retry_after_s", "next_due_in_ms", "pending_instructions"),
+        )
+    claimed = claim["data"][0]
+    attempt = claimed["attempt"]
+    opening = f"You have attempt {attempt['number']} of {attempt['attempt_limit']} of this task."
+    if attempt["resumed"]:
+        opening = f"You still have this task: attempt {attempt['number']} is open."
+    next_action = describe_work(claimed["task"], attempt)
+    return Reply(
+        join(opening, claimed["prompt"], next_action, waiting),
+        {
+            "attempt": attempt,
+            "task": outline_task(claimed["task"]),
+            "prompt": claimed["prompt"],
+            "next_action": next_action,
+            "pending_instructions": claim["pending_instructions"],
+        },
+    )
+
+
+def describe_work(task: dict[str, Any], attempt: dict[str, Any]) -> str:
+    """Return what to do with a claimed task."""
+    verify = verify_command(task)
+    run = f", run `{verify}`, and pass its exit code and its output to" if verify else ", then call"
+    return (
+        f"Do the task{run} report_result with attempt {attempt['id']}. "
+        f"Call heartbeat at least every {attempt['heartbeat_every_s']} seconds until then."
+    )
+
+
+def verify_command(task: dict[str, Any]) -> str:
+    payload = task["payload"]
+    verify = payload.get("verify") if isinstance(payload, dict) else None
+    return str(verify.get("command") or "") if isinstance(verify, dict) else ""
+
+
+def outline_task(task: dict[str, Any]) -> dict[str, Any]:
+    """Return a task without what its prompt contains."""
+    return select(
+        task, "id", "ref", "plan", "title", "type", "state", "attempts", "attempt_limit", "version"
+    )
+
+
+def describe_due(claim: dict[str, Any]) -> str:
+    if (due := claim["next_due_in_ms"]) is not None:
+        return f"The next retry is due in {-(-due // 1000)} seconds: call claim_task then."
+    return (
+        f"Call claim_task again in {claim['retry_after_s']} seconds or later, or end your turn "
+        "if you have nothing else to do."
+    )
+
+
+def describe_waiting(count: int) -> str:
+    """Return a sentence about instructions that wait for the agent; empty without any."""
+    if not count:
+        return ""
+    wait = "1 instruction waits" if count == 1 else f"{count} instructions wait"
+    return f"{wait} for you: call get_instructions."
+
+
+class HeartbeatArguments(In):
+    attempt: UUID = Field(description=ATTEMPT)
+    message: str = Field("", max_length=2000, description="what you do now, for people who watch")
+    percent: StrictInt | None = Field(None, ge=0, le=100)
+
+
+def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
+    """Keep your task while you work on it; the reply says whether to stop.
+
+    Call this at least as often as claim_task says.
+    """
+    progress = select(given.model_dump(), "message", "percent")
+    body = HeartbeatIn(progress=progress or None, extend_s=None)
+    beat = perform(attempts.attempts_heartbeat, request, given.attempt, body)
+    if beat["abort_requested"]:
+        text = (
+            "A person asked you to stop. Stop now and call report_result with status 'failure' "
+            "and a summary of where things stand."
+        )
+    else:
+        text = f"The task is yours until {beat['lease_expires_at']}. Continue."
+    return Reply(join(text, describe_waiting(beat["pending_instructions"])), beat)
+
+
+class ReportArguments(In):
+    attempt: UUID = Field(description=ATTEMPT)
+    status: Literal["success", "failure", "blocked"] = Field(
+        description="'blocked' if you can't go on without a person"
+    )
+    summary: str = Field("", description="what you did, or what went wrong, in a sentence or two")
+    exit_code: StrictInt | None = Field(
+        None, ge=-(2**31), le=2**31 - 1, description="of the task's verify command, if you ran it"
+    )
+    output: str = Field("", description="the output of the verify command or of the failed step")
+    failure_code: str = Field(
+        "",
+        max_length=64,
+        description="the kind of failure, such as assertion, permission_denied, "
+        "service_unavailable, conflicting_requirements, or impossible",
+    )
+    suggested_fix: str = Field("", description="what the next attempt should try")
+    files: list[str] = Field(
+        default_factory=list, max_length=500, description="paths of the files that you changed"
+    )
+    learnings: list[str] = Field(
+        default_factory=list, max_length=100, description="facts that help the next attempt"
+    )
+
+
+def report_result(request: Any, given: ReportArguments) -> Reply:
+    """Report how an attempt ended; the reply says what comes next, often the next attempt.
+
+    Call this once when you finish or give up, after you ran the verify command if there is one.
+    """
+    decision = perform(attempts.attempts_report_result, request, given.attempt, result_of(given))
+    return Reply(describe_decision(decision), outline_decision(decision))
+
+
+def result_of(given: ReportArguments) -> ResultIn:
+    """Return the report as the API takes it."""
+    verification = None
+    if given.exit_code is not None:
+        verification = {"exit_code": given.exit_code, "output": given.output}
+    failure = {
+        "code": given.failure_code,
+        "message": "" if given.status == "success" else given.summary,
+        "details": "" if verification else given.output,
+        "suggested_fix": given.suggested_fix,
+    }
+    report = {
+        "status": given.status,
+        "summary": given.summary,
+        "verification": verification,
+        "failure": failure if any(failure.values()) else None,
+        "files_modified": [{"path": path} for path in given.files],
+        "learnings": given.learnings,
+        "reclaim": True,
+    }
+    return ResultIn.model_validate(report)
+
+
+def outline_decision(decision: dict[str, Any]) -> dict[str, Any]:
+    return select(
+        decision,
+        *("decision", "reason", "verdict", "not_before", "delay_s", "escalation", "task"),
+        *("retry", "prompt"),
+    ) | {"next_action": next_step(decision)}
+
+
+def describe_decision(decision: dict[str, Any]) -> str:
+    """Return what a report led to, in words."""
+    return join(decision.get("prompt") or "", next_step(decision))
+
+
+def next_step(decision: dict[str, Any]) -> str:
+    """Return what happened to the task and what to do now."""
+    why = decision["reason"].replace("_", " ")
+    match decision["decision"]:
+        case "done":
+            return f"The task is done ({why}). Call claim_task for the next one."
+        case "retry":
+            retry = decision["retry"]
+            return (
+                f"The attempt failed. Attempt {retry['number']} of {retry['attempt_limit']} is "
+                f"open for you: read the retry context, fix the cause, run the verify command if "
+                f"there is one, and call report_result with attempt {retry['attempt']}."
+            )
+        case "wait":
+            return (
+                f"The attempt failed, and the task is tried again after {decision['not_before']}. "
+                "Call claim_task then."
+            )
+        case "escalated":
+            escalation = decision.get("escalation") or {}
+            return (
+                f"A person decides now ({why}): {escalation.get('url', '')} Stop working on this "
+                f"task. Call get_escalation with id {escalation.get('id', '')} for the answer, or "
+                "claim_task for another task."
+            )
+        case "blocked":
+            return f"The task is blocked ({why}). Call claim_task for another one."
+        case "aborted":
+            return "The task was aborted by a person. Stop working on it."
+    return f"The task failed for good ({why}). Stop working on it; call claim_task for another one."
+
+
+class ReleaseArguments(In):
+    attempt: UUID = Field(description=ATTEMPT)
+    reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = "shutdown"
+    note: str = Field("", max_length=2000, description="what the next agent should know")
+
+
+def release_task(request: Any, given: ReleaseArguments) -> Reply:
+    """Give a task back unfinished, without using up one of its attempts.
+
+    Call this if you have to stop, or if the task is not for you.
+    """
+    body = ReleaseIn(reason=given.reason, note=given.note)
+    task = perform(attempts.attempts_release, request, given.attempt, body)
+    return Reply(f"The task is {task['state']} again. Stop working on it.", outline_task(task))
+
+
+class AskArguments(In):
+    attempt: UUID = Field(description=ATTEMPT)
+    question: str = Field(
+        min_length=1, max_length=QUESTION_LENGTH, description="with all that a person has to know"
+    )
+    options: list[str] = Field(
+        default_factory=list, max_length=10, description="short answers to choose from"
+    )
+
+
+def ask_human(request: Any, given: AskArguments) -> Reply:
+    """Ask a person to decide; this ends the attempt without counting it.
+
+    Call this if you need a decision or a permission that you can't give yourself.
+    """
+    options = [{"name": name} for name in given.options]
+    body = AskIn.model_validate({"question": given.question, "options": options})
+    asked = perform(questions.attempts_escalate, request, given.attempt, body)
+    text = (
+        f"A person was asked: {asked['url']} The attempt is over, so don't report it. Call "
+        f"get_escalation with id {asked['id']} for the answer, every "
+        f"{settings.TENFOUR['POLL_SECONDS']} seconds or less often; meanwhile you can claim "
+        "other tasks."
+    )
+    return Reply(text, outline_escalation(asked))
+
+
+class EscalationArguments(In):
+    id: UUID = Field(description="from ask_human or report_result")
+
+
+def get_escalation(request: Any, given: EscalationArguments) -> Reply:
+    """Read what a person answered to a question or a failed task.
+
+    Call this after ask_human, or after report_result says that a person decides.
+    """
+    escalation = perform(escalations.escalations_get, request, given.id)
+    return Reply(describe_answer(escalation), outline_escalation(escalation))
+
+
+def outline_escalation(escalation: dict[str, Any]) -> dict[str, Any]:
+    names = ("id", "state", "reason", "title", "task", "question", "choices", "url", "resolution")
+    return select(escalation, *names)
+
+
+def describe_answer(escalation: dict[str, Any]) -> str:
+    """Return the state of an escalation in words; a person's own text stands alone."""
+    answer = escalation["resolution"]
+    if answer is None:
+        if escalation["state"] == "open":
+            wait = settings.TENFOUR["POLL_SECONDS"]
+            return f"No answer yet. Call get_escalation again in {wait} seconds or later."
+        return f"The question is {escalation['state']}: nobody answered it. Call claim_task."
+    said = answer["instruction"] or answer["response"] or ""
+    opening = f"{answer['by']['name']} answered '{answer['action']}'" + (":" if said else ".")
+    retried = answer["action"] in ("retry", "fix", "answer")
+    next_action = "The task is queued again: call claim_task to continue with it."
+    return join(opening, str(said), next_action if retried else "Stop working on the task.")
+
+
+TOOLS = (
+    Tool(
+        run=claim_task,
+        operation=claims.claims_create,
+        arguments=ClaimArguments,
+        title="Claim a task",
+        is_idempotent=True,
+    ),
+    Tool(
+        run=heartbeat,
+        operation=attempts.attempts_heartbeat,
+        arguments=HeartbeatArguments,
+        title="Keep the task",
+        is_idempotent=True,
+        is_cleaned=True,
+    ),
+    Tool(
+        run=report_result,
+        operation=attempts.attempts_report_result,
+        arguments=ReportArguments,
+        title="Report the result",
+        is_idempotent=True,
+        is_cleaned=True,
+    ),
+    Tool(
+        run=release_task,
+        operation=attempts.attempts_release,
+        arguments=ReleaseArguments,
+        title="Give the task back",
+        is_idempotent=True,
+    ),
+    Tool(
+        run=ask_human,
+        operation=questions.attempts_escalate,
+        arguments=AskArguments,
+        title="Ask a person",
+    ),
+    Tool(
+        run=get_escalation,
+        operation=escalations.escalations_get,
+        arguments=EscalationArguments,
+        title="Read a person's answer",
+        is_read_only=True,
+    ),
+)
