@@ -20,8 +20,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from agents import exit_with_parent
-from tenfour import Client, TenfourError
-from tenfour.attempts import LiveAttempt
+from tenfour import Client, LiveAttempt, TenfourError
 from tenfour.models import Decision
 
 TIMEOUT_S = 60
@@ -94,7 +93,7 @@ def work(tenfour: Client, name: str, *, folder: Path, every_s: float, renews: bo
     while True:
         try:
             for claim in (claimed := tenfour.tasks.claim(worker_id=worker)):
-                attempt = LiveAttempt(tenfour, claim)
+                attempt = tenfour.attempt(claim)
                 title = f"{attempt.task.title}, attempt {attempt.number}"
                 say(f"{title}  →  begins")
                 decision = perform_task(tenfour, attempt, folder=folder, renews=renews)
