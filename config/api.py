@@ -20,7 +20,7 @@ from config.introduction import INTRODUCTION
 from config.json_bodies import clean_body, parse_body
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
-from ledger.api import agents, events, instructions, me, stats
+from ledger.api import agents, events, instructions, me, standing_instructions, stats
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, UnsupportedMediaType
 from retries.api import (
@@ -29,6 +29,7 @@ from retries.api import (
     claims,
     deadletters,
     escalations,
+    holds,
     plans,
     questions,
     renderings,
@@ -74,6 +75,8 @@ ROUTERS = tuple(
         agents,
         breakers,
         instructions,
+        holds,
+        standing_instructions,
         tasks,
         claims,
         attempts,

@@ -21,6 +21,7 @@ CLOCK: dict[str, float] = {
     "breakers": settings.TENFOUR["BREAKERS_SECONDS"],
     "plans": settings.TENFOUR["PLANS_SECONDS"],
     "escalations": settings.TENFOUR["ESCALATIONS_SECONDS"],
+    "standing_instructions": settings.TENFOUR["STANDING_INSTRUCTIONS_SECONDS"],
 }
 
 app.conf.beat_schedule = {

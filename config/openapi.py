@@ -26,6 +26,7 @@ SERVERS = [
 TAGS = {
     "platform": "The caller, and statistics.",
     "instructions": "Texts for agents, tracked until they are acknowledged.",
+    "standing instructions": "Rules that send instructions when something happens.",
     "signals": "Reports of what agents do or see; they acknowledge matching instructions.",
     "tasks": "Units of work for agents. Each one ends in a known state.",
     "plans": "Ordered sets of tasks, imported from files.",
@@ -113,6 +114,11 @@ WITH_ETAG = {
     "plans_restart",
     "plans_resume",
     "plans_update",
+    "standing_instructions_get",
+    "standing_instructions_pause",
+    "standing_instructions_resume",
+    "standing_instructions_retire",
+    "standing_instructions_update",
     "tasks_abort",
     "tasks_get",
     "tasks_unblock",
@@ -135,6 +141,7 @@ IDS = {
     "escalations": "the escalation's id",
     "instructions": "the instruction's id",
     "plans": "the plan's id or ref, such as 03-01",
+    "standing-instructions": "the rule's id",
     "tasks": "the task's id",
 }
 EXIT_CODE = "the program's exit code; 124 and 137 mean a timeout"

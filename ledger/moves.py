@@ -35,6 +35,8 @@ INSTRUCTION_COLUMNS = (
     "on_failed",
     "task_id",
     "resend_of_id",
+    "rule_id",
+    "holds",
     "sent_by_type",
     "sent_by_name",
     "acknowledged_by",

@@ -3,6 +3,7 @@
 from ledger import journal, moves
 from ledger.journal import Kind
 from ledger.moves import task_to
+from ledger.standing_instructions.firing import has_rule_for_claim
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries.breaker import HOLDS_BACK
@@ -146,7 +147,8 @@ def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
     return f"""with {caller.cte}, {HELD if resume else ""}free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
             {"and not exists (select from held)" if resume else ""}
-            and (%(limited)s or a.concurrency is null) and {BREAKER_CLOSED}
+            and (%(limited)s or a.concurrency is null)
+            and (%(ruled)s or {has_rule_for_claim()} is null) and {BREAKER_CLOSED}
     ), {pick}, moved as ({START}), opened as (
         insert into ledger_attempt (task_id, agent_id, {", ".join(OPENED)})
         select m.id, m.agent_id, {", ".join(OPENED.values())} from moved m
@@ -181,6 +183,7 @@ def why_statement(caller: type[Caller]) -> str:
         (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
+        {has_rule_for_claim()} as ruled,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
             where t.agent_id = c.agent_id
                 and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.needs import fetch_skipped_needs
 from ledger.sql import Row
+from ledger.standing_instructions.firing import fire_claims
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition
@@ -28,6 +29,7 @@ from retries.claim_statements import BEST, BLOCK, CLAIM, NAMED, OFFERED, PENDING
 
 MAX_TASKS = 50
 WORKER_LENGTH = 128
+MOST_PENDING = 100
 AGENT_PAUSED = "agent_paused"
 BREAKER_OPEN = "breaker_open"
 CONCURRENCY_LIMIT = "concurrency_limit"
@@ -81,13 +83,33 @@ def claim(
         "lease": check_lease(lease_s),
         "resume": bool(worker_id) and (limit == 1 if resume is None else resume),
         "limited": False,
+        "ruled": False,
         "now": now,
     }
-    # One statement in the usual case: no limit of attempts, and a closed breaker.
+    # One statement in the usual case: no rules, no limit of attempts, and a closed breaker.
     rows = take_tasks(caller, request, probe=False)
+    if rows[0]["id"] is None and rows[0]["ruled"] and not rows[0]["paused"]:
+        return claim_with_rules(caller, request)
+    return claim_past_gates(caller, request, rows)
+
+
+def claim_past_gates(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:
+    """Return the result of a claim, after asking the limit of attempts and the breaker."""
     if rows[0]["id"] is None and rows[0]["concurrency"] and not rows[0]["paused"]:
         return claim_within_limit(caller, request, rows[0])
     return resolve_claim(caller, request, rows)
+
+
+def claim_with_rules(caller: Caller, request: dict[str, Any]) -> ClaimResult:
+    """Claim for an agent that has rules for claims: what they send is in the same transaction."""
+    with transaction.atomic():
+        request = request | {"ruled": True}
+        rows = take_tasks(caller, request, probe=False)
+        result = claim_past_gates(caller, request, rows)
+        opened = [row["attempt_id"] for row in result.rows if not row["resumed"]]
+        sent = fire_claims(opened, caller=caller, now=request["now"]) if opened else []
+        pending = min(result.pending_instructions + len(sent), MOST_PENDING)
+        return replace(result, pending_instructions=pending)
 
 
 def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[Row]:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
-from retries import reminders
+from retries import reminders, rule_clock
 from retries.attempts import leases
 from retries.escalations import expiry
 from retries.plans import completing
@@ -34,6 +34,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "breakers": leases.half_open_breakers,
     "plans": completing.complete_plans,
     "escalations": expiry.process_due,
+    "standing_instructions": rule_clock.send_due,
 }
 
 

@@ -173,6 +173,11 @@ GROUPS = (
             Setting(
                 "POLL_SECONDS", "2", "value of `retry_after_s` for an agent whose queue is empty"
             ),
+            Setting(
+                "STANDING_INSTRUCTIONS_SECONDS",
+                "15",
+                "interval of the check for standing instructions that are sent every so often",
+            ),
         ),
     ),
     Group(

@@ -173,7 +173,14 @@ def signals_create(request: BearerRequest, body: schemas.SignalIn) -> HttpRespon
     """Report something the agent did or saw.
 
     The signal acknowledges each of the agent's unsettled instructions that expects its type and
-    whose match is contained in its data. The data is stored with the instruction.
+    whose match is contained in its data. The data is stored with the instruction. Standing
+    instructions that wait for the signal are sent.
     """
-    ids = signal_matching.signal(body.type, body.data, caller=request.auth)
-    return json_response({"acknowledged": ids})
+    reported = signal_matching.report_signal(
+        body.type,
+        body.data,
+        caller=request.auth,
+        session=body.session,
+        attempt=body.attempt,
+    )
+    return json_response({"acknowledged": reported.acknowledged, "sent": reported.sent})

@@ -8,6 +8,7 @@ from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
+from ledger.models.standing_instruction import StandingInstruction
 from ledger.models.task import (
     Attempt,
     DeadLetter,
@@ -34,6 +35,7 @@ __all__ = [
     "Plan",
     "PlanState",
     "Project",
+    "StandingInstruction",
     "Task",
     "TaskHistory",
     "Token",

@@ -62,6 +62,20 @@ class Instruction(models.Model):
     position = models.BigIntegerField()
     task = models.ForeignKey("ledger.Task", models.PROTECT, null=True, db_index=False)
     resend_of = models.ForeignKey("self", models.SET_NULL, null=True, db_index=False)
+    rule = models.ForeignKey(
+        "ledger.StandingInstruction",
+        models.PROTECT,
+        null=True,
+        db_index=False,
+        help_text="the standing instruction that sent it",
+    )
+    trigger = models.JSONField(null=True, help_text="what made its rule send it")
+    once_key = models.CharField(  # noqa: DJ001 - null: its rule may send it again
+        max_length=160, null=True, editable=False
+    )
+    holds = models.SmallIntegerField(
+        null=True, help_text="how often it kept its agent from stopping; null: it never does"
+    )
     sent_by_type = models.CharField(max_length=12)
     sent_by_id = models.CharField(max_length=64)
     sent_by_name = models.CharField(max_length=64)
@@ -108,6 +122,11 @@ class Instruction(models.Model):
                 condition=Q(tracked=True, state__in=UNSETTLED),
                 name="instruction_unsettled_once",
             ),
+            models.UniqueConstraint(
+                fields=["rule", "agent", "once_key"],
+                condition=Q(once_key__isnull=False),
+                name="instruction_of_rule_once",
+            ),
         ]
         indexes = [
             models.Index(
@@ -131,6 +150,19 @@ class Instruction(models.Model):
                 fields=["project", "id"],
                 condition=Q(state=InstructionState.FAILED),
                 name="instruction_failed",
+            ),
+            models.Index(
+                fields=["rule", "id"], condition=Q(rule__isnull=False), name="instruction_rule"
+            ),
+            models.Index(
+                fields=["rule", "agent", "id"],
+                condition=Q(rule__isnull=False),
+                name="instruction_rule_agent",
+            ),
+            models.Index(
+                fields=["agent"],
+                condition=Q(holds__isnull=False, tracked=True, state__in=UNSETTLED),
+                name="instruction_holding",
             ),
         ]
 

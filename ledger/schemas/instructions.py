@@ -28,6 +28,7 @@ from ledger.schemas.shared import (
     Registering,
 )
 from ledger.sql import Row
+from ledger.standing_instructions.firing import SESSION_LENGTH
 from ledger.states import InstructionState, Urgency, prefixed, urgency_of
 
 
@@ -95,6 +96,8 @@ INSTRUCTION: dict[str, Any] = {
     "on_failed": "record",
     "sent_by": {"type": "token", "name": "producer"},
     "resend_of": None,
+    "rule": None,
+    "holds": None,
     "acknowledged_by": None,
     "outcome": None,
     "note": "",
@@ -127,6 +130,10 @@ class InstructionOut(Schema):
     on_failed: str = Field(description="what happens when it fails: record or escalate")
     sent_by: dict[str, str] = Field(description="who sent it: type and name")
     resend_of: UUID | None = Field(description="the failed instruction that it repeats, or null")
+    rule: UUID | None = Field(description="the standing instruction that sent it, or null")
+    holds: int | None = Field(
+        description="how often it kept its agent from stopping; null if it never does"
+    )
     acknowledged_by: dict[str, Any] | None = Field(
         description="the signal or call that acknowledged it, or null"
     )
@@ -167,6 +174,8 @@ def instruction_out(row: Row) -> dict[str, Any]:
         "on_failed": row["on_failed"],
         "sent_by": {"type": row["sent_by_type"], "name": row["sent_by_name"]},
         "resend_of": row["resend_of_id"],
+        "rule": row["rule_id"],
+        "holds": row["holds"],
         "acknowledged_by": row["acknowledged_by"],
         "outcome": row["outcome"],
         "note": row["note"],
@@ -258,7 +267,16 @@ class SignalIn(In):
     type: str = Field(
         min_length=1, max_length=EXPECT_TYPE_LENGTH, description="what happened, such as fs_command"
     )
-    data: dict[str, Any] = Field(default_factory=dict, description="any JSON object")
+    data: dict[str, Any] = Field(
+        default_factory=dict,
+        description="any JSON object; a 'path' is compared relative to the folder in 'cwd'",
+    )
+    session: str = Field(
+        "", max_length=SESSION_LENGTH, description="the agent's session, for rules once per session"
+    )
+    attempt: UUID | None = Field(
+        None, description="the attempt it belongs to; by default the agent's only live one"
+    )
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -271,5 +289,8 @@ class SignalOut(Schema):
     acknowledged: list[UUID] = Field(
         description="the instructions that expected the signal, oldest first"
     )
+    sent: list[UUID] = Field(
+        description="the instructions that standing instructions sent because of the signal"
+    )
 
-    model_config = ConfigDict(json_schema_extra={"example": {"acknowledged": [ID]}})
+    model_config = ConfigDict(json_schema_extra={"example": {"acknowledged": [ID], "sent": []}})

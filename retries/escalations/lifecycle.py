@@ -73,14 +73,14 @@ class Question:
         }
 
 
-def insert_for_instructions(source: str) -> str:
+def insert_for_instructions(source: str, *, where: str = "m.on_failed = 'escalate'") -> str:
     """Return the SQL that opens an escalation for each failed instruction of the CTE `source`.
 
-    It covers only those sent with on_failed 'escalate'; the caller is the CTE `caller`.
+    By default it covers only those sent with on_failed 'escalate'; the caller is the CTE `caller`.
     """
     return insert_open(
         {"instruction_id": "m.id", "reason": f"'{Reason.INSTRUCTION_IGNORED}'"},
-        source=f"{source} m, caller c where m.on_failed = 'escalate'",
+        source=f"{source} m, caller c where {where}",
     )
 
 

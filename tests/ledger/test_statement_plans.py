@@ -30,7 +30,7 @@ SENT: dict[str, Any] = {
     "task": None,
 }
 ACKED = {"ids": [uuid4()], "outcome": "done", "note": "", "kind": "k"}
-HEARD = {"type": "t", "data": Jsonb({})}
+HEARD = {"type": "t", "data": Jsonb({}), "normalized": None, "ruled": False}
 
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:

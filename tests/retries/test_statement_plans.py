@@ -19,7 +19,15 @@ from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_
 pytestmark = pytest.mark.django_db
 
 BEARER = {"digest": b"", "scope": "tasks:work", "request_id": ""}
-ASKED = {"worker": "w", "task": None, "limit": 1, "lease": None, "probe": False, "limited": False}
+ASKED = {
+    "worker": "w",
+    "task": None,
+    "limit": 1,
+    "lease": None,
+    "probe": False,
+    "limited": False,
+    "ruled": False,
+}
 NAMED = ASKED | {"task": uuid4()}
 DONE = {
     "attempt": uuid4(),

@@ -74,11 +74,11 @@ def test_a_signal_acknowledges_and_the_producer_reads_its_data(operator: Api, co
     told = coder(
         "POST", "/signals", {"type": "fs_command", "data": {"command": "openspec", "found": True}}
     )
-    assert told.body == {"acknowledged": [made.body["id"]]}
+    assert told.body == {"acknowledged": [made.body["id"]], "sent": []}
     row = operator("GET", f"/instructions/{made.body['id']}").body
     assert row["acknowledged_by"]["data"]["found"] is True
     again = coder("POST", "/signals", {"type": "fs_command", "data": {"command": "openspec"}})
-    assert again.body == {"acknowledged": []}
+    assert again.body == {"acknowledged": [], "sent": []}
 
 
 def test_a_list_of_acks(coder: Api, agent: Agent) -> None:

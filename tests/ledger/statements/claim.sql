@@ -19,8 +19,11 @@ with caller as materialized (
     ), free as (
         select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
             and not exists (select from held)
-            and (%(limited)s or a.concurrency is null) and (%(probe)s or (select b.state from
-                ledger_breaker b
+            and (%(limited)s or a.concurrency is null)
+            and (%(ruled)s or (select true from ledger_standinginstruction r, caller c
+            where r.project_id = c.project_id and (r.agent_id is null or r.agent_id = c.agent_id)
+                and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
+                (select b.state from ledger_breaker b
                 where b.agent_id = a.id and b.state <> 'closed') is null)
     ), queued as materialized (
         select id, priority from ledger_task

@@ -8,12 +8,18 @@ with caller as materialized (
         where t.digest = %(digest)s and t.revoked_at is null
             and (t.expires_at is null or t.expires_at > %(now)s)
             and (%(scope)s = '' or %(scope)s = any(t.scopes))
+    ), waits as materialized (
+        select (select true from ledger_standinginstruction r, caller c
+            where r.project_id = c.project_id and (r.agent_id is null or r.agent_id = c.agent_id)
+                and r.signal_type = %(type)s and not r.paused limit 1) as rule
     ), matched as materialized (
         -- in id order, and without SKIP LOCKED: a concurrent pull must not hide an instruction
         select i.id from ledger_instruction i
         where i.agent_id = (select agent_id from caller) and i.tracked
             and i.state in ('queued', 'delivered') and i.expect_type = %(type)s
-            and %(data)s::jsonb @> i.expect_match
+            and (%(data)s::jsonb @> i.expect_match
+                or %(data)s::jsonb || %(normalized)s::jsonb @> i.expect_match)
+            and (%(ruled)s or (select rule from waits) is null)
         order by i.id for update
     ), matching as materialized (
         select uuidv7() as id, agent_id, project_id from caller where exists (select from matched)
@@ -25,9 +31,9 @@ with caller as materialized (
         'delivered')
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
-        i.resend_of_id, i.sent_by_type, i.sent_by_name, i.acknowledged_by, i.outcome, i.note,
-        i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at, i.cancelled_at, i.late_ack_at,
-        i.updated_at, i.position, old.state as from_state),
+        i.resend_of_id, i.rule_id, i.holds, i.sent_by_type, i.sent_by_name, i.acknowledged_by,
+        i.outcome, i.note, i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at,
+        i.cancelled_at, i.late_ack_at, i.updated_at, i.position, old.state as from_state),
     journaled_signal as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
@@ -44,5 +50,5 @@ with caller as materialized (
             m.retry_count, 'signal', m.acknowledged_by->'signal', 'type', %(type)s::text),
             %(request_id)s
     from moved m, caller c)
-    select m.id, c.unseen from caller c left join moved m on true
+    select m.id, c.unseen, (select rule from waits) as rule from caller c left join moved m on true
     where c.agent_id is not null order by m.id

@@ -1,0 +1,107 @@
+"""Hold an agent's stop while an instruction is open whose rule says so."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from ledger import journal, sql
+from ledger.instructions import insert_event
+from ledger.journal import Kind, Stamp
+from ledger.models import Agent
+from ledger.moves import instruction_columns, instruction_to
+from ledger.sql import Row
+from ledger.states import InstructionState, prefixed
+from ledger.tokens import TrustedCaller
+from retries.escalations import lifecycle
+
+MOST_HOLDS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The answer to an agent that wants to stop.
+
+    `held` are the instructions that keep it from stopping; `let_go` those that did so seven times,
+    which failed now; `escalations` are the ids of the questions to a person about the latter.
+    """
+
+    held: list[Row] = field(default_factory=list)
+    let_go: list[Row] = field(default_factory=list)
+    escalations: list[UUID] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What the agent is told: each instruction at its urgency."""
+        return "\n\n".join(prefixed(row["content"], row["retry_count"]) for row in self.held)
+
+
+# In id order: two hooks that ask at once wait for each other, and each counts.
+OPEN = f"""select i.id, i.state, i.holds from ledger_instruction i
+where i.agent_id = %(agent)s and i.holds is not null and i.tracked
+    and i.state in ('{InstructionState.QUEUED}', '{InstructionState.DELIVERED}')
+order by i.id for update"""
+
+# The answer is a delivery: it carries the text.
+DELIVER = f"""with {TrustedCaller.cte}, moved as ({
+    instruction_to(
+        InstructionState.DELIVERED,
+        where="i.id = any(%(ids)s)",
+        sets="deliveries = i.deliveries + 1",
+    )
+}), journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
+select m.id from moved m"""
+
+# A hold moves nothing, so its event has no states.
+HELD_EVENT = journal.insert(
+    "held",
+    kind=f"'{Kind.INSTRUCTION_HELD}'",
+    subject="instruction",
+    from_state="null",
+    to_state="null",
+    data="jsonb_strip_nulls(jsonb_build_object('holds', m.holds, 'rule', m.rule_id, "
+    "'session', nullif(%(session)s::text, '')))",
+)
+COUNT = f"""with {TrustedCaller.cte}, held as (
+    update ledger_instruction i set holds = i.holds + 1, updated_at = %(now)s
+    where i.id = any(%(ids)s)
+    returning {instruction_columns("i")}
+), journaled as ({HELD_EVENT})
+select h.* from held h order by h.id"""
+
+LET_GO = f"""with {TrustedCaller.cte}, failed as ({
+    instruction_to(InstructionState.FAILED, where="i.id = any(%(ids)s)")
+}), journaled as ({
+    insert_event(
+        "failed",
+        Kind.INSTRUCTION_FAILED,
+        data="jsonb_build_object('retry_count', m.retry_count, 'holds', m.holds)",
+    )
+}), opened as ({lifecycle.insert_for_instructions("failed", where="true")}
+), journaled_opened as ({lifecycle.insert_opened_events("opened")})
+select f.*, o.id as escalation_id from failed f join opened o on o.instruction_id = f.id
+order by f.id"""
+
+
+@sql.atomic
+def hold_stop(agent: Agent, *, session: str = "", stamp: Stamp) -> Hold:
+    """Return what keeps the agent from stopping, and count that it was kept.
+
+    An instruction does so at most seven times. After that it fails, and a person is asked.
+    """
+    rows = sql.run(OPEN, agent=agent.id)
+    if not rows:
+        return Hold()
+    caller = TrustedCaller(stamp.actor, agent=agent, request_id=stamp.request_id)
+    deliver(
+        [row["id"] for row in rows if row["state"] == InstructionState.QUEUED], caller, stamp.at
+    )
+    ids = [row["id"] for row in rows if row["holds"] < MOST_HOLDS]
+    held = sql.run(COUNT, ids=ids, session=session, now=stamp.at, **caller.params) if ids else []
+    spent = [row["id"] for row in rows if row["holds"] >= MOST_HOLDS]
+    let_go = sql.run(LET_GO, ids=spent, now=stamp.at, **caller.params) if spent else []
+    return Hold(held, let_go, [row["escalation_id"] for row in let_go])
+
+
+def deliver(ids: list[UUID], caller: TrustedCaller, now: datetime) -> None:
+    if ids:
+        sql.run(DELIVER, ids=ids, now=now, **caller.params)
