@@ -6,17 +6,25 @@ goes to Django's own code, so that the pages stay the same to the byte. These ov
 figures of pages in docs/performance.md.
 """
 
+from functools import cache
 from html import escape
 from typing import Any
+from uuid import UUID
 
-from django.template.base import Variable, VariableNode, render_value_in_context
+from django.template.base import (
+    FilterExpression,
+    Variable,
+    VariableDoesNotExist,
+    VariableNode,
+    render_value_in_context,
+)
 from django.template.context import Context
+from django.template.defaulttags import URLNode
 from django.template.loader_tags import IncludeNode, construct_relative_path
+from django.urls import get_script_prefix, reverse
 from django.utils.safestring import SafeString
 
 resolve_lookup: Any = Variable._resolve_lookup  # type: ignore[attr-defined]
-render_django_variable = VariableNode.render
-render_include = IncludeNode.render
 
 
 class Missing:
@@ -25,17 +33,6 @@ class Missing:
 
 # whether the values of a type may have keys
 has_keys: dict[type, bool] = {}
-
-
-def install() -> None:
-    """Override the methods of Django's nodes."""
-    overrides: Any = (
-        (Variable, "_resolve_lookup", look_up),
-        (VariableNode, "render", render_variable),
-        (IncludeNode, "render", include),
-    )
-    for node, name, method in overrides:
-        setattr(node, name, method)
 
 
 def look_up(variable: Any, context: Any) -> Any:
@@ -64,26 +61,91 @@ def look_up(variable: Any, context: Any) -> Any:
     return current
 
 
+def resolve(expression: Any, context: Any, ignore_failures: bool = False) -> Any:
+    """Return the value of an expression; a variable without filters is looked up at once."""
+    if expression.is_var and not expression.filters:
+        variable = expression.var
+        if variable.lookups is not None and not variable.translate:
+            try:
+                return look_up(variable, context)
+            except VariableDoesNotExist:
+                if ignore_failures:
+                    return None
+    return originals[FilterExpression, "resolve"](expression, context, ignore_failures)
+
+
 def render_variable(node: VariableNode, context: Context) -> str:
     """Return a variable's value as it stands in the page."""
-    value = node.filter_expression.resolve(context)
+    value = resolve(node.filter_expression, context)
     if isinstance(value, SafeString):
         return value
-    if type(value) is str and context.autoescape:
+    kind = type(value)
+    if kind is str and context.autoescape:
         return SafeString(escape(value))
+    if kind is int:  # the settings ask for no thousands separator
+        return str(value)
     return render_value_in_context(value, context)
 
 
-def include(node: Any, context: Any) -> SafeString:
+def include(node: Any, context: Any) -> str:
     """Render a template that is named by its path; keep it with the node."""
     name = node.template
     if name.is_var or name.filters or node.isolated_context:
-        return render_include(node, context)
+        rendered: str = originals[IncludeNode, "render"](node, context)
+        return rendered
     template = vars(node).get("included")
     if template is None:
         path = construct_relative_path(node.origin.template_name, name.var)
         template = node.included = context.template.engine.get_template(path)
-    values = {name: value.resolve(context) for name, value in node.extra_context.items()}
-    with context.push(**values), context.render_context.push_state(template):
-        rendered: SafeString = template.nodelist.render(context)
+    state = context.render_context
+    caller = state.template
+    context.dicts.append(
+        {name: resolve(each, context) for name, each in node.extra_context.items()}
+    )
+    state.push()
+    state.template = template
+    try:
+        rendered = template.nodelist.render(context)
         return rendered
+    finally:
+        state.template = caller
+        state.pop()
+        context.dicts.pop()
+
+
+def render_url(node: Any, context: Any) -> str:
+    """Return the URL of a page of the dashboard that takes at most one id."""
+    name = node.view_name.var
+    if not node.kwargs and not node.asvar and str(name).startswith("dashboard:"):
+        ids = [resolve(each, context) for each in node.args]
+        if not ids:
+            return find_url(name, get_script_prefix())[0]
+        if len(ids) == 1 and type(ids[0]) is UUID:
+            before, after = find_url(name, get_script_prefix(), with_id=True)
+            return f"{before}{ids[0]}{after}"
+    rendered: str = originals[URLNode, "render"](node, context)
+    return rendered
+
+
+@cache
+def find_url(name: str, prefix: str, *, with_id: bool = False) -> tuple[str, str]:
+    """Return what comes before and after the id in a page's URL under a path prefix."""
+    id = UUID(int=0)
+    before, _, after = reverse(name, args=[id] if with_id else None).partition(str(id))
+    return escape(before), escape(after)
+
+
+overrides: dict[tuple[Any, str], Any] = {
+    (Variable, "_resolve_lookup"): look_up,
+    (FilterExpression, "resolve"): resolve,
+    (VariableNode, "render"): render_variable,
+    (IncludeNode, "render"): include,
+    (URLNode, "render"): render_url,
+}
+originals = {(node, name): getattr(node, name) for node, name in overrides}
+
+
+def install() -> None:
+    """Override the methods of Django's nodes."""
+    for (node, name), method in overrides.items():
+        setattr(node, name, method)

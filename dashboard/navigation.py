@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -76,7 +77,7 @@ PLACES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """The project that a page shows, or all projects."""
 
@@ -93,7 +94,7 @@ class Scope:
     def is_choice(self) -> bool:
         return len(self.projects) > 1
 
-    @property
+    @cached_property
     def query(self) -> str:
         """The query string that keeps the project on a link to another page."""
         return f"?{self.params.urlencode()}" if self.params else ""

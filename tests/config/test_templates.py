@@ -4,13 +4,13 @@ from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.template import Context, Engine, Template
-from django.template.base import Variable, VariableNode
 from django.template.context import RequestContext
-from django.template.loader_tags import IncludeNode
 from django.test import RequestFactory
+from django.urls import NoReverseMatch
 from django.utils.safestring import mark_safe
 
 from config import templates
@@ -55,6 +55,7 @@ VALUES: dict[str, Any] = {
     "row": {"name": "<r>", "items": "<key>", "0": "zero", "none": None, "keys": lambda: "k"},
     "ordered": OrderedDict(name="<o>"),
     "empty": "",
+    "id": UUID(int=7),
 }
 NAMES = [
     *VALUES,
@@ -72,6 +73,8 @@ SOURCES = [
     "{% with number=NAME %}{{ number }}{% include 'part.html' with text=NAME %}{% endwith %}",
     "{% include 'part.html' with text=NAME only %}{% include part with text=NAME %}",
     "{% for each in words %}{% include 'part.html' %}{% endfor %}",
+    "{% url 'dashboard:task' id %}{% url 'dashboard:home' %}{% url 'dashboard:task' id=NAME as at %}{{ at }}",
+    "{% url 'dashboard:plan_by_ref' text %}{% url 'dashboard:task_act' id 'retry' %}",
 ]
 PARTS = {
     "part.html": "[{{ text }}{{ number }}{% include './deep.html' %}]{% cycle 'a' 'b' %}",
@@ -93,7 +96,7 @@ def render_all() -> list[str]:
             for context in (Context, lambda values: RequestContext(request, values)):
                 try:
                     rendered.append(template.render(context({"part": "part.html"} | VALUES)))
-                except AttributeError as error:
+                except (AttributeError, NoReverseMatch) as error:
                     rendered.append(repr(error))
     child = engine.get_template("base.html")
     return [*rendered, child.render(Context(VALUES)), child.render(Context(VALUES))]
@@ -101,10 +104,9 @@ def render_all() -> list[str]:
 
 def test_the_shortcuts_render_what_django_renders(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = render_all()
-    assert vars(VariableNode)["render"] is templates.render_variable
-    monkeypatch.setattr(Variable, "_resolve_lookup", templates.resolve_lookup)
-    monkeypatch.setattr(VariableNode, "render", templates.render_django_variable)
-    monkeypatch.setattr(IncludeNode, "render", templates.render_include)
+    for (node, name), method in templates.overrides.items():
+        assert vars(node)[name] is method
+        monkeypatch.setattr(node, name, templates.originals[node, name])
     assert ours == render_all()
 
 
