@@ -32,7 +32,7 @@ from dashboard.compiled_queries import compiled
 from dashboard.dependencies import NeedLink, TaskMark, natural_key
 from dashboard.plans.common_failures import TaskFailure
 from dashboard.shared_queries import title_of
-from dashboard.tasks.queries import HEAVY, LIVE, OUTCOMES_SHOWN, add_outcomes, when
+from dashboard.tasks.queries import LIVE, OUTCOMES_SHOWN, add_outcomes, when
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation
@@ -43,6 +43,29 @@ ACTIVITY_SHOWN = 10
 HISTORY_SHOWN = 20
 TASKS_SEARCHED = 30  # the recently changed tasks whose events may be among the newest
 MESSAGE_LENGTH = 400
+
+# what the row of a task reads: a plan may have 100 rows, and each column takes its time
+TASK_COLUMNS = (
+    "ref",
+    "title",
+    "type",
+    "state",
+    "blocked_reason",
+    "attempts",
+    "attempt_limit",
+    "carries",
+    "version",
+    "unmet",
+    "due_at",
+    "abort_requested_at",
+    "started_at",
+    "completed_at",
+    "updated_at",
+    "agent__name",
+    "agent__paused",
+    "agent__breaker__state",
+    "dead_letter__closed_as",
+)
 
 # a replaced task is shown as its replacement
 CURRENT = Q(task__replaced_by=None)
@@ -91,11 +114,10 @@ def fetch_tasks(ids: tuple[UUID, ...]) -> QuerySet[Any]:
         output_field=DurationField(),
     )
     worked = attempts.order_by().values("task").annotate(s=Sum(length)).values("s")
-    heavy = (*HEAVY, "dead_letter__payload", "dead_letter__error", "dead_letter__note")
     return (
         Task.objects.filter(pk__in=ids)
         .select_related("agent__breaker", "dead_letter")
-        .defer(*heavy)
+        .only(*TASK_COLUMNS)
         .annotate(
             last_outcomes=ArraySubquery(
                 attempts.order_by("-number").values("outcome")[:OUTCOMES_SHOWN]

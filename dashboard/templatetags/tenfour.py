@@ -33,7 +33,6 @@ register.filter("monogram", formatting.monogram)
 register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
 register.filter("trip_badge", trip_badge)
-register.filter("attempt_dots", attempt_dots.attempt_dots)
 register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", describe_status)
@@ -105,6 +104,38 @@ def failure_sign(name: str) -> SafeString:
 def took(attempt: Attempt) -> timedelta:
     """Return the duration of an ended attempt."""
     return (attempt.ended_at or attempt.started_at) - attempt.started_at
+
+
+@register.simple_tag
+def pips(task: Any) -> SafeString:
+    """Render a task's attempts as a row of dots and as numbers; `task` has `outcomes`."""
+    dots = "".join(
+        f'<i class="{css}"></i>' if css else "<i></i>" for css in attempt_dots.attempt_dots(task)
+    )
+    return SafeString(
+        f'<span class="pips" aria-hidden="true">{dots}</span><span class="num">'
+        f'<span class="vh">attempt </span>{task.attempts}/{task.attempt_limit}</span>'
+    )
+
+
+@register.simple_tag
+def status_text(status: Any) -> SafeString:
+    """Render a status in the last column of a list, with its bar or its countdown."""
+    text = escape(status.text)
+    if status.bar is not None:
+        css = ' class="w"' if status.slow else ""
+        return SafeString(
+            '<span class="lat"><svg width="64" height="6" aria-hidden="true">'
+            '<rect class="t" width="64" height="6" rx="1"/>'
+            f'<rect{css} width="{status.bar}" height="6" rx="1"/></svg> '
+            f'<span class="num">{text}</span></span>'
+        )
+    sign = f"{icon(status.icon)} " if status.icon else ""
+    if status.countdown is not None:
+        left = formatting.whole_duration(status.countdown)
+        number = f'<span class="num" data-countdown="{status.countdown}">{left}</span>'
+        text = f"<span>{text} {number}</span>"
+    return SafeString(f'<span class="{status.css}">{sign}{text}</span>')
 
 
 @register.simple_tag
