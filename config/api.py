@@ -20,7 +20,7 @@ from config.introduction import INTRODUCTION
 from config.json_bodies import clean_body, parse_body
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
-from ledger.api import agents, events, instructions, me, standing_instructions, stats
+from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, UnsupportedMediaType
 from retries.api import (
@@ -30,6 +30,7 @@ from retries.api import (
     deadletters,
     escalations,
     holds,
+    patterns,
     plans,
     questions,
     renderings,
@@ -84,8 +85,10 @@ ROUTERS = tuple(
         retry_context,
         plans,
         escalations,
+        patterns,
         deadletters,
         renderings,
+        tokens,
         events,
         stats,
     )

@@ -34,6 +34,8 @@ TAGS = {
     "dead letters": "Tasks that failed permanently.",
     "agents": "Named workers, each with its own queue.",
     "escalations": "Decisions that need a person.",
+    "patterns": "Failures with the same error, across tasks and agents.",
+    "tokens": "Bearer keys. Only a token with the scope `tokens:write` manages them.",
     "events": "The append-only journal.",
     "renderings": "The ledger in the file formats of earlier systems.",
 }
@@ -106,6 +108,7 @@ WITH_ETAG = {
     "attempts_release",
     "escalations_assign",
     "escalations_get",
+    "escalations_undo",
     "escalations_withdraw",
     "plans_abort",
     "plans_confirm",
@@ -114,10 +117,10 @@ WITH_ETAG = {
     "plans_restart",
     "plans_resume",
     "plans_update",
+    "standing_instructions_delete",
     "standing_instructions_get",
     "standing_instructions_pause",
     "standing_instructions_resume",
-    "standing_instructions_retire",
     "standing_instructions_update",
     "tasks_abort",
     "tasks_get",
@@ -140,9 +143,11 @@ IDS = {
     "dead-letters": "the dead letter's id",
     "escalations": "the escalation's id",
     "instructions": "the instruction's id",
+    "patterns": "the pattern's id",
     "plans": "the plan's id or ref, such as 03-01",
     "standing-instructions": "the rule's id",
     "tasks": "the task's id",
+    "tokens": "the token's id",
 }
 EXIT_CODE = "the program's exit code; 124 and 137 mean a timeout"
 

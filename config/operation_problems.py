@@ -43,11 +43,18 @@ OPERATIONS: dict[str, set[str]] = {
     "escalations_resolve": CLOSED
     | IDEMPOTENT
     | {"human_required", "invalid_transition", "version_mismatch"},
+    "escalations_undo": {"human_required", "invalid_transition"},
     "escalations_withdraw": CLOSED | {"human_required", "invalid_transition"},
     "events_list": FILTERED,
     "instructions_cancel": {"invalid_transition"},
     "instructions_list": FILTERED,
     "instructions_create": IDEMPOTENT | {"unknown_agent"},
+    "patterns_ignore": {"human_required", "invalid_transition"},
+    "patterns_list": LIST,
+    "patterns_list_failures": LIST,
+    "patterns_reopen": {"human_required", "invalid_transition"},
+    "patterns_resolve": {"human_required", "invalid_transition"},
+    "patterns_retry": IDEMPOTENT | {"human_required", "invalid_transition"},
     "plans_abort": {"invalid_transition"},
     "plans_update": LOCKED,
     "plans_confirm": {"human_required"},
@@ -81,6 +88,10 @@ OPERATIONS: dict[str, set[str]] = {
     "tasks_list_events": LIST,
     "tasks_list": FILTERED,
     "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
+    "tasks_unblock": {"human_required", "invalid_transition"},
+    "tokens_create": {"unknown_agent"},
+    "tokens_list": LIST,
+    "tokens_rotate": {"invalid_transition"},
 }
 
 

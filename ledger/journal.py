@@ -81,6 +81,7 @@ class Kind(TextChoices):
     PROJECT_CREATED = "project.created"
     TOKEN_CREATED = "token.created"
     TOKEN_REVOKED = "token.revoked"
+    TOKEN_ROTATED = "token.rotated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import hashlib
 import re
 import secrets
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -14,7 +15,7 @@ from django.conf import settings
 from django.db import transaction
 
 from ledger import journal, sql
-from ledger.errors import Refusal
+from ledger.errors import InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
@@ -62,7 +63,8 @@ PRESETS = {
     TokenKind.OPERATOR: OPERATOR,
     TokenKind.READER: READING,
 }
-SCOPES = frozenset(OPERATOR | {"tokens:write"})
+TOKENS_WRITE = "tokens:write"
+SCOPES = frozenset(OPERATOR | {TOKENS_WRITE})
 
 
 class TokenMissing(Refusal):
@@ -125,30 +127,51 @@ def digest_of(secret: str) -> bytes:
 
 @transaction.atomic
 def issue(
-    kind: str, *, project: Project, agent: Agent | None = None, name: str = "", stamp: Stamp
+    kind: str,
+    *,
+    project: Project,
+    agent: Agent | None = None,
+    name: str = "",
+    days: int | None = None,
+    manages_tokens: bool = False,
+    stamp: Stamp,
 ) -> tuple[Token, str]:
-    """Create a token and return it with its secret, which is not stored."""
+    """Create a token and return it with its secret, which is not stored.
+
+    It expires after `days`, or as the setting says. Only an operator's token can have
+    `tokens:write`, and only if a person grants it with `manages_tokens`; raises ValueError for
+    others.
+    """
     kind = TokenKind(kind)
+    if manages_tokens and kind != TokenKind.OPERATOR:
+        raise ValueError("Only an operator's token can manage tokens.")
+    token, secret = insert_token(
+        kind,
+        project_id=project.pk,
+        agent_id=agent.pk if agent else None,
+        name=(name or (agent.name if agent else kind.value))[:64],
+        scopes=PRESETS[kind] | ({TOKENS_WRITE} if manages_tokens else set()),
+        days=days,
+        stamp=stamp,
+    )
+    record_event(Kind.TOKEN_CREATED, token, stamp=stamp, kind=kind.value)
+    return token, secret
+
+
+def insert_token(
+    kind: TokenKind, *, scopes: Iterable[str], days: int | None, stamp: Stamp, **columns: Any
+) -> tuple[Token, str]:
     secret = new_secret(kind)
+    lifetime = timedelta(days=settings.TENFOUR["TOKEN_DAYS"] if days is None else days)
     token = Token.objects.create(
         kind=kind,
-        project=project,
-        agent=agent,
-        name=(name or (agent.name if agent else kind.value))[:64],
         prefix=secret[: len(f"tenfour_{SHORT[kind]}_") + 4],
         digest=digest_of(secret),
-        scopes=sorted(PRESETS[kind]),
+        scopes=sorted(scopes),
         created_by=stamp.actor.name,
-        expires_at=stamp.at + timedelta(days=settings.TENFOUR["TOKEN_DAYS"]),
-    )
-    journal.record(
-        Kind.TOKEN_CREATED,
-        subject_type="token",
-        subject_id=token.id,
-        project_id=project.id,
-        agent_id=agent.id if agent else None,
-        stamp=stamp,
-        data={"kind": kind.value, "prefix": token.prefix},
+        created_at=stamp.at,
+        expires_at=stamp.at + lifetime,
+        **columns,
     )
     return token, secret
 
@@ -158,16 +181,54 @@ def revoke(token: Token, *, stamp: Stamp) -> bool:
     """Revoke a token; return False if it was already revoked."""
     if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=stamp.at):
         return False
+    record_event(Kind.TOKEN_REVOKED, token, stamp=stamp)
+    return True
+
+
+@transaction.atomic
+def rotate(token: Token, *, overlap: timedelta, stamp: Stamp) -> tuple[Token, str]:
+    """Create a token that replaces another; return it with its secret.
+
+    It has the kind, agent, name, scopes, and lifetime of the old token, which stays valid for
+    `overlap` at most. Raises InvalidTransition if the old one is no longer valid.
+    """
+    old = Token.objects.select_for_update(no_key=True).get(pk=token.pk)
+    is_expired = old.expires_at is not None and old.expires_at <= stamp.at
+    if old.revoked_at or is_expired:
+        state = "expired" if is_expired else "revoked"
+        raise InvalidTransition(
+            f"The token {old.prefix}… is {state} and can't be rotated. Create a new one.",
+            current=state,
+            allowed=[],
+        )
+    lifetime = old.expires_at - old.created_at if old.expires_at else None
+    new, secret = insert_token(
+        TokenKind(old.kind),
+        project_id=old.project_id,
+        agent_id=old.agent_id,
+        name=old.name,
+        scopes=old.scopes,
+        days=max(1, lifetime.days) if lifetime else None,
+        stamp=stamp,
+    )
+    until = stamp.at + overlap
+    old.expires_at = min(old.expires_at, until) if old.expires_at else until
+    old.save(update_fields=["expires_at"])
+    record_event(Kind.TOKEN_ROTATED, old, stamp=stamp, replaced_by=new.prefix)
+    return new, secret
+
+
+def record_event(what: Kind, token: Token, *, stamp: Stamp, **data: str) -> None:
+    """Insert the event of what happened to a token."""
     journal.record(
-        Kind.TOKEN_REVOKED,
+        what,
         subject_type="token",
-        subject_id=token.id,
+        subject_id=token.pk,
         project_id=token.project_id,
         agent_id=token.agent_id,
         stamp=stamp,
-        data={"prefix": token.prefix},
+        data=data | {"prefix": token.prefix},
     )
-    return True
 
 
 # ---- callers

@@ -13,9 +13,8 @@ from dashboard.tasks.queries import HEAVY
 from ledger import sql
 from ledger.models import Agent, Project
 from ledger.optional_cache import get_or_compute_slow
-from ledger.states import TaskState
-from retries.failures import grouping, patterns
-from retries.failures.patterns import BATCH_SIZE
+from retries.failures import figures, grouping
+from retries.failures.figures import StuckTasks, Total
 from retries.models import FailurePattern, Grouped
 from retries.states import TROUBLING, PatternState
 
@@ -97,11 +96,6 @@ def list_patterns(
     return PatternList(rows_of_page, page, len(ids) > start + PAGE)
 
 
-TOTALS = """select pattern_id, count(*) as total, max(at) as last_at
-from retries_grouped where pattern_id = any(%(ids)s) group by 1"""
-AGENT_NAMES = """select g.pattern_id, array_agg(a.name order by a.name) as names
-from (select distinct pattern_id, agent_id from retries_grouped where pattern_id = any(%(ids)s)) g
-join ledger_agent a on a.id = g.agent_id group by 1"""
 TREND = """select pattern_id, ceil(extract(epoch from %(now)s - at) / %(step)s)::int as ago,
     count(*) as n
 from retries_grouped
@@ -110,29 +104,17 @@ where pattern_id = any(%(ids)s) and at > %(now)s - %(step)s * %(steps)s * interv
 group by 1, 2"""
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
-    """The number and the last time of a pattern's stored failures."""
-
-    total: int
-    last_at: datetime
-
-
 def count_failures(ids: list[UUID]) -> dict[UUID, Total]:
-    def count() -> dict[UUID, Total]:
-        rows = sql.run(TOTALS, ids=ids)
-        return {row["pattern_id"]: Total(row["total"], row["last_at"]) for row in rows}
-
-    return get_or_compute_slow(f"patterns:totals:{hash_of(ids)}", count)
+    return get_or_compute_slow(
+        f"patterns:totals:{hash_of(ids)}", lambda: figures.count_failures(ids)
+    )
 
 
 def list_agent_names(ids: list[UUID]) -> dict[UUID, list[str]]:
     """Return the names of the agents with failures, by pattern."""
-
-    def read() -> dict[UUID, list[str]]:
-        return {row["pattern_id"]: row["names"] for row in sql.run(AGENT_NAMES, ids=ids)}
-
-    return get_or_compute_slow(f"patterns:whose:{hash_of(ids)}", read)
+    return get_or_compute_slow(
+        f"patterns:whose:{hash_of(ids)}", lambda: figures.list_agent_names(ids)
+    )
 
 
 def describe_patterns(ids: list[UUID], *, now: datetime) -> list[ListedPattern]:
@@ -222,22 +204,8 @@ def pick_examples(failures: list[Grouped]) -> list[Example]:
     return list(lines.values())
 
 
-@dataclass(frozen=True, slots=True)
-class StuckTasks:
-    """The numbers of tasks that failed, wait or are escalated because of a pattern."""
-
-    dead: int
-    waiting: int
-    asked: int
-
-    @property
-    def total(self) -> int:
-        return self.dead + self.waiting + self.asked
-
-
 def count_stuck_tasks(row: FailurePattern) -> StuckTasks:
-    states = [task.state for task in patterns.stuck_tasks([row.pk]).only("state")[:BATCH_SIZE]]
-    return StuckTasks(*map(states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)))
+    return figures.count_stuck_tasks(row.pk)
 
 
 def split_marks(template: str) -> list[tuple[str, bool]]:

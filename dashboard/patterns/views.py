@@ -11,12 +11,13 @@ from dashboard.actions import Action
 from dashboard.live_updates import read_live_key
 from dashboard.patterns import queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
-from dashboard.patterns.queries import Days, Example, PatternList, StuckTasks
+from dashboard.patterns.queries import Days, Example, PatternList
 from dashboard.query_box import clean
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
 from ledger.models import Agent
 from retries.failures import suggestions
+from retries.failures.figures import StuckTasks
 from retries.failures.suggestions import Suggestion, WorkedFix
 from retries.models import FailurePattern, Grouped
 

@@ -227,6 +227,8 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("key", actor, f"created {describe_token(agent, data)}")
         case Kind.TOKEN_REVOKED:
             return plain("key", actor, f"revoked {describe_token(agent, data)}")
+        case Kind.TOKEN_ROTATED:
+            return plain("key", actor, f"rotated {describe_token(agent, data)}")
     return unknown(event)
 
 

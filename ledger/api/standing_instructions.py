@@ -115,7 +115,7 @@ def standing_instructions_update(
     auth=PrincipalAuth("instructions:write"),
     response=schemas.RuleOut,
 )
-def standing_instructions_retire(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def standing_instructions_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Retire a rule: it ends for good, and its record stays."""
     editing.retire_rules([find_rule(request, id).id], stamp=stamp_of(request))
     return rule_response(find_rule(request, id))

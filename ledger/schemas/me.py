@@ -14,7 +14,7 @@ class NamedOut(Schema):
     name: str = Field(description="its name")
 
 
-class TokenOut(Schema):
+class OwnTokenOut(Schema):
     id: UUID = Field(description="the token's id")
     prefix: str = Field(description="the first characters of its secret")
     expires_at: datetime | None = Field(description="when it expires; null for never")
@@ -33,7 +33,7 @@ class MeOut(Schema):
     agent: str | None = Field(description="the name of the token's agent; null for other tokens")
     agent_id: UUID | None = Field(description="the id of the token's agent; null for other tokens")
     scopes: list[str] = Field(description="what the token may do")
-    token: TokenOut = Field(description="the token itself, without its secret")
+    token: OwnTokenOut = Field(description="the token itself, without its secret")
     limits: LimitsOut = Field(description="the server's limits")
     poll_every_s: int = Field(
         description="how often to ask for work when there is none, in seconds"

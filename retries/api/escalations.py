@@ -147,6 +147,21 @@ def reload_task(escalation: Escalation) -> dict[str, Any] | None:
 
 
 @router.post(
+    "/escalations/{id}/undo",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.EscalationOut,
+)
+def escalations_undo(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Undo a retry or a fix that a person sent from the page, before the task is queued again.
+
+    That is possible for as long as `TENFOUR_UNDO_SECONDS` says: the escalation is open again. An
+    answer sent through the API takes effect at once and can't be undone.
+    """
+    answering.undo(id, among=Escalation.objects.visible_to(request.auth), stamp=stamp_of(request))
+    return escalation_response(request, find_escalation(request, id))
+
+
+@router.post(
     "/escalations/{id}/withdraw",
     auth=PrincipalAuth("tasks:work"),
     response=schemas.EscalationOut,

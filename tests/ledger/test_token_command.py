@@ -24,6 +24,11 @@ def test_it_prints_a_secret_that_works(kind: str) -> None:
     assert Api(secret)("GET", "/me").body["kind"] == kind
 
 
+def test_an_operators_token_may_manage_tokens() -> None:
+    secret = printed(kind="operator", manage_tokens=True).strip()
+    assert Api(secret)("GET", "/tokens").status_code == 200
+
+
 def test_an_agents_token_makes_the_agent_known() -> None:
     secret = printed(kind="agent", agent="coder").strip()
     assert Api(secret)("GET", "/me").body["agent"] == "coder"
@@ -36,6 +41,7 @@ def test_an_agents_token_makes_the_agent_known() -> None:
     [
         {"kind": "agent"},
         {"kind": "operator", "agent": "coder"},
+        {"kind": "orchestrator", "manage_tokens": True},
         {"kind": "operator", "project": "nowhere"},
         {"kind": "agent", "agent": " "},
     ],

@@ -23,19 +23,40 @@ class Command(BaseCommand):
         parser.add_argument("--agent", help="the agent's name; registered if it is new")
         parser.add_argument("--project", default=DEFAULT)
         parser.add_argument("--name", default="", help="a name for the token in lists")
+        parser.add_argument(
+            "--manage-tokens",
+            action="store_true",
+            help="with --kind operator: the token may also list, create and revoke tokens",
+        )
 
-    def handle(self, *, kind: str, agent: str | None, project: str, name: str, **_: Any) -> None:
+    def handle(
+        self,
+        *,
+        kind: str,
+        agent: str | None,
+        project: str,
+        name: str,
+        manage_tokens: bool,
+        **_: Any,
+    ) -> None:
         home = Project.objects.filter(name=project).first()
         if home is None:
             known = ", ".join(Project.objects.order_by("name").values_list("name", flat=True))
             raise CommandError(f"There is no project '{project}'. Known projects: {known}.")
         if (kind == TokenKind.AGENT) != bool(agent):
             raise CommandError("Use --agent NAME with --kind agent, and only with it.")
+        if manage_tokens and kind != TokenKind.OPERATOR:
+            raise CommandError("Use --manage-tokens with --kind operator, and only with it.")
         try:
             owner = agents.register(agent, project=home, stamp=Stamp(SHELL)) if agent else None
         except Refusal as refusal:
             raise CommandError(refusal.detail) from refusal
         _token, secret = tokens.issue(
-            kind, project=home, agent=owner, name=name, stamp=Stamp(SHELL)
+            kind,
+            project=home,
+            agent=owner,
+            name=name,
+            manages_tokens=manage_tokens,
+            stamp=Stamp(SHELL),
         )
         self.stdout.write(secret)

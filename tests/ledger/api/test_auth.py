@@ -70,6 +70,7 @@ def test_a_token_without_the_scope_is_refused(
         "tasks_create_many": {"tasks": [{"agent": "coder", "type": "x"}]},
         "attempts_report_result": {"status": "success"},
         "agents_create": {"name": "x"},
+        "tokens_create": {"kind": "reader"},
         "dead_letters_close_many": {"action": "replay", "all": True},
     }
     code = "human_required" if scope == "escalations:resolve" else "scope_missing"

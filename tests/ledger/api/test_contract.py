@@ -35,7 +35,11 @@ def test_answers_are_as_declared(method: str, path: str) -> None:
     schema = load_description()
     agents_own = "pull" in path or path.endswith("/ack") or "signals" in path
     agent = make_agent()
-    secret = make_token("agent" if agents_own else "operator", agent=agent if agents_own else None)
+    secret = (
+        make_token("agent", agent=agent)
+        if agents_own
+        else make_token("operator", manages_tokens=True)
+    )
 
     @given(data=st.data())
     @settings(

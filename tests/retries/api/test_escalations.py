@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event
-from retries.escalations import expiry
+from retries.escalations import answering, expiry
+from retries.escalations.choices import Choice
 from retries.models import Escalation
+from retries.states import Answer
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, make_project, pull
 from tests.ledger.api.test_instructions import problem
@@ -351,3 +354,37 @@ def test_it_is_assigned_and_commented(
     problem(operator("POST", f"{path}/comment", {"text": " "}), 422, "validation_error")
     for verb, body in (("assign", {"user": None}), ("comment", {"text": "x"})):
         problem(coder("POST", f"{path}/{verb}", body), 403, "human_required")
+
+
+def test_an_operators_token_undoes_an_answer_from_the_page(
+    api: Callable[..., Api], operator: Api, coder: Api, agent: Agent
+) -> None:
+    asked = escalated(agent)
+    task = operator("GET", f"/escalations/{asked.pk}").body["task"]
+    before = operator("GET", f"/tasks/{task}").body
+    at = f"/escalations/{asked.pk}/undo"
+    problem(operator("POST", at), 409, "invalid_transition")  # nothing is answered
+    answering.answer(
+        asked.pk,
+        Choice(Answer.RETRY),
+        among=Escalation.objects.all(),
+        stamp=Stamp(SYSTEM, timezone.now()),
+        channel="page",
+        undo_for=timedelta(minutes=1),
+    )
+    for caller in (coder, api("orchestrator")):
+        problem(caller("POST", at), 403, "human_required")
+    undone = operator("POST", at)
+    assert (undone.body["state"], undone.body["resolution"]) == ("open", None)
+    after = operator("GET", f"/tasks/{task}").body
+    same = ("state", "retry_count", "attempt_limit", "escalation")
+    assert [after[name] for name in same] == [before[name] for name in same]
+    assert Event.objects.filter(kind="task.answer_undone", actor_type="token").count() == 1
+    problem(operator("POST", at), 409, "invalid_transition")
+
+
+def test_an_answer_from_the_api_is_final(operator: Api, agent: Agent) -> None:
+    asked = escalated(agent)
+    operator("POST", f"/escalations/{asked.pk}/resolve", {"action": "retry"})
+    refused = problem(operator("POST", f"/escalations/{asked.pk}/undo"), 409, "invalid_transition")
+    assert "from the page" in refused["hint"]

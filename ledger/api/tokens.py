@@ -1,0 +1,114 @@
+"""Tokens over HTTP: list, create, revoke, and rotate them.
+
+No operation takes an Idempotency-Key: a stored response would keep the secret.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Body, Query, Router
+
+from ledger import agents, sql, tokens
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
+from ledger.api.cursors import read_page
+from ledger.api.responses import json_response, page_body
+from ledger.errors import Invalid
+from ledger.models import Agent, Project, Token
+from ledger.models.token import TokenKind
+from ledger.schemas.shared import PageQuery
+from ledger.schemas.tokens import (
+    RotateIn,
+    SecretOut,
+    TokenIn,
+    TokenList,
+    TokenOut,
+    secret_out,
+    token_out,
+)
+
+router = Router(tags=["tokens"])
+
+
+@router.get("/tokens", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenList)
+def tokens_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
+    """List the project's tokens, newest first; secrets are not stored."""
+    rows = Token.objects.visible_to(request.auth).select_related("agent")
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
+    return json_response(page_body(page, map(token_out, page.rows)))
+
+
+@router.post("/tokens", auth=PrincipalAuth(tokens.TOKENS_WRITE), response={201: SecretOut})
+def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
+    """Create a token; the response contains its secret, which is shown only once.
+
+    The kind decides the scopes. No token that the API creates can manage tokens.
+    """
+
+    def create() -> HttpResponse:
+        project = Project.objects.get(pk=request.auth.project_id)
+        token, secret = tokens.issue(
+            body.kind,
+            project=project,
+            agent=find_agent(request, body, project),
+            name=body.name,
+            days=body.expires_in_days,
+            stamp=stamp_of(request),
+        )
+        return json_response(secret_out(token, secret), 201)
+
+    return sql.atomic(create)()
+
+
+def find_agent(request: PrincipalRequest, body: TokenIn, project: Project) -> Agent | None:
+    """Return the token's agent; raise Invalid if its kind has none, or needs one."""
+    if body.kind != TokenKind.AGENT:
+        if body.agent:
+            raise Invalid("/agent", f"A token of kind '{body.kind}' has no agent.")
+        return None
+    if not body.agent:
+        raise Invalid("/agent", "Set the agent that the token is for.")
+    if body.register_:
+        return agents.register(body.agent, project=project, stamp=stamp_of(request))
+    return agents.get_by_name(body.agent, project=project)
+
+
+def find_token(request: PrincipalRequest, id: UUID) -> Token:
+    """Return a token of the caller's project; raise NotFound."""
+    token = Token.objects.visible_to(request.auth).select_related("agent").filter(pk=id).first()
+    if token is None:
+        raise not_visible("token", id)
+    return token
+
+
+@router.get("/tokens/{id}", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenOut)
+def tokens_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get a token, without its secret."""
+    return json_response(token_out(find_token(request, id)))
+
+
+@router.delete("/tokens/{id}", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenOut)
+def tokens_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Revoke a token at once; it stays in the list. Revoking it again changes nothing."""
+    tokens.revoke(find_token(request, id), stamp=stamp_of(request))
+    return json_response(token_out(find_token(request, id)))
+
+
+@router.post(
+    "/tokens/{id}/rotate", auth=PrincipalAuth(tokens.TOKENS_WRITE), response={201: SecretOut}
+)
+def tokens_rotate(
+    request: PrincipalRequest, id: UUID, body: Body[RotateIn | None] = None
+) -> HttpResponse:
+    """Replace a token: the response contains the new secret, which is shown only once.
+
+    The new token has the old one's kind, agent, name, scopes, and lifetime. The old one stays
+    valid for `overlap_hours` at most.
+    """
+    options = body or RotateIn.model_validate({})
+    token, secret = tokens.rotate(
+        find_token(request, id),
+        overlap=timedelta(hours=options.overlap_hours),
+        stamp=stamp_of(request),
+    )
+    return json_response(secret_out(token, secret), 201)

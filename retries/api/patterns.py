@@ -1,0 +1,148 @@
+"""Failure patterns over HTTP: everyone but agents reads, people act on them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Body, Query, Router
+
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
+from ledger.api.cursors import read_page
+from ledger.api.parameters import parse_states
+from ledger.api.responses import json_response, page_body, respond_once
+from ledger.errors import InvalidTransition
+from ledger.schemas.shared import PageQuery
+from ledger.states import Who
+from retries.api.escalations import PersonAuth
+from retries.failures import figures, patterns
+from retries.models import FailurePattern
+from retries.schemas import patterns as schemas
+from retries.schemas.patterns import grouped_out, patterns_out, retry_out, stuck_out
+from retries.states import PatternState, allowed_pattern_moves
+
+router = Router(tags=["patterns"])
+
+CHANNEL = "api"
+
+
+@router.get("/patterns", auth=PrincipalAuth("events:read"), response=schemas.PatternList)
+def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery]) -> HttpResponse:
+    """List failure patterns, the newest first."""
+    rows = FailurePattern.objects.visible_to(request.auth)
+    if query.state:
+        rows = rows.filter(state__in=parse_states(query.state, PatternState))
+    for word in query.q.split():
+        rows = rows.filter(template__icontains=word)
+    filters = query.model_dump(exclude={"limit", "cursor"})
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
+    return json_response(page_body(page, patterns_out(page.rows)))
+
+
+@router.get("/patterns/{id}", auth=PrincipalAuth("events:read"), response=schemas.OnePatternOut)
+def patterns_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get a failure pattern, with the number of tasks that are stuck because of it."""
+    return pattern_response(request, id)
+
+
+@router.get(
+    "/patterns/{id}/failures",
+    auth=PrincipalAuth("events:read"),
+    response=schemas.PatternFailureList,
+)
+def patterns_list_failures(
+    request: PrincipalRequest, id: UUID, query: Query[PageQuery]
+) -> HttpResponse:
+    """List a pattern's failures, newest first."""
+    rows = find_pattern(request, id).grouped.select_related("failure", "agent")
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"pattern": id})
+    return json_response(page_body(page, map(grouped_out, page.rows)))
+
+
+def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
+    """Return a pattern that the caller may see; raise NotFound."""
+    pattern = FailurePattern.objects.visible_to(request.auth).filter(pk=id).first()
+    if pattern is None:
+        raise not_visible("pattern", id)
+    return pattern
+
+
+def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    body = patterns_out([find_pattern(request, id)])[0]
+    return json_response(body | {"stuck": stuck_out(figures.count_stuck_tasks(id))})
+
+
+# ---- what people do
+
+
+@router.post(
+    "/patterns/{id}/ignore",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.OnePatternOut,
+)
+def patterns_ignore(
+    request: PrincipalRequest, id: UUID, body: Body[schemas.IgnoreIn | None] = None
+) -> HttpResponse:
+    """Ignore a pattern, for good or until a time."""
+    pattern, options = find_pattern(request, id), body or schemas.IgnoreIn.model_validate({})
+    moved = patterns.ignore([id], until=options.until, note=options.note, stamp=stamp_of(request))
+    return moved_response(request, pattern, moved, PatternState.IGNORED)
+
+
+@router.post(
+    "/patterns/{id}/resolve",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.OnePatternOut,
+)
+def patterns_resolve(
+    request: PrincipalRequest, id: UUID, body: Body[schemas.ResolvePatternIn | None] = None
+) -> HttpResponse:
+    """Mark a pattern's cause as fixed; its next failure is a regression."""
+    pattern = find_pattern(request, id)
+    moved = patterns.resolve([id], note=body.note if body else "", stamp=stamp_of(request))
+    return moved_response(request, pattern, moved, PatternState.RESOLVED)
+
+
+@router.post(
+    "/patterns/{id}/reopen",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.OnePatternOut,
+)
+def patterns_reopen(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Reopen a pattern that is ignored or resolved."""
+    pattern = find_pattern(request, id)
+    moved = patterns.reopen([id], stamp=stamp_of(request))
+    return moved_response(request, pattern, moved, PatternState.OPEN)
+
+
+def moved_response(
+    request: PrincipalRequest, pattern: FailurePattern, moved: list[UUID], to: PatternState
+) -> HttpResponse:
+    """Return the pattern after a move; raise InvalidTransition if it did not move."""
+    if not moved:
+        pattern.refresh_from_db()
+        raise InvalidTransition(
+            f"The pattern is {pattern.state}; it can't become {to}.",
+            current=pattern.state,
+            allowed=allowed_pattern_moves(pattern.state, Who.PERSON),
+        )
+    return pattern_response(request, pattern.pk)
+
+
+@router.post(
+    "/patterns/{id}/retry",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.RetryPatternOut,
+    openapi_extra={"x-idempotent": True},
+)
+def patterns_retry(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Retry the tasks that are stuck because of a pattern, at most 500 at a time.
+
+    Dead letters are replayed as new tasks, pending retries become due, and open questions that
+    another attempt can settle are answered with a retry.
+    """
+    find_pattern(request, id)
+
+    def retry() -> tuple[int, Any]:
+        return 200, retry_out(patterns.retry([id], stamp=stamp_of(request), channel=CHANNEL))
+
+    return respond_once(request, retry)

@@ -1,0 +1,54 @@
+"""Figures of failure patterns: their failures, agents, and stuck tasks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from ledger import sql
+from ledger.states import TaskState
+from retries.failures.patterns import BATCH_SIZE, stuck_tasks
+
+TOTALS = """select pattern_id, count(*) as total, max(at) as last_at
+from retries_grouped where pattern_id = any(%(ids)s) group by 1"""
+AGENT_NAMES = """select g.pattern_id, array_agg(a.name order by a.name) as names
+from (select distinct pattern_id, agent_id from retries_grouped where pattern_id = any(%(ids)s)) g
+join ledger_agent a on a.id = g.agent_id group by 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The number and the last time of a pattern's stored failures."""
+
+    total: int
+    last_at: datetime
+
+
+def count_failures(ids: Sequence[UUID]) -> dict[UUID, Total]:
+    """Return the number and the last time of the failures, by pattern."""
+    rows = sql.run(TOTALS, ids=list(ids))
+    return {row["pattern_id"]: Total(row["total"], row["last_at"]) for row in rows}
+
+
+def list_agent_names(ids: Sequence[UUID]) -> dict[UUID, list[str]]:
+    """Return the names of the agents with failures, by pattern."""
+    return {row["pattern_id"]: row["names"] for row in sql.run(AGENT_NAMES, ids=list(ids))}
+
+
+@dataclass(frozen=True, slots=True)
+class StuckTasks:
+    """The numbers of tasks that failed, wait or are escalated because of a pattern."""
+
+    dead: int
+    waiting: int
+    asked: int
+
+    @property
+    def total(self) -> int:
+        return self.dead + self.waiting + self.asked
+
+
+def count_stuck_tasks(pattern_id: UUID) -> StuckTasks:
+    """Return the numbers of the tasks that a retry of the pattern covers."""
+    states = [task.state for task in stuck_tasks([pattern_id]).only("state")[:BATCH_SIZE]]
+    return StuckTasks(*map(states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)))
