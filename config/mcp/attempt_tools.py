@@ -1,5 +1,6 @@
 """Tools for the agent's loop: claim a task, renew its lease, report it, release it, and ask."""
 
+import json
 from typing import Any, Literal
 from uuid import UUID
 
@@ -51,8 +52,9 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
     claim = perform(claims.claims_create, request, query)
     waiting = describe_waiting(claim["pending_instructions"])
     if not claim["data"]:
+        why = NOTHING.get(claim["reason"], claim["reason"])
         return Reply(
-            join(NOTHING.get(claim["reason"], claim["reason"]), describe_due(claim), waiting),
+            " ".join(filter(None, [why, describe_due(claim), waiting])),
             select(claim, "reason", "retry_after_s", "next_due_in_ms", "pending_instructions"),
         )
     claimed = claim["data"][0]
@@ -60,16 +62,15 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
     opening = f"You have attempt {attempt['number']} of {attempt['attempt_limit']} of this task."
     if attempt["resumed"]:
         opening = f"You still have this task: attempt {attempt['number']} is open."
-    next_action = describe_work(claimed["task"], attempt)
     return Reply(
-        join(opening, claimed["prompt"], next_action, waiting),
+        " ".join(filter(None, [opening, describe_work(claimed["task"], attempt), waiting])),
         {
             "attempt": attempt,
             "task": outline_task(claimed["task"]),
             "prompt": claimed["prompt"],
-            "next_action": next_action,
             "pending_instructions": claim["pending_instructions"],
         },
+        shown=claimed["prompt"],
     )
 
 
@@ -134,7 +135,8 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
         )
     else:
         text = f"The task is yours until {beat['lease_expires_at']}. Continue."
-    return Reply(join(text, describe_waiting(beat["pending_instructions"])), beat)
+    waiting = describe_waiting(beat["pending_instructions"])
+    return Reply(f"{text} {waiting}".strip(), beat)
 
 
 class ReportArguments(In):
@@ -168,7 +170,18 @@ def report_result(request: Any, given: ReportArguments) -> Reply:
     Call this once when you finish or give up, after you ran the verify command if there is one.
     """
     decision = perform(attempts.attempts_report_result, request, given.attempt, result_of(given))
-    return Reply(describe_decision(decision), outline_decision(decision))
+    names = (
+        "decision",
+        "reason",
+        "verdict",
+        "not_before",
+        "delay_s",
+        "escalation",
+        "task",
+        "retry",
+    )
+    data = select(decision, *names, "prompt")
+    return Reply(next_step(decision), data, shown=data.get("prompt", ""))
 
 
 def result_of(given: ReportArguments) -> ResultIn:
@@ -192,19 +205,6 @@ def result_of(given: ReportArguments) -> ResultIn:
         "reclaim": True,
     }
     return ResultIn.model_validate(report)
-
-
-def outline_decision(decision: dict[str, Any]) -> dict[str, Any]:
-    return select(
-        decision,
-        *("decision", "reason", "verdict", "not_before", "delay_s", "escalation", "task"),
-        *("retry", "prompt"),
-    ) | {"next_action": next_step(decision)}
-
-
-def describe_decision(decision: dict[str, Any]) -> str:
-    """Return what a report led to, in words."""
-    return join(decision.get("prompt") or "", next_step(decision))
 
 
 def next_step(decision: dict[str, Any]) -> str:
@@ -308,11 +308,13 @@ def describe_answer(escalation: dict[str, Any]) -> str:
             wait = settings.TENFOUR["POLL_SECONDS"]
             return f"No answer yet. Call get_escalation again in {wait} seconds or later."
         return f"The question is {escalation['state']}: nobody answered it. Call claim_task."
-    said = answer["instruction"] or answer["response"] or ""
+    said = answer["instruction"] or ""
+    if answer["response"]:
+        said = json.dumps(answer["response"], ensure_ascii=False)
     opening = f"{answer['by']['name']} answered '{answer['action']}'" + (":" if said else ".")
     retried = answer["action"] in ("retry", "fix", "answer")
     next_action = "The task is queued again: call claim_task to continue with it."
-    return join(opening, str(said), next_action if retried else "Stop working on the task.")
+    return join(opening, said, next_action if retried else "Stop working on the task.")
 
 
 TOOLS = (

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from config import __version__
-from config.api import api
+from config.api import api, mark_logged
 from config.json_bodies import clean_body, parse_body
 from config.mcp import catalog, protocol
 from config.mcp.protocol import Headers, Message, ProtocolError
@@ -184,8 +184,7 @@ def call_tool(request: HttpRequest, message: Message) -> dict[str, Any]:
         if problem.status_code in (401, 429):
             raise
         reply = explain_problem(json.loads(problem.content))
-    content = [{"type": "text", "text": reply.text}]
-    return {"content": content, "structuredContent": reply.data, "isError": reply.is_error}
+    return reply.as_result()
 
 
 # ---- errors
@@ -193,9 +192,9 @@ def call_tool(request: HttpRequest, message: Message) -> dict[str, Any]:
 
 def explain_problem(problem: dict[str, Any]) -> Reply:
     """Return a problem of the API as a tool's result, with its hint."""
-    more = ("type", "title", "status", "instance")
+    more = ("type", "title", "status", "instance", "detail", "hint")
     data = {name: value for name, value in problem.items() if name not in more}
-    return Reply(f"{problem['detail']}\n{problem['hint']}".strip(), data, is_error=True)
+    return Reply(f"{problem['detail']} {problem['hint']}".strip(), data, is_error=True)
 
 
 def problem_error(problem: HttpResponse, id: str | int | None) -> HttpResponse:
@@ -203,7 +202,7 @@ def problem_error(problem: HttpResponse, id: str | int | None) -> HttpResponse:
     found = json.loads(problem.content)
     code = protocol.INTERNAL_ERROR if found["status"] >= 500 else protocol.INVALID_REQUEST
     reply = explain_problem(found)
-    error = ProtocolError(code, reply.text, status=found["status"], data=reply.data)
+    error = ProtocolError(code, reply.message, status=found["status"], data=reply.data)
     response = error_response(error, id)
     for name in ("WWW-Authenticate", "Retry-After"):
         if name in problem:
@@ -218,4 +217,5 @@ def error_response(error: ProtocolError, id: str | int | None) -> HttpResponse:
     response = respond({"jsonrpc": "2.0", "id": id, "error": body}, error.status)
     if error.status == 405:
         response["Allow"] = "POST"
+        return mark_logged(response)  # legacy clients try GET at each start
     return response

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool, StrictInt
 
-from config.mcp.tools import Reply, Tool, join, perform, select
+from config.mcp.tools import Reply, Tool, perform, select
 from ledger.api import instructions
 from ledger.errors import Invalid
 from ledger.instructions import CONTENT_BYTES, NOTE_LENGTH, list_last_delivered
@@ -25,18 +25,18 @@ def get_instructions(request: Any, given: PullArguments) -> Reply:
     found = perform(instructions.instructions_pull, request, PullIn(limit=given.limit))
     rows = found["data"]
     if not rows:
-        return Reply("No instructions wait for you.", {"instructions": []})
-    lines = [f"{row['text']}\n(id {row['id']}{plain_mark(row)})" for row in rows]
-    more = "More wait: call get_instructions again." if len(rows) == given.limit else ""
-    follow = "Follow each one, then call ack_instruction with its id; otherwise it is sent again."
+        return Reply("There are no new instructions.", {"instructions": []})
+    more = " More wait: call get_instructions again." if len(rows) == given.limit else ""
     return Reply(
-        join(*lines, follow if any(row["tracked"] for row in rows) else "", more),
-        {"instructions": [outline_instruction(row) for row in rows], "next_action": follow},
+        "Follow each instruction and then call ack_instruction with its id; otherwise you get it "
+        f"again. One that is not tracked needs no acknowledgment.{more}",
+        {"instructions": [outline_instruction(row) for row in rows]},
+        shown="\n\n".join(f"{row['text']}\n(id {row['id']}{plain_mark(row)})" for row in rows),
     )
 
 
 def plain_mark(row: dict[str, Any]) -> str:
-    return "" if row["tracked"] else "; needs no acknowledgment"
+    return "" if row["tracked"] else ", not tracked"
 
 
 def outline_instruction(row: dict[str, Any]) -> dict[str, Any]:

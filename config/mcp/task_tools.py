@@ -38,7 +38,7 @@ def get_task(request: Any, given: TaskArguments) -> Reply:
     task = perform(tasks.tasks_get, request, given.id)
     asked = f" A person is asked: escalation {task['escalation']}." if task["escalation"] else ""
     error = f"Its last error: {task['error']}" if task["error"] else ""
-    return Reply(join(describe_task(task) + asked, error, describe_payload(task)), task)
+    return Reply(join(describe_task(task) + asked, error), task, shown=describe_payload(task))
 
 
 def describe_task(task: dict[str, Any]) -> str:
@@ -72,12 +72,14 @@ def list_tasks(request: Any, given: TasksArguments) -> Reply:
     lines = [f"- {describe_task(task)}" for task in page["data"]]
     cursor = page["next_cursor"]
     more = f"There are more: call list_tasks with the cursor {cursor}." if cursor else ""
+    count = f"{len(lines)} tasks." if len(lines) > 1 else "1 task." if lines else "No task matches."
     return Reply(
-        join("\n".join(lines) or "No task matches.", more),
+        f"{count} {more}".strip(),
         {
             "tasks": [select(task, *LISTED) for task in page["data"]],
             **select(page, "next_cursor"),
         },
+        shown="\n".join(lines),
     )
 
 
@@ -138,7 +140,7 @@ def import_plan(request: Any, given: ImportArguments) -> Reply:
     warnings = [f"Warning: {json.dumps(each)}" for each in found["warnings"]]
     done = "Would import" if given.dry_run else "Unchanged" if found["unchanged"] else "Imported"
     text = f"{done}: plan {found['plan']['ref']} with {len(lines)} tasks."
-    return Reply(join(text, "\n".join(lines), "\n".join(warnings)), found)
+    return Reply(join(text, "\n".join(warnings)), found, shown="\n".join(lines))
 
 
 READS = (

@@ -29,11 +29,24 @@ AUTH: dict[Callable[..., Any], BearerAuth] = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A tool's result: a text for the model, and the same as a JSON object."""
+    """A tool's result: what happened and what to do next, and the data.
 
-    text: str
+    Claude Code and Codex show their model the JSON object alone, other clients the text alone. So
+    `message` is in both, and `shown` is what a reader of the text needs of the data.
+    """
+
+    message: str
     data: dict[str, Any] = field(default_factory=dict)
+    shown: str = ""
     is_error: bool = False
+
+    def as_result(self) -> dict[str, Any]:
+        """Return the reply as `tools/call` returns it."""
+        return {
+            "content": [{"type": "text", "text": join(self.shown, self.message)}],
+            "structuredContent": {"message": self.message} | self.data,
+            "isError": self.is_error,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,10 @@ class Mcp:
         """Return a tool's result."""
         response = self.request("tools/call", {"name": name, "arguments": arguments})
         assert response.status_code == 200, response.text
-        return response.json()["result"]
+        result = response.json()["result"]
+        # The agents' models see only one of the two.
+        assert result["structuredContent"]["message"] in text_of(result)
+        return result
 
     def done(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Return the structured result of a call that succeeds."""

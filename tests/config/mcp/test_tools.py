@@ -84,7 +84,7 @@ def test_a_task_fails_is_retried_with_its_context_and_is_done(coder: Mcp, lead: 
     attempt = claimed["attempt"]["id"]
     assert claimed["task"]["id"] == task["id"]
     assert "Add it and use it" in claimed["prompt"] and "Add it and use it" in text_of(first)
-    assert "run `make test`" in claimed["next_action"] and attempt in text_of(first)
+    assert "run `make test`" in claimed["message"] and attempt in text_of(first)
     again = coder.done("claim_task", worker_id="s1")
     assert again["attempt"]["id"] == attempt and again["attempt"]["resumed"]
 
@@ -108,6 +108,7 @@ def test_a_task_fails_is_retried_with_its_context_and_is_done(coder: Mcp, lead: 
     assert told["retry"]["number"] == 2
     for part in ("empty id accepted", "check for the empty id", "the id may be empty"):
         assert part in text_of(failed) and part in told["prompt"]
+    assert f"report_result with attempt {told['retry']['attempt']}" in told["message"]
     assert coder.done("report_result", **report)["retry"]["attempt"] == told["retry"]["attempt"]
     assert "different content" in coder.refused("report_result", **report | {"exit_code": 3})
 
@@ -181,7 +182,7 @@ def test_an_agent_asks_and_reads_the_answer(coder: Mcp, mcp: Callable[..., Mcp])
 
 
 def test_an_instruction_is_pulled_and_acknowledged(coder: Mcp, lead: Mcp) -> None:
-    assert "No instructions" in text_of(coder.call("get_instructions"))
+    assert "no new instructions" in text_of(coder.call("get_instructions"))
     assert "waits for an acknowledgment" in coder.refused("ack_instruction")
     sent = lead.done("send_instruction", agent="coder", content="Check the OpenSpec CLI")
     again = lead.call("send_instruction", agent="coder", content="Check the OpenSpec CLI")
