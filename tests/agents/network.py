@@ -69,6 +69,7 @@ class Relay:
         # Outside a namespace, the server itself has its port already.
         self.port = port_outside if network.is_isolated else 0
         self.server: socket.socket | None = None
+        self.sent = bytearray()  # what the agents sent
         self.open()
 
     @property
@@ -101,14 +102,16 @@ class Relay:
         with near, socket.create_connection((LOOPBACK, self.port_outside)) as far:
             back = threading.Thread(target=pass_on, args=(far, near), daemon=True)
             back.start()
-            pass_on(near, far)
+            pass_on(near, far, self.sent)
             back.join()
 
 
-def pass_on(source: socket.socket, target: socket.socket) -> None:
+def pass_on(source: socket.socket, target: socket.socket, copy: bytearray | None = None) -> None:
     """Copy what one end sends to the other, and then its end."""
     with contextlib.suppress(OSError):
         while data := source.recv(65_536):
+            if copy is not None:
+                copy += data
             target.sendall(data)
     with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)

@@ -1,12 +1,12 @@
 """Claude Code and Codex do whole tasks through the tools of `/mcp` alone, set up as docs/mcp.md says."""
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
 from ledger.models import Attempt, Instruction
-from tests.agents.command_lines import AGENTS, Agent
+from tests.agents.command_lines import Agent
 from tests.agents.conftest import MakeAgent
 from tests.agents.network import Relay
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step
@@ -33,27 +33,31 @@ MAKEFILE = (
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-# Claude Code speaks 2025-11-25, Codex 2025-06-18, and with this feature 2026-07-28.
-MODERN = "codex, 2026-07-28"
+MODERN = "2026-07-28"
+# Each agent with the version that it speaks; Codex speaks the newest one with a feature of its own.
+VERSIONS = [("claude", "2025-11-25"), ("codex", "2025-06-18"), ("codex", MODERN)]
 
 
-@pytest.fixture(params=[*AGENTS, MODERN])
+@pytest.fixture(params=VERSIONS, ids="-".join)
 def agent(
     request: pytest.FixtureRequest, make_cli: MakeAgent, relay: Relay, tenfour_server: Tenfour
-) -> Agent:
+) -> Iterator[Agent]:
     """An agent with Tenfour as its only MCP server, and a project with a failing check."""
-    agent = make_cli(request.param.partition(",")[0])
+    name, version = request.param
+    agent = make_cli(name)
     snippets = {block.language: block.text for block in blocks(ROOT / "docs" / "mcp.md")}
     if agent.name == "claude":
         (agent.work / ".mcp.json").write_text(with_address(snippets["json"], relay))
     else:
         config = agent.home / ".codex" / "config.toml"
-        features = "[features]\nmcp_2026_07_28 = true\n" if request.param == MODERN else ""
+        features = "[features]\nmcp_2026_07_28 = true\n" if version == MODERN else ""
         more = with_address(snippets["toml"], relay) + features
         config.write_text(f"{config.read_text()}\n{more}")
     agent.env["TENFOUR_TOKEN"] = tenfour_server.token("agent", "coder")
     (agent.work / "Makefile").write_text(MAKEFILE)
-    return agent
+    yield agent
+    versions = re.findall(rb"^mcp-protocol-version: (\S+)", relay.sent, re.I | re.M)
+    assert set(versions) == {version.encode()}
 
 
 def with_address(snippet: str, relay: Relay) -> str:
