@@ -23,6 +23,7 @@ from config.problems import STATUS, count_auth_failure, problem_response, refusa
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, UnsupportedMediaType
+from retries.agent_hooks import api as agent_hooks
 from retries.api import (
     attempts,
     breakers,
@@ -41,7 +42,7 @@ from retries.api import (
 logger = logging.getLogger(__name__)
 
 # These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
-CLEANED_PATHS = re.compile(r"/v1/attempts/[^/]+/(result|heartbeat)")
+CLEANED_PATHS = re.compile(r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent)")
 # Query parameters that contain a cursor.
 CURSORS = ("cursor", "after")
 
@@ -89,6 +90,7 @@ ROUTERS = tuple(
         deadletters,
         renderings,
         tokens,
+        agent_hooks,
         events,
         stats,
     )

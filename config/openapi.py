@@ -28,6 +28,7 @@ TAGS = {
     "instructions": "Texts for agents, tracked until they are acknowledged.",
     "standing instructions": "Rules that send instructions when something happens.",
     "signals": "Reports of what agents do or see; they acknowledge matching instructions.",
+    "hooks": "Events of coding agents, such as Claude Code and Codex, and what their hooks return.",
     "tasks": "Units of work for agents. Each one ends in a known state.",
     "plans": "Ordered sets of tasks, imported from files.",
     "attempts": "Executions of a task under a lease.",

@@ -267,6 +267,12 @@ class Attempt(models.Model):
         indexes = [
             # `lease_expires_at` stays out of it, so that heartbeats touch no index.
             models.Index(fields=["agent", "id"], condition=Q(outcome=None), name="attempt_live"),
+            # of coding agents whose hooks work on tasks: see retries/agent_hooks/sessions.py
+            models.Index(
+                fields=["worker_id", "id"],
+                condition=Q(worker_id__startswith="session:"),
+                name="attempt_session",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,38 @@
+"""What an agent's hook answers, in the form that Claude Code and Codex both read (pure)."""
+
+from typing import Any
+
+# Claude Code keeps at most 10,000 characters of what a hook adds to the conversation.
+TEXT_LENGTH = 9_500
+CUT = "\n[… cut: {rest}]"
+
+Answer = dict[str, Any]
+
+
+def add_context(event: str, text: str) -> Answer:
+    """Return the answer that adds a text to what the model reads next."""
+    if not text:
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+
+
+def block(reason: str) -> Answer:
+    """Return the answer that keeps an agent from stopping."""
+    return {"decision": "block", "reason": reason}
+
+
+def tell(message: str) -> Answer:
+    """Return the answer that shows a message to the person and lets the agent stop."""
+    return {"systemMessage": message}
+
+
+def fit(text: str, *, length: int = TEXT_LENGTH, rest: str) -> str:
+    """Return the text in at most `length` characters; `rest` says where to read all of it.
+
+    >>> fit("0123456789" * 5, length=40, rest="see the page")
+    '01234567890123456\\n[… cut: see the page]'
+    """
+    if len(text) <= length:
+        return text
+    mark = CUT.format(rest=rest)
+    return text[: max(0, length - len(mark) - 1)] + mark

@@ -1,0 +1,121 @@
+"""Hooks of coding agents over HTTP: Claude Code calls this itself, `tenfour hook` for both."""
+
+from typing import Any, cast
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Body, Router, Schema
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
+from ledger.api.responses import base_url, json_response
+from ledger.schemas.shared import ID, In
+from ledger.tokens import Bearer, ScopeMissing
+from retries.agent_hooks.events import read_event
+from retries.agent_hooks.reactions import Happening, LocalSide, react
+from retries.agent_hooks.sessions import HookCaller
+from retries.schemas.attempts import VerificationIn
+
+router = Router(tags=["hooks"])
+
+SCOPE = "signals:write"
+# An agent's program sends whole files and outputs; what the rules do not read is dropped.
+MOST_HOOK_BYTES = 4 * 1024 * 1024
+
+
+class LocalSideIn(In):
+    """What the command `tenfour hook` adds to an event of the agent's program."""
+
+    task: str = Field("", max_length=256, description="the session's task, by id or ref")
+    managed: StrictBool = Field(
+        False, description="true inside 'tenfour run', which claims, verifies and reports"
+    )
+    folder: str = Field("", max_length=1024, description="the folder that paths are relative to")
+    verification: VerificationIn | None = Field(
+        None, description="the result of the check that an earlier response asked for"
+    )
+    late: StrictBool = Field(False, description="true if the agent does not wait for the response")
+    attempt: UUID | None = Field(None, description="the attempt that a late event is about")
+
+
+class HookIn(BaseModel):
+    """An event as the agent's program sends it; unknown fields and events are ignored."""
+
+    hook_event_name: str = Field("", description="such as UserPromptSubmit, PostToolUse or Stop")
+    tenfour: LocalSideIn | None = Field(
+        None, description="sent by 'tenfour hook'; leave it out otherwise"
+    )
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "example": {
+                "hook_event_name": "PostToolUse",
+                "session_id": ID,
+                "cwd": "/home/dev/app",
+                "tool_name": "Bash",
+                "tool_input": {"command": "make test"},
+            }
+        },
+    )
+
+
+class HookOut(Schema):
+    decision: str | None = Field(None, description="block: the agent must not stop")
+    reason: str | None = Field(None, description="what the agent reads if it is blocked")
+    systemMessage: str | None = Field(None, description="what the person at the agent reads")
+    hookSpecificOutput: dict[str, Any] | None = Field(
+        None, description="with additionalContext, a text for the agent"
+    )
+    tenfour: dict[str, Any] | None = Field(
+        None, description="for 'tenfour hook': the attempt, and the check to run"
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "hookSpecificOutput": {
+                    "hookEventName": "UserPromptSubmit",
+                    "additionalContext": "Run the tests before you commit.",
+                }
+            }
+        }
+    )
+
+
+@router.post(
+    "/hooks/agent",
+    auth=PrincipalAuth(SCOPE, body_bytes=MOST_HOOK_BYTES),
+    response=HookOut,
+    exclude_none=True,
+)
+def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
+    """Receive an event of a coding agent's session and answer what its hook returns.
+
+    Delivers instructions, reports what the agent did as signals, gives the session a task, and
+    reports the attempt when the agent stops. An empty object means that there is nothing to do.
+    """
+    if request.auth.agent_id is None:
+        raise ScopeMissing("This call acts on an agent's own queue and needs an agent's token.")
+    # ninja has authenticated the request; this reads the token again, as the statements need it.
+    bearer = cast(Bearer, BearerAuth(SCOPE, body_bytes=MOST_HOOK_BYTES)(request))
+    event = read_event(body.model_dump())
+    caller = HookCaller(request.auth, bearer, event.session, base_url(request))
+    local = local_side(body.tenfour) if body.tenfour else None
+    answer = react(Happening(event, local, caller, timezone.now()))
+    if local is None:
+        # The agent's program refuses what it does not know.
+        answer.pop("tenfour", None)
+    return json_response(answer)
+
+
+def local_side(given: LocalSideIn) -> LocalSide:
+    return LocalSide(
+        task=given.task,
+        is_managed=given.managed,
+        folder=given.folder,
+        verification=given.verification.model_dump() if given.verification else None,
+        is_late=given.late,
+        attempt=given.attempt,
+    )

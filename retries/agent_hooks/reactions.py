@@ -1,0 +1,232 @@
+"""The rules: which event of an agent's session does what, and what its hook answers."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger import instructions, signal_matching
+from ledger.models import Attempt, Instruction
+from ledger.redaction import redacted, stripped
+from ledger.schemas.instructions import instruction_out
+from ledger.states import InstructionState
+from ledger.text import truncate
+from retries.agent_hooks import stops
+from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context
+from retries.agent_hooks.events import HookEvent, ShellCommand, has_run, signals_of, text_in
+from retries.agent_hooks.sessions import (
+    HEARTBEAT_EVERY,
+    HookCaller,
+    describe_check,
+    find_live_attempt,
+    take_task,
+)
+from retries.attempts import heartbeats, releases
+from retries.attempts.live_attempt import LeaseLost
+
+MOST_INSTRUCTIONS = 10
+# In front of an instruction's content, where it is urgent.
+PREFIX_LENGTH = 20
+GAP = "\n\n"
+MESSAGE_LENGTH = 200
+OUTPUT_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSide:
+    """What `tenfour hook` adds to an event; the zero-install hooks add nothing."""
+
+    # The task that the session was started for, by id or ref.
+    task: str = ""
+    # The agent runs inside `tenfour run`, which claims, verifies and reports.
+    is_managed: bool = False
+    # The folder that paths are relative to.
+    folder: str = ""
+    verification: Mapping[str, Any] | None = None
+    # Tenfour was away when the event happened: the agent does not wait for this answer.
+    is_late: bool = False
+    # The attempt that a late event is about.
+    attempt: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event with all that the rules know about it; `local` is None without `tenfour hook`."""
+
+    event: HookEvent
+    local: LocalSide | None
+    caller: HookCaller
+    now: datetime
+
+    @property
+    def is_managed(self) -> bool:
+        return self.local is not None and self.local.is_managed
+
+    @property
+    def works(self) -> bool:
+        """Return whether the session's task is for these rules to claim, verify and report."""
+        return not self.is_managed and self.caller.may("tasks:work")
+
+
+def react(happening: Happening) -> Answer:
+    """Return the answer to an event; an event that has no rule is ignored."""
+    rule = RULES.get(happening.event.name)
+    return rule(happening) if rule else {}
+
+
+def begin_session(happening: Happening) -> Answer:
+    """Give the session its task. Claude Code's HTTP hooks never send this event."""
+    local = happening.local
+    if (local and local.is_late) or not happening.works:
+        return {}
+    prompt, held = take_prompt(happening)
+    return add_context(happening.event.name, prompt) | held
+
+
+def take_prompt(happening: Happening) -> tuple[str, Answer]:
+    """Return the prompt of the session's task, and what the agent's side must know of it."""
+    task = happening.local.task if happening.local else ""
+    given = take_task(happening.caller, task=task, now=happening.now)
+    if given is None:
+        return "", {}
+    check = describe_check(given.task["payload"])
+    return given.prompt, {"tenfour": {"attempt": str(given.attempt_id), "verify": check}}
+
+
+def begin_turn(happening: Happening) -> Answer:
+    """Deliver instructions; give a task to a session without one, or the answer to its question."""
+    local, caller = happening.local, happening.caller
+    if local and local.is_late:
+        return {}
+    stops.forget_blocks(caller)
+    prompt, held = "", {}
+    if happening.works and find_live_attempt(caller) is None:
+        prompt, held = take_prompt(happening)
+    texts = [prompt, *deliver(happening, room=TEXT_LENGTH - len(prompt))]
+    return add_context(happening.event.name, GAP.join(filter(None, texts))) | held
+
+
+def deliver(happening: Happening, *, room: int) -> list[str]:
+    """Deliver the instructions at the head of the queue that fit into `room` characters."""
+    caller = happening.caller
+    limit = count_fitting(caller.principal.agent_id, room=room)
+    if not limit or not caller.may("instructions:ack"):
+        return []
+    rows = instructions.pull(caller.scoped("instructions:ack"), limit=limit, now=happening.now)
+    return [instruction_out(row)["text"] for row in rows]
+
+
+def count_fitting(agent_id: UUID | None, *, room: int) -> int:
+    """Return how many instructions at the head of the queue have room in a hook's text."""
+    rows = Instruction.objects.filter(agent_id=agent_id, state=InstructionState.QUEUED)
+    count = 0
+    for content in rows.order_by("position").values_list("content", flat=True)[:MOST_INSTRUCTIONS]:
+        room -= len(content) + PREFIX_LENGTH + len(GAP)
+        if room < 0:
+            break
+        count += 1
+    return count
+
+
+def end_tool(happening: Happening) -> Answer:
+    """Hand on what the agent did as signals, and renew the lease of its attempt."""
+    event, caller, local = happening.event, happening.caller, happening.local
+    for each in signals_of(event, folder=local.folder if local else ""):
+        signal_matching.signal(
+            each.type, each.data, caller=caller.scoped("signals:write"), now=happening.now
+        )
+    if happening.works and not (local and local.is_late):
+        attempt = find_live_attempt(caller)
+        if attempt:
+            beat(attempt, happening)
+    return {}
+
+
+def beat(attempt: Attempt, happening: Happening) -> None:
+    """Renew the lease at most every 30 seconds, and note at once how the task's check ended."""
+    event, now = happening.event, happening.now
+    check = describe_check(attempt.task.payload) if happening.local is None else None
+    ran = has_run(event, check["command"]) if check else None
+    progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
+    # A check is of the files as they were.
+    is_outdated = stops.CHECK in progress and has_written(event)
+    last = attempt.heartbeat_at or attempt.started_at
+    if not (ran or is_outdated) and now - last < HEARTBEAT_EVERY:
+        return
+    progress["message"] = describe_call(event)
+    if is_outdated:
+        del progress[stops.CHECK]
+    if check and ran:
+        progress[stops.CHECK] = note_check(check["command"], ran, event)
+    with suppress(LeaseLost):  # the agent hears of it when it stops
+        heartbeats.renew_lease(
+            attempt.id, caller=happening.caller.scoped("tasks:work"), progress=progress, now=now
+        )
+
+
+def has_written(event: HookEvent) -> bool:
+    return any(each.type == "fs_write" for each in signals_of(event))
+
+
+def note_check(command: str, ran: ShellCommand, event: HookEvent) -> dict[str, Any]:
+    """Return how the check ended that the agent ran by itself, as a report contains it."""
+    response = event.response if isinstance(event.response, Mapping) else {}
+    output = event.error or "\n".join(
+        filter(None, (text_in(response, "stdout"), text_in(response, "stderr")))
+    )
+    # A code that the agent's program does not tell is no success.
+    code = 1 if ran.exit_code is None else ran.exit_code
+    return {"command": command, "exit_code": code, "output": redacted(output)[-OUTPUT_LENGTH:]}
+
+
+def describe_call(event: HookEvent) -> str:
+    """Return the progress message about a tool call."""
+    given = text_in(event.input, "command") or text_in(event.input, "file_path")
+    text = f"{event.tool}: {' '.join(stripped(redacted(given)).split())}" if given else event.tool
+    return truncate(text, MESSAGE_LENGTH)
+
+
+def end_turn(happening: Happening) -> Answer:
+    """Hold the agent while its work is not done: see `stops`."""
+    local, caller = happening.local, happening.caller
+    if local and local.is_late:
+        if local.attempt is None or not happening.works:
+            return {}
+        return stops.report_late(
+            caller, attempt_id=local.attempt, verification=local.verification, now=happening.now
+        )
+    if not happening.works:
+        return {}
+    return stops.stop(
+        caller,
+        verification=local.verification if local else None,
+        summary=happening.event.last_message,
+        can_check=local is not None,
+        now=happening.now,
+    )
+
+
+def end_session(happening: Happening) -> Answer:
+    """Release the attempt that the session still holds."""
+    attempt = find_live_attempt(happening.caller) if happening.works else None
+    if attempt:
+        with suppress(LeaseLost):  # it ended meanwhile
+            releases.release(
+                attempt.id,
+                caller=happening.caller.scoped("tasks:work"),
+                reason="shutdown",
+                now=happening.now,
+            )
+    return {}
+
+
+RULES: dict[str, Callable[[Happening], Answer]] = {
+    "SessionStart": begin_session,
+    "UserPromptSubmit": begin_turn,
+    "PostToolUse": end_tool,
+    "PostToolUseFailure": end_tool,
+    "Stop": end_turn,
+    "SessionEnd": end_session,
+}

@@ -1,0 +1,146 @@
+"""The task of an agent's session: claimed for it, given again, and found when the agent stops."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from ledger.api.parameters import find_by_id
+from ledger.errors import InvalidTransition, NotFound
+from ledger.models import Attempt, Task
+from ledger.principal import Principal
+from ledger.tokens import Bearer
+from retries import claims
+from retries.agent_hooks.answers import TEXT_LENGTH, fit
+from retries.attempts.finishing import verify_of
+from retries.claims import WORKER_LENGTH, ClaimResult
+from retries.retry_context.block import BUDGET, LEAST_BUDGET, render_retry_context
+from retries.retry_context.history import load_histories, render_prompt
+from retries.retry_context.storing import store_contexts
+
+# A hook can't send heartbeats while a tool runs, so the lease outlasts a long test run.
+LEASE_S = 1800
+HEARTBEAT_EVERY = timedelta(seconds=30)
+WORKER = "session:"
+
+
+@dataclass(frozen=True, slots=True)
+class HookCaller:
+    """An agent whose hook calls: what its token may do, and its session."""
+
+    principal: Principal
+    bearer: Bearer
+    session: str
+    # the server's public address, for links
+    base_url: str
+
+    def may(self, scope: str) -> bool:
+        return scope in self.principal.scopes
+
+    def scoped(self, scope: str) -> Bearer:
+        """Return the token as the caller of statements that need this scope."""
+        return replace(self.bearer, scope=scope)
+
+    @property
+    def worker_id(self) -> str:
+        """Return the name under which the session holds attempts; empty without a session."""
+        name = self.session if self.session.isprintable() else ""
+        return f"{WORKER}{name}"[:WORKER_LENGTH] if name else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An attempt that the session holds, with what its agent is told."""
+
+    attempt_id: UUID
+    task: Mapping[str, Any]
+    prompt: str
+    retry_context: str
+
+
+def find_attempt(caller: HookCaller) -> Attempt | None:
+    """Return the session's live attempt or else its last one, with its task."""
+    if not caller.worker_id:
+        return None
+    rows = Attempt.objects.filter(
+        agent_id=caller.principal.agent_id,
+        worker_id=caller.worker_id,
+        worker_id__startswith=WORKER,  # the condition of the index
+    )
+    return rows.select_related("task").order_by("-id").first()
+
+
+def find_live_attempt(caller: HookCaller) -> Attempt | None:
+    attempt = find_attempt(caller)
+    return attempt if attempt and attempt.outcome is None else None
+
+
+def take_task(caller: HookCaller, *, task: str, now: datetime) -> Given | None:
+    """Give the session a task: the one it has, or had and that goes on, or else its first one.
+
+    A session whose task is over gets no other: a person may go on to talk with the agent. `task`
+    is the id or ref of the task that the session was started for.
+    """
+    if not caller.worker_id:
+        return None
+    last = find_attempt(caller)
+    if last and last.outcome is None:
+        return give(claim(caller, task=None, now=now))
+    if last:
+        return give(claim(caller, task=last.task_id, now=now))
+    return give(claim(caller, task=find_task_id(caller, task) if task else None, now=now))
+
+
+def find_task_id(caller: HookCaller, id_or_ref: str) -> UUID:
+    own = Task.objects.visible_to(caller.principal)
+    found = find_by_id(own, id_or_ref, ref=id_or_ref)
+    if found is None:
+        raise NotFound(f"No task with the id or ref '{id_or_ref}' is visible to this token.")
+    id: UUID = found.id
+    return id
+
+
+def claim(caller: HookCaller, *, task: UUID | None, now: datetime) -> ClaimResult:
+    """Claim for the session; the result is empty where the task can't be started now."""
+    try:
+        return claims.claim(
+            caller.scoped("tasks:work"),
+            worker_id=caller.worker_id,
+            task=task,
+            lease_s=LEASE_S,
+            now=now,
+        )
+    except (InvalidTransition, NotFound):
+        return ClaimResult()
+
+
+def give(claimed: ClaimResult) -> Given | None:
+    """Return what the agent is told about a claimed task, in as much text as a hook may add."""
+    if not claimed.rows:
+        return None
+    row = claimed.rows[0]
+    history = load_histories([row["id"]])[row["id"]]
+    prompt = context = ""
+    for budget in (BUDGET, LEAST_BUDGET):
+        context = render_retry_context(
+            history,
+            attempt=row["attempt_number"],
+            max_attempts=row["attempt_limit"],
+            budget=budget,
+        )
+        prompt = render_prompt(row, context, system=claimed.system_text)
+        if len(prompt) <= TEXT_LENGTH:
+            break
+    store_contexts({row["attempt_id"]: context})
+    rest = f"the rest is in 'tenfour task show {row['id']}'"
+    return Given(row["attempt_id"], row, fit(prompt, rest=rest), fit(context, rest=rest))
+
+
+def describe_check(payload: Any) -> dict[str, Any] | None:
+    """Return the check that the agent's side runs when the agent stops; None without a command."""
+    verify = verify_of({"payload": payload})
+    if not isinstance(verify, Mapping) or not verify.get("command"):
+        return None
+    names = ("command", "cwd", "timeout_s", "expect_exit")
+    return {name: verify[name] for name in names if verify.get(name) is not None}

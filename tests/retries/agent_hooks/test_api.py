@@ -1,0 +1,295 @@
+"""The zero-install hooks: each event of an agent's session and what its hook answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ledger.models import Agent, Attempt, Event, Instruction, Task
+from ledger.states import TaskState
+from ledger.tasks import enqueue
+from retries.agent_hooks import stops
+from retries.models import Escalation
+from tests.conftest import Api
+from tests.factories import make_agent, send, state_of
+
+pytestmark = pytest.mark.django_db
+
+OUTPUT = {"stdout": "1 failed\nFAIL test_parser", "stderr": ""}
+Hook = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def hook(coder: Api) -> Hook:
+    """Sends an event of the session `s-1`; `local` is what `tenfour hook` would add."""
+
+    def hook(event: str, *, session: str = "s-1", local: Any = None, **fields: Any) -> Any:
+        body = {"hook_event_name": event, "session_id": session, "cwd": "/app", **fields}
+        response = coder("POST", "/hooks/agent", body | ({"tenfour": local} if local else {}))
+        assert response.status_code == 200, response.body
+        return response.body
+
+    return hook
+
+
+@pytest.fixture
+def ran(hook: Hook) -> Hook:
+    """Reports a command that the agent ran, as Claude Code does."""
+
+    def ran(command: str, *, code: int = 0, **more: Any) -> Any:
+        given = {"tool_name": "Bash", "tool_input": {"command": command}}
+        if code:
+            error = f"Exit code {code}\n{OUTPUT['stdout']}"
+            return hook("PostToolUseFailure", **given, error=error, **more)
+        return hook("PostToolUse", **given, tool_response=OUTPUT, **more)
+
+    return ran
+
+
+def make_task(agent: Agent, *, verify: str = "make test", **more: Any) -> Task:
+    payload = {"action": "Write a parser"} | ({"verify": {"command": verify}} if verify else {})
+    return Task.objects.get(pk=enqueue(agent, "implementation", payload, **more))
+
+
+def context(answer: dict[str, Any]) -> str:
+    return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+# ---- instructions
+
+
+def test_a_prompt_delivers_instructions_and_a_command_acknowledges_one(
+    agent: Agent, hook: Hook, ran: Hook
+) -> None:
+    """S0.27, S0.29: the text has no id, and the ack needs none."""
+    from ledger.instructions import Expect
+
+    id = send(agent, "Run the linter", expect=Expect("fs_command", {"command": "make"}))
+    plain = send(agent, "Be brief", tracked=False)
+    answer = hook("UserPromptSubmit", prompt="Go on")
+    assert answer == {
+        "hookSpecificOutput": {
+            "hookEventName": "UserPromptSubmit",
+            "additionalContext": "Run the linter\n\nBe brief",
+        }
+    }
+    assert (state_of(id), state_of(plain)) == ("delivered", "delivered")
+    ran("ls -la")
+    assert state_of(id) == "delivered"
+    ran("cd app && make lint", code=2)
+    assert state_of(id) == "acknowledged"
+    assert hook("UserPromptSubmit") == {}
+
+
+def test_what_does_not_fit_waits_for_the_next_prompt(agent: Agent, hook: Hook) -> None:
+    ids = [send(agent, letter * 4000) for letter in "abc"]
+    assert len(context(hook("UserPromptSubmit"))) < 9500
+    assert [state_of(id) for id in ids] == ["delivered", "delivered", "queued"]
+    assert context(hook("UserPromptSubmit")) == "c" * 4000
+
+
+# ---- the session's task
+
+
+def test_a_session_gets_one_task_and_its_check_decides_when_it_stops(
+    agent: Agent, hook: Hook, ran: Hook
+) -> None:
+    task = make_task(agent)
+    other = make_task(agent)
+    assert "Write a parser" in context(hook("UserPromptSubmit", prompt="Work"))
+    asked = hook("Stop", stop_hook_active=False)
+    assert asked == {
+        "decision": "block",
+        "reason": "Before you stop, run the check of your task: make test",
+    }
+    ran("make test", code=2)
+    blocked = hook("Stop", stop_hook_active=True)
+    assert blocked["decision"] == "block"
+    assert '<retry_context attempt="2" max_attempts="3">' in blocked["reason"]
+    assert "FAIL test_parser" in blocked["reason"]
+    assert "tenfour" not in blocked
+    ran("make test")
+    assert hook("Stop", stop_hook_active=True) == {}
+    task.refresh_from_db()
+    assert (task.state, task.attempts) == ("done", 2)
+    outcomes = Attempt.objects.filter(task=task).order_by("number").values_list("outcome", "number")
+    assert list(outcomes) == [("failure", 1), ("success", 2)]
+    # The person goes on to talk: the session's work is over.
+    assert hook("UserPromptSubmit", prompt="Thanks") == {}
+    other.refresh_from_db()
+    assert other.state == "queued"
+    assert "Write a parser" in context(hook("UserPromptSubmit", session="s-2"))
+
+
+def test_a_check_that_ran_before_the_last_change_does_not_count(
+    agent: Agent, hook: Hook, ran: Hook
+) -> None:
+    make_task(agent)
+    hook("UserPromptSubmit")
+    ran("make test")
+    hook("PostToolUse", tool_name="Write", tool_input={"file_path": "/app/src/a.py"})
+    # A heartbeat is due at most every 30 seconds, but this one matters.
+    assert hook("Stop")["reason"].startswith("Before you stop, run the check")
+
+
+def test_an_agent_that_never_runs_the_check_is_let_go_and_the_attempt_fails(
+    agent: Agent, hook: Hook
+) -> None:
+    task = make_task(agent)
+    hook("UserPromptSubmit")
+    answers = [hook("Stop") for _ in range(stops.MOST_BLOCKS)]
+    assert {answer["decision"] for answer in answers} == {"block"}
+    assert "will be retried" in hook("Stop")["systemMessage"]
+    task.refresh_from_db()
+    assert task.state == TaskState.RETRY
+    failure = Attempt.objects.get(task=task).failure
+    assert (failure.type, failure.code) == ("verification_failed", "verification_missing")
+
+
+def test_the_last_failure_asks_a_person_and_the_answer_comes_back(
+    agent: Agent, hook: Hook, ran: Hook, operator: Api
+) -> None:
+    make_task(agent, max_attempts=1, on_exhausted="escalate")
+    hook("UserPromptSubmit")
+    ran("make test", code=1)
+    message = hook("Stop")["systemMessage"]
+    escalation = Escalation.objects.get()
+    assert message.endswith(f"/escalations/{escalation.id}/")
+    assert hook("UserPromptSubmit", prompt="And?") == {}
+    body = {"text": "fix: use the new parser"}
+    assert operator("POST", f"/escalations/{escalation.id}/resolve", body).status_code == 200
+    assert "use the new parser" in context(hook("UserPromptSubmit", prompt="Go on"))
+
+
+def test_a_task_without_a_check_is_done_when_the_agent_stops(agent: Agent, hook: Hook) -> None:
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit")
+    assert hook("Stop", last_assistant_message="Parser written.") == {}
+    task.refresh_from_db()
+    assert task.state == "done"
+
+
+def test_the_end_of_a_session_releases_its_attempt(agent: Agent, hook: Hook) -> None:
+    task = make_task(agent)
+    hook("UserPromptSubmit")
+    assert hook("SessionEnd", reason="other") == {}
+    task.refresh_from_db()
+    assert (task.state, Attempt.objects.get().outcome) == ("queued", "released")
+
+
+def test_a_resumed_session_is_given_its_task_again(agent: Agent, hook: Hook) -> None:
+    make_task(agent)
+    first = context(hook("SessionStart", source="startup"))
+    assert "Write a parser" in first
+    assert context(hook("SessionStart", source="compact")) == first
+    assert Attempt.objects.count() == 1
+    assert hook("UserPromptSubmit") == {}
+
+
+def test_a_long_prompt_fits_and_says_where_the_rest_is(agent: Agent, hook: Hook) -> None:
+    id = enqueue(agent, "implementation", {"action": "long " * 5000})
+    text = context(hook("SessionStart"))
+    assert len(text) <= 9500
+    assert f"tenfour task show {id}" in text
+
+
+# ---- with the command `tenfour hook`
+
+
+def test_the_agents_side_is_asked_to_run_the_check(agent: Agent, hook: Hook) -> None:
+    make_task(agent)
+    given = hook("SessionStart", local={"folder": "/app"})["tenfour"]
+    assert given["verify"] == {"command": "make test"}
+    asked = hook("Stop", local={"folder": "/app"})
+    assert asked == {"tenfour": given}
+    failed = {"command": "make test", "exit_code": 2, "output": "FAIL test_parser"}
+    blocked = hook("Stop", local={"verification": failed})
+    assert blocked["decision"] == "block" and "FAIL test_parser" in blocked["reason"]
+    assert blocked["tenfour"]["attempt"] != given["attempt"]
+    assert hook("Stop", local={"verification": failed | {"exit_code": 0}}) == {}
+    assert Task.objects.get().state == "done"
+
+
+def test_a_late_report_ends_the_attempt_and_opens_no_other(agent: Agent, hook: Hook) -> None:
+    make_task(agent)
+    attempt = hook("SessionStart", local={"folder": "/app"})["tenfour"]["attempt"]
+    late = {"late": True, "attempt": attempt, "verification": {"exit_code": 2, "output": "FAIL"}}
+    assert hook("Stop", local=late) == {}
+    assert hook("Stop", local=late) == {}  # sent twice
+    assert Attempt.objects.get().outcome == "failure"
+    assert Task.objects.get().state == "retry"
+
+
+def test_inside_tenfour_run_the_hook_only_delivers_and_reports(
+    agent: Agent, hook: Hook, ran: Hook
+) -> None:
+    make_task(agent)
+    id = send(agent, "Be brief")
+    managed = {"managed": True}
+    assert hook("SessionStart", local=managed) == {}
+    assert context(hook("UserPromptSubmit", local=managed)) == "Be brief"
+    assert hook("Stop", local=managed) == hook("SessionEnd", local=managed) == {}
+    assert state_of(id) == "delivered"
+    assert Task.objects.get().state == "queued"
+
+
+def test_a_session_is_started_for_a_named_task(agent: Agent, hook: Hook) -> None:
+    make_task(agent)
+    second = make_task(agent)
+    hook("SessionStart", local={"task": str(second.id)})
+    assert Attempt.objects.get().task_id == second.id
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"hook_event_name": "WorktreeCreate", "session_id": "s-1"},
+        {"hook_event_name": "Stop"},
+        {"hook_event_name": "Stop", "session_id": 7, "tool_input": "x"},
+        {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": 1}},
+        {"hook_event_name": "SessionStart", "session_id": "a\nb"},
+        {"hook_event_name": "UserPromptSubmit", "session_id": "x" * 500},
+    ],
+)
+def test_an_event_that_has_no_rule_is_ignored(body: dict[str, Any], coder: Api) -> None:
+    response = coder("POST", "/hooks/agent", body)
+    assert (response.status_code, response.body) == (200, {})
+
+
+def test_binary_output_is_no_reason_to_refuse_an_event(coder: Api) -> None:
+    body = (
+        '{"hook_event_name": "PostToolUse", "tool_name": "Bash", "session_id": "s",'
+        ' "tool_input": {"command": "cat x\\u0000"}, "tool_response": {"stdout": "\\ud800"}}'
+    )
+    assert coder("POST", "/hooks/agent", body).status_code == 200
+
+
+def test_only_an_agents_token_has_hooks(api: Callable[..., Api]) -> None:
+    response = api("operator")("POST", "/hooks/agent", {"hook_event_name": "Stop"})
+    assert (response.status_code, response.body["code"]) == (403, "scope_missing")
+
+
+def test_another_agents_session_is_not_touched(
+    agent: Agent, hook: Hook, api: Callable[..., Api]
+) -> None:
+    make_task(agent)
+    hook("SessionStart")
+    other = api("agent", agent=make_agent("other"))
+    body = {"hook_event_name": "SessionEnd", "session_id": "s-1"}
+    assert other("POST", "/hooks/agent", body).body == {}
+    assert Attempt.objects.get().outcome is None
+    late = {"late": True, "attempt": str(Attempt.objects.get().id)}
+    other("POST", "/hooks/agent", {"hook_event_name": "Stop", "tenfour": late})
+    assert Attempt.objects.get().outcome is None
+
+
+def test_the_ledger_says_that_the_agent_did_it(agent: Agent, hook: Hook) -> None:
+    make_task(agent)
+    hook("SessionStart")
+    claimed = Event.objects.get(kind="task.claimed")
+    assert (claimed.actor_type, claimed.actor_name) == ("token", "coder")
+    assert Instruction.objects.count() == 0
