@@ -96,12 +96,13 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     Delivers instructions, reports what the agent did as signals, gives the session a task, and
     reports the attempt when the agent stops. An empty object means that there is nothing to do.
     """
-    if request.auth.agent_id is None:
+    agent_id = request.auth.agent_id
+    if agent_id is None:
         raise ScopeMissing("This call acts on an agent's own queue and needs an agent's token.")
     # ninja has authenticated the request; this reads the token again, as the statements need it.
     bearer = cast(Bearer, BearerAuth(SCOPE, body_bytes=MOST_HOOK_BYTES)(request))
     event = read_event(body.model_dump())
-    caller = HookCaller(request.auth, bearer, event.session, base_url(request))
+    caller = HookCaller(request.auth, agent_id, bearer, event.session, base_url(request))
     local = local_side(body.tenfour) if body.tenfour else None
     answer = react(Happening(event, local, caller, timezone.now()))
     if local is None:

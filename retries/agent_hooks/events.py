@@ -42,6 +42,7 @@ class HookEvent:
     error: str = ""
     response: Any = None
     last_message: str = ""
+    source: str = ""
 
     @property
     def has_failed(self) -> bool:
@@ -77,6 +78,7 @@ def read_event(body: Mapping[str, Any]) -> HookEvent:
         error=text_in(body, "error"),
         response=body.get("tool_response"),
         last_message=text_in(body, "last_assistant_message"),
+        source=text_in(body, "source"),
     )
 
 

@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger import instructions, signal_matching
+from ledger import instructions, optional_cache
 from ledger.models import Attempt, Instruction
 from ledger.redaction import redacted, stripped
 from ledger.schemas.instructions import instruction_out
+from ledger.signal_matching import report_signal
+from ledger.standing_instructions.editing import SESSION_START
 from ledger.states import InstructionState
 from ledger.text import truncate
 from retries.agent_hooks import stops
@@ -32,6 +34,7 @@ PREFIX_LENGTH = 20
 GAP = "\n\n"
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
+SESSION_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,31 @@ def react(happening: Happening) -> Answer:
 def begin_session(happening: Happening) -> Answer:
     """Give the session its task. Claude Code's HTTP hooks never send this event."""
     local = happening.local
-    if (local and local.is_late) or not happening.works:
+    if local and local.is_late:
+        return {}
+    report_session(happening)
+    if not happening.works:
         return {}
     prompt, held = take_prompt(happening)
     return add_context(happening.event.name, prompt) | held
+
+
+def report_session(happening: Happening) -> None:
+    """Report that the session starts, which standing instructions can wait for."""
+    event, caller = happening.event, happening.caller
+    report_signal(
+        SESSION_START,
+        {"source": event.source},
+        caller=caller.scoped("signals:write"),
+        session=event.session,
+        now=happening.now,
+    )
+
+
+def is_first_turn(caller: HookCaller) -> bool:
+    """Return whether the session sends its first prompt; False without Redis."""
+    key = f"hook-session:{caller.agent_id}:{caller.worker_id}"
+    return optional_cache.increment(key, seconds=SESSION_SECONDS) == 1
 
 
 def take_prompt(happening: Happening) -> tuple[str, Answer]:
@@ -101,7 +125,9 @@ def begin_turn(happening: Happening) -> Answer:
     if local and local.is_late:
         return {}
     stops.forget_blocks(caller)
-    prompt, held = "", {}
+    if local is None and is_first_turn(caller):
+        report_session(happening)
+    prompt, held = "", Answer()
     if happening.works and find_live_attempt(caller) is None:
         prompt, held = take_prompt(happening)
     texts = [prompt, *deliver(happening, room=TEXT_LENGTH - len(prompt))]
@@ -111,14 +137,14 @@ def begin_turn(happening: Happening) -> Answer:
 def deliver(happening: Happening, *, room: int) -> list[str]:
     """Deliver the instructions at the head of the queue that fit into `room` characters."""
     caller = happening.caller
-    limit = count_fitting(caller.principal.agent_id, room=room)
+    limit = count_fitting(caller.agent_id, room=room)
     if not limit or not caller.may("instructions:ack"):
         return []
     rows = instructions.pull(caller.scoped("instructions:ack"), limit=limit, now=happening.now)
     return [instruction_out(row)["text"] for row in rows]
 
 
-def count_fitting(agent_id: UUID | None, *, room: int) -> int:
+def count_fitting(agent_id: UUID, *, room: int) -> int:
     """Return how many instructions at the head of the queue have room in a hook's text."""
     rows = Instruction.objects.filter(agent_id=agent_id, state=InstructionState.QUEUED)
     count = 0
@@ -133,14 +159,19 @@ def count_fitting(agent_id: UUID | None, *, room: int) -> int:
 def end_tool(happening: Happening) -> Answer:
     """Hand on what the agent did as signals, and renew the lease of its attempt."""
     event, caller, local = happening.event, happening.caller, happening.local
+    attempt = find_live_attempt(caller) if happening.works else None
+    attempt_id = local.attempt if local else None
     for each in signals_of(event, folder=local.folder if local else ""):
-        signal_matching.signal(
-            each.type, each.data, caller=caller.scoped("signals:write"), now=happening.now
+        report_signal(
+            each.type,
+            each.data,
+            caller=caller.scoped("signals:write"),
+            session=event.session,
+            attempt=attempt.id if attempt else attempt_id,
+            now=happening.now,
         )
-    if happening.works and not (local and local.is_late):
-        attempt = find_live_attempt(caller)
-        if attempt:
-            beat(attempt, happening)
+    if attempt and not (local and local.is_late):
+        beat(attempt, happening)
     return {}
 
 
@@ -197,6 +228,10 @@ def end_turn(happening: Happening) -> Answer:
         return stops.report_late(
             caller, attempt_id=local.attempt, verification=local.verification, now=happening.now
         )
+    if (local is None or local.verification is None) and (
+        held := stops.hold(caller, happening.now)
+    ):
+        return held
     if not happening.works:
         return {}
     return stops.stop(

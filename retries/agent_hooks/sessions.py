@@ -30,6 +30,7 @@ class HookCaller:
     """An agent whose hook calls: what its token may do, and its session."""
 
     principal: Principal
+    agent_id: UUID
     bearer: Bearer
     session: str
     # the server's public address, for links
@@ -64,7 +65,7 @@ def find_attempt(caller: HookCaller) -> Attempt | None:
     if not caller.worker_id:
         return None
     rows = Attempt.objects.filter(
-        agent_id=caller.principal.agent_id,
+        agent_id=caller.agent_id,
         worker_id=caller.worker_id,
         worker_id__startswith=WORKER,  # the condition of the index
     )

@@ -7,8 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from ledger import optional_cache
+from ledger.api.auth import actor
 from ledger.errors import NotFound
-from ledger.models import Attempt
+from ledger.journal import Stamp
+from ledger.models import Agent, Attempt
 from ledger.states import FailureType
 from ledger.text import describe_exit
 from retries.agent_hooks.answers import Answer, block, tell
@@ -23,6 +25,7 @@ from retries.attempts.exit_codes import last_lines
 from retries.attempts.finishing import Reply, finish_attempt
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
+from retries.holds import hold_stop
 
 # Claude Code stops after eight blocks in a row whatever its hooks answer.
 MOST_BLOCKS = 7
@@ -66,6 +69,17 @@ def stop(
     report = report_of(check, verification, summary=summary)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
     return follow(caller, attempt.id, reply, now=now)
+
+
+def hold(caller: HookCaller, now: datetime) -> Answer:
+    """Return what keeps the agent from stopping: instructions whose rules hold the stop."""
+    agent = Agent.objects.get(pk=caller.agent_id)
+    stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
+    found = hold_stop(agent, session=caller.session, stamp=stamp)
+    if found.held:
+        count_block(caller)
+        return block(found.text)
+    return {}
 
 
 def report_late(
@@ -153,4 +167,4 @@ def forget_blocks(caller: HookCaller) -> None:
 
 
 def block_key(caller: HookCaller) -> str:
-    return f"hook-blocks:{caller.principal.agent_id}:{caller.worker_id}"
+    return f"hook-blocks:{caller.agent_id}:{caller.worker_id}"

@@ -4,10 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from ledger.instructions import Expect, cancel_all
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Event, Instruction, Task
+from ledger.standing_instructions.editing import SESSION_START, On, RuleSpec, create_rule
 from ledger.states import TaskState
 from ledger.tasks import enqueue
+from ledger.tokens import TrustedCaller
 from retries.agent_hooks import stops
 from retries.models import Escalation
 from tests.conftest import Api
@@ -51,6 +56,11 @@ def make_task(agent: Agent, *, verify: str = "make test", **more: Any) -> Task:
     return Task.objects.get(pk=enqueue(agent, "implementation", payload, **more))
 
 
+def cancel(agent: Agent) -> None:
+    """Settle the agent's instructions, so that a rule may send the same again."""
+    cancel_all(TrustedCaller(SYSTEM, agent=agent), now=timezone.now())
+
+
 def context(answer: dict[str, Any]) -> str:
     return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
@@ -62,8 +72,6 @@ def test_a_prompt_delivers_instructions_and_a_command_acknowledges_one(
     agent: Agent, hook: Hook, ran: Hook
 ) -> None:
     """S0.27, S0.29: the text has no id, and the ack needs none."""
-    from ledger.instructions import Expect
-
     id = send(agent, "Run the linter", expect=Expect("fs_command", {"command": "make"}))
     plain = send(agent, "Be brief", tracked=False)
     answer = hook("UserPromptSubmit", prompt="Go on")
@@ -191,6 +199,47 @@ def test_a_long_prompt_fits_and_says_where_the_rest_is(agent: Agent, hook: Hook)
     text = context(hook("SessionStart"))
     assert len(text) <= 9500
     assert f"tenfour task show {id}" in text
+
+
+# ---- standing instructions
+
+
+def test_an_agent_is_held_until_it_did_what_its_change_asked_for(
+    agent: Agent, hook: Hook, ran: Hook
+) -> None:
+    rule = RuleSpec(
+        on=On(event="signal", type="fs_write", match={"path": {"glob": "src/**"}}),
+        content="Run the tests: make test",
+        expect=Expect("fs_command", {"line": "make test"}),
+        hold_stop=True,
+    )
+    create_rule(rule, project=agent.project, stamp=Stamp(SYSTEM))
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit")
+    hook("PostToolUse", tool_name="Write", tool_input={"file_path": "/app/docs/a.md"})
+    assert Instruction.objects.count() == 0
+    hook("PostToolUse", tool_name="Write", tool_input={"file_path": "/app/src/a.py"})
+    assert hook("Stop") == {"decision": "block", "reason": "Run the tests: make test"}
+    task.refresh_from_db()
+    assert task.state == "running"  # it is not reported before the agent may stop
+    ran("cd app && make test")
+    assert hook("Stop") == {}
+    assert Instruction.objects.get().state == "acknowledged"
+    task.refresh_from_db()
+    assert task.state == "done"
+
+
+def test_a_rule_can_wait_for_the_start_of_a_session(agent: Agent, hook: Hook) -> None:
+    rule = RuleSpec(on=On(event=SESSION_START), content="Read CONTRIBUTING.md first")
+    create_rule(rule, project=agent.project, stamp=Stamp(SYSTEM))
+    for source in ("startup", "resume"):
+        hook("SessionStart", source=source, local={"folder": "/app"})
+        assert context(hook("UserPromptSubmit", local={})) == "Read CONTRIBUTING.md first"
+        cancel(agent)
+    # Claude Code's HTTP hooks do not send SessionStart: the first prompt stands for it.
+    assert context(hook("UserPromptSubmit", session="s-9")) == "Read CONTRIBUTING.md first"
+    cancel(agent)
+    assert hook("UserPromptSubmit", session="s-9") == {}
 
 
 # ---- with the command `tenfour hook`
