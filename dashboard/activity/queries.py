@@ -28,9 +28,10 @@ from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.sentences.events import EventSentence, EventSubject, describe_event
 from dashboard.sentences.plans import describe_plan_event
+from dashboard.sentences.rules import describe_rule_event
 from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.ids import SLACK, first_id
-from ledger.models import Agent, Event, Instruction, Plan, Project, Task
+from ledger.models import Agent, Event, Instruction, Plan, Project, StandingInstruction, Task
 from retries.models import Escalation, FailurePattern
 
 SNIPPET = 240
@@ -114,6 +115,7 @@ ESCALATION = Escalation.objects.filter(pk=OuterRef("subject_id"))
 TASK = Task.objects.filter(pk=OuterRef("subject_id"))
 PLAN = Plan.objects.filter(pk=OuterRef("subject_id"))
 PATTERN = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
+RULE = StandingInstruction.objects.filter(pk=OuterRef("subject_id"))
 # the text of an event's subject, by its type
 TEXTS = {
     "instruction": INSTRUCTION.values(start=Left("content", SNIPPET)),
@@ -123,6 +125,7 @@ TEXTS = {
         start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
     ),
     "pattern": PATTERN.values(start=Left("template", SNIPPET)),
+    "rule": RULE.values(start=Left("content", SNIPPET)),
 }
 
 
@@ -183,8 +186,12 @@ def describe_events(events: list[Any]) -> list[EventEntry]:
 
 
 def describe(event: Event, about: EventSubject) -> EventSentence:
-    is_plan = event.kind.startswith("plan.")
-    return describe_plan_event(event, about) if is_plan else describe_event(event, about)
+    match event.kind.partition(".")[0]:
+        case "plan":
+            return describe_plan_event(event, about)
+        case "standing_instruction":
+            return describe_rule_event(event, about)
+    return describe_event(event, about)
 
 
 def page_of(event: Any) -> str:

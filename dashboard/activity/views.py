@@ -33,6 +33,7 @@ OLDER = "Older"
 
 NOUN_ICONS = {
     "instruction": "n-instructions",
+    "standing_instruction": "rule",
     "signal": "beat",
     "task": "n-tasks",
     "escalation": "n-escalations",
@@ -161,7 +162,8 @@ def build_facets(counts: EventCounts, query: EventQuery) -> Facets:
         current = query.one_kind == noun
         if count or current:
             text = query.having("kind", "" if current else f"kind:{noun}")
-            kinds.append(Facet(noun, text, count, current, NOUN_ICONS.get(noun, "info")))
+            label = noun.replace("_", " ")
+            kinds.append(Facet(label, text, count, current, NOUN_ICONS.get(noun, "info")))
     if counts.people or query.is_by_people:
         text = query.having("by", "" if query.is_by_people else "by:people")
         kinds.append(Facet("by people", text, counts.people, query.is_by_people, "person"))

@@ -68,7 +68,13 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
     on_behalf = f" for {agent}" if person else ""
     match event.kind:
         case Kind.INSTRUCTION_QUEUED:
-            return EventSentence("s-queued", actor, f"sent {agent}", "", quote, "", f" to {agent}")
+            sender = "A rule" if event.data.get("rule") else actor
+            return EventSentence("s-queued", sender, f"sent {agent}", "", quote, "", f" to {agent}")
+        case Kind.INSTRUCTION_HELD:
+            number = f", hold {event.data.get('holds')}"
+            return EventSentence(
+                "hold", agent, "could not stop:", "amber", quote, number, f" · held{number}"
+            )
         case Kind.INSTRUCTION_DELIVERED:
             again = f" again as {urgency_word(retries)}" if retries else ""
             return EventSentence("s-delivered", agent, "received", "blue", quote, again, again)
@@ -109,7 +115,7 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
                 icon, agent, "has not acknowledged", "amber", quote, f". Q{as_loud}", note
             )
         case Kind.INSTRUCTION_FAILED:
-            gave_up = f"Tenfour gave up after {counted(retries, 'retry', 'retries')}"
+            gave_up = describe_giving_up(event.data)
             note = f" · not acknowledged. {gave_up}"
             return EventSentence("s-failed", agent, "ignored", "red", quote, f". {gave_up}", note)
         case Kind.INSTRUCTION_CANCELLED:
@@ -117,6 +123,13 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
                 "s-aborted", actor, "cancelled", "", quote, f" for {agent}", " · cancelled"
             )
     return unknown(event)
+
+
+def describe_giving_up(data: dict[str, Any]) -> str:
+    """Return after what Tenfour gave up: the retries, or the holds of a stop."""
+    if data.get("holds"):
+        return f"Tenfour let it go after {counted(int(data['holds']), 'hold')}"
+    return f"Tenfour gave up after {counted(int(data.get('retry_count') or 0), 'retry', 'retries')}"
 
 
 # icon, verb, tone, and the text after the quote, where `{why}` is the cause

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.badges import urgency_badge
-from dashboard.formatting import counted
+from dashboard.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Event, Instruction
 from ledger.states import PREFIXES, Urgency, prefixed, urgency_of
@@ -49,8 +49,12 @@ def describe_step(event: Event, agent: str) -> Step | None:
     who = event.actor_name or event.actor_type
     at = event.at
     match event.kind:
+        case Kind.INSTRUCTION_QUEUED if data.get("rule"):
+            return Step(f"Sent by a rule{describe_trigger(data)}", "s-queued", at=at)
         case Kind.INSTRUCTION_QUEUED:
             return Step(f"Sent by {who}", "s-queued", at=at)
+        case Kind.INSTRUCTION_HELD:
+            return Step(f"Held the stop of {agent}", "hold", "amber", str(data.get("holds")), at)
         case Kind.INSTRUCTION_DELIVERED:
             again = " again, as" if retries else ""
             return Step(
@@ -73,6 +77,9 @@ def describe_step(event: Event, agent: str) -> Step | None:
             return Step(f"Declined by {who}", "s-acked", "amber", at=at)
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
             return Step(f"Acknowledged too late by {who}, which changes nothing", "s-acked", at=at)
+        case Kind.INSTRUCTION_FAILED if data.get("holds"):
+            holds = counted(int(data["holds"]), "hold")
+            return Step(f"Ignored. Let go after {holds}", "s-failed", "red", at=at)
         case Kind.INSTRUCTION_FAILED:
             gave_up = (
                 f"Not acknowledged after {counted(retries, 'retry', 'retries')}. Tenfour gave up"
@@ -81,6 +88,35 @@ def describe_step(event: Event, agent: str) -> Step | None:
         case Kind.INSTRUCTION_CANCELLED:
             return Step(f"Cancelled by {who}", "s-aborted", at=at)
     return Step(event.kind, "info", at=at)
+
+
+def describe_trigger(data: dict[str, Any]) -> str:
+    """Return what made a rule send an instruction, after a colon; nothing if it is not known."""
+    trigger = data.get("trigger")
+    return f": {describe_cause(trigger)}" if isinstance(trigger, dict) else ""
+
+
+def describe_cause(trigger: dict[str, Any]) -> str:
+    """Return what triggered a rule.
+
+    >>> describe_cause({"event": "signal", "type": "fs_write", "path": "src/a.py", "tool": "Edit"})
+    'wrote src/a.py, with Edit'
+    """
+    tool = f", with {trigger['tool']}" if trigger.get("tool") else ""
+    type = str(trigger.get("type") or "")
+    match trigger.get("event"):
+        case "task_claimed":
+            name = trigger.get("ref") or trigger.get("title") or "a task"
+            return f"started {name}, attempt {trigger.get('attempt')}"
+        case "every":
+            return f"every {duration(float(trigger.get('interval_s') or 0))}"
+        case _ if type == "fs_write" and trigger.get("path"):
+            return f"wrote {trigger['path']}{tool}"
+        case _ if type == "fs_command" and (line := trigger.get("line") or trigger.get("command")):
+            return f"ran {line}"
+        case _ if type == "session_start":
+            return "started a session"
+    return f"reported {type}"
 
 
 def describe_acknowledger(data: dict[str, Any], who: str) -> str:

@@ -17,7 +17,7 @@ from dashboard import live_updates, pagination
 from dashboard.activity import filters as activity_filters
 from dashboard.activity.filters import EventQuery, parse
 from dashboard.activity.queries import describe
-from dashboard.sentences.events import EventSubject, describe_event
+from dashboard.sentences.events import EventSubject
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, Stamp, person
 from ledger.models import Agent, Event
@@ -174,7 +174,7 @@ def test_invalid_filters_are_reported_and_the_rest_applies(browser: Client, stor
     query = "kind:bananas,agent.eaten since:noon hello about:x kind:escalation"
     text = words(browser.get(URL, {"q": query}))
     assert (
-        "“bananas”. Use one of: instruction, signal, task, plan, escalation, pattern, agent, project, token."
+        "“bananas”. Use one of: instruction, standing_instruction, signal, task, plan, escalation, pattern, agent, project, token."
         in text
     )
     assert "“agent.eaten”. Use one of: agent.registered, agent.paused" in text
@@ -343,6 +343,8 @@ QUOTE = "“Rebase on main before you push”"
     ("what", "sentence"),
     [
         (event("instruction.queued", actor=MARA), f"mara sent coder {QUOTE}"),
+        (event("instruction.queued", rule="01a2"), f"A rule sent coder {QUOTE}"),
+        (event("instruction.held", holds=3), f"coder could not stop: {QUOTE}, hold 3"),
         (event("instruction.delivered", retry_count=0), f"coder received {QUOTE}"),
         (event("instruction.delivered", retry_count=3), f"coder received {QUOTE} again as URGENT"),
         (event("instruction.acknowledged"), f"coder acknowledged {QUOTE} in 1.8 s"),
@@ -367,7 +369,18 @@ QUOTE = "“Rebase on main before you push”"
             event("instruction.failed", retry_count=3),
             f"coder ignored {QUOTE}. Tenfour gave up after 3 retries",
         ),
+        (
+            event("instruction.failed", retry_count=1, holds=7),
+            f"coder ignored {QUOTE}. Tenfour let it go after 7 holds",
+        ),
         (event("instruction.cancelled", actor=MARA), f"mara cancelled {QUOTE} for coder"),
+        (event("standing_instruction.paused", actor=MARA), f"mara paused the rule {QUOTE}"),
+        (
+            event(
+                "standing_instruction.updated", actor=MARA, changed=["expect_match", "expect_type"]
+            ),
+            f"mara changed the rule {QUOTE}: what it expects",
+        ),
         (event("signal.matched", type="fs_command"), "coder reported fs_command, as expected"),
         (event("escalation.opened"), f"coder ignored {QUOTE}. Needs an answer"),
         (
@@ -397,7 +410,7 @@ QUOTE = "“Rebase on main before you push”"
     ids=lambda each: each.kind if isinstance(each, Event) else "",
 )
 def test_each_kind_has_its_sentence(what: Event, sentence: str) -> None:
-    line = describe_event(what, ABOUT)
+    line = describe(what, ABOUT)
     quoted = f" “{line.quote}”" if line.quote else ""
     assert f"{line.who} {line.does}{quoted}{line.tail}" == sentence
 
