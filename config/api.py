@@ -172,6 +172,7 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
             request,
             "rate_limited",
             "Too many requests with an invalid token came from this address.",
+            hint="Fix the token and retry. Requests with a valid token are not limited.",
             retry_after_s=wait,
         )
     return refusal_response(request, refusal)

@@ -11,6 +11,7 @@ PREFIX = "TENFOUR_"
 # Read by the server. docs/settings.md explains them.
 SERVER = {
     "ADMIN_PATH",
+    "AGENT_TASKS_PER_DAY",
     "AUTH_FAILURES_PER_MINUTE",
     "BACKOFF_SECONDS",
     "BODY_BYTES",

@@ -47,6 +47,7 @@ STATUS = {
     "unknown_agent": 422,
     "idempotency_key_reused": 422,
     "if_match_required": 428,
+    "rate_limited": 429,
 }
 
 
@@ -64,12 +65,6 @@ class ProblemKind:
 FRAMEWORK_PROBLEMS = {
     "method_not_allowed": ProblemKind(
         405, "Method not allowed", False, "Use one of the methods in the Allow header."
-    ),
-    "rate_limited": ProblemKind(
-        429,
-        "Too many failed authentication attempts",
-        True,
-        "Fix the token and retry. Valid tokens are not rate-limited.",
     ),
     "internal_error": ProblemKind(
         500, "Internal server error", True, "Report the request_id to the operator."

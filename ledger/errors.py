@@ -65,6 +65,14 @@ class InvalidTransition(Refusal):
     hint = "Nothing was changed. Read the current state and decide again."
 
 
+class RateLimited(Refusal):
+    """Too many requests"""
+
+    code = "rate_limited"
+    retryable = True
+    hint = "Wait as long as the Retry-After header says and send the request again."
+
+
 class PayloadTooLarge(Refusal):
     """Payload too large"""
 

@@ -242,6 +242,11 @@ GROUPS = (
         "API limits",
         (
             Setting("BODY_BYTES", "262144", "maximum size of a JSON body"),
+            Setting(
+                "AGENT_TASKS_PER_DAY",
+                "500",
+                "tasks that an agent's own tokens can create in a day (UTC); 0 for no limit",
+            ),
             Setting("TOKEN_DAYS", "90", "default lifetime of a new token"),
             Setting(
                 "AUTH_FAILURES_PER_MINUTE",

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import F, JSONField, OuterRef, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import HttpResponse
+from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import agents, sql, tasks
@@ -33,6 +34,7 @@ from ledger.schemas.tasks import task_out
 from ledger.sql import Row
 from ledger.states import Who
 from ledger.tasks import Spec
+from ledger.tasks.daily_limit import count_tasks
 from ledger.tasks.enqueuing import task_pointers
 from ledger.tasks.spec import backoff_of, spec_of
 from ledger.tokens import ScopeMissing
@@ -90,6 +92,8 @@ def enqueue_one(request: PrincipalRequest, index: int, body: schemas.TaskIn) -> 
 def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
     """Insert the tasks, all or none; return their rows."""
 
+    principal = request.auth
+
     def insert() -> list[Row]:
         project = Project.objects.get(pk=request.auth.project_id)
         pointers = task_pointers(bodies)
@@ -97,17 +101,19 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
             (find_or_register_agent(request, body, project, at=at), request_spec(body, at=at))
             for body, at in zip(bodies, pointers, strict=True)
         ]
-        if request.auth.is_agent:
+        if principal.is_agent:
             check_own_budget([spec for _, spec in specs], pointers)
+            count_tasks(specs[0][0], len(specs), now=timezone.now())
         return tasks.enqueue_many(
             specs,
             stamp=stamp_of(request),
             pointers=pointers,
-            visible_to_agent=request.auth.agent_id,
+            visible_to_agent=principal.agent_id,
         )
 
-    # A refused task must not leave a newly registered agent behind.
-    return sql.atomic(insert)() if any(body.register_ for body in bodies) else insert()
+    # A refused task must not leave a newly registered agent behind, nor count for the day.
+    has_more = principal.is_agent or any(body.register_ for body in bodies)
+    return sql.atomic(insert)() if has_more else insert()
 
 
 def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:

@@ -1,6 +1,6 @@
 """The models of the ledger, one noun per file."""
 
-from ledger.models.agent import Agent
+from ledger.models.agent import Agent, DailyTaskCount
 from ledger.models.breaker import Breaker
 from ledger.models.clock import ClockRun
 from ledger.models.event import Event
@@ -25,6 +25,7 @@ __all__ = [
     "Attempt",
     "Breaker",
     "ClockRun",
+    "DailyTaskCount",
     "DeadLetter",
     "Event",
     "Failure",

@@ -49,3 +49,14 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class DailyTaskCount(models.Model):
+    """The number of tasks that an agent's own tokens created on one day, the latest."""
+
+    agent = models.OneToOneField(Agent, models.CASCADE, primary_key=True)
+    day = models.DateField()
+    tasks = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.tasks} on {self.day}"
