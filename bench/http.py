@@ -79,10 +79,10 @@ def run_wrk(url: str, script: str, lines: Path, seconds: int) -> dict[str, float
 
 
 @contextmanager
-def run_gunicorn(sandbox: Sandbox, application: str, database_url: str) -> Iterator[str]:
+def run_web_server(sandbox: Sandbox, application: str, database_url: str) -> Iterator[str]:
     """Serve an application as `make up` does."""
     port = free_port()
-    argv = [sys.executable, "-m", "gunicorn", "-c", "python:config.web_server", application]
+    argv = [sys.executable, "-m", "config.web_server", application]
     env = sandbox.env(database_url) | {"TENFOUR_BIND": f"127.0.0.1:{port}"}
     with run_program(Command(argv, env=env)):
         wait_until(lambda: is_listening(port), application)
@@ -186,8 +186,8 @@ def start_targets(
     python = install_peer(sandbox, say)
     floor_url, floor = prepare_floor(sandbox, 2 * rows)
     tenfour_url, acks, agents = prepare_tenfour(sandbox, rows)
-    bare = enter(run_gunicorn(sandbox, "bench.floor.wsgi:application", floor_url))
-    tenfour = enter(run_gunicorn(sandbox, "config.wsgi:application", tenfour_url))
+    bare = enter(run_web_server(sandbox, "bench.floor.wsgi:application", floor_url))
+    tenfour = enter(run_web_server(sandbox, "config.wsgi:application", tenfour_url))
     targets = [
         LoadTarget("floor", bare, "acks.lua", floor[:rows]),
         LoadTarget("tenfour ack", tenfour, "acks.lua", acks),

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import django
 
-from config.web_server import when_ready
+from config.web_server import freeze_loaded
 
 Get = Callable[..., tuple[int, bytes]]
 
@@ -37,7 +37,7 @@ def main(name: str, visits: int, pages: dict[str, str] | None) -> None:
     django.setup()
 
     get = build_getter(name)
-    when_ready(None)  # as in production: preload views and templates
+    freeze_loaded()  # as in production: preload views and templates
     paths = pages or PAGES | find_detail_pages()
     results = {page: measure_page(get, path, visits) for page, path in paths.items()}
     for page in () if pages else POLLED:
@@ -46,7 +46,7 @@ def main(name: str, visits: int, pages: dict[str, str] | None) -> None:
 
 
 def build_getter(name: str) -> Get:
-    """Return a function that calls the application as gunicorn does, with a session cookie."""
+    """Return a function that calls the application as the web server does, with a session cookie."""
     from django.contrib.auth.models import User
     from django.test import Client
 

@@ -73,15 +73,24 @@ class ContentSecurityPolicy:
 class ApiProblems:
     """Turn the framework's own 404, 405, and 400 under /v1 into problems.
 
-    It also gives views `request.refusal_response`, because `ledger` can't import this package.
+    It answers requests whose body the web server could not wait for. It also gives views
+    `request.refusal_response`, because `ledger` can't import this package.
     """
 
+    BUSY = "Too many requests wait for their bodies to arrive. This one has not taken effect."
+    LATER = "Retry the request, and send its body without a pause."
     CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if "tenfour.busy" in request.META:  # set by config.web_threads
+            busy = problem_response(
+                request, "temporarily_unavailable", self.BUSY, hint=self.LATER, retry_after_s=1
+            )
+            busy._has_been_logged = True  # type: ignore[attr-defined]
+            return busy
         request.refusal_response = partial(refusal_response, request)  # type: ignore[attr-defined]
         response = self.get_response(request)
         code = self.CODES.get(response.status_code)

@@ -71,7 +71,7 @@ FRAMEWORK_PROBLEMS = {
     ),
     "temporarily_unavailable": ProblemKind(
         503,
-        "Database unavailable",
+        "Temporarily unavailable",
         True,
         "Retry the request. With the same Idempotency-Key it takes effect only once.",
     ),

@@ -1,31 +1,118 @@
-"""How gunicorn serves Tenfour: `gunicorn -c python:config.web_server config.wsgi:application`."""
+"""How granian serves Tenfour: `python -m config.web_server`, or another WSGI application by name.
+
+The main process binds the port, loads the application, and forks the workers, which accept on the
+one socket. granian by itself opens a socket for each worker with SO_REUSEPORT, so a second
+instance on the port would start without an error and take half of the connections.
+"""
 
 import gc
+import multiprocessing
 import os
+import resource
 import signal
+import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.net import SocketHolder
+from granian.server import mp
 
 from config.environment import unknown_variables
 from config.local.commands import die_with
+from config.web_threads import RECEIVERS, WebThreads
 
-bind = [os.environ.get("TENFOUR_BIND") or f"127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"]
-worker_class = "gthread"
-workers = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
-threads = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
-preload_app = True  # imported once: half the start, and memory that the workers share
-keepalive = 75
-timeout = 60
-graceful_timeout = 8
-loglevel = "warning"
-control_socket_disable = True
+WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
+THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
+BACKLOG = 2048
+KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
+STOP_S = 5  # for what is under way at SIGTERM; then the workers are killed
+# A peer that vanished without closing its connection is noticed within a minute, even in a body.
+TCP_OPTIONS = {
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE): 1,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE): 30,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL): 10,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT): 3,
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY): 1,
+}
+
+Application = Callable[..., Any]
 
 
-def on_starting(_server: object) -> None:
-    """Serves nothing before the database is ready, when started by `config.local.up`.
+class Server(mp.MPServer):  # type: ignore[misc]
+    """granian on a socket that is open already, with the application loaded before the fork."""
 
-    That keeps a pipe open until then; what comes in waits in the socket's queue meanwhile.
+    def __init__(self, door: socket.socket, application: Application) -> None:
+        self.door, self.application = door, application
+        super().__init__(
+            "application",
+            *door.getsockname()[:2],
+            interface=Interfaces.WSGI,
+            workers=WORKERS,
+            blocking_threads=RECEIVERS * THREADS,
+            backlog=BACKLOG,
+            backpressure=max_connections(),
+            http=HTTPModes.http1,
+            http1_settings=HTTP1Settings(header_read_timeout=KEEP_ALIVE_MS),
+            websockets=False,
+            log_level=LogLevels.error,
+            respawn_failed_workers=True,
+            workers_kill_timeout=STOP_S,
+        )
+
+    def _init_shared_socket(self) -> None:
+        self._sso = None
+        self._shd = SocketHolder(self.door.fileno(), False, BACKLOG)
+
+    def run(self) -> None:
+        main = os.getpid()
+
+        def start_worker() -> Callable[..., None]:
+            # Else kill -9 of the main process would leave the workers running.
+            die_with(main, signal.SIGKILL)
+            return WebThreads(self.application, THREADS).receive
+
+        # granian's own wrapper copies the environment, with its secrets, into every request.
+        mp._wsgi_call_wrap = lambda receive, *_: receive
+        self.serve(target_loader=start_worker, wrap_loader=False)
+
+
+def max_connections() -> int:
+    """Return how many connections a worker accepts: most of the files that it may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 16_384 if soft == resource.RLIM_INFINITY else max(128, min(16_384, soft - 256))
+
+
+def open_door() -> socket.socket:
+    """Return the listening socket: the one that `make up` handed on, or a new one."""
+    bind = os.environ.get("TENFOUR_BIND") or f"127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"
+    if bind.startswith("fd://"):
+        door = socket.socket(fileno=int(bind.removeprefix("fd://")))
+    else:
+        host, _, port = bind.rpartition(":")
+        host = host.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            door = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            sys.exit(f"{bind} can't be used: {why}. Choose another TENFOUR_BIND.")
+        except ValueError:
+            sys.exit(f"TENFOUR_BIND must be an address and a port like 127.0.0.1:8000, not {bind}.")
+    for (level, option), value in TCP_OPTIONS.items():  # accepted connections inherit them
+        door.setsockopt(level, option, value)
+    return door
+
+
+def wait_for_gate() -> None:
+    """Wait until the database is ready, if `config.local.up` started this process.
+
+    It keeps a pipe open until then; requests wait in the socket's queue meanwhile.
     """
     gate = os.environ.get("TENFOUR_GATE")
     if gate:
@@ -36,15 +123,32 @@ def on_starting(_server: object) -> None:
             print(f"Warning: {warning}", file=sys.stderr)
 
 
-def post_fork(_server: object, worker: Any) -> None:
-    """End each worker with the main process, even if that is killed and the worker is stuck."""
-    die_with(worker.ppid, signal.SIGKILL)
-
-
-def when_ready(_server: object) -> None:
+def freeze_loaded() -> None:
     """Exempt everything that is loaded from garbage collection in the workers.
 
     A full collection takes a tenth of a second, and the request that it hits takes that longer.
     """
     gc.collect()
     gc.freeze()
+
+
+def load_application(name: str) -> Application:
+    module, _, attribute = name.partition(":")
+    application: Application = getattr(import_module(module), attribute)
+    return application
+
+
+def main(name: str = "config.wsgi:application") -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until granian handles it
+    door = open_door()
+    application = load_application(name)
+    wait_for_gate()
+    if "TENFOUR_GATE" not in os.environ:
+        print("serving at http://{}:{}".format(*door.getsockname()[:2]), flush=True)
+    freeze_loaded()
+    multiprocessing.set_start_method("fork")  # the workers share what is loaded
+    Server(door, application).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -8,24 +8,18 @@ from typing import Any
 import django
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.template.loader import get_template
 
-from config.request_bodies import Request
+from config.web_threads import takes_tokens
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
 
-class PageHandler(WSGIHandler):
-    request_class = Request
-
-
-class ApiHandler(PageHandler):
+class ApiHandler(WSGIHandler):
     """Serve /v1 and /mcp without sessions, CSRF, and messages, which bearer calls don't use.
 
-    Both overrides serve the figure "ack over HTTP / floor endpoint" in docs/performance.md.
+    The override serves the figure "ack over HTTP / floor endpoint" in docs/performance.md.
     """
 
     def load_middleware(self, is_async: bool = False) -> None:
@@ -36,20 +30,13 @@ class ApiHandler(PageHandler):
         finally:
             settings.MIDDLEWARE = middleware
 
-    def get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """Add Content-Length; without it, gunicorn sends chunks, which takes another write."""
-        response = super().get_response(request)
-        if isinstance(response, HttpResponse):
-            response.headers.setdefault("Content-Length", str(len(response.content)))
-        return response
 
-
-pages = PageHandler()
+pages = WSGIHandler()
 api = ApiHandler()
 
 
 def load() -> None:
-    """Import every view and compile every template before gunicorn forks its workers.
+    """Import every view and compile every template before the web server forks its workers.
 
     This must not query the database: the workers would share the connection.
     """
@@ -63,6 +50,5 @@ load()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    path = environ["PATH_INFO"]
-    handler = api if path.startswith("/v1/") or path == "/mcp" else pages
+    handler = api if takes_tokens(environ["PATH_INFO"]) else pages
     return handler(environ, start_response)

@@ -16,9 +16,9 @@ from tests import services
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
 from tests.serving import agent_client as agent_client
-from tests.serving import gunicorn as gunicorn
 from tests.serving import producer as producer
 from tests.serving import tenfour_server as tenfour_server
+from tests.serving import web_server as web_server
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them all that they
 # start; some of that is interrupted.

@@ -1,4 +1,4 @@
-"""A real server to speak to: gunicorn on the test database, and tokens for it."""
+"""A real server to speak to: the web server on the test database, and tokens for it."""
 
 import os
 import socket
@@ -40,8 +40,8 @@ class Tenfour:
 
 
 @pytest.fixture(scope="session")
-def gunicorn(django_db_setup: None) -> Iterator[str]:
-    """The URL of a gunicorn on the test database, as `make up` runs it."""
+def web_server(django_db_setup: None) -> Iterator[str]:
+    """The URL of a web server on the test database, as `make up` runs it."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         process = serve(bound.fileno())
@@ -54,15 +54,14 @@ def gunicorn(django_db_setup: None) -> Iterator[str]:
             process.wait(timeout=20)
 
 
-def serve(fd: int) -> "subprocess.Popen[bytes]":
-    """Gunicorn as `make up` starts it, but on a socket that is open already; it ends with us."""
-    gunicorn = "-m gunicorn -c python:config.web_server config.wsgi:application"
+def serve(fd: int, *, workers: int = 1) -> "subprocess.Popen[bytes]":
+    """The web server as `make up` starts it, on a socket that is open already; it ends with us."""
     own = {
         "DATABASE_URL": database_of_tests(),
         "TENFOUR_BIND": f"fd://{fd}",
-        "TENFOUR_WEB_WORKERS": "1",
+        "TENFOUR_WEB_WORKERS": str(workers),
     }
-    command = Command([sys.executable, *gunicorn.split()], env=os.environ | own, fds=(fd,))
+    command = Command([sys.executable, "-m", "config.web_server"], env=os.environ | own, fds=(fd,))
     return subprocess.Popen(command.argv, **command.options())
 
 
@@ -73,8 +72,8 @@ def database_of_tests() -> str:
 
 
 @pytest.fixture
-def tenfour_server(gunicorn: str, transactional_db: None) -> Tenfour:
-    return Tenfour(gunicorn, Project.objects.create(name=f"client-{uuid.uuid4()}"))
+def tenfour_server(web_server: str, transactional_db: None) -> Tenfour:
+    return Tenfour(web_server, Project.objects.create(name=f"client-{uuid.uuid4()}"))
 
 
 @pytest.fixture

@@ -82,10 +82,8 @@ class Supervisor:
 
     def web(self) -> Command:
         bind = {"TENFOUR_BIND": f"fd://{self.door.fileno()}", "TENFOUR_GATE": str(self.gate)}
-        command = python(
-            "-m", "gunicorn", "-c", "python:config.web_server", "config.wsgi:application"
-        )
-        return replace(command, env=self.env | bind, fds=(self.door.fileno(), self.gate))
+        fds = (self.door.fileno(), self.gate)
+        return replace(python("-m", "config.web_server"), env=self.env | bind, fds=fds)
 
     async def first_response(self) -> None:
         while not await responds(self.url):

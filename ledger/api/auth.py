@@ -14,8 +14,6 @@ from ledger.journal import Actor, Stamp
 from ledger.principal import Principal
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
-DRAIN_BYTES = 4 * 1024 * 1024
-
 
 class Request(HttpRequest):
     """A request that `config.middleware` has given an id and a way to answer refusals."""
@@ -49,13 +47,21 @@ class BearerAuth(HttpBearer):
         self.body_bytes = body_bytes
 
     def __call__(self, request: HttpRequest) -> Any:
-        refuse_large(request, limit=self.body_bytes or settings.TENFOUR["BODY_BYTES"])
         kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() != "bearer" or not secret:
             raise TokenMissing("The request has no bearer token.")
-        return self.authenticate(request, secret.strip())
+        caller = self.authenticate(request, secret.strip())
+        refuse_large(request, limit=self.body_bytes or settings.TENFOUR["BODY_BYTES"])
+        return caller
 
     def authenticate(self, request: HttpRequest, token: str) -> Any:
+        bearer = self.bearer(request, token)
+        if "tenfour.unread" in request.META:  # set by config.web_threads
+            tokens.fetch_principal(bearer, now=timezone.now())
+            request.META["tenfour.token_checked"] = True
+        return bearer
+
+    def bearer(self, request: HttpRequest, token: str) -> Bearer:
         return Bearer(tokens.digest_of(token), self.scope, cast(Request, request).id)
 
 
@@ -66,29 +72,24 @@ class PrincipalAuth(BearerAuth):
     refusal: type[Refusal] = ScopeMissing
 
     def authenticate(self, request: HttpRequest, token: str) -> Principal:
-        bearer: Bearer = super().authenticate(request, token)
+        bearer = self.bearer(request, token)
         try:
-            return tokens.fetch_principal(bearer, now=timezone.now())
+            principal = tokens.fetch_principal(bearer, now=timezone.now())
         except ScopeMissing as refusal:
             if self.refusal is ScopeMissing:
                 raise
             raise self.refusal(refusal.detail, **refusal.more) from refusal
+        request.META["tenfour.token_checked"] = True
+        return principal
 
 
 def refuse_large(request: HttpRequest, *, limit: int) -> None:
     """Raise PayloadTooLarge if the body is larger than `limit` bytes."""
-    if limit_body := getattr(request, "limit_body", None):
-        limit_body(limit)  # of a body without a length
     size = int(request.META.get("CONTENT_LENGTH") or 0)
-    if size <= limit:
-        return
-    # Read a moderate body to its end: a sender that is still writing would not see the response.
-    left = min(size, DRAIN_BYTES)
-    while left > 0 and (chunk := request.read(min(left, 65_536))):
-        left -= len(chunk)
-    raise PayloadTooLarge(
-        f"The body has {size} bytes; at most {limit} are allowed.", limit_bytes=limit
-    )
+    if size > limit:
+        raise PayloadTooLarge(
+            f"The body has {size} bytes; at most {limit} are allowed.", limit_bytes=limit
+        )
 
 
 def actor(principal: Principal) -> Actor:

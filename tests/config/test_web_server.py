@@ -14,8 +14,8 @@ from config.wsgi import application
 LOADED = """
 import gc, sys
 import config.wsgi
-from config.web_server import when_ready
-when_ready(None)
+from config.web_server import freeze_loaded
+freeze_loaded()
 from django.template import engines
 kept = engines["django"].engine.template_loaders[0].get_template_cache
 print(gc.get_freeze_count() > 100_000, "dashboard.overview.views" in sys.modules, len(kept) > 100)

@@ -75,8 +75,8 @@ def until_all_are_gone(pids: list[int]) -> bool:
     return all(map(gone, pids))
 
 
-def test_the_whole_ladder(demo: Demo, gunicorn: str, transactional_db: None) -> None:
-    running = demo(gunicorn, "--seconds", "9.5", "--speed", "5", "--wait", "0")
+def test_the_whole_ladder(demo: Demo, web_server: str, transactional_db: None) -> None:
+    running = demo(web_server, "--seconds", "9.5", "--speed", "5", "--wait", "0")
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 0, out
     for text in ("steady | Run `python3", "picky  | **IMPORTANT:** ", "deaf   | **URGENT:** "):
@@ -88,9 +88,9 @@ def test_the_whole_ladder(demo: Demo, gunicorn: str, transactional_db: None) -> 
     assert not Token.objects.filter(revoked_at=None).exists()
 
 
-def test_a_persons_fix_is_acknowledged(demo: Demo, gunicorn: str, transactional_db: None) -> None:
+def test_a_persons_fix_is_acknowledged(demo: Demo, web_server: str, transactional_db: None) -> None:
     """S1.47, S1.49: what failed three times for want of a fact is done by attempt 4 of 4."""
-    running = demo(gunicorn, "--seconds", "9.5", "--speed", "5", "--wait", "20")
+    running = demo(web_server, "--seconds", "9.5", "--speed", "5", "--wait", "20")
     assert running.stdout
     said = []
     for line in running.stdout:
@@ -117,9 +117,9 @@ def test_a_persons_fix_is_acknowledged(demo: Demo, gunicorn: str, transactional_
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_agent_is_left_however_it_ends(
-    demo: Demo, gunicorn: str, transactional_db: None, how: signal.Signals
+    demo: Demo, web_server: str, transactional_db: None, how: signal.Signals
 ) -> None:
-    running = demo(gunicorn)
+    running = demo(web_server)
     until_it_plays(running)
     agents = agents_of(running.pid)
     assert len(agents) == 8  # builder is two
@@ -131,15 +131,15 @@ def test_no_agent_is_left_however_it_ends(
 
 
 def test_it_can_run_again_but_not_beside_itself(
-    demo: Demo, gunicorn: str, transactional_db: None
+    demo: Demo, web_server: str, transactional_db: None
 ) -> None:
-    first = demo(gunicorn)
+    first = demo(web_server)
     until_it_plays(first)
-    second, _ = demo(gunicorn).communicate(timeout=30)
+    second, _ = demo(web_server).communicate(timeout=30)
     assert "A demo is running already" in second and "Traceback" not in second
     first.send_signal(signal.SIGINT)
     assert "No agent is left running" in first.communicate(timeout=30)[0]
-    again = demo(gunicorn, "--seconds", "2", "--wait", "0")
+    again = demo(web_server, "--seconds", "2", "--wait", "0")
     out, _ = again.communicate(timeout=60)
     assert again.returncode == 0 and "deliveries" in out, out
 

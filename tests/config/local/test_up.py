@@ -155,7 +155,7 @@ def test_every_part_of_it_runs(tenfour: Instance) -> None:
     parts = (
         "bin/postgres",
         "valkey-server",
-        "gunicorn",
+        "config.web_server",
         "celery --quiet --skip-checks -A config worker",
     )
     assert all(tenfour.child(words) for words in (*parts, "beat"))
@@ -265,7 +265,7 @@ def test_the_address_of_a_killed_instance_is_not_taken_for_a_running_one(tmp_pat
     assert places.running_address(tmp_path) is None
 
 
-@pytest.mark.parametrize("words", ["gunicorn", "valkey-server"])
+@pytest.mark.parametrize("words", ["config.web_server", "valkey-server"])
 def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
     before = tenfour.child(words)
     os.kill(before, signal.SIGKILL)
@@ -276,14 +276,14 @@ def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
 
 def test_a_killed_web_server_takes_its_workers_with_it(tenfour: Instance) -> None:
     """Even workers that are stuck; they would hold connections and locks."""
-    before = tenfour.child("gunicorn")
+    before = tenfour.child("config.web_server")
     workers = children_of(before)
     assert workers
     for worker in workers:
         os.kill(worker, signal.SIGSTOP)
     os.kill(before, signal.SIGKILL)
     eventually(lambda: not set(workers) & set(pids()), tenfour.said, patience=5)
-    eventually(lambda: tenfour.child("gunicorn") not in (0, before), tenfour.said)
+    eventually(lambda: tenfour.child("config.web_server") not in (0, before), tenfour.said)
     assert tenfour.status() == 200
 
 

@@ -1,0 +1,12 @@
+"""A WSGI application that answers with the names and values of its environment."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    body = environ["wsgi.input"].read()
+    start_response("200 OK", [("Content-Type", "application/json")])
+    seen = {name: str(value) for name, value in environ.items()} | {"body": body.decode()}
+    return [json.dumps(seen).encode()]

@@ -1,0 +1,117 @@
+"""Clients that stop in the middle of a request hold up nobody else."""
+
+import json
+import socket
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from ledger import tokens
+from ledger.models.token import TokenKind
+from tests.config.web_processes import Served, read_all
+from tests.config.web_processes import served as served
+from tests.serving import Tenfour
+
+CLIENTS = 200
+PATIENCE_S = 0.2  # for /healthz
+PROBED_S = 1.5
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def post(path: str, *headers: str, length: int = 1000) -> bytes:
+    """Return the start of a request, up to the middle of its body."""
+    lines = [f"POST {path} HTTP/1.1", "Host: tenfour", f"Content-Length: {length}", *headers]
+    return "\r\n".join([*lines, "", '{"agent": ']).encode()
+
+
+def unfinished_requests(token: str) -> dict[str, bytes]:
+    media = "Content-Type: application/json"
+    bearer = f"Authorization: Bearer {token}"
+    form = "Content-Type: application/x-www-form-urlencoded"
+    return {
+        "headers": b"GET / HTTP/1.1\r\nHost: tenf",
+        "a body without a token": post("/v1/instructions", media),
+        "a body with a wrong token": post("/v1/instructions", media, bearer[:-1] + "!"),
+        "a body with an unknown token": post(
+            "/v1/claims", media, f"Authorization: Bearer {tokens.new_secret(TokenKind.AGENT)}"
+        ),
+        "a sign-in": post("/sign-in/", form),
+        "the body of a hot call": post("/v1/claims", media, bearer),
+        "the body of a call": post("/v1/instructions", media, bearer),
+        "a large body": post("/v1/instructions", media, bearer, length=200_000),
+    }
+
+
+def slowest_probe(served: Served) -> float:
+    """Return the longest time in seconds that /healthz took."""
+    slowest, end = 0.0, time.monotonic() + PROBED_S
+    while (start := time.monotonic()) < end:
+        assert served.is_healthy()
+        slowest = max(slowest, time.monotonic() - start)
+    return slowest
+
+
+def test_stalled_clients_hold_up_nobody(served: Served, tenfour_server: Tenfour) -> None:
+    """200 of each kind, also such that hold a valid token, while /healthz is probed."""
+    token = tenfour_server.token("agent", "coder")
+    slowest = {}
+    for kind, request in unfinished_requests(token).items():
+        with ExitStack() as stack:
+            for _ in range(CLIENTS):
+                stack.enter_context(served.connect()).sendall(request)
+            slowest[kind] = slowest_probe(served)
+    assert all(seconds < PATIENCE_S for seconds in slowest.values()), slowest
+
+
+def test_beyond_a_quarter_of_the_threads_bodies_are_refused(
+    served: Served, tenfour_server: Tenfour
+) -> None:
+    """One token's stalled bodies take at most half of the places, so another token's are read."""
+    stalled = unfinished_requests(tenfour_server.token("agent", "coder"))["the body of a hot call"]
+    content = json.dumps({"agent": "coder", "content": "Check the build"}).encode()
+    bearer = f"Authorization: Bearer {tenfour_server.token('orchestrator')}"
+    head = post(
+        "/v1/instructions",
+        bearer,
+        "Content-Type: application/json",
+        "Connection: close",
+        length=len(content),
+    ).partition(b'{"agent')[0]
+    with ExitStack() as stack:
+        connections = [stack.enter_context(served.connect()) for _ in range(CLIENTS)]
+        for connection in connections:
+            connection.sendall(stalled)
+        assert served.ask(head + content).startswith(b"HTTP/1.1 201 ")
+        time.sleep(2)  # all that wait for a place have been refused by then
+        answers = [read_available(connection) for connection in connections]
+    refused = [answer for answer in answers if answer]
+    assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused)
+    assert all(b"retry-after: 1\r\n" in answer.lower() for answer in refused)
+    assert all(b'"code": "temporarily_unavailable"' in answer for answer in refused)
+    # Each of the two workers keeps half of 32 places for this token.
+    assert CLIENTS - len(refused) <= 2 * 16
+
+
+def test_a_body_that_ends_too_early_takes_no_effect(
+    served: Served, tenfour_server: Tenfour
+) -> None:
+    """granian ends the body without an error when the client is gone."""
+    bearer = f"Authorization: Bearer {tenfour_server.token('orchestrator')}"
+    text = post("/v1/plans?ref=short", bearer, "Content-Type: text/markdown").partition(b'{"agent')[
+        0
+    ]
+    with served.connect() as connection:
+        connection.sendall(text + b"# Plan: Short\n\n## Phase\n\n- [ ] First\n")
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_all(connection)
+    assert not answer or answer.startswith(b"HTTP/1.1 400 ")
+
+
+def read_available(connection: socket.socket) -> bytes:
+    connection.setblocking(False)
+    try:
+        return connection.recv(65_536)
+    except BlockingIOError:
+        return b""

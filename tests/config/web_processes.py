@@ -1,0 +1,89 @@
+"""Web servers of their own for tests that stall, kill, or stop them."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from config.local.commands import Command
+from tests.serving import serve
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: tenfour\r\nConnection: close\r\n\r\n"
+
+
+@dataclass
+class Served:
+    """A running web server."""
+
+    process: "subprocess.Popen[bytes]"
+    address: tuple[str, int]
+
+    def workers(self) -> list[int]:
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in path.read_text().split()]
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(self.address, timeout=20)
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request and return the response up to the end of the connection."""
+        with self.connect() as connection:
+            connection.sendall(request)
+            return read_all(connection)
+
+    def is_healthy(self) -> bool:
+        try:
+            return self.ask(HEALTH).startswith(b"HTTP/1.1 200 ")
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def served(transactional_db: None) -> Iterator[Served]:
+    """Tenfour on the test database, with as many workers as an installation has."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door,
+        ending(serve(door.fileno(), workers=2)) as process,
+    ):
+        running = Served(process, door.getsockname()[:2])
+        wait_until(running.is_healthy)
+        yield running
+
+
+def start_web_server(*argv: str, **env: str) -> "subprocess.Popen[bytes]":
+    command = Command([sys.executable, "-m", "config.web_server", *argv], env=os.environ | env)
+    return subprocess.Popen(
+        command.argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **command.options()
+    )
+
+
+@contextmanager
+def ending(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+    """Kill the process at the end of the block."""
+    try:
+        with process:
+            yield process
+            process.kill()
+    finally:
+        process.kill()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    pieces = []
+    while piece := connection.recv(65_536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.02)
