@@ -9,10 +9,11 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from queue import SimpleQueue
 from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
@@ -27,7 +28,9 @@ RECEIVERS, SMALL_SLOTS, LARGE_SLOTS, REFUSED_SLOTS, CHECKS = 24, 4, 1, 1, 8
 SMALL_BODY = 65_536
 DRAINED = 1024 * 1024
 BODY_CAP = max(8 * 1024 * 1024, int(os.environ.get("TENFOUR_BODY_BYTES") or 0))
-WHOLE_RESPONSE = 1024 * 1024  # up to here a slow reader of a file holds no thread
+# Up to this size, the reader of a stream holds no thread, and an error in its middle is a 500:
+# granian ends a stream that raised like any other.
+WHOLE_RESPONSE = 4 * 1024 * 1024
 KNOWN_S = 60
 WARN_S = 60.0
 KNOWN_CALLERS = 10_000
@@ -115,9 +118,11 @@ class WebThreads:
         caller = ""
         if environ["PATH_INFO"].startswith("/v1/"):
             caller = caller_of(environ)
-            if not self.callers.is_known(caller) and not self.check_token(proto, environ, caller):
-                self.drain(source)
-                return
+            if not self.callers.is_known(caller):
+                if not self.check_token(proto, environ):
+                    self.drain(source)
+                    return
+                self.callers.add(caller)
         if size is not None and size > BODY_CAP:
             self.jobs.put(Job(proto, environ))  # refused for its size
             return
@@ -140,8 +145,8 @@ class WebThreads:
             if done is None:
                 slots.give_back(caller)
 
-    def check_token(self, proto: Any, environ: Environ, caller: str) -> bool:
-        """Return whether to read the body; otherwise the request is answered without it."""
+    def check_token(self, proto: Any, environ: Environ) -> bool:
+        """Return whether the token is valid; otherwise the request is answered without its body."""
         if not self.checks.acquire(blocking=False):
             self.refuse_busy(proto, environ)
             return False
@@ -155,8 +160,6 @@ class WebThreads:
             checked.acquire()
         finally:
             self.checks.release()
-        if job.needs_body and job.environ.get("tenfour.token_checked"):
-            self.callers.add(caller)
         return job.needs_body
 
     def drain(self, source: Any) -> None:
@@ -182,9 +185,8 @@ class WebThreads:
             try:
                 self.respond(job)
             except BodyNotRead:
-                if "tenfour.unread" in job.environ:
-                    job.needs_body = True
-                else:
+                job.needs_body = job.environ.keys() >= {"tenfour.unread", "tenfour.token_checked"}
+                if not job.needs_body:
                     job.proto.response_bytes(413, [], b"")
             except BaseException:
                 logger.exception("the response could not be sent")
@@ -197,10 +199,12 @@ class WebThreads:
         response = Response()
         body: Any = self.application(job.environ, response)
         try:
-            if (content := whole_content(body, response.headers)) is None:
-                job.proto.response_iter(response.status, response.headers, Chunks(body))
-            else:
+            content, rest = read_start(body)
+            if rest is None:
                 job.proto.response_bytes(response.status, response.headers, content)
+            else:
+                chunks = Chunks(chain([content], rest))
+                job.proto.response_iter(response.status, response.headers, chunks)
         finally:
             if hasattr(body, "close"):
                 body.close()
@@ -243,12 +247,14 @@ def declared_size(environ: Environ) -> int | None:
     return int(length) if length else None
 
 
-def whole_content(body: Any, headers: list[tuple[str, str]]) -> bytes | None:
-    """Return the response's content, or None for a stream of unknown or considerable length."""
-    if isinstance(body, list):
-        return b"".join(body)
-    if getattr(body, "streaming", True) is False:
-        content: bytes = body.content
-        return content
-    length = next((value for name, value in headers if name.lower() == "content-length"), "")
-    return b"".join(body) if length and int(length) <= WHOLE_RESPONSE else None
+def read_start(body: Any) -> tuple[bytes, Iterator[bytes] | None]:
+    """Return a response's content, with the rest of a long stream; None if there is no rest."""
+    if getattr(body, "streaming", True) is False:  # Django's own
+        return body.content, None
+    pieces, size, rest = [], 0, iter(body)
+    for piece in rest:
+        pieces.append(piece)
+        size += len(piece)
+        if size > WHOLE_RESPONSE:
+            return b"".join(pieces), rest
+    return b"".join(pieces), None

@@ -59,7 +59,7 @@ def page_body(page: Page, data: Iterable[Any]) -> dict[str, Any]:
 def respond_once(request: PrincipalRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
     """Return the status and body that `work` returns; a repeated Idempotency-Key replays them."""
     key = request.headers.get("Idempotency-Key")
-    if not key:
+    if key is None:
         status, value = work()
         return json_response(value, status)
 

@@ -5,7 +5,10 @@ import os
 import signal
 import socket
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,14 +31,20 @@ ECHO = "tests.config.environ_echo:application"
 needs_tenfour = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture(scope="module")
-def echo() -> Iterator[Served]:
-    """A web server with an application that echoes, on a port that it binds itself."""
+@contextmanager
+def run_echo() -> Iterator[Served]:
+    """Run a web server with an application that echoes, on a port that it binds itself."""
     port = free_port()
     bind = {"TENFOUR_BIND": f"127.0.0.1:{port}", "TENFOUR_WEB_WORKERS": "2"}
     with ending(start_web_server(ECHO, **bind, TENFOUR_TOKEN="not for requests")) as process:
         running = Served(process, ("127.0.0.1", port))
         wait_until(running.is_healthy)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[Served]:
+    with run_echo() as running:
         yield running
 
 
@@ -83,6 +92,24 @@ def test_a_killed_worker_is_replaced(echo: Served) -> None:
 
 
 @needs_tenfour
+def test_an_idempotency_key_that_is_not_ascii_is_refused(tenfour_server: Tenfour) -> None:
+    """granian hands it on as an empty one; if that meant none, a retry would act twice."""
+    request = urllib.request.Request(
+        f"{tenfour_server.url}/v1/instructions",
+        data=json.dumps({"agent": "coder", "content": "Check the build"}).encode(),
+        headers={
+            "Authorization": f"Bearer {tenfour_server.token('orchestrator')}",
+            "Content-Type": "application/json",
+            "Idempotency-Key": "schlüssel",
+        },
+    )
+    tenfour_server.token("agent", "coder")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=20)
+    assert json.load(refused.value)["errors"][0]["pointer"] == "/Idempotency-Key"
+
+
+@needs_tenfour
 def test_a_killed_main_process_leaves_no_worker(served: Served) -> None:
     """Even if they are stuck: they would go on to serve an old version, and hold the port."""
     workers = served.workers()
@@ -110,9 +137,10 @@ def test_it_stops_in_time_while_clients_stall(served: Served, tenfour_server: Te
             connection.close()
 
 
-@needs_tenfour
-def test_it_finishes_the_requests_that_it_has(served: Served) -> None:
-    with served.connect() as connection:
-        connection.sendall(HEALTH.replace(b"/healthz", b"/v1/openapi.json"))
-        connection.recv(1, socket.MSG_PEEK) and served.process.terminate()
+def test_it_finishes_the_requests_that_it_has() -> None:
+    with run_echo() as running, running.connect() as connection:
+        connection.sendall(HEALTH.replace(b"/healthz", b"/slow"))
+        time.sleep(0.2)
+        running.process.terminate()
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+        assert running.process.wait(timeout=20) == 0
