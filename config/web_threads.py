@@ -116,7 +116,7 @@ class WebThreads:
         source, size = environ["wsgi.input"], declared_size(environ)
         environ["wsgi.input"] = UnreadBody()
         caller = ""
-        if environ["PATH_INFO"].startswith("/v1/"):
+        if takes_tokens(environ["PATH_INFO"]):
             caller = caller_of(environ)
             if not self.callers.is_known(caller):
                 if not self.check_token(proto, environ):
@@ -233,6 +233,11 @@ class KnownCallers:
         if len(self.until) >= KNOWN_CALLERS:
             self.until = {}
         self.until[caller] = time.monotonic() + KNOWN_S
+
+
+def takes_tokens(path: str) -> bool:
+    """Return whether requests for the path carry a bearer token, rather than a session."""
+    return path.startswith("/v1/") or path == "/mcp"
 
 
 def caller_of(environ: Environ) -> str:

@@ -40,6 +40,7 @@ def unfinished_requests(token: str) -> dict[str, bytes]:
         "a sign-in": post("/sign-in/", form),
         "the body of a hot call": post("/v1/claims", media, bearer),
         "the body of a call": post("/v1/instructions", media, bearer),
+        "a tool's body without a token": post("/mcp", media),
         "a large body": post("/v1/instructions", media, bearer, length=200_000),
     }
 
