@@ -196,8 +196,14 @@ def describe_parameters(operation: dict[str, Any], path: str) -> None:
         if parameter["in"] == "path":
             is_id = parameter["name"] == "id"
             parameter["description"] = IDS[path.split("/")[2]] if is_id else EXIT_CODE
-        elif "description" not in parameter:
-            parameter["description"] = parameter["schema"].pop("description")
+            continue
+        schema = dict(parameter["schema"])  # operations share it
+        described = schema.pop("description", "")
+        parameter.setdefault("description", described)
+        # A reference with a default becomes such an `allOf`, which generators take for an object.
+        if len(parts := schema.pop("allOf", [])) == 1:
+            schema = parts[0] | schema
+        parameter["schema"] = schema
 
 
 def complete_operation(operation: dict[str, Any], schemas: dict[str, Any], scope: str) -> None:
