@@ -21,11 +21,14 @@ from ledger.models import (
     Failure,
     Instruction,
     Project,
+    StandingInstruction,
     TaskHistory,
     Token,
 )
 from ledger.models.instruction import InstructionQuerySet
+from ledger.models.standing_instruction import StandingInstructionQuerySet
 from ledger.permissions import may
+from ledger.standing_instructions import editing
 from ledger.tokens import TrustedCaller
 
 
@@ -255,6 +258,40 @@ def by_project(chosen: QuerySet[Instruction]) -> list[tuple[UUID, list[UUID]]]:
     for id, project_id in chosen.values_list("id", "project_id"):
         found.setdefault(project_id, []).append(id)
     return list(found.items())
+
+
+@admin.register(StandingInstruction)
+class StandingInstructionAdmin(ReadOnly):
+    list_display = ("start", "project", "agent", "event", "state", "hold_stop", "activated_at")
+    list_filter = ("paused", "event", "hold_stop", "project")
+    list_select_related = ("agent", "project")
+    search_fields = ("content", "signal_type", "agent__name")
+    ordering = ("-id",)
+    actions: tuple[str, ...] = ("pause", "resume", "retire")
+
+    @admin.display(description="rule")
+    def start(self, row: StandingInstruction) -> str:
+        return row.content[:80]
+
+    @admin.action(description="Pause: send nothing until it is resumed")
+    def pause(self, request: HttpRequest, chosen: StandingInstructionQuerySet) -> None:
+        changed = editing.pause_rules(ids_of(chosen), stamp=stamp_of(request))
+        self.report_changes(request, len(changed), "paused")
+
+    @admin.action(description="Resume")
+    def resume(self, request: HttpRequest, chosen: StandingInstructionQuerySet) -> None:
+        changed = editing.resume_rules(ids_of(chosen), stamp=stamp_of(request))
+        self.report_changes(request, len(changed), "switched on")
+
+    @admin.action(description="Retire…")
+    @confirm(admin_effects.retire_rules)
+    def retire(self, request: HttpRequest, chosen: StandingInstructionQuerySet) -> None:
+        changed = editing.retire_rules(ids_of(chosen), stamp=stamp_of(request))
+        self.report_changes(request, len(changed), "retired")
+
+
+def ids_of(chosen: QuerySet[Any]) -> list[UUID]:
+    return list(chosen.order_by().values_list("pk", flat=True))
 
 
 @admin.register(Event)

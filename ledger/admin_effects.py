@@ -7,6 +7,7 @@ from ledger.confirmation import count, list_effects
 from ledger.models import Agent, Instruction, Token
 from ledger.models.agent import SYSTEM_TEXT_LENGTH
 from ledger.models.instruction import InstructionQuerySet
+from ledger.models.standing_instruction import StandingInstructionQuerySet
 
 
 def brief_agents(request: HttpRequest, chosen: QuerySet[Agent]) -> list[str] | None:
@@ -39,3 +40,8 @@ def acknowledge_instructions(request: HttpRequest, chosen: InstructionQuerySet) 
 def cancel_instructions(request: HttpRequest, chosen: InstructionQuerySet) -> list[str]:
     number = chosen.cancellable().count()
     return list_effects((number, f"{count(number, 'instruction')} will not be delivered again."))
+
+
+def retire_rules(request: HttpRequest, chosen: StandingInstructionQuerySet) -> list[str]:
+    number = chosen.current().count()
+    return list_effects((number, f"{count(number, 'rule')} will end for good."))

@@ -152,6 +152,37 @@ CHECKS: dict[str, tuple[str, str]] = {
                 and t.state not in ('{TaskState.RUNNING}', {FINAL_STATES})
                 and t.created_at <= p.aborted_at""",
     ),
+    "rule": (
+        "is {state}, the journal says {journaled}",
+        """with stands as (select r.id, case when r.retired_at is not null then 'retired'
+                when r.activated_at is null then 'draft' when r.paused then 'paused'
+                else 'active' end as state from ledger_standinginstruction r)
+            select s.id, s.state, coalesce(l.to_state, 'nothing') as journaled
+            from stands s left join lateral (
+                select e.to_state from ledger_event e
+                where e.subject_id = s.id and e.to_state is not null order by e.id desc limit 1
+            ) l on true where l.to_state is distinct from s.state""",
+    ),
+    "instruction of a rule": (
+        "was sent by the rule {rule} of another project",
+        """select i.id, r.id as rule from ledger_instruction i
+            join ledger_standinginstruction r on r.id = i.rule_id
+            where r.project_id <> i.project_id""",
+    ),
+    "scope of a rule": (
+        "is for an agent or a plan that its project does not have",
+        """select r.id from ledger_standinginstruction r
+            left join ledger_agent a on a.id = r.agent_id
+            left join ledger_plan p on p.id = r.plan_id
+            where a.project_id <> r.project_id or p.project_id <> r.project_id""",
+    ),
+    "holds": (
+        "held the stop {holds} times, the journal says {journaled}",
+        f"""select i.id, i.holds, n.journaled from ledger_instruction i, lateral (
+            select count(*) as journaled from ledger_event e
+            where e.subject_id = i.id and e.kind = '{Kind.INSTRUCTION_HELD}'
+        ) n where i.holds <> n.journaled""",
+    ),
     "breaker of": (
         "has a breaker that is {state}, the journal says {told}",
         """select b.agent_id as id, b.state, coalesce(l.to_state, 'closed') as told

@@ -93,16 +93,17 @@ def signal_rules() -> str:
 
     The attempt is the one that the signal names or, without a name, the agent's only live one.
     """
+    # In id order, so that the index of the agent's own live attempts serves.
     live = """select a.id, a.task_id from ledger_attempt a
             where a.agent_id = c.agent_id and a.outcome is null
-                and (%(attempt)s::uuid is null or a.id = %(attempt)s)"""
+                and (%(attempt)s::uuid is null or a.id = %(attempt)s) order by a.id limit 2"""
     once = once_key(session="%(session)s::text", attempt="a.id")
     return f"""
         select r.*, c.agent_id as to_agent, a.task_id as about, %(trigger)s::jsonb as trigger,
             {once} as once
         from ledger_standinginstruction r cross join caller c
-        left join lateral (select * from ({live} limit 2) two
-            where (select count(*) from ({live} limit 2) n) = 1) a on true
+        left join lateral (select (array_agg(l.id))[1] as id, (array_agg(l.task_id))[1] as task_id
+            from ({live}) l having count(*) = 1) a on true
         where {IN_SCOPE} and r.signal_type = %(type)s and not r.paused
             and {EXACT} and {PATH_FITS} and {NOT_ITS_ANSWER}"""
 

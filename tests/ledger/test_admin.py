@@ -6,12 +6,13 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from ledger.models import Agent, Event, Instruction, Project, Token
+from ledger.models import Agent, Event, Instruction, Project, StandingInstruction, Token
 from ledger.states import InstructionState
 from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
 from tests.conftest import Api
 from tests.factories import make_instruction
+from tests.ledger.standing_instructions.rules import make_rule
 
 pytestmark = pytest.mark.django_db
 
@@ -136,3 +137,20 @@ def test_staff_may_do_what_their_permissions_say(agent: Agent) -> None:
     user.user_permissions.add(Permission.objects.get(codename="add_token"))
     client.post(path(Token, "add/"), form)
     assert Token.objects.filter(name="eve").exists()
+
+
+def test_rules_are_paused_resumed_and_retired(mara: Client, agent: Agent) -> None:
+    rule = make_rule()
+    assert act(mara, StandingInstruction, "pause", rule) == "1 paused."
+    assert act(mara, StandingInstruction, "pause", rule) == "None paused."
+    assert act(mara, StandingInstruction, "resume", rule) == "1 switched on."
+    assert asked(mara, StandingInstruction, "retire", rule) == ["1 rule will end for good."]
+    assert sure(mara, StandingInstruction, "retire", rule) == "1 retired."
+    assert act(mara, StandingInstruction, "retire", rule) == "This would change nothing."
+    assert "Run the tests" in mara.get(path(StandingInstruction)).content.decode()
+    told = Event.objects.filter(subject_id=rule.id, actor_name="mara").order_by("id")
+    assert list(told.values_list("kind", "to_state")) == [
+        ("standing_instruction.paused", "paused"),
+        ("standing_instruction.resumed", "active"),
+        ("standing_instruction.retired", "retired"),
+    ]

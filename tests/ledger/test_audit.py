@@ -8,11 +8,25 @@ from django.core.management import call_command
 
 from ledger import audit, instructions, journal
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Plan, Task
+from ledger.models import (
+    Agent,
+    Attempt,
+    Breaker,
+    DeadLetter,
+    Event,
+    Instruction,
+    Plan,
+    StandingInstruction,
+    Task,
+)
+from ledger.signal_matching import report_signal
+from ledger.tokens import TrustedCaller
 from retries import breaker, in_process
 from retries.attempts import leases
-from tests.factories import MINUTE, NOW, make_instruction
+from retries.holds import hold_stop
+from tests.factories import MINUTE, NOW, make_agent, make_instruction, make_project
 from tests.ledger.plans.test_import_writer import imported
+from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
@@ -139,3 +153,20 @@ def test_plans_that_do_not_add_up_are_named(agent: Agent) -> None:
     )
     Task.objects.filter(pk=two.pk).update(ref="03-02:task-3", run=plan.run + 1)
     assert f"ref {plan.pk}: 03-02:task-3 is current 2 times" in map(str, audit.audit())
+
+
+def test_rules_and_holds_that_do_not_add_up_are_named(agent: Agent) -> None:
+    rule = make_rule(hold_stop=True)
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    [id] = report_signal("fs_write", {"path": "src/a"}, caller=caller, now=NOW).sent
+    hold_stop(agent, stamp=Stamp(SYSTEM, NOW))
+    assert list(audit.audit()) == []
+    elsewhere = make_agent("coder", project=make_project("elsewhere"))
+    StandingInstruction.objects.update(paused=True, agent=elsewhere)
+    Instruction.objects.update(holds=3, project=elsewhere.project)
+    assert sorted(map(str, audit.audit())) == [
+        f"holds {id}: held the stop 3 times, the journal says 1",
+        f"instruction of a rule {id}: was sent by the rule {rule.id} of another project",
+        f"rule {rule.id}: is paused, the journal says active",
+        f"scope of a rule {rule.id}: is for an agent or a plan that its project does not have",
+    ]

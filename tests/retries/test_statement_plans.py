@@ -9,6 +9,7 @@ from psycopg.types.json import Jsonb
 
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent
+from ledger.standing_instructions import firing
 from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
 from retries import claim_statements, claims, in_process
@@ -36,7 +37,25 @@ DONE = {
     "report_digest": b"",
     "decision": Jsonb({}),
 }
-NOUNS = ("task", "attempt", "event", "agent", "breaker", "plan", "need", "instruction")
+SIGNALED = {
+    "type": "fs_write",
+    "data": Jsonb({}),
+    "path": "src/a.py",
+    "trigger": Jsonb({}),
+    "session": "",
+    "attempt": None,
+}
+NOUNS = (
+    "task",
+    "attempt",
+    "event",
+    "agent",
+    "breaker",
+    "plan",
+    "need",
+    "instruction",
+    "standinginstruction",
+)
 TABLES = (*(f"ledger_{noun}" for noun in NOUNS), "retries_escalation")
 
 
@@ -62,6 +81,8 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
             ASKED | BEARER,
         ),
         "why not": (claim_statements.WHY[Bearer], ASKED | BEARER),
+        "rules of a signal": (firing.FIRE_SIGNAL[Bearer], SIGNALED | BEARER),
+        "rules of a claim": (firing.FIRE_CLAIM[Bearer], {"attempts": [uuid4()]} | BEARER),
         "done": (fast_path.DONE[Bearer], DONE | BEARER),
         "enqueue": (enqueuing.ENQUEUE, {"shared": Jsonb(task)} | known),
         "enqueue alike": (enqueuing.ENQUEUE_ALIKE, alike | known),
@@ -79,6 +100,8 @@ NAMES = [
     "claim one",
     "claim of a worker",
     "why not",
+    "rules of a signal",
+    "rules of a claim",
     "done",
     "enqueue",
     "enqueue alike",
