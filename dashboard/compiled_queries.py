@@ -3,7 +3,7 @@
 Django takes longer to build the SQL of a query with many annotations than PostgreSQL to run it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -16,6 +16,9 @@ from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Model, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
+from psycopg.sql import Literal
+
+from ledger import sql
 
 P = ParamSpec("P")
 M = TypeVar("M")
@@ -40,12 +43,12 @@ class FromArgument(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A query with its SQL and with the parameters that are arguments."""
+    """A query with its SQL and the arguments that are its parameters."""
 
     rows: QuerySet[Any]
     compiler: SQLCompiler
     sql: str
-    params: list[Any]
+    params: list[FromArgument]
 
 
 def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
@@ -100,18 +103,24 @@ def compile_query(build: Callable[..., QuerySet[Any]], shape: Shape) -> Compiled
     """
     samples = [make_samples(shape, first=1 + number * 10_000) for number in range(2)]
     with connection.execute_wrapper(refuse):
-        (rows, compiler, sql, params), (_, _, other_sql, other) = (
+        (rows, compiler, text, params), (_, _, other_text, other) = (
             compile_rows(build(**dict(shape.constant), **each)) for each in samples
         )
-    if sql != other_sql:
+    if text != other_text:
         raise TypeError(f"The SQL of {build.__qualname__} depends on the values of its arguments.")
     one, two = (flatten(each) for each in samples)
-    found = [
-        a if a == b else find_argument(a, b, one, two) for a, b in zip(params, other, strict=True)
-    ]
-    if any(b is None and a is not None for a, b in zip(params, found, strict=True)):
-        raise TypeError(f"{build.__qualname__} computes a value; make it an argument.")
-    return Compiled(rows, compiler, sql, found)
+    numbers: dict[FromArgument, int] = {}
+    written = []
+    for a, b in zip(params, other, strict=True):
+        if a == b:
+            written.append(Literal(a).as_string(connection.connection))
+            continue
+        argument = find_argument(a, b, one, two)
+        if argument is None:
+            raise TypeError(f"{build.__qualname__} computes a value; make it an argument.")
+        number = numbers.setdefault(argument, len(numbers) + 1)
+        written.append(f"${number}::{'timestamptz' if isinstance(a, datetime) else 'uuid'}")
+    return Compiled(rows, compiler, text % tuple(written), list(numbers))
 
 
 def make_samples(shape: Shape, *, first: int) -> dict[str, Any]:
@@ -144,10 +153,9 @@ def refuse(*_: Any) -> None:
     raise TypeError("A compiled query may not read the database while it is built.")
 
 
-def compile_rows(rows: QuerySet[Any]) -> Compiled:
+def compile_rows(rows: QuerySet[Any]) -> tuple[QuerySet[Any], SQLCompiler, str, Sequence[Any]]:
     compiler = rows.query.get_compiler(DEFAULT_DB_ALIAS)
-    sql, params = compiler.as_sql()
-    return Compiled(rows, compiler, sql, list(params))
+    return rows, compiler, *compiler.as_sql()
 
 
 def find_argument(a: Any, b: Any, one: dict[Key, Any], two: dict[Key, Any]) -> FromArgument | None:
@@ -162,12 +170,10 @@ def find_argument(a: Any, b: Any, one: dict[Key, Any], two: dict[Key, Any]) -> F
 
 def run(found: Compiled, arguments: dict[str, Any]) -> list[Any]:
     values = flatten(arguments)
-    params = tuple(
-        bind(each, values) if type(each) is FromArgument else each for each in found.params
-    )
-    compiler: Any = copy(found.compiler)  # it keeps the state of a run
+    fetched = sql.fetch(found.sql, [bind(each, values) for each in found.params])
+    compiler: Any = copy(found.compiler)
     compiler.connection = connections[DEFAULT_DB_ALIAS]
-    compiler.as_sql = lambda *_, **__: (found.sql, params)
+    compiler.execute_sql = lambda *_, **__: [fetched]
     rows: Any = found.rows.all()
     rows.query.get_compiler = lambda *_, **__: compiler
     return list(rows)
