@@ -9,7 +9,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from ledger import optional_cache
-from ledger.api.responses import base_url
 from ledger.errors import Refusal
 
 PROBLEM = "application/problem+json"
@@ -102,7 +101,7 @@ def problem_response(
     """Return a problem; `more` are extension members, and `retry_after_s` is also a header."""
     kind = problem_kinds()[code]
     body = {
-        "type": f"{base_url(request)}/problems/{code}",
+        "type": f"{settings.LINK_URL}/problems/{code}",
         "title": kind.title,
         "status": kind.status,
         "detail": detail,

@@ -112,6 +112,13 @@ if TENFOUR_URL and (_public.scheme not in ("http", "https") or not _public.hostn
         f"TENFOUR_URL must look like https://tenfour.example.org, not {TENFOUR_URL!r}."
     )
 SECURE = _public.scheme == "https"
+# Links in responses begin with this address and never with the Host header, which anyone can
+# forge: a problem or an escalation that is passed on would lead to another server.
+LINK_URL = (
+    TENFOUR_URL
+    or os.environ.get("TENFOUR_LOCAL_URL")  # the address that the web server is bound to
+    or f"http://127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"
+)
 
 SECRET_KEY = secret("TENFOUR_SECRET_KEY")
 if len(SECRET_KEY) < 32:
@@ -128,6 +135,7 @@ SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "tenfour_session", "tenfour_csrf"
 AUTHENTICATION_BACKENDS = ["dashboard.access.People"]
 SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"  # polls ask for it all the time
 SECURE_SSL_REDIRECT = SECURE
+SECURE_SSL_HOST = _public.netloc if SECURE else None
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = SECURE

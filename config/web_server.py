@@ -25,6 +25,7 @@ from granian.server import mp
 
 from config.environment import unknown_variables
 from config.local.commands import die_with
+from config.local.places import url_of
 from config.web_threads import RECEIVERS, WebThreads
 
 WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
@@ -141,10 +142,14 @@ def load_application(name: str) -> Application:
 def main(name: str = "config.wsgi:application") -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until granian handles it
     door = open_door()
+    if os.environ.get("TENFOUR_BIND", "").startswith("fd://"):
+        os.environ.setdefault("TENFOUR_LOCAL_URL", url_of(door))
+    else:  # not the address of a `make up` whose folder is used
+        os.environ["TENFOUR_LOCAL_URL"] = url_of(door)
     application = load_application(name)
     wait_for_gate()
     if "TENFOUR_GATE" not in os.environ:
-        print("serving at http://{}:{}".format(*door.getsockname()[:2]), flush=True)
+        print(f"serving at {url_of(door)}", flush=True)
     freeze_loaded()
     multiprocessing.set_start_method("fork")  # the workers share what is loaded
     Server(door, application).run()

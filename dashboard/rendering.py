@@ -154,7 +154,5 @@ def unchanged() -> HttpResponse:
 def back_to(request: HttpRequest, *, otherwise: str) -> str:
     """Return the path that a form names as its page, if it is a path of this site."""
     target = request.POST.get("next", "")
-    ours = target.startswith("/") and url_has_allowed_host_and_scheme(
-        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
+    ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     return target if ours else otherwise

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -162,6 +163,13 @@ def lock(data: Path) -> IO[str] | None:
         file.close()
         return None
     return file
+
+
+def url_of(door: socket.socket) -> str:
+    """Return the address under which programs on this machine reach a listening socket."""
+    host, port = door.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def running_address(data: Path) -> str | None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from config.local import embedded
 from config.local.commands import START_ERRORS, Command, describe_start_error
 from config.local.embedded import Servers
-from config.local.places import PROJECT, Place, Refused, write_private
+from config.local.places import PROJECT, Place, Refused, url_of, write_private
 from config.local.processes import Process, Terminal, how_it_ended
 
 STARTED = time.monotonic()
@@ -241,12 +241,6 @@ def secret_key(path: Path) -> str:
     if not path.exists():
         write_private(path, secrets.token_urlsafe(48) + "\n")
     return path.read_text().strip()
-
-
-def url_of(door: socket.socket) -> str:
-    host, port = door.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def responds(url: str) -> bool:

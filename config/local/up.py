@@ -20,9 +20,9 @@ from typing import IO
 from config.environment import unknown_variables
 from config.local import embedded, places
 from config.local.commands import die_with
-from config.local.places import PROJECT, Refused, write_private
+from config.local.places import PROJECT, Refused, url_of, write_private
 from config.local.processes import GRACE
-from config.local.supervisor import has_external_servers, supervise, url_of
+from config.local.supervisor import has_external_servers, supervise
 
 
 def open_door() -> socket.socket:

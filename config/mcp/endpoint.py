@@ -16,7 +16,7 @@ from config.mcp import catalog, protocol
 from config.mcp.protocol import Headers, Message, ProtocolError
 from config.mcp.tools import Reply
 from ledger.api.auth import BearerAuth, PrincipalAuth
-from ledger.api.responses import JSON, base_url, encode
+from ledger.api.responses import JSON, encode
 from ledger.errors import BadRequest, Invalid
 from retries.api.attempts import MOST_RESULT_BYTES
 
@@ -88,9 +88,10 @@ def is_own_origin(request: HttpRequest, origin: str) -> bool:
     Without TENFOUR_URL, the server's own name is not known: a page elsewhere can have its name
     resolve to this machine (DNS rebinding), so only addresses are trusted.
     """
-    if origin.lower() != base_url(request).lower():
-        return False
-    return bool(settings.TENFOUR_URL) or is_address(urlsplit(origin).hostname or "")
+    if settings.TENFOUR_URL:
+        return origin.lower() == settings.TENFOUR_URL.lower()
+    asked = f"{request.scheme}://{request.get_host()}"
+    return origin.lower() == asked.lower() and is_address(urlsplit(origin).hostname or "")
 
 
 def is_address(host: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.utils import timezone
 
 from ledger import idempotency
@@ -42,14 +42,9 @@ def json_response(value: Any, status: int = 200, *, version: int | None = None) 
     return response
 
 
-def base_url(request: HttpRequest) -> str:
-    """Return the public address of this server, without a trailing slash."""
-    return settings.TENFOUR_URL or f"{request.scheme}://{request.get_host()}"
-
-
-def complete_url(request: HttpRequest, body: dict[str, Any]) -> dict[str, Any]:
+def complete_url(body: dict[str, Any]) -> dict[str, Any]:
     """Return the object with the path in `url` replaced by the whole address."""
-    return body | {"url": base_url(request) + body["url"]}
+    return body | {"url": settings.LINK_URL + body["url"]}
 
 
 def page_body(page: Page, data: Iterable[Any]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from typing import Any, cast
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
-from ledger.api.responses import base_url, json_response
+from ledger.api.responses import json_response
 from ledger.schemas.shared import ID, In
 from ledger.tokens import Bearer, ScopeMissing
 from retries.agent_hooks.events import read_event
@@ -102,7 +103,7 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     # ninja has authenticated the request; this reads the token again, as the statements need it.
     bearer = cast(Bearer, BearerAuth(SCOPE, body_bytes=MOST_HOOK_BYTES)(request))
     event = read_event(body.model_dump())
-    caller = HookCaller(request.auth, agent_id, bearer, event.session, base_url(request))
+    caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local = local_side(body.tenfour) if body.tenfour else None
     answer = react(Happening(event, local, caller, timezone.now()))
     if local is None:

@@ -3,12 +3,13 @@
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
 from ledger import sql
 from ledger.api.auth import BearerAuth, BearerRequest
-from ledger.api.responses import base_url, json_response
+from ledger.api.responses import json_response
 from ledger.errors import InvalidTransition
 from ledger.models import Attempt
 from ledger.schemas.tasks import TaskOut
@@ -148,7 +149,7 @@ def decision_body(
     decision = dict(reply.decision)
     opened = decision.pop("opened", "")
     if escalation := decision.get("escalation"):
-        url = f"{base_url(request)}/escalations/{escalation['id']}/"
+        url = f"{settings.LINK_URL}/escalations/{escalation['id']}/"
         decision["escalation"] = escalation | {"url": url}
     if reclaim and decision["decision"] == "wait" and not decision["delay_s"]:
         if reply.replayed:

@@ -47,7 +47,7 @@ def escalations_list(
         **{column: value for column, value in conditions.items() if value}
     )
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    data = (complete_url(request, body) for body in escalations_out(page.rows))
+    data = (complete_url(body) for body in escalations_out(page.rows))
     return json_response(page_body(page, data))
 
 
@@ -73,7 +73,7 @@ def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
 
 
 def escalation_body(request: PrincipalRequest, escalation: Escalation) -> dict[str, Any]:
-    return complete_url(request, escalation_out(escalation))
+    return complete_url(escalation_out(escalation))
 
 
 def escalation_response(request: PrincipalRequest, escalation: Escalation) -> HttpResponse:

@@ -33,7 +33,7 @@ def attempts_escalate(request: PrincipalRequest, id: UUID, body: AskIn) -> HttpR
 
     def ask() -> tuple[int, Any]:
         escalation = questions.ask(id, question_of(body), caller=agent_caller(request, id))
-        return 201, complete_url(request, escalation_out(escalation))
+        return 201, complete_url(escalation_out(escalation))
 
     return respond_once(request, ask)
 

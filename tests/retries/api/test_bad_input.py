@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.redaction import DEEPEST
@@ -251,7 +252,7 @@ def test_an_escalation_has_an_address_that_can_be_opened(coder: Api, operator: A
     enqueue(operator, max_attempts=1, on_exhausted="escalate")
     at = claim(coder)["data"][0]["attempt"]["id"]
     said = coder("POST", f"/attempts/{at}/result", {"status": "failure"}).body["escalation"]
-    url = f"http://testserver/escalations/{said['id']}/"
+    url = f"{settings.LINK_URL}/escalations/{said['id']}/"
     assert said["url"] == url
     assert operator("GET", f"/escalations/{said['id']}").body["url"] == url
     assert operator("GET", "/escalations").body["data"][0]["url"] == url
