@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from ledger.text import truncate
-from retries.failures.fingerprints import compute_fingerprint, find_headline, make_template
+from retries.failures.fingerprints import compute_fingerprint, make_template
+from retries.failures.salience import find_headline
 
 CAUSE_LENGTH = 160
 
@@ -17,7 +18,7 @@ def find_cause(error: str) -> str:
     >>> find_cause("timeout after 300 s: npx test")
     'timeout after ‹amount›: npx test'
     """
-    return truncate(make_template(find_headline(error)), CAUSE_LENGTH) or "no error text"
+    return truncate(make_template(find_headline(error).cause), CAUSE_LENGTH) or "no error text"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ def attempts_report_exit(
     agent's own command: 0 is a success without a verification, which is refused with
     `verification_missing` where the task requires one.
 
-    The server stores 64 KiB of the output: a quarter from its start and the rest from its end.
+    The server stores 64 KiB of the output: the lines that tell the cause with what is around them,
+    its start and its end.
     With `Accept: text/plain`, the response is what the next attempt is told; it is empty if none
     follows.
     """

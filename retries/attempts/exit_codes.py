@@ -48,7 +48,7 @@ def finish_with_exit_code(
     """
     now = now or timezone.now()
     row = read_attempt(attempt_id, caller=caller, now=now)
-    text = clean_output(decode_ends(output), of=len(output))
+    text = clean_output(decode_ends(output))
     digest = hashlib.sha256(b"%b %d\n%b" % (of.encode(), code, output)).digest()
     if of == ExitOf.VERIFICATION:
         report = report_of_verification(code, text, verify=verify_of(row), digest=digest)
@@ -92,10 +92,7 @@ def report_of_verification(
 
 
 def decode_ends(output: bytes) -> str:
-    """Return as much of an output as is read: whole lines from the start and end of a long one.
-
-    This is more than what is stored, because secrets are redacted before the text is cut.
-    """
+    """Return as much of an output as is read: whole lines from the start and end of a long one."""
     if len(output) > READ_BYTES:
         head, tail = output[: READ_BYTES // 4], output[len(output) - READ_BYTES * 3 // 4 :]
         head, tail = head.rpartition(b"\n")[0] or head, tail.partition(b"\n")[2] or tail

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from ledger.redaction import CUT, LONGEST, clean, redacted, stripped
-from ledger.secret_forms import LONGEST_SECRET
+from ledger.redaction import clean, redacted, stripped
 from ledger.states import FailureType
 from ledger.text import truncate
+from retries.failures.excerpts import shorten
 
 # stored lengths, in characters unless the name says bytes
 OUTPUT_BYTES = 65_536
-OUTPUT_TAIL = 0.75
-READ_BYTES = LONGEST - 1  # of an output: its start and its end, with a newline between
+READ_BYTES = 4 * 1024 * 1024  # of an output: its start and its end, with a newline between
 SUMMARY_LENGTH = 500
 CODE_LENGTH = 64
 MESSAGE_LENGTH = 2000
@@ -86,28 +85,22 @@ def clean_text(value: str, limit: int) -> str:
     return truncate(stripped(redacted(value)), limit)
 
 
-def clean_output(output: str, *, of: int = 0) -> str:
-    """Return a program's output as it is stored, cut in the middle where it is too long."""
-    if len(output) <= 2 * (OUTPUT_BYTES + LONGEST_SECRET):
-        # The end gets most of the room: it usually says what went wrong.
-        return clean(redacted(output), limit_bytes=OUTPUT_BYTES, tail=OUTPUT_TAIL, of=of)
-    return clean_ends(output, of=of or len(output.encode(errors="replace")))
+def clean_output(output: str) -> str:
+    """Return a program's output as it is stored: without secrets, shortened to its telling lines.
+
+    A long output is shortened first, since redacting all of it would take seconds.
+    """
+    text = stripped(redacted(fit_output(output)))
+    # Masks may be longer than what they hide.
+    return clean(fit_output(text), limit_bytes=OUTPUT_BYTES)
 
 
-def clean_ends(output: str, *, of: int) -> str:
-    """Return the start and the end of a long output, without secrets and cut at line ends."""
-    room = OUTPUT_BYTES - len(CUT.format(of, of).encode()) - 1
-    last = int(room * OUTPUT_TAIL)
-    first = room - last
-    # Half a secret at the inner edges would not be recognized, so a margin is redacted and dropped.
-    # Masks are shorter than most secrets: twice the text fills the room even so.
-    start = stripped(redacted(output[: 2 * first + LONGEST_SECRET]))[:-LONGEST_SECRET]
-    end = stripped(redacted(output[-2 * last - LONGEST_SECRET :]))[LONGEST_SECRET:]
-    start = start.encode()[:first].decode(errors="ignore")
-    end = end.encode()[-last:].decode(errors="ignore")
-    start, end = start.rpartition("\n")[0] or start, end.partition("\n")[2] or end
-    mark = CUT.format(len(start.encode()) + len(end.encode()), of)
-    return f"{start}{mark}\n{end}"
+def fit_output(text: str) -> str:
+    """Return the text shortened to the room for an output."""
+    if len(text) <= OUTPUT_BYTES // 4:  # no character has more than four bytes
+        return text
+    size = len(text.encode(errors="replace"))
+    return text if size <= OUTPUT_BYTES else shorten(text, OUTPUT_BYTES * len(text) // size)
 
 
 def clean_values(values: dict[str, Any]) -> dict[str, Any]:

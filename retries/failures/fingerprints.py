@@ -1,10 +1,14 @@
-"""Compute the fingerprint of an error (pure): its headline, without what differs between cases.
+"""Compute the fingerprint of an error (pure): its cause, without what differs between cases.
 
 A fingerprint depends on its error alone, not on the errors that came before it.
 """
 
 import re
+from dataclasses import dataclass
 from hashlib import sha256
+
+from retries.failures.failing_tests import find_failing_test
+from retries.failures.salience import find_headline
 
 # also the largest repetition in the patterns below, so that no text makes them slow
 LINE_LENGTH = 400
@@ -25,30 +29,6 @@ SUFFIX = (
 PORT = r"(?::\d{1,5}\b)?"
 # The value of such a key may be the cause, so it is masked word by word like other text.
 CAUSE_KEYS = r"(?:err(?:or)?|code|errno|reason|cause|msg|message|exception|status|detail|type)"
-
-# ---- the headline of an error
-
-# says that something failed, but not why
-GENERIC = re.compile(
-    r"\b(?:exit(?:ed)?|return(?:ed)?)\b.{0,20}\b(?:code|status)\b|^npm err!|^make: \*\*\*"
-    r"|\blifecycle\b|^\W*fail(?:ed|ure)?\W*$|^error\W*$|command failed",
-    re.I,
-)
-STRONG = re.compile(
-    r"(?:Error|Exception|\b(?:error(?:\[\w{1,64}\]| TS\d{1,9})|fatal|panic(?:ked)?))\b[^:]{0,60}:"
-    r"|command not found|no such file|permission denied|out of memory|cannot find",
-    re.I,
-)
-WEAK = re.compile(
-    r"error|exception|fail|fatal|panic|cannot|can.?t\b|could not|unable|not found|denied|refused"
-    r"|timed? ?out|no such|invalid|unexpected|undefined|missing|conflict|killed|abort|rejected"
-    r"|exceed|unknown|unresolved",
-    re.I,
-)
-TRACEBACK = "Traceback (most recent call last)"
-CAUSED_BY = "Caused by: "
-PYTEST_MARGIN = re.compile(r"^E {2,}")
-SEARCHED_LENGTH = 8_000
 
 # ---- parts of a line that may contain spaces
 
@@ -112,47 +92,27 @@ HEX_ID = re.compile(r"(?=[a-f]{0,400}\d)[0-9a-f]{7,400}|(?=[A-F]{0,400}\d)[0-9A-
 MARKS = re.compile(r"‹[^›]{0,400}›(?:[\s,;:/.|#_+-]{0,400}‹[^›]{0,400}›)*")
 
 
-def identify(message: str, *output: str) -> tuple[str, str, str]:
-    """Return the headline of a failure, its template and the template's fingerprint."""
-    headline = find_headline(message, *output)
-    template = make_template(headline)
-    return headline, template, compute_fingerprint(template)
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What identifies an error: its headline, the template of that, and its fingerprint."""
+
+    headline: str
+    template: str
+    fingerprint: str
 
 
-def find_headline(message: str, *output: str) -> str:
-    """Return the line that best describes the error, from the message or else from the output.
+def identify(*texts: str) -> Identity:
+    """Return the identity of a failure from all its texts; of equally good lines the first counts.
 
-    >>> find_headline("npm test: exit code 1", "FAIL a.test.ts", "Error: Cannot find module 'uuid'")
-    "Error: Cannot find module 'uuid'"
+    The name of the first failing test is part of the template, since each test fails for a reason
+    of its own.
     """
-    found: list[str] = []
-    for text in (message, *output):
-        lines = candidate_lines(text)
-        if line := find_line(lines, STRONG):
-            return line
-        found += lines
-    return find_line(found, WEAK) or (found[0] if found else "")
-
-
-def find_line(lines: list[str], pattern: re.Pattern[str]) -> str:
-    """Return the first line that matches and is not generic, or an empty string."""
-    found = (line for line in lines if pattern.search(line) and not GENERIC.search(line))
-    return next(found, "")
-
-
-def candidate_lines(text: str) -> list[str]:
-    """Return the lines that can be the headline.
-
-    A stack trace counts with its last lines only, a chain of causes with the innermost one.
-    """
-    text = text[-SEARCHED_LENGTH:]
-    if CAUSED_BY in text:
-        text = text[text.rindex(CAUSED_BY) + len(CAUSED_BY) :]
-    if TRACEBACK in text:
-        after = text[text.rindex(TRACEBACK) :].splitlines()[1:]
-        text = "\n".join(line for line in after if not line.startswith((" ", "\t")))
-    lines = (PYTEST_MARGIN.sub("", line).strip() for line in text.splitlines())
-    return [line[:LINE_LENGTH] for line in lines if line]
+    headline = find_headline(*texts)
+    template = make_template(headline.cause)
+    test = find_failing_test(*texts)
+    if test and test not in headline.cause:
+        template = f"{test}: {template}"
+    return Identity(str(headline), template, compute_fingerprint(template))
 
 
 def make_template(line: str) -> str:

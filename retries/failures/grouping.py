@@ -13,6 +13,7 @@ from ledger.models import Failure
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
 from retries.failures import fingerprints
+from retries.failures.salience import find_headline
 from retries.states import (
     PATTERN_MOVES,
     PatternState,
@@ -75,12 +76,13 @@ on conflict (project_id, fingerprint) do nothing"""
 
 def headline_of(failure: Failure) -> str:
     """Return the line of the failure that decides its pattern."""
-    return fingerprints.find_headline(*texts_of(failure))
+    return str(find_headline(*texts_of(failure)))
 
 
 def texts_of(failure: Failure) -> tuple[str, str, str]:
+    """Return the texts of a failure; what a verification printed comes first."""
     output = (failure.verification or {}).get("output") or ""
-    return failure.message, failure.details, str(output)
+    return str(output), failure.details, failure.message
 
 
 def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) -> UUID:
@@ -88,7 +90,7 @@ def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) ->
 
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     """
-    headline, template, fingerprint = fingerprints.identify(*texts_of(failure))
+    found = fingerprints.identify(*texts_of(failure))
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     for _ in range(2):
         rows = sql.run(
@@ -97,7 +99,7 @@ def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) ->
             task=failure.task_id,
             of=project_id,
             whose=agent_id,
-            fingerprint=fingerprint,
+            fingerprint=found.fingerprint,
             now=stamp.at,
             **known.params,
         )
@@ -106,9 +108,9 @@ def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) ->
         sql.run(
             INSERT_PATTERN,
             of=project_id,
-            fingerprint=fingerprint,
-            template=template,
-            example=headline[:EXAMPLE_LENGTH],
+            fingerprint=found.fingerprint,
+            template=found.template,
+            example=found.headline[:EXAMPLE_LENGTH],
             now=stamp.at,
         )
     id: UUID = rows[0]["id"]

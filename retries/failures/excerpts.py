@@ -1,0 +1,124 @@
+"""Shorten a program's output to the lines that tell the cause, its start and its end (pure)."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from retries.failures.salience import rank_lines
+from retries.failures.salience_rules import WEAK
+
+GAP_LENGTH = 40  # no mark of a cut is longer, with its line end
+# the lines that are shown around a telling line
+BEFORE, AFTER = 3, 8
+# the shares of the room: for the best line, for all telling lines, with what is around them, and
+# for the start of the text
+FIRST, TELLING, AROUND, START = 0.9, 0.4, 0.65, 0.15
+# A longer line is cut; so much of its start and of its end stays.
+LONG_LINE, KEPT_OF_LINE = 4_000, 600
+WORDS_DROPPED = 4
+KEY_START = "-----BEGIN "
+KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}-----")
+KEY_END = "-----END "
+MOST_KEY_LINES = 400
+MOST_NAMES = 3
+
+
+def shorten(text: str, most: int) -> str:
+    """Return the text in at most `most` characters, with a mark at each cut.
+
+    It cuts between lines and never within a key's block, so that a secret stays whole and can be
+    found; of a very long line it keeps whole words.
+
+    >>> print(shorten("\\n".join(["start", *"a" * 400, "Error: no", *"z" * 400, "end"]), 200))
+    """
+    if len(text) <= most:
+        return text
+    telling = [line.number for line in rank_lines(text) if line.score >= WEAK]
+    selection = Selection(text, most)
+    selection.add(telling[:1], share=FIRST)
+    for number in telling:
+        if not selection.add([number], share=TELLING):
+            break
+    for number in telling:
+        if number in selection.kept:
+            window = [
+                *range(number, number + AFTER + 1),
+                *range(number - 1, number - BEFORE - 1, -1),
+            ]
+            selection.add(window, share=AROUND)
+    count = len(selection.lines)
+    selection.add(range(count), share=START + selection.size / most)
+    selection.add(range(count - 1, -1, -1), share=1.0)
+    return selection.render()
+
+
+class Selection:
+    """The lines of a text that are kept, within a number of characters."""
+
+    def __init__(self, text: str, most: int) -> None:
+        self.lines, self.most = text.split("\n"), most
+        self.blocks = find_key_blocks(self.lines) if KEY_START in text else {}
+        self.kept: dict[int, str] = {}
+        self.size = GAP_LENGTH
+
+    def add(self, numbers: Iterable[int], *, share: float) -> bool:
+        """Keep these lines in order; return False where their share of the room is used."""
+        for number in numbers:
+            if number in self.kept or not 0 <= number < len(self.lines):
+                continue
+            block = self.blocks.get(number) or range(self.find_start(number), number + 1)
+            lines = {
+                each: shorten_line(self.lines[each], self.most)
+                for each in block
+                if each not in self.kept
+            }
+            cost = sum(len(line) + 1 for line in lines.values())
+            if block[0] - 1 not in self.kept and block[-1] + 1 not in self.kept:
+                cost += GAP_LENGTH
+            if self.size + cost > self.most * share:
+                return False
+            self.kept |= lines
+            self.size += cost
+        return True
+
+    def find_start(self, number: int) -> int:
+        """Return the number of the line that a line continues, which may name it as a secret."""
+        start = number
+        while start > max(0, number - MOST_NAMES) and self.lines[start - 1].endswith(
+            (":", "=", "\\")
+        ):
+            start -= 1
+        return start
+
+    def render(self) -> str:
+        """Return the kept lines, with how many are left out at each cut."""
+        parts, last = [], -1
+        for number in [*sorted(self.kept), len(self.lines)]:
+            if left := number - last - 1:
+                parts.append(f"[… {left:,} line{'s' * (left > 1)} left out …]")
+            if number < len(self.lines):
+                parts.append(self.kept[number])
+            last = number
+        return "\n".join(parts)
+
+
+def find_key_blocks(lines: Sequence[str]) -> dict[int, range]:
+    """Return the block of each line that is part of a key in several lines."""
+    found: dict[int, range] = {}
+    for number, line in enumerate(lines):
+        if KEY_START in line and number not in found and KEY.search(line):
+            rest = range(number, min(number + MOST_KEY_LINES, len(lines)))
+            end = next((each for each in rest if KEY_END in lines[each]), rest[-1])
+            block = range(number, end + 1)
+            found.update(dict.fromkeys(block, block))
+    return found
+
+
+def shorten_line(line: str, most: int) -> str:
+    """Return a line that leaves room for others: if it is too long, its start and its end."""
+    if len(line) <= max(min(LONG_LINE, most // 8), most // 40):
+        return line
+    kept = min(KEPT_OF_LINE, most // 16)
+    start = " ".join(line[:kept].split(" ")[:-1])
+    # The words at a cut may be a secret without the name that gives it away.
+    end = " ".join(line[-kept:].split(" ")[WORDS_DROPPED:])
+    return f"{start} [… {len(line) - len(start) - len(end):,} characters left out …] {end}"

@@ -1,0 +1,58 @@
+"""Find the name of the first failing test in the output of a test runner (pure)."""
+
+import re
+
+# what the lines below start with; the search is skipped in texts without any
+MARKS = (
+    "FAIL",
+    "ERROR",
+    "\u25cf ",
+    "not ok ",
+    " stdout ----",
+    "\u2715",
+    "\u2716",
+    "\u2717",
+    "\u2718",
+    "Failed ",
+    "rspec ",
+    "___ ",
+    "1) ",
+    "\u00d7 ",
+)
+# The most specific forms come first. Each has one group, the name.
+FORMS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        # pytest: its summary, else its header
+        r"^(?:FAILED|ERROR) \S{1,300}?::(\S{1,300}?)(?:\[[^\n]{0,300}\])?(?: - |$)",
+        r"^_{3,} (?!ERROR)([\w.]{1,200})(?:\[[^\n]{0,300}\])? _{3,}$",
+        r"^(?:FAIL|ERROR): (\w{1,200}) \(",  # unittest
+        r"^ *--- FAIL: (\S{1,300}) \(",  # go
+        r"^---- (\S{1,300}) stdout ----$",  # cargo
+        r"^test (\S{1,300}) \.\.\. FAILED$",
+        r"^ *\u25cf (?!Console|Test suite)(\S[^\n]{0,300})$",  # jest
+        r"^ FAIL +\S+ > ([^\n]{1,300})$",  # vitest
+        r"^\[ERROR\] +([\w.$]{1,300})(?::\d+| -- | +Time elapsed)",  # maven
+        r"^(\w[\w.$]{0,200} > [\w.$()]{1,200}) FAILED$",  # gradle
+        r"^ *Failed ([\w.]{1,300})(?:\([^\n]{0,200}\))? \[",  # dotnet
+        r"^rspec \S{1,300} # ([^\n]{1,300})$",
+        r"^\[ +FAILED +\] ([\w./]{1,300})",  # googletest
+        r"^not ok \d+ (?:- )?([^\n#]{1,300})",  # TAP
+        r"^ *[\u2715-\u2718\u00d7] +(?:\d+ )?(\S[^\n]{0,200}?)(?: \([\d.]+ ?m?s\))?$",
+        r"^ *1\) (\w[\w\\]{0,200}::\w{1,200})",  # phpunit
+    )
+)
+
+
+def find_failing_test(*texts: str) -> str:
+    """Return the name of the first failing test, without parameters, or an empty string.
+
+    >>> find_failing_test("FAILED tests/test_a.py::TestA::test_b[1-2] - assert 1 == 2")
+    'TestA.test_b'
+    """
+    for text in texts:
+        if any(mark in text for mark in MARKS):
+            for form in FORMS:
+                if found := form.search(text):
+                    return found[1].strip().replace("::", ".")
+    return ""

@@ -1,0 +1,286 @@
+"""Find the lines of a program's output that tell the cause of a failure (pure).
+
+One scorer serves the headline of a failure, its pattern, what is stored of a long output, and the
+retry context. The time is bounded for any text: of a long one, the lines that hold a telling stem
+are scored, and of the lines that are alike the first few.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from ledger.redaction import ESCAPES
+from ledger.text import truncate
+from retries.failures.salience_rules import (
+    ANNOUNCED,
+    DIAGNOSED,
+    FINAL,
+    HEADING,
+    LINE_LENGTH,
+    MARGIN,
+    NAMED,
+    PLAIN,
+    RAISED,
+    SUMMARY,
+    VALUES,
+    WEAK,
+    WORDED,
+    is_cause_header,
+    read_line,
+    score_line,
+)
+
+# Every line of a text up to this length is scored, and in a longer one those with a stem.
+SHORT_TEXT = 4_096
+# the lines that are scored for one stem: this many from the start, and as many from the end
+MOST_OF_A_STEM = 400
+MOST_TRIES = 20_000
+# lines that differ in digits alone count from the third on as repeated
+MOST_ALIKE = 2
+MOST_TRACE_LINES = 500
+VALUES_WITHIN = 8
+
+# What telling lines hold, in lower case. A stem within a name does not count, unless it ends with
+# a colon or the line: `MemoryError` is one.
+WORD_STEMS = """
+    error error: fail exception exception: panic fatal traceback caused assert expected thrown:
+    conflict *** undefined undeclared refused oom killed segmentation wrong cannot can't could
+    unable denied timed timeout invalid unexpected missing abort reject exceed unknown unresolved
+    illegal mismatch expired unsupported crash forbidden backoff unauthorized unbound insufficient
+    would must duplicate econn locked permission whitespace no not got
+    .go: .py: .rb: .ts: .js: .c: .rs:
+"""
+STEMS = (*WORD_STEMS.split(), "error\n", "[cause]", "** (", "during handling", "above exc", "\ne  ")
+# before a stem they make it a part of a name: `test_error`, `--fail-fast`, `src/errors`
+NAME_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_./-")
+COUNT_BYTES = frozenset(b"s=_(/-")  # after one: `errors=0`, `error_log`
+NEWLINE = 10
+TRACEBACK = "Traceback (most recent call last)"
+CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the)\b")
+DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that was scored: its number from 0, what was read of it, and its score."""
+
+    number: int
+    text: str
+    score: int
+
+
+def rank_lines(text: str) -> list[Line]:
+    """Return the lines that may tell the cause, the best first.
+
+    Of equal lines the first counts, since later errors often follow from it; of the exceptions of a
+    chain the last one does.
+    """
+    lines = text.split("\n")
+    found = score_lines(text, lines)
+    for number in find_trace_ends(lines, found):
+        found[number] = replace(found[number], score=max(FINAL, found[number].score))
+    demote_chained(lines, found)
+    demote_announcing(lines, found)
+    promote_announced(lines, found)
+    return sorted(found.values(), key=rank)
+
+
+def rank(line: Line) -> tuple[int, int]:
+    """Return the sort key of a line."""
+    return -line.score, -line.number if line.score == FINAL else line.number
+
+
+def score_lines(text: str, lines: list[str]) -> dict[int, Line]:
+    """Return the scored lines by number; a line like earlier ones has a low score."""
+    alike: Counter[str] = Counter()
+    found = {}
+    for number in select_lines(text, lines):
+        start = lines[number][:LINE_LENGTH].strip()
+        if not start:
+            continue
+        shape = DIGITS.sub("0", start)
+        alike[shape] += 1
+        if alike[shape] <= MOST_ALIKE:
+            found[number] = scored(number, lines[number])
+    return found
+
+
+def clean_margin(line: str) -> str:
+    """Return what a reader needs of a line."""
+    margin = MARGIN.match(line)
+    return line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line)
+
+
+def select_lines(text: str, lines: list[str]) -> list[int]:
+    """Return the numbers of the lines to score: all of a short text, else those with a stem."""
+    if len(text) <= SHORT_TEXT:
+        return list(range(len(lines)))
+    # one byte per character, so that positions stay; letters beyond ASCII are in no stem
+    lower = text.encode("ascii", "replace").lower()
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    found: set[int] = set()
+    for stem in STEMS:
+        found |= find_stem(lower, stem.encode(), starts)
+    return sorted(found)
+
+
+def find_stem(lower: bytes, stem: bytes, starts: list[int]) -> set[int]:
+    """Return the numbers of the first and the last lines that hold a stem outside of a name."""
+    before = NAME_BYTES if stem[-1:] not in b":\n" else b""
+    after = COUNT_BYTES if stem == b"error" else b""
+    found: set[int] = set()
+    at, tries = lower.find(stem), 0
+    while at >= 0 and len(found) < MOST_OF_A_STEM and tries < MOST_TRIES:
+        tries += 1
+        if is_name(lower, at, len(stem), before, after):
+            at = lower.find(stem, at + 1)
+            continue
+        number = bisect_right(starts, at + (stem[0] == NEWLINE)) - 1
+        found.add(number)
+        at = lower.find(stem, starts[number + 1] - 1)
+    if at < 0:
+        return found
+    at, tries, most = lower.rfind(stem), 0, len(found) + MOST_OF_A_STEM
+    while at >= 0 and len(found) < most and tries < MOST_TRIES:
+        tries += 1
+        if is_name(lower, at, len(stem), before, after):
+            at = lower.rfind(stem, 0, at + len(stem) - 1)
+            continue
+        number = bisect_right(starts, at + (stem[0] == NEWLINE)) - 1
+        found.add(number)
+        at = lower.rfind(stem, 0, starts[number])
+    return found
+
+
+def is_name(
+    lower: bytes, at: int, length: int, before: Container[int], after: Container[int]
+) -> bool:
+    """Return whether a stem at this place is a part of a name or of a count."""
+    end = at + length
+    return (at > 0 and lower[at - 1] in before) or (end < len(lower) and lower[end] in after)
+
+
+def find_trace_ends(lines: list[str], found: dict[int, Line]) -> list[int]:
+    """Return the numbers of the lines that end Python's traces; they name the exception."""
+    ends = []
+    for number in [n for n, line in found.items() if TRACEBACK in line.text]:
+        indent = len(lines[number]) - len(lines[number].lstrip())
+        if TRACEBACK not in lines[number][indent:][:40]:
+            indent = None  # a log's prefix stands before it
+        for at in range(number + 1, min(number + MOST_TRACE_LINES, len(lines))):
+            line = lines[at][:LINE_LENGTH]
+            if indent is None:
+                break
+            if line.strip() and not line[indent : indent + 1].isspace():
+                found.setdefault(at, scored(at, line))
+                ends.append(at)
+                break
+    return ends
+
+
+def demote_chained(lines: list[str], found: dict[int, Line]) -> None:
+    """Lower the exceptions that another one of their chain follows."""
+    raised = sorted(n for n, line in found.items() if line.score >= RAISED)
+    for number in [n for n, line in found.items() if CHAINED.match(lines[n])]:
+        before = bisect_right(raised, number) - 1
+        if before >= 0:
+            earlier = raised[before]
+            found[earlier] = replace(found[earlier], score=WORDED)
+
+
+def demote_announcing(lines: list[str], found: dict[int, Line]) -> None:
+    """Lower a line such as `Unable to compile:` that a diagnostic follows."""
+    for number in [n for n, line in found.items() if line.score >= WORDED]:
+        if found[number].text.endswith(":"):
+            after = next(next_lines(lines, number), None)
+            if after in found and found[after].score >= DIAGNOSED:
+                found[number] = replace(found[number], score=HEADING)
+
+
+def promote_announced(lines: list[str], found: dict[int, Line]) -> None:
+    """Raise the lines that a header such as `error during build:` announces."""
+    for number in [n for n, line in found.items() if line.score == HEADING]:
+        always = is_cause_header(found[number].text)
+        for after in next_lines(lines, number):
+            line = found.get(after) or scored(after, lines[after])
+            if line.score in (SUMMARY, HEADING):
+                continue
+            if line.score >= (PLAIN if always else WEAK) and line.score != NAMED:
+                found[after] = replace(line, score=max(ANNOUNCED, line.score))
+            break
+
+
+def next_lines(lines: list[str], number: int) -> Iterator[int]:
+    """Yield the numbers of the lines right after a header: of nested ones the innermost."""
+    after = number + 1
+    for _ in range(3):
+        while after < len(lines) and not lines[after].strip():
+            after += 1
+        while after + 1 < len(lines) and is_nested(lines[after], lines[after + 1]):
+            after += 1
+        if after >= len(lines) or after > number + 8:
+            return
+        yield after
+        after += 1
+
+
+def is_nested(line: str, after: str) -> bool:
+    """Return whether both lines start with `>`, the second one deeper."""
+    outer, inner = line[:LINE_LENGTH].lstrip(), after[:LINE_LENGTH].lstrip()
+    deeper = len(after) - len(after.lstrip()) > len(line) - len(line.lstrip())
+    return outer.startswith("> ") and inner.startswith("> ") and deeper
+
+
+def scored(number: int, line: str) -> Line:
+    line = line[: 2 * LINE_LENGTH]
+    if "\x1b" in line:
+        line = ESCAPES.sub("", line)
+    return Line(number, clean_margin(line), score_line(line))
+
+
+# ---- the headline
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The line that best tells the cause, and the values that were compared, if any."""
+
+    cause: str = ""
+    values: tuple[str, ...] = ()
+    score: int = 0
+
+    def __str__(self) -> str:
+        return truncate("; ".join((self.cause, *self.values)), LINE_LENGTH)
+
+
+def find_headline(*texts: str) -> Headline:
+    """Return the headline of a failure from the best line of all its texts.
+
+    >>> str(find_headline("FAIL a.test.ts\\nError: Cannot find module 'uuid'", "exit code 1"))
+    "Error: Cannot find module 'uuid'"
+    """
+    best = Headline()
+    for text in texts:
+        ranked = rank_lines(text)
+        if ranked and ranked[0].score > best.score:
+            best = Headline(ranked[0].text, find_values(ranked), ranked[0].score)
+    return best if best.score else Headline(find_last_line(texts))
+
+
+def find_last_line(texts: Iterable[str]) -> str:
+    """Return the last line of the first text that has one."""
+    for text in texts:
+        if text.strip():
+            return clean_margin(text.rstrip()[-LINE_LENGTH:].rpartition("\n")[2])
+    return ""
+
+
+def find_values(ranked: list[Line]) -> tuple[str, ...]:
+    """Return the lines after the best one that say what was expected and what was found."""
+    first = ranked[0].number
+    near = (line for line in ranked if first < line.number <= first + VALUES_WITHIN)
+    rows = sorted((line for line in near if line.score == VALUES), key=lambda line: line.number)
+    return tuple(" ".join(line.text.split()) for line in rows[:2])

@@ -1,0 +1,335 @@
+"""Rules that score one line of a program's output (pure): how well it tells the cause.
+
+The rules describe forms that many tools share, such as `file:line: error:`; none is for one error.
+The first rule that matches wins. Each reads at most LINE_LENGTH characters, which also bounds every
+repetition in the patterns.
+"""
+
+import re
+
+LINE_LENGTH = 400
+
+# Scores, the best first. A line with POSSIBLE or more may be the headline of a failure.
+ASSERTED, FINAL, RAISED, DIAGNOSED, ANNOUNCED, STATED = 97, 96, 95, 92, 91, 90
+CODED, WORDED, SYSTEM, STRONG, VALUES, NAMED, WEAK = 88, 80, 72, 70, 50, 45, 40
+PLAIN, HEADING, SUMMARY, HINT, NOISE = 30, 25, 20, 12, 5
+
+LEVEL = r"(?:fatal|internal|runtime|syntax|compile|build|assertion|unhandled|critical|PHP fatal)"
+PLACE = r"[\w@~./\\+-]{1,300}"
+WORDS = r"[\w ,'`\"-]{0,80}"
+EXCEPTION = (
+    r"(?:[\w$]{1,80}(?:\.|::|\\)){0,12}[A-Z][\w$]{0,80}(?:Error|Exception|Exit|Interrupt|Fault"
+    r"|Failure|Timeout|Expired|NotFound|DoesNotExist|Violation|Denied|Refused|Invalid|Overflow)"
+)
+# what a log, a container, a box or a build writes before a line
+PREFIX = re.compile(
+    r"(?:\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,Z+:-]*\]?\s+|\[?\d\d:\d\d:\d\d[\d.,]*\]?\s+"
+    r"|[\w.-]{1,40}\s{0,20}[|│] |[│┃|╷╵]\s+|#\d+ [\d.]+ +|##\[\w+\]|::error[^:\n]{0,200}::"
+    r"|> (?=\w)))+"
+)
+NPM = re.compile(r"npm (?:error|ERR!) (?!code\b)")
+MARGIN = re.compile(r"E {2,}(?=\S)")
+RAISED_IN_TEST = re.compile(r"assert\b|(?:[\w.]{0,200}\.)?[A-Z]\w{1,80}(?::|$)")
+
+
+def alternatives(*patterns: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), flags)
+
+
+# ---- lines that do not tell the cause, though their words may look like it
+
+RULER = alternatives(r"[\W_]*$", r"([=*~#+.─━═-])\1{2,}[^\n]{0,300}?[=*~#+.─━═-]{3}$")
+FRAME = alternatives(
+    r"at [^\n]{1,300}[:(]\S{0,200}\d+\)?(?: \{)?$",
+    r"at (?:async )?[\w$.<>]{1,200} ?\(",
+    r"File \"[^\"]{1,300}\", line \d",
+    r"\d+: +(?:0x\w+ - )?[\w:<>$.@{}]{1,300}$",
+    r"\.\.\. \d+ (?:more|common frames)",
+    r"from [^ ]{1,300}:\d+:in ",
+    r"goroutine \d+ \[",
+    r"\[Previous line repeated",
+    rf"{PLACE}:\d+: in ",
+)
+SOURCE = alternatives(
+    r">? {0,8}\d{1,6} ?[|│]",
+    r"[|│] *(?:[\^~]|$)",
+    r"-->",
+    r"[\^~]{1,200}$",
+    r"> {2,}\S",
+    r"\+ +where ",
+    r"(?:raise|throw|return|assert|elif|except|catch|const|let|var|await|def|fn|func)\b"
+    r"[^\n]{0,300}[({;:),\]]$",
+    r"(?:raise|throw new|throw|assert) \w",
+    r"with [\w.]{1,80}\(",
+)
+PROGRESS = alternatives(
+    r"\[? {0,3}\d{1,3}(?:\.\d+)?%",
+    r"\[ {0,4}\d+/\d+\]",
+    r"Step \d+/\d+",
+    r"#\d+ (?:DONE|CACHED|\[)",
+    r"(?:Download(?:ing|ed)|Compiling|Checking|Building|Collecting|Installing|Fetching|Unpacking"
+    r"|Preparing|Requirement already|Using cached|Receiving objects|Resolving deltas|Get:\d|Hit:\d"
+    r"|Setting up|Selecting|[Cc]opying|creating|adding|added|Linking|Generating|Successfully"
+    r"|Processing|Extracting|Pulling|Waiting|Running|Starting|Bundling"
+    r"|Transforming)\b(?![^:]{0,80}: )",
+)
+PASSED = alternatives(
+    r"[^\n]{0,300}\b(?:PASS(?:ED)?|SKIPPED|XFAIL(?:ED)?)\b",
+    r"[✓✔√]",
+    r"ok\b",
+    r"[^\n]{0,300}(?:\.\.\. ?ok|\[ *OK *\])$",
+)
+COUNT = r"\d+ (?:\w+ )?(?:pass\w*|fail\w*|errors?|errored|skipped|warnings?|problems?|tests?)\b"
+SUMMARIES = alternatives(
+    rf"\W*{COUNT}",
+    r"\W*(?:\[ERROR\] )?(?:Tests?(?: run)?:|Test Suites?:|Snapshots:|Found \d|Ran \d|Total\b"
+    r"|Failures?:? ?\d*$"
+    r"|COMPILATION ERROR|FAIL(?:ED|URES?)?!?\W*$|ERRORS?\W*$|BUILD FAIL|FAILURE: Build"
+    r"|test result:)",
+    r"FAIL\s+\S+(?:\s+[\d.]+s)?$",
+    r"ERROR:? (?:collecting )?\S+(?:::\S+|\.\w{1,4})(?: - .*)?$",
+    r"Execution failed for task|(?:failed|unable) to \w+\W*$",
+    r"FAILED \([\w=, ]+\)$",
+    r"error: (?:test failed|could not compile|aborting due to)|Error: Process completed",
+    r"(?:\S{1,80}: )?\*{3} \[[^\]]{1,300}\] (?:Error|\w+)\b",
+    r"npm (?:error|ERR!) (?:Lifecycle|path|errno|syscall|signal|command|workspace|location|in )",
+    r"[^\n]{0,200}?\b(?:0|no) (?:errors?|failures?|failed"
+    r"|problems?)\b(?![^\n]{0,80}\b[1-9]\d* (?:err|fail))",
+    r"[^\n]{0,200}\b(?:due to|generated|with) \d+ (?:previous )?(?:errors?|warnings?)",
+    r"[^\n]{0,200}\b(?:exit(?:ed)?|return(?:ed)?|completed|failed)\b[^\n]{0,40}\b(?:code"
+    r"|status):? ?\d*\W*$",
+    r"[^\n]{0,60}\b(?:ELIFECYCLE|lifecycle script|command failed)\b",
+    r"\W*(?:command|process|task|job|build|tests?|step|script"
+    r"|execution)\b[^:\n]{0,60}\bfailed\b\W*$",
+    r"(?:[Ff]or more information|Some errors have detailed|Emitted 'error')",
+    flags=re.I,
+)
+HINTS = alternatives(
+    r"\W*(?:npm (?:error|ERR!) +)?(?:hint|note|help|tip|usage|info|debug|trace|example"
+    r"|warn(?:ing)?|deprecat\w*)\b(?! \w+ not)",
+    r"\W*(?:npm (?:error|ERR!) +)?(?:a complete log|this error (?:happened|originated)|fix the"
+    r"|to (?:see|fix|run|learn|abort|install)\b"
+    r"|this command with|learn more|more (?:details|info)|for (?:details|help)|did you mean"
+    r"|see (?:also|the|http))",
+    r"(?:you (?:can|may|might|should)|please|if you|this (?:may|might|is usually)|to \w+ \w+, )\b",
+    r"npm warn",
+    flags=re.I,
+)
+# a setting that is echoed, such as `fail_on_error = true` or `"strict": false`
+SETTING = alternatives(
+    r"[-+\"']{0,3}[\w-]*(?:[._-]|errors?|fail|warnings?|exceptions?)[\w.-]*[\"']?\s{0,9}[=:]\s{0,9}"
+    r"[\"']?(?:true|false|null|none|on|off|yes|no|\d+|continue|ignore|warn|stderr"
+    r"|/[\w./-]+)[\"']?,?$",
+    flags=re.I,
+)
+NOT_TELLING = (
+    (NOISE, RULER),
+    (NOISE, FRAME),
+    (NOISE, PASSED),
+    (SUMMARY, SUMMARIES),
+    (HINT, HINTS),
+    (NOISE, SOURCE),
+    (NOISE, SETTING),
+    (NOISE, PROGRESS),
+)
+
+# ---- lines that tell it: by their form
+
+MATCHED = (
+    (FINAL, alternatives(r"(?:Caused by:? |\[cause\]: )\S")),
+    (
+        RAISED,
+        alternatives(
+            rf"(?:Exception in thread .{{1,80}}? |(?:Uncaught|Unhandled)\b[^\n]{{0,60}}?[ :]+"
+            rf"|fatal exception: )?{EXCEPTION}\b(?: ?[\[(][\w.: -]{{1,60}}[\])])?(?::|$)",
+            r"\*\* \(\w[\w.]{1,80}\) \S",
+        ),
+    ),
+    (
+        DIAGNOSED,
+        alternatives(
+            rf"(?:[A-Za-z]:)?[^\n:(]{{1,300}}(?:[:(]\[?\d+){{1,2}}(?:[:,]\d+)?[\])]{{0,2}}:?"
+            rf"[ -]{{0,4}}"
+            rf"(?:{LEVEL} )?error\b",
+            r"\d+:\d+ +error +\S",
+            flags=re.I,
+        ),
+    ),
+    (
+        STATED,
+        alternatives(
+            rf"(?:[\w./@+-]{{1,80}}: {{1,4}})?(?:{LEVEL} )?(?:error(?:\[\w+\]| [A-Z]+\d+)?|fatal"
+            rf"|panic"
+            r"|critical|err!)(?: \(\w+\))?: {1,4}\S.{3}",
+            r"error from server[^\n]{0,80}: \S",
+            r"\[(?:error|fatal|critical)\] \S.{3}",
+            r"thrown: ",
+            r"CONFLICT \(",
+            r"(?:\S{1,100}: )?\*{3} \S.{3}",
+            r"! ?\[?(?:remote )?rejected\]?",
+            r"[\w-]{2,20}: \(\d+\) \S",
+            r"[×✘✖⨯] \w*error\b.{4}",
+            # a program and what the system says
+            r"[\w@./-]{1,100}: (?:[^:\n]{1,200}: )?(?:no such file or directory|permission denied"
+            r"|connection refused"
+            r"|(?:command )?not found|operation timed out|no space left on device|is a directory"
+            r"|file exists)"
+            r"(?: ?\([\w,]+\))?\W*$",
+            flags=re.I,
+        ),
+    ),
+    (STATED, alternatives(r"(?:ERROR|FATAL|CRITICAL|SEVERE)\b:? +[\w\[\"'`(].{3}")),
+    (
+        CODED,
+        alternatives(
+            rf"(?:{PLACE}(?::\d+){{1,2}}:? )?\*?[A-Z]{{1,6}}\d{{3,5}}\b:?(?: \[\*\])? .{{4}}",
+            rf"{PLACE}\.[A-Za-z]{{1,6}}:\d+(?::\d+)?: (?!warning|note|in |info)\S.{{4}}",
+            rf"{PLACE}\(\d+,\d+\): .{{4}}",
+            rf"{PLACE}:\d+:in [`'][^\n]{{1,100}}': .{{4}}",
+            r"E[A-Z]{4,20}\b:? .{6}",
+        ),
+    ),
+    (
+        WORDED,
+        alternatives(
+            r"(?:thread '|panicked at |assertion\b.{0,60}\bfail|expect\()",
+            r"(?:could not|cannot|can't|unable to|failed to|couldn't|not (?:allowed|permitted"
+            r"|authorized)"
+            r"|no (?:module|such|matching|space|route|rule|required)|invalid|missing|unexpected"
+            r"|unknown"
+            r"|undefined|unresolved|unsupported|duplicate|segmentation fault|killed|aborted"
+            r"|bus error"
+            r"|illegal instruction|out of memory|permission denied|access denied|denied"
+            r"|unauthorized"
+            r"|host key|reached max|failed asserting)\b",
+            flags=re.I,
+        ),
+    ),
+)
+
+# ---- and by their words
+
+SEARCHED = (
+    (
+        SYSTEM,
+        alternatives(
+            r"no such file|permission denied|not permitted|connection (?:refused|reset|closed"
+            r"|timed out)",
+            r"\b(?:timed|time) ?out\b|\b(?:command|module|package|file|host|symbol"
+            r"|type) not found\b",
+            r"no space left|address already in use|is (?:forbidden|denied|required|not (?:defined"
+            r"|set|allowed))",
+            r"access ?denied|unbound variable|cannot find|out of memory|oom.?kill|read-only file",
+            r"too many (?:open files|requests)|broken pipe|segmentation fault|BackOff\b|\bErrImage",
+            r"\bE(?:CONN|NO|ACC|PERM|ADDR|TIMED|AI_|RESOLVE|PIPE|HOST|NOTFOUND|MFILE|XIST)[A-Z]*\b",
+            r"does not (?:exist|match|apply)|(?:not |un)authori[sz]ed|authentication failed"
+            r"|already exists",
+            r"expected .{1,100}\b(?:got|but|found|received|to (?:be|equal|have|match))\b"
+            r"|got .{1,100}\bwant\b",
+            r"would (?:be )?reformat|merge conflict",
+            flags=re.I,
+        ),
+    ),
+    (
+        STRONG,
+        alternatives(
+            r"(?:Error|Exception|\b(?:error|fatal|panic(?:ked)?|failed|failure"
+            r"|denied))\b[^:\n]{0,60}: ?\S",
+            flags=re.I,
+        ),
+    ),
+)
+VALUE = re.compile(
+    r"(?:[-+] ?)?(?:Expected|Received|Actual|left|right|got|want|but was)\b[^:=\n]{0,40}[:=] ?\S",
+    re.I,
+)
+TEST = alternatives(
+    r"● (?!Console)\S",
+    r"--- FAIL: ",
+    r"FAILED? +\S+::",
+    r"(?:FAIL|ERROR): \w+ ",
+    r"not ok \d+ ",
+    r"[✕✖✗×] \S",
+    r"\d+\) \S",
+    r"---- \S+ stdout",
+    r"test \S+ \.\.\. FAILED",
+    r"\[ +FAILED +\]",
+)
+# whole words: `thiserror`, `test_error.py` and `--fail-fast` are names
+WEAKLY = re.compile(
+    r"(?<![\w./-])(?:errors?|exceptions?|fail(?:ed|s|ure|ures|ing)?|fatal|panic\w*|cannot|can.?t"
+    r"|could ?n.t"
+    r"|could not|unable|not found|denied|refused|timed? ?out|no such|invalid|unexpected|undefined"
+    r"|undeclared"
+    r"|missing|conflict\w*|killed|abort\w*|rejected|exceed\w*|unknown|unresolved|illegal"
+    r"|mismatch\w*|violat\w*"
+    r"|expired|unsupported|crash\w*|forbidden|insufficient|not (?:been|allowed|defined|supported)"
+    r"|haven.t"
+    r"|hasn.t|would have|trailing whitespace)(?!\w|[/-]|\.\w|\()",
+    re.I,
+)
+# a line that announces the cause in the next one, and one that is always followed by it
+HEADER = alternatives(
+    r"[^\n]{0,300}\b(?:errors?|failed|failure|exception|problem)\b[^\n]{0,80}:$",
+    r"ERROR in \S+[^:\n]{0,40}(?:\d+:[\d-]+)?$",
+    flags=re.I,
+)
+CAUSE_HEADER = alternatives(
+    r"(?:thread '[^'\n]{0,80}'(?: \(\d+\))? )?panicked at .{1,300}:$",
+    r"[^\n]{0,300}(?:\bwent wrong|[\d)\w]:? error):$",
+    flags=re.I,
+)
+
+
+def read_line(line: str) -> str:
+    """Return what of a line is read: its start, without the margins that tools write."""
+    line = line[:LINE_LENGTH]
+    prefix = PREFIX.match(line)
+    return line[prefix.end() if prefix else 0 :].strip()
+
+
+def score_line(line: str) -> int:
+    """Return the score of a line by itself.
+
+    >>> score_line("E   assert 3 == 4"), score_line("src/a.c:3:5: error: no"), score_line("ok 12")
+    (97, 92, 5)
+    """
+    if margin := MARGIN.match(line):
+        return score_margin(line[margin.end() : LINE_LENGTH])
+    text = read_line(line)
+    for score, pattern in NOT_TELLING:
+        if pattern.match(text):
+            return score
+    if is_header(text):
+        return HEADING
+    for score, pattern in MATCHED:
+        if pattern.match(text):
+            return score
+    if npm := NPM.match(text):
+        return max(WEAK, score_line(text[npm.end() :]))
+    if TEST.match(text):
+        return NAMED
+    if VALUE.match(text):
+        return VALUES
+    for score, pattern in SEARCHED:
+        if pattern.search(text):
+            return score
+    return WEAK if WEAKLY.search(text) else PLAIN
+
+
+def score_margin(text: str) -> int:
+    """Return the score of a line that pytest marks with an E, given without the mark."""
+    if RAISED_IN_TEST.match(text):
+        return ASSERTED
+    return STATED if WEAKLY.search(text) else VALUES
+
+
+def is_header(text: str) -> bool:
+    """Return whether a line announces the cause in the next one."""
+    if not text.endswith(":"):
+        return text.startswith("ERROR in ") and HEADER.match(text) is not None
+    return is_cause_header(text) or HEADER.match(text) is not None
+
+
+def is_cause_header(text: str) -> bool:
+    return CAUSE_HEADER.match(text) is not None
