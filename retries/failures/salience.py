@@ -45,20 +45,27 @@ VALUES_WITHIN = 8
 
 # What telling lines hold, in lower case. A stem within a name does not count, unless it ends with
 # a colon or the line: `MemoryError` is one.
-WORD_STEMS = """
-    error error: fail exception exception: panic fatal traceback caused assert expected thrown:
-    conflict *** undefined undeclared refused oom killed segmentation wrong cannot can't could
-    unable denied timed timeout invalid unexpected missing abort reject exceed unknown unresolved
-    illegal mismatch expired unsupported crash forbidden backoff unauthorized unbound insufficient
-    would must duplicate econn locked permission whitespace no not got
-    .go: .py: .rb: .ts: .js: .c: .rs:
-"""
-STEMS = (*WORD_STEMS.split(), "error\n", "[cause]", "** (", "during handling", "above exc", "\ne  ")
+STEMS = (
+    *("error", "error:", "error\n", "fail", "exception", "exception:", "panic", "fatal", "trace"),
+    *("caused", "assert", "expected", "thrown:", "conflict", "refused", "cannot", "could", "***"),
+    *("unexpected", "missing", "not", "no", "invalid", "undefined", "denied", "timed", "unbound"),
+    *("exceed", "must", "would", "unable", "\ne  "),
+)
+# In a text longer than LONG_TEXT these are searched at its ends only, which saves half of the time.
+RARE_STEMS = (
+    *("** (", "undeclared", "oom", "killed", "segmentation", "wrong", "can't", "timeout", "abort"),
+    *("reject", "unknown", "unresolved", "illegal", "mismatch", "expired", "unsupported", "crash"),
+    *("forbidden", "backoff", "unauthorized", "insufficient", "duplicate", "econn", "locked"),
+    *("permission", "whitespace", "got", "[cause]", "during handling", "above exc"),
+    *(".go:", ".py:", ".rb:", ".ts:", ".js:", ".c:", ".rs:"),
+)
+LONG_TEXT, LONG_START, LONG_END = 1_048_576, 131_072, 524_288
 # before a stem they make it a part of a name: `test_error`, `--fail-fast`, `src/errors`
 NAME_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_./-")
 COUNT_BYTES = frozenset(b"s=_(/-")  # after one: `errors=0`, `error_log`
 NEWLINE = 10
 TRACEBACK = "Traceback (most recent call last)"
+CAUSED_BY = re.compile(r"^(?:Caused by:? |\[cause\]: )(?=\S)")
 CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the)\b")
 DIGITS = re.compile(r"\d+")
 
@@ -111,7 +118,8 @@ def score_lines(text: str, lines: list[str]) -> dict[int, Line]:
 def clean_margin(line: str) -> str:
     """Return what a reader needs of a line."""
     margin = MARGIN.match(line)
-    return line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line)
+    text = line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line)
+    return CAUSED_BY.sub("", text, count=1)
 
 
 def select_lines(text: str, lines: list[str]) -> list[int]:
@@ -121,37 +129,43 @@ def select_lines(text: str, lines: list[str]) -> list[int]:
     # one byte per character, so that positions stay; letters beyond ASCII are in no stem
     lower = text.encode("ascii", "replace").lower()
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    whole = [(0, len(lower))]
+    ends = whole
+    if len(lower) > LONG_TEXT:
+        ends = [(0, LONG_START), (len(lower) - LONG_END, len(lower))]
     found: set[int] = set()
-    for stem in STEMS:
-        found |= find_stem(lower, stem.encode(), starts)
+    for stems, parts in ((STEMS, whole), (RARE_STEMS, ends)):
+        for stem in stems:
+            for first, last in parts:
+                found |= find_stem(lower, stem.encode(), starts, first, last)
     return sorted(found)
 
 
-def find_stem(lower: bytes, stem: bytes, starts: list[int]) -> set[int]:
-    """Return the numbers of the first and the last lines that hold a stem outside of a name."""
+def find_stem(lower: bytes, stem: bytes, starts: list[int], first: int, last: int) -> set[int]:
+    """Return the numbers of the first and the last lines of a part that hold a stem."""
     before = NAME_BYTES if stem[-1:] not in b":\n" else b""
     after = COUNT_BYTES if stem == b"error" else b""
     found: set[int] = set()
-    at, tries = lower.find(stem), 0
+    at, tries = lower.find(stem, first, last), 0
     while at >= 0 and len(found) < MOST_OF_A_STEM and tries < MOST_TRIES:
         tries += 1
         if is_name(lower, at, len(stem), before, after):
-            at = lower.find(stem, at + 1)
+            at = lower.find(stem, at + 1, last)
             continue
         number = bisect_right(starts, at + (stem[0] == NEWLINE)) - 1
         found.add(number)
-        at = lower.find(stem, starts[number + 1] - 1)
+        at = lower.find(stem, starts[number + 1] - 1, last)
     if at < 0:
         return found
-    at, tries, most = lower.rfind(stem), 0, len(found) + MOST_OF_A_STEM
+    at, tries, most = lower.rfind(stem, first, last), 0, len(found) + MOST_OF_A_STEM
     while at >= 0 and len(found) < most and tries < MOST_TRIES:
         tries += 1
         if is_name(lower, at, len(stem), before, after):
-            at = lower.rfind(stem, 0, at + len(stem) - 1)
+            at = lower.rfind(stem, first, at + len(stem) - 1)
             continue
         number = bisect_right(starts, at + (stem[0] == NEWLINE)) - 1
         found.add(number)
-        at = lower.rfind(stem, 0, starts[number])
+        at = lower.rfind(stem, first, starts[number])
     return found
 
 

@@ -117,10 +117,9 @@ HINTS = alternatives(
 )
 # a setting that is echoed, such as `fail_on_error = true` or `"strict": false`
 SETTING = alternatives(
-    r"[-+\"']{0,3}[\w-]*(?:[._-]|errors?|fail|warnings?|exceptions?)[\w.-]*[\"']?\s{0,9}[=:]\s{0,9}"
-    r"[\"']?(?:true|false|null|none|on|off|yes|no|\d+|continue|ignore|warn|stderr"
-    r"|/[\w./-]+)[\"']?,?$",
-    flags=re.I,
+    r"[-+\"']{0,3}(?:[a-z][\w-]*[._-][\w.-]*|(?:errors?|fail|warnings?|exceptions?)\w*)[\"']?"
+    r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?i:true|false|null|none|on|off|yes|no|continue|ignore|warn|stderr)"
+    r"|\d+|/[\w./-]+)[\"']?,?$",
 )
 NOT_TELLING = (
     (NOISE, RULER),

@@ -14,15 +14,22 @@ LINE = "the token of test 12 of src/app.ts: expected 5 to be 6\n"
 
 def test_a_long_output_costs_little() -> None:
     output = LINE * (4 * MIB // len(LINE))
-    tracemalloc.start()
     before = time.process_time()
     stored = clean_output(output)
-    spent = time.process_time() - before
+    assert time.process_time() - before < 1  # `bench context` measures it
+    assert len(stored.encode()) <= OUTPUT_BYTES and stored.startswith(LINE)
+    assert all(
+        line + "\n" == LINE or "left out" in line or not line for line in stored.splitlines()
+    )
+
+
+def test_a_long_output_takes_little_memory() -> None:
+    output = LINE * (4 * MIB // len(LINE))
+    tracemalloc.start()
+    clean_output(output)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert spent < 0.3 and most < 40 * MIB
-    assert len(stored.encode()) <= OUTPUT_BYTES and stored.startswith(LINE)
-    assert all(line + "\n" == LINE or "cut:" in line or not line for line in stored.splitlines())
+    assert most < 40 * MIB
 
 
 @pytest.mark.parametrize("shift", range(0, 400, 25))

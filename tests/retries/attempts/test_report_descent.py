@@ -28,6 +28,9 @@ PLUMBING = (
     "ledger/redaction.py",  # a text without secrets
     "ledger/text.py",  # a text cut to its limit
     "ledger/timestamps.py",  # a timestamp as JSON
+    "retries/failures/salience",  # scores lines of a text
+    "retries/failures/excerpts.py",  # shortens a text
+    "retries/failures/failing_tests.py",  # finds a name in a text
 )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from retries.failures.fingerprints import (
     LINE_LENGTH,
     compute_fingerprint,
-    find_headline,
+    identify,
     make_template,
 )
 
@@ -93,32 +93,18 @@ def test_every_text_is_fast(part: str) -> None:
     assert time.process_time() - start < 0.2
 
 
-TRACE = """Traceback (most recent call last):
-  File "/srv/app/run.py", line 3, in <module>
-    raise ValueError("no: really")
-KeyError: 'user_id'
-"""
-JAVA = """Exception in thread "main" java.lang.RuntimeException: failed
-\tat a.B.c(B.java:3)
-Caused by: java.net.ConnectException: Connection refused
-\tat d.E.f(E.java:4)
-"""
+def test_a_failing_test_is_part_of_the_fingerprint() -> None:
+    output = "E   assert {} == 30\nFAILED tests/test_a.py::test_{}[7] - assert {} == 30"
+    first, same, other = (
+        identify(output.format(value, name, value))
+        for value, name in ((27, "total"), (31, "total"), (27, "tax"))
+    )
+    assert first.template == "test_total: assert ‹number› == ‹number›"
+    assert first.fingerprint == same.fingerprint != other.fingerprint
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        ((TRACE,), "KeyError: 'user_id'"),
-        ((JAVA,), "java.net.ConnectException: Connection refused"),
-        (("npm test returned exit code 1\n1 passed, 2 failed",), "1 passed, 2 failed"),
-        (
-            ("npm test returned exit code 1", "", "> jest\nFAIL a.test.ts\nTypeError: x is null"),
-            "TypeError: x is null",
-        ),
-        (("tests\nE   AssertionError: assert 3 == 4",), "AssertionError: assert 3 == 4"),
-        (("It ended badly",), "It ended badly"),
-        (("", "  \n"), ""),
-    ],
-)
-def test_the_headline_is_the_most_specific_line(texts: tuple[str, ...], expected: str) -> None:
-    assert find_headline(*texts) == expected
+def test_the_order_of_the_texts_does_not_matter_for_the_cause() -> None:
+    """S1.13: a report with the output, and one with the output's last lines as its message."""
+    output = "setup\nsrc/a.c:3:5: error: no member x\ndone\nmake: *** [a.o] Error 1"
+    message = "done\nmake: *** [a.o] Error 1"
+    assert identify(output, message) == identify("", output, message)

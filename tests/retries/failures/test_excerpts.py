@@ -1,0 +1,58 @@
+"""A long output keeps the lines that tell the cause, wherever they are."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retries.failures.excerpts import shorten
+
+CAUSE = "src/a.c:3:5: error: no member x"
+GAP = re.compile(r"^\[\u2026 ([\d,]+) lines? left out \u2026\]$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("most", [800, 4_000, 65_536])
+@pytest.mark.parametrize("share", [0.02, 0.25, 0.5, 0.75, 0.9, 0.99])
+def test_the_telling_line_stays_and_every_cut_says_how_many_lines(most: int, share: float) -> None:
+    lines = [f"copying module {n} of the tree" for n in range(8000)]
+    lines[int(share * 8000)] = CAUSE
+    short = shorten("\n".join(lines), most)
+    assert len(short) <= most and CAUSE in short
+    kept = GAP.sub("", short).split("\n")
+    left = sum(int(each.replace(",", "")) for each in GAP.findall(short))
+    assert left + sum(1 for line in kept if line) == len(lines)
+
+
+def test_a_short_text_stays_as_it_is() -> None:
+    assert shorten("a\nb", 3) == "a\nb"
+
+
+def test_a_key_stays_whole_or_goes() -> None:
+    key = [
+        "-----BEGIN " + "PRIVATE KEY-----",
+        *["error: Zm9v"] * 40,
+        "-----END " + "PRIVATE KEY-----",
+    ]
+    text = "\n".join(["start"] * 900 + key + ["end"] * 900)
+    for most in (200, 700, 3000):
+        short = shorten(text, most)
+        assert ("Zm9v" in short) == (key[0] in short) == (key[-1] in short)
+
+
+def test_the_name_of_a_secret_stays_with_it() -> None:
+    text = "\n".join(["x"] * 3000 + ["password:", "  hunter2 error: no", "x"] + ["x"] * 3000)
+    assert "password:\n  hunter2" in shorten(text, 300)
+
+
+def test_a_long_line_keeps_whole_words() -> None:
+    line = " ".join(f"word{n}" for n in range(200_000))
+    short = shorten(line, 65_536)
+    start, mark, end = re.split(r"( \[\u2026 .* \u2026\] )", short)
+    assert line.startswith(start + " ") and line.endswith(" " + end) and "left out" in mark
+
+
+@settings(deadline=None)
+@given(st.text(max_size=3000), st.integers(200, 2000))
+def test_the_result_fits(text: str, most: int) -> None:
+    assert len(shorten(text, most)) <= max(most, 0)
