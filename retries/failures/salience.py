@@ -182,12 +182,10 @@ def find_trace_ends(lines: list[str], found: dict[int, Line]) -> list[int]:
     ends = []
     for number in [n for n, line in found.items() if TRACEBACK in line.text]:
         indent = len(lines[number]) - len(lines[number].lstrip())
-        if TRACEBACK not in lines[number][indent:][:40]:
-            indent = None  # a log's prefix stands before it
+        if not lines[number].startswith(TRACEBACK, indent):
+            continue  # a log's prefix stands before it
         for at in range(number + 1, min(number + MOST_TRACE_LINES, len(lines))):
-            line = lines[at][:LINE_LENGTH]
-            if indent is None:
-                break
+            line = lines[at]
             if line.strip() and not line[indent : indent + 1].isspace():
                 found.setdefault(at, scored(at, line))
                 ends.append(at)
