@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from tenfour.models import Task as Task
     from tenfour.problems import Blocked as Blocked
     from tenfour.problems import ServerAway as ServerAway
+    from tenfour.problems import TaskFailed as TaskFailed
     from tenfour.problems import TenfourError as TenfourError
+    from tenfour.record_models import DeadLetter as DeadLetter
+    from tenfour.record_models import Event as Event
     from tenfour.settings import NotConfigured as NotConfigured
     from tenfour.verification import Verified as Verified
 
@@ -67,7 +70,8 @@ HOMES = {
         "Stats",
         "Task",
     ),
-    "problems": ("Blocked", "ServerAway", "TenfourError"),
+    "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
+    "record_models": ("DeadLetter", "Event"),
     "settings": ("NotConfigured",),
     "verification": ("Verified",),
 }

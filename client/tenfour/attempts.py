@@ -232,7 +232,7 @@ class Live(Driven[D]):
             reason: tasks.Reason = "user_interrupt" if interrupted else "shutdown"
             yield from self._core.perform(tasks.release(self.id, reason=reason))
 
-    def _await_answer(self, asked: Escalation, every_s: float) -> Steps[Escalation]:
+    def _await_answer(self, asked: Escalation, every_s: float = ASK_EVERY_S) -> Steps[Escalation]:
         """Wait until a person has answered, then go on with the task in a new attempt."""
         while asked.is_open:
             yield Wait(every_s)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from tenfour.core import Call
-from tenfour.models import Acked, Agent, Instruction, Me, Pulled, Stats
+from tenfour.models import Acked, Instruction, Me, Pulled, Stats
 from tenfour.values import Page
 
 T = TypeVar("T")
@@ -110,12 +110,6 @@ def signal(type: str, data: Mapping[str, Any] | None = None) -> Call[tuple[str, 
 def stats(window: str = "24h") -> Call[Stats]:
     """Get figures about instructions, of the project and of each agent."""
     return Call("GET", "/v1/stats", Stats.read, params={"window": window})
-
-
-def agents() -> Call[Page[Agent]]:
-    """List the project's agents."""
-    params = {"limit": str(PAGE)}
-    return Call("GET", "/v1/agents", page_of(Agent.read), params=params)
 
 
 def document(name: str, *, plan: str | None = None, tail: int | None = None) -> Call[str]:

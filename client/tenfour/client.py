@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tenfour import calls, settings
 from tenfour.async_driver import AsyncDriver
@@ -10,17 +11,19 @@ from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
 from tenfour.claiming import AsyncAttempts, Attempts
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
-from tenfour.groups import Agents, Escalations, Instructions, Plans, Tasks
+from tenfour.groups import Agents, DeadLetters, Escalations, Events, Instructions, Plans, Tasks
 from tenfour.resend import RETRIES
 from tenfour.verbs import D, Driven, Verb
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from tenfour.models import Claim
+    from tenfour.task_functions import Options
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
@@ -42,6 +45,8 @@ class Nouns(Driven[D]):
         self.plans: Plans[D] = Plans(driver, core)
         self.agents: Agents[D] = Agents(driver, core)
         self.escalations: Escalations[D] = Escalations(driver, core)
+        self.dead_letters: DeadLetters[D] = DeadLetters(driver, core)
+        self.events: Events[D] = Events(driver, core)
 
 
 class Client(Nouns[Driver]):
@@ -81,6 +86,17 @@ class Client(Nouns[Driver]):
     def attempt(self, claim: Claim) -> LiveAttempt:
         """Return the live attempt of a claim."""
         return LiveAttempt(self._driver, self._core, claim)
+
+    def task(self, **options: Unpack[Options]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+        """Make each call of a function a task of this token's agent: attempted, verified, retried.
+
+        The call returns what the successful attempt returned, or raises TaskFailed. A parameter
+        named `attempt` is given the live attempt. Options: verify, wait (for a person's answer),
+        type, title, priority, max_attempts, on_exhausted, backoff, lease_s, timeout_s, idempotent.
+        """
+        from tenfour.task_functions import make_task
+
+        return lambda function: make_task(self, function, options)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
@@ -131,6 +147,14 @@ class AsyncClient(Nouns[AsyncDriver]):
     def attempt(self, claim: Claim) -> AsyncLiveAttempt:
         """Return the live attempt of a claim."""
         return AsyncLiveAttempt(self._driver, self._core, claim)
+
+    def task(
+        self, **options: Unpack[Options]
+    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+        """Like `Client.task`, for coroutine functions."""
+        from tenfour.task_functions import make_async_task
+
+        return lambda function: make_async_task(self, function, options)
 
     async def aclose(self) -> None:
         """Close the connections; the next call opens new ones."""

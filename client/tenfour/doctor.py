@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
 from tenfour import calls
@@ -14,6 +14,7 @@ from tenfour.models import Me
 from tenfour.problems import TenfourError
 from tenfour.settings import NotConfigured
 from tenfour.terminal import OK, REFUSED, say
+from tenfour.values import instant
 from tenfour.version import __version__
 
 SKEW = timedelta(seconds=5)
@@ -57,13 +58,13 @@ def _findings(tenfour: Client) -> Iterator[Finding]:
     if reached.level == "fail":
         return
     yield _health(tenfour)
-    before = datetime.now(UTC)
+    before = datetime.now(timezone.utc)
     try:
         me = tenfour.me()
     except TenfourError as error:
         yield Finding("fail", f"Token: {error.sentence}", error.hint)
         return
-    yield from about(me, here=before + (datetime.now(UTC) - before) / 2)
+    yield from about(me, here=before + (datetime.now(timezone.utc) - before) / 2)
 
 
 def about(me: Me, *, here: datetime) -> Iterator[Finding]:
@@ -126,7 +127,7 @@ def _expiry(me: Me, here: datetime) -> Finding:
     expires_at = me.token.get("expires_at")
     if not expires_at:
         return Finding("ok", "Token does not expire")
-    left = datetime.fromisoformat(expires_at) - here
+    left = (instant(expires_at) or here) - here
     text = f"Token expires on {expires_at[:10]}"
     if left > SOON:
         return Finding("ok", text)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from tenfour import calls, escalation_calls, plans, tasks
+from tenfour import (
+    agent_calls,
+    calls,
+    deadletter_calls,
+    escalation_calls,
+    event_calls,
+    plans,
+    tasks,
+)
 from tenfour.exchange import Steps
 from tenfour.models import Acked, Instruction
 from tenfour.verbs import D, Driven, Listing, Verb
@@ -19,7 +27,13 @@ Ids = list[str] | tuple[str, ...]
 
 
 class Agents(Driven[D]):
-    list = Listing(calls.agents)
+    list = Listing(agent_calls.agents)
+    get = Verb(agent_calls.get)
+    register = Verb(agent_calls.register)
+    change = Verb(agent_calls.change)
+    trip_breaker = Verb(agent_calls.trip_breaker)
+    reset_breaker = Verb(agent_calls.reset_breaker)
+    reset = Verb(agent_calls.reset)
 
 
 class Instructions(Driven[D]):
@@ -77,6 +91,9 @@ class Tasks(Driven[D]):
     get = Verb(tasks.get)
     list = Listing(tasks.tasks)
     abort = Verb(tasks.abort)
+    change = Verb(tasks.change)
+    unblock = Verb(tasks.unblock)
+    attempts = Listing(tasks.attempts)
     claim = Verb(tasks.claim)
     start = Verb(tasks.start)
     attempt = Verb(tasks.attempt)
@@ -108,3 +125,15 @@ class Escalations(Driven[D]):
     withdraw = Verb(escalation_calls.withdraw)
     assign = Verb(escalation_calls.assign)
     comment = Verb(escalation_calls.comment)
+
+
+class DeadLetters(Driven[D]):
+    get = Verb(deadletter_calls.get)
+    list = Listing(deadletter_calls.dead_letters)
+    replay = Verb(deadletter_calls.replay)
+    dismiss = Verb(deadletter_calls.dismiss)
+
+
+class Events(Driven[D]):
+    list = Listing(event_calls.events)
+    stream = Verb(event_calls.stream)

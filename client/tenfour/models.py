@@ -326,6 +326,13 @@ class Agent(Value):
     id: str
     name: str = ""
     paused: bool = False
+    silent: bool = False
+    concurrency: int | None = None
+    running: int = 0
+    waiting: int = 0
+    awaiting_ack: int = 0
+    breaker: Json | None = None
+    system_text: str = ""
     last_seen_at: datetime | None = None
     created_at: datetime | None = None
 

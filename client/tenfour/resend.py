@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from email.utils import parsedate_to_datetime
-
 from tenfour.exchange import Answer, NoAnswer
 
 RETRIES = 2
-LONGEST_RETRY_AFTER = timedelta(seconds=60)
+LONGEST_RETRY_AFTER_S = 60.0
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 8.0
 
@@ -27,7 +24,7 @@ def wait_before_next(
     if asked is None:
         return backoff
     # If the server asks for more than a minute, the caller decides.
-    return None if asked > LONGEST_RETRY_AFTER.total_seconds() else max(asked, backoff)
+    return None if asked > LONGEST_RETRY_AFTER_S else max(asked, backoff)
 
 
 def worth_resending(reply: Answer | NoAnswer) -> bool:
@@ -44,6 +41,11 @@ def retry_after(answer: Answer) -> float | None:
     value = answer.headers.get("retry-after", "").strip()
     if value.isdecimal():
         return float(value)
+    if not value:
+        return None
+    # Imported for a date only: it takes long to import.
+    from email.utils import parsedate_to_datetime
+
     try:
         # Relative to the server's own Date, so that a wrong local clock does no harm.
         until, since = (parsedate_to_datetime(v) for v in (value, answer.headers.get("date", "")))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock, Thread
-from typing import IO, BinaryIO, TextIO
+from typing import IO, Any, BinaryIO, TextIO
 
 HEAD_BYTES = 16_000
 TAIL_BYTES = 44_000
@@ -22,6 +22,10 @@ GRACE_S = 10.0
 LINGER_S = 2.0
 LOOK_S = 0.2
 CUT_WORD, WORD_CUT = re.compile(r"\S{1,4096}\Z"), re.compile(r"\A\S{1,4096}")
+# Python 3.10 knows only the session of its own, which is a process group as well.
+OWN_GROUP: dict[str, Any] = (
+    {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
+)
 NOT_FOUND, NOT_RUN, BY_SIGNAL = 127, 126, 128
 
 
@@ -87,7 +91,7 @@ def run(
             stdin=subprocess.DEVNULL if is_alone else None,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            process_group=0,
+            **OWN_GROUP,
         )
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)

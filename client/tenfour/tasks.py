@@ -112,6 +112,26 @@ def abort(id: str, *, reason: str | None = None) -> Call[Task]:
     return Call("POST", f"/v1/tasks/{part(id)}/abort", Task.read, given({"reason": reason}))
 
 
+def change(id: str, *, version: int, **changes: Any) -> Call[Task]:
+    """Change `priority`, `agent`, `payload`, `max_attempts` or `backoff`.
+
+    Refused if the task has changed since `version` was read.
+    """
+    headers = {"If-Match": f'"v{version}"'}
+    return Call("PATCH", f"/v1/tasks/{part(id)}", Task.read, changes, headers=headers)
+
+
+def unblock(id: str) -> Call[Task]:
+    """Queue a blocked task again."""
+    return Call("POST", f"/v1/tasks/{part(id)}/unblock", Task.read, {})
+
+
+def attempts(id: str) -> Call[Page[Attempt]]:
+    """List a task's attempts, newest first."""
+    params = {"limit": str(PAGE)}
+    return Call("GET", f"/v1/tasks/{part(id)}/attempts", page_of(Attempt.read), params=params)
+
+
 def claim(
     *,
     worker_id: str | None = None,

@@ -4,9 +4,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from config.local.client_wheel import build_wheel
 from tests.client.faulty import FaultyLine
 from tests.serving import Tenfour, environment
 
@@ -44,6 +46,12 @@ def run() -> Run:
     return run
 
 
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client's wheel, as an instance serves it."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
 NO_JQ = "NO JQ: the seed document's jq line was not run, because there is no jq on this machine."
 
 
@@ -51,3 +59,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     if any("test_export" in report.nodeid for report in skipped):
         terminalreporter.write_line(NO_JQ, red=True, bold=True)
+    for report in skipped:
+        if "test_interpreters" in report.nodeid:
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            terminalreporter.write_line(reason, red=True, bold=True)

@@ -1,0 +1,45 @@
+"""Calls about dead letters; each function turns arguments into a Call."""
+
+from __future__ import annotations
+
+from tenfour.calls import PAGE, given, page_of, part
+from tenfour.core import Call
+from tenfour.escalation_calls import Dependents
+from tenfour.record_models import DeadLetter
+from tenfour.values import Page
+
+
+def dead_letters(
+    *, state: str | None = None, agent: str | None = None, type: str | None = None
+) -> Call[Page[DeadLetter]]:
+    """List dead letters, newest first; `state` is open, replayed or dismissed."""
+    params = given({"state": state, "agent": agent, "type": type, "limit": str(PAGE)})
+    return Call("GET", "/v1/dead-letters", page_of(DeadLetter.read), params=params)
+
+
+def get(id: str) -> Call[DeadLetter]:
+    """Get one dead letter."""
+    return Call("GET", _path(id), DeadLetter.read)
+
+
+def replay(id: str, *, idempotency_key: str | None = None) -> Call[DeadLetter]:
+    """Enqueue the task again, as a new task; its id is in `replayed_as`."""
+    path = f"{_path(id)}/replay"
+    return Call("POST", path, DeadLetter.read, {}, idempotency_key=idempotency_key)
+
+
+def dismiss(
+    id: str,
+    *,
+    note: str | None = None,
+    dependents: Dependents | None = None,
+    idempotency_key: str | None = None,
+) -> Call[DeadLetter]:
+    """Close it without another attempt; `dependents` says what becomes of tasks that need it."""
+    body = given({"note": note, "dependents": dependents})
+    path = f"{_path(id)}/dismiss"
+    return Call("POST", path, DeadLetter.read, body, idempotency_key=idempotency_key)
+
+
+def _path(id: str) -> str:
+    return f"/v1/dead-letters/{part(id)}"
