@@ -89,4 +89,4 @@ def test_there_are_commands_on_the_pages_for_newcomers() -> None:
         found = [block for block in blocks(ROOT / name) if block.language in ("sh", "python")]
         assert len(found) >= 2, name
     guide = blocks(ROOT / "docs" / "client-guide.md")
-    assert sum(block.language == "python" for block in guide) == 2
+    assert sum(block.language == "python" for block in guide) == 3
