@@ -59,7 +59,9 @@ def mcp(request: HttpRequest) -> HttpResponse:
 
 
 def respond(body: dict[str, Any], status: int = 200) -> HttpResponse:
-    return HttpResponse(encode(body), status=status, content_type=JSON)
+    # A request's id or name may contain a lone surrogate, which is valid only as an escape.
+    raw = encode(body).encode(errors="backslashreplace")
+    return HttpResponse(raw, status=status, content_type=JSON)
 
 
 # ---- what a request must be

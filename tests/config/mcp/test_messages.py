@@ -62,7 +62,9 @@ def test_messages_that_are_not_valid_are_explained(coder: Mcp) -> None:
     error_of(post(message("ping", [1])), 400, -32602)
     answered = {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert "no request" in error_of(post(answered), 400, -32600)["message"]
-    assert post(message("ping", id="text")).json()["id"] == "text"
+    for id in ("text", 0, -(10**20), "half \ud800 of a pair", "\0"):
+        echoed = post(message("ping", id=id))
+        assert (echoed.status_code, echoed.json()["id"]) == (200, id)
 
 
 def test_an_unknown_method_is_not_the_end_of_a_session(coder: Mcp) -> None:
@@ -202,7 +204,7 @@ def test_the_loop_is_a_prompt(coder: Mcp) -> None:
 
 
 def test_calls_that_name_no_tool_are_explained(coder: Mcp) -> None:
-    for name in ("resolve_escalation", "", None, 7, {}, "claim-task"):
+    for name in ("resolve_escalation", "", None, 7, {}, "claim-task", "x" * 5000):
         response = coder.request("tools/call", {"name": name, "arguments": {}})
         assert "no tool" in error_of(response, 200, -32602)["message"]
     listed = coder.request("tools/call", {"name": "list_tasks", "arguments": [1]})
