@@ -1,6 +1,6 @@
 """The Model Context Protocol over HTTP: messages, versions, headers, and errors (no Django).
 
-`Legacy` versions open with `initialize`. Since 2026-07-28 each request names its version in
+Legacy versions open with `initialize`. Since 2026-07-28 each request names its version in
 `params._meta` and repeats its method and its tool's name in headers.
 """
 

@@ -89,7 +89,7 @@ def test_headers_that_are_wrong_or_missing_are_explained(coder: Mcp) -> None:
 
 
 def test_only_post_is_answered(coder: Mcp) -> None:
-    """S: agents' clients open with GET and close with DELETE; 405 tells them that neither exists."""
+    """Agents' clients open with GET and close with DELETE; 405 tells them that neither exists."""
     for method in ("GET", "DELETE", "PUT", "HEAD"):
         response = coder.http.request(method, "/mcp", headers=coder.headers)
         assert response.status_code == 405
@@ -116,13 +116,22 @@ def test_a_token_is_needed_as_everywhere(
     for secret in ("Bearer nonsense", "Basic abc"):
         error_of(coder.post(listed, Authorization=secret), 401, -32600)
     gone = mcp("agent", "gone")
-    tenfour_server.project.token_set.update(revoked_at="2026-01-01T00:00Z")
+    revoked = tenfour_server.project.token_set.filter(agent__name="gone")
+    revoked.update(revoked_at="2026-01-01T00:00Z")
     called = {"name": "claim_task", "arguments": {}}
     for body in (ping, listed, message("tools/call", called)):
         error = error_of(gone.post(body), 401, -32600)
         assert "revoked" in error["message"] and error["data"]["code"] == "token_revoked"
     notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     error_of(gone.post(notice), 401, -32600)
+    # Only a token counts, so no page can forge a call.
+    browser = Client(enforce_csrf_checks=True)
+    assert browser.post("/mcp", ping, "application/json").status_code == 401
+    while (limited := coder.post(ping, Authorization=None)).status_code == 401:
+        pass
+    assert "invalid token" in error_of(limited, 429, -32600)["message"]
+    assert limited.headers["Retry-After"] == "60"
+    assert coder.post(ping).status_code == 200  # valid tokens are never limited
     for path in (
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-authorization-server",

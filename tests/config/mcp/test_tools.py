@@ -198,6 +198,9 @@ def test_an_instruction_is_pulled_and_acknowledged(coder: Mcp, lead: Mcp) -> Non
     both = coder.done("get_instructions")["instructions"]
     assert "2 instructions at once" in coder.refused("ack_instruction")
     coder.done("ack_instruction", id=both[0]["id"], outcome="declined", note="no")
+    lead.done("send_instruction", agent="coder", content="three")
+    (last,) = coder.done("get_instructions")["instructions"]
+    assert coder.done("ack_instruction")["id"] == last["id"]
     assert coder.done("ack_instruction")["id"] == both[1]["id"]
 
 
