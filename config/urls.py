@@ -7,6 +7,7 @@ from django.urls import include, path
 
 from config import health, metrics
 from config.api import api
+from config.guide import guide, llms_txt
 from config.mcp.endpoint import mcp
 
 admin.site.site_header = admin.site.site_title = "Tenfour"
@@ -27,6 +28,8 @@ api_patterns = sorted(api_patterns, key=lambda url: str(url.pattern) not in FREQ
 
 urlpatterns = [
     path("v1/", (api_patterns, app_name, namespace)),
+    path("v1/guide", guide),
+    path("llms.txt", llms_txt),
     path("mcp", mcp),
     path("healthz", health.healthz),
     path("readyz", health.readyz),

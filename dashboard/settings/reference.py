@@ -136,7 +136,11 @@ GROUPS = (
                 "0 turns prepared statements off, for use behind a transaction pooler such as "
                 "PgBouncer",
             ),
-            Setting("OPEN_DOCS", "1", "0 turns `/v1/docs` and `/v1/openapi.json` off"),
+            Setting(
+                "OPEN_DOCS",
+                "1",
+                "0 turns `/v1/docs`, `/v1/openapi.json`, `/v1/guide` and `/llms.txt` off",
+            ),
             Setting("ADMIN_PATH", "admin", "path of the admin site"),
             Setting(
                 "METRICS_ALLOW",

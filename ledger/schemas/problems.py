@@ -16,6 +16,16 @@ class ProblemOut(Schema):
     retryable: bool = Field(description="true if the same request may succeed later")
     hint: str = Field(description="what to do about it")
     request_id: str = Field(description="the request's id, which is also in the log")
+    errors: list[dict[str, str]] | None = Field(
+        None, description="the invalid values: the 'pointer' of each, and what is wrong"
+    )
+    retry_after_s: int | None = Field(
+        None, description="seconds to wait before the next try, as in Retry-After"
+    )
+    current: str | int | None = Field(
+        None, description="the state or version now, with 409 and 412"
+    )
+    allowed: list[str] | None = Field(None, description="the states that are possible from there")
 
     model_config = ConfigDict(
         extra="allow",
