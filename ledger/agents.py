@@ -42,9 +42,14 @@ def check_name(name: str, *, pointer: str = "/agent") -> str:
     return name
 
 
-@transaction.atomic
 def register(name: str, *, project: Project, stamp: Stamp) -> Agent:
     """Return the agent with this name; create it if there is none."""
+    return find_or_create(name, project=project, stamp=stamp)[0]
+
+
+@transaction.atomic
+def find_or_create(name: str, *, project: Project, stamp: Stamp) -> tuple[Agent, bool]:
+    """Return the agent with this name, and whether this call created it."""
     check_name(name)
     agent, created = Agent.objects.get_or_create(project=project, name=name)
     if created:
@@ -57,7 +62,7 @@ def register(name: str, *, project: Project, stamp: Stamp) -> Agent:
             stamp=stamp,
             data={"name": name},
         )
-    return agent
+    return agent, created
 
 
 def get_by_name(name: str, *, project: Project) -> Agent:

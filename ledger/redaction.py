@@ -11,7 +11,7 @@ from typing import Any, AnyStr, TypeVar, cast
 
 from pydantic_core import to_json
 
-from ledger.secret_forms import Form
+from ledger.secret_forms import LONGEST_SECRET, Form
 from ledger.secret_names import NAME_NEEDS, is_secret_name
 from ledger.secret_patterns import FORMS, GATES, GROUPS, NEEDS
 
@@ -152,7 +152,11 @@ def _hidden(value: str, found: Counter[str]) -> str:
 
 def _text(text: str, found: Counter[str]) -> str:
     if len(text) > LONGEST:
-        text = text[:LONGEST] + f"\n[… cut: {LONGEST} of {len(text)} characters kept]"
+        return _long_text(text, found)
+    return _masked_text(text, found)
+
+
+def _masked_text(text: str, found: Counter[str]) -> str:
     masked = plain = stripped(text)
     lower = plain.lower()
     if len(lower) < SHORT and not _may_hold(lower, NEEDS, GATES):
@@ -161,6 +165,16 @@ def _text(text: str, found: Counter[str]) -> str:
         if any(need in lower for need in form.needs) or (form.gate and form.gate.search(lower)):
             masked = form.pattern.sub(partial(_masked, form=form, found=found), masked)
     return masked if masked != plain else UNSTORABLE.sub("", text)
+
+
+def _long_text(text: str, found: Counter[str]) -> str:
+    """Return the masked start of a text, without a part of a secret that the cut divides."""
+    # What is searched beyond the cut is dropped, and with it the half of a secret at its end.
+    searched = text[: LONGEST + LONGEST_SECRET]
+    masked = _masked_text(searched, found)
+    room = len(masked) - LONGEST_SECRET if len(searched) < len(text) else len(masked)
+    kept = masked[: max(0, min(LONGEST, room))]
+    return f"{kept}\n[… cut: {len(kept)} of {len(text)} characters kept]"
 
 
 def _may_hold(

@@ -43,8 +43,7 @@ def agents_create(request: PrincipalRequest, body: AgentIn) -> HttpResponse:
     """Create an agent; the answer is 200 if the project already has one with this name."""
     agents.check_name(body.name, pointer="/name")
     project = Project.objects.get(pk=request.auth.project_id)
-    is_new = not Agent.objects.filter(project=project, name=body.name).exists()
-    agent = agents.register(body.name, project=project, stamp=stamp_of(request))
+    agent, is_new = agents.find_or_create(body.name, project=project, stamp=stamp_of(request))
     row = find_agent(request, str(agent.pk))
     return json_response(agent_out(row, silent_ids([row], timezone.now())), 201 if is_new else 200)
 

@@ -141,3 +141,15 @@ def test_the_same_key_at_once_waits_and_replays(elsewhere: Any) -> None:
 
 def api_secret(api: Api) -> str:
     return api.headers["Authorization"].removeprefix("Bearer ")
+
+
+def test_an_agent_that_another_call_has_just_created_is_found_not_created(elsewhere: Any) -> None:
+    secret = make_token("operator")
+    with transaction.atomic():
+        first = make_agent("coder")
+        second = elsewhere(lambda: Api(secret)("POST", "/agents", {"name": "coder"}))
+        with blocked(second):
+            pass
+    response = second.result(10)
+    assert (response.status_code, response.body["id"]) == (200, str(first.pk))
+    assert Event.objects.filter(kind="agent.registered").count() == 1

@@ -16,6 +16,7 @@ from ledger.redaction import (
     stripped,
     titled,
 )
+from ledger.secret_forms import LONGEST_SECRET
 from tests.ledger.test_secret_patterns import SECRET_NAMES
 
 # Put together here, so that nothing in this file looks like a secret.
@@ -217,6 +218,15 @@ def test_what_is_too_long_or_too_deep_is_not_kept_unseen() -> None:
     secret = WHOLE["npm"][0]
     long = redacted("x " * (LONGEST // 2) + secret)
     assert secret not in long and long.endswith(f"of {LONGEST + len(secret)} characters kept]")
+    for beyond in (0, 1, len(secret) // 2, len(secret) - 1):
+        # the cut divides the secret; text follows it, or more than is searched
+        for rest in ("", " y" * LONGEST):
+            divided = redacted("x" * (LONGEST - 1 - beyond) + " " + secret + rest)
+            assert secret[:6] not in divided and "kept]" in divided
+        # the end of what is searched divides it, behind masks that make the text shorter
+        before = (secret + "\n") * 2000
+        filler = "x" * (LONGEST + LONGEST_SECRET - len(before) - 1 - beyond)
+        assert secret[:6] not in redacted(before + filler + " " + secret + " y" * LONGEST)
     deep: Any = secret
     for _ in range(DEEPEST * 2):
         deep = [deep]
