@@ -7,6 +7,7 @@ import platform
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -57,13 +58,15 @@ def main(argv: list[str]) -> int:
     try:
         with run_sandbox() as sandbox:
             machine = describe_machine(sandbox)
-            figures = run_suites(sandbox, names, QUICK if options.quick else Scale())
+            scale = replace(QUICK if options.quick else Scale(), against=options.against)
+            figures = run_suites(sandbox, names, scale)
     except Refused as refusal:
         sys.exit(str(refusal))
     lines = format_table(figures)
     print("\n" + "\n".join(lines))
     # omit --json FILE: the path is specific to this machine
     command = " ".join(["python -m bench --quick" if options.quick else "python -m bench", *names])
+    command += f" --against {options.against}" if options.against else ""
     if options.json:
         options.json.write_text(json.dumps(as_json(machine, command, figures), indent=1) + "\n")
     if options.update_docs:
@@ -78,6 +81,9 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true", help="run short rounds; results are not reliable figures"
+    )
+    parser.add_argument(
+        "--against", default="", metavar="REV", help="compare the pages with those of a revision"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to a file")
     parser.add_argument(

@@ -13,6 +13,7 @@ class Scale:
     rounds: int = 5
     seconds: int = 5
     quick: bool = False
+    against: str = ""  # the revision to compare pages with
 
 
 QUICK = Scale(rounds=3, seconds=2, quick=True)

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most
+from bench.page_comparison import compare_pages
 from bench.servers import Sandbox
 from config.local.places import PROJECT
 
@@ -29,8 +30,10 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         ("operator", {"name": OPERATOR}),
         ("vacuum", {}),
     )
-    collect_static_files(sandbox, url)
     visits = VISITS // 5 if scale.quick else VISITS
+    if scale.against:
+        return compare_pages(sandbox, url, OPERATOR, visits, scale, say)
+    collect_static_files(sandbox, url)
     rounds = [visit_pages(sandbox, url, visits) for _ in range(scale.rounds)]
     for page, last in rounds[-1].items():
         say(f"{page}: {last['queries']} queries, p50 {last['p50_ms']} ms, p95 {last['p95_ms']} ms")

@@ -89,8 +89,8 @@ def compare_throughput(sandbox: Sandbox, scale: Scale, say: Say, stack: ExitStac
     steps = [
         ("enqueue 500", 1, 5 * count, 0.5),
         ("enqueue", 1, count, 0.6),
-        ("claim and finish", 1, count, 0.6),
-        ("claim and finish", WORKERS, count, 0.45),
+        ("claim and finish", 1, count, 0.65),
+        ("claim and finish", WORKERS, count, 0.55),
     ]
     rates: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
     peer_rates: dict[str, list[float]] = {name: [] for name in peers}
