@@ -20,6 +20,7 @@ from bench import (
     context,
     deadletters,
     escalations,
+    failures,
     http,
     idle_check,
     pages,
@@ -46,6 +47,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "retry_timing": retry_timing.run,
     "context": context.run,
     "patterns": patterns.run,
+    "failures": failures.run,
 }
 REPORT = PROJECT / "docs" / "performance.md"
 BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"

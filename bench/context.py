@@ -14,7 +14,7 @@ from bench.servers import Sandbox
 from ledger import redaction
 from ledger.redaction import redact
 from ledger.secret_patterns import FORMS
-from retries.failures import fingerprints, known_errors
+from retries.failures import fingerprints, known_errors, salience_rules
 from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536
@@ -143,6 +143,18 @@ def list_patterns() -> dict[str, list[re.Pattern[str]]]:
             value for value in vars(fingerprints).values() if isinstance(value, re.Pattern)
         ],
         "known errors": [error.pattern for error in known_errors.KNOWN_ERRORS],
+        "salience": [
+            *(value for value in vars(salience_rules).values() if isinstance(value, re.Pattern)),
+            *(
+                pattern
+                for rules in (
+                    salience_rules.NOT_TELLING,
+                    salience_rules.MATCHED,
+                    salience_rules.SEARCHED,
+                )
+                for _, pattern in rules
+            ),
+        ],
     }
 
 

@@ -31,7 +31,7 @@ from bench.servers import MissingDependency, Sandbox
 from retries.failures.fingerprints import compute_fingerprint, make_template
 
 VARIABLE = "LOGHUB"
-GA, FGA, MICROSECONDS = 0.9, 0.8, 50
+GA, FGA, MICROSECONDS = 0.98, 0.95, 40
 
 Lines = list[tuple[str, str]]  # content and template
 

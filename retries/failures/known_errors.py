@@ -7,22 +7,38 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
+from retries.failures.salience import rank_lines
+from retries.failures.salience_rules import SUMMARY
+
 TABLE = Path(__file__).with_suffix(".toml")
-SEARCHED_LENGTH = 4_000  # the end of a text
+# Only lines that tell the cause are searched: the best ones of a text, and among them none that is
+# much worse than the best.
+SEARCHED_LINES, LEAST_SCORE, MOST_BELOW = 12, SUMMARY, 55
 # A name holds only harmless characters, because it goes from a program's output into the cause.
 NAME = r"['\"`]?([\w@][\w@./:-]{0,79}?)"
 FIRST = rf"(?<![\w@./:-]){NAME}"
 
 
+class Action(StrEnum):
+    """What helps: another try with the fix, a wait as long as the error says, or a person."""
+
+    RETRY = "retry"
+    WAIT = "wait"
+    ASK = "ask"
+
+
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """An entry of the table."""
+    """An entry of the table; each of its examples is a line that is this error."""
 
     name: str
     title: str
+    action: Action
     pattern: re.Pattern[str]
+    examples: tuple[str, ...]
     cause: str
     fix: str
 
@@ -45,7 +61,9 @@ def load_table() -> tuple[KnownError, ...]:
         KnownError(
             name=row["name"],
             title=row["title"],
+            action=Action(row["action"]),
             pattern=compile_patterns(row["patterns"]),
+            examples=tuple(row["examples"]),
             cause=row["cause"],
             fix=row["fix"],
         )
@@ -73,16 +91,19 @@ EXIT_CODES = {
 UNNAMED = {"missing_module": "A module", "command_not_found": "The command"}
 
 
-def find(texts: Iterable[str], *, exit_code: int | None = None) -> Match | None:
-    """Return the known error of the first text that matches one, else that of the exit code.
+def find(*texts: str, exit_code: int | None = None) -> Match | None:
+    """Return the known error of the most telling line that has one, else that of the exit code.
 
-    >>> find(["Error: Cannot find module 'uuid'"]).cause
+    >>> find("npm test\\nError: Cannot find module 'uuid'").cause
     'uuid is not installed where the command runs.'
     """
-    for text in texts:
-        end = text[-SEARCHED_LENGTH:]
+    lines = [line for text in texts for line in rank_lines(text)[:SEARCHED_LINES]]
+    best = max((line.score for line in lines), default=0)
+    for line in sorted(lines, key=lambda line: -line.score):
+        if line.score < best - MOST_BELOW or line.score < LEAST_SCORE:
+            break
         for error in KNOWN_ERRORS:
-            if match := error.pattern.search(end):
+            if match := error.pattern.search(line.text):
                 return describe(error, match)
     if exit_code in EXIT_CODES:
         return describe(BY_NAME[EXIT_CODES[exit_code]], None)

@@ -105,7 +105,7 @@ SUMMARIES = alternatives(
     flags=re.I,
 )
 HINTS = alternatives(
-    r"\W*(?:npm (?:error|ERR!) +)?(?:hint|note|help|tip|usage|info|debug|trace|example"
+    r"(?!\[warn\])\W*(?:npm (?:error|ERR!) +)?(?:hint|note|help|tip|usage|info|debug|trace|example"
     r"|warn(?:ing)?|deprecat\w*)\b(?! \w+ not)",
     r"\W*(?:npm (?:error|ERR!) +)?(?:a complete log|this error (?:happened|originated)|fix the"
     r"|to (?:see|fix|run|learn|abort|install)\b"
@@ -225,7 +225,7 @@ SEARCHED = (
             r"|already exists",
             r"expected .{1,100}\b(?:got|but|found|received|to (?:be|equal|have|match))\b"
             r"|got .{1,100}\bwant\b",
-            r"would (?:be )?reformat|merge conflict",
+            r"would (?:be )?reformat|merge conflict|code style issues",
             flags=re.I,
         ),
     ),

@@ -59,10 +59,9 @@ class FixOffer:
 def suggest(failure: Failure) -> Suggestion:
     """Return a cause and a fix; a known error fills in what the agent left out."""
     verification = failure.verification or {}
-    output, code = str(verification.get("output") or ""), verification.get("exit_code")
+    code = verification.get("exit_code")
     known = known_errors.find(
-        (grouping.headline_of(failure), failure.message, failure.details, output),
-        exit_code=code if isinstance(code, int) else None,
+        *grouping.texts_of(failure), exit_code=code if isinstance(code, int) else None
     )
     cause, fix = (known.cause, known.fix) if known else ("", "")
     return Suggestion(
