@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tenfour.problems import ServerAway, TenfourError
@@ -12,7 +14,10 @@ from tenfour.settings import NotConfigured
 
 OK, REFUSED, USAGE, NOTHING, AWAY, INTERRUPTED = 0, 1, 2, 3, 69, 130
 # Hints in terms of the command line instead of the API.
-HINTS = {"unknown_agent": "Use one of the nearest names, or --register to register it."}
+HINTS = {
+    "unknown_agent": "Use one of the nearest names, or --register to register it.",
+    "validation_error": "Fix the arguments that it names.",
+}
 
 
 class WrongUsage(TenfourError):
@@ -69,9 +74,39 @@ def note(text: str) -> None:
     print(f"tenfour: {text}", file=sys.stderr)
 
 
+# What people type for the fields of a request, where the option has another name.
+ARGUMENTS = {
+    "agent": "AGENT",
+    "content": "TEXT",
+    "data": "DATA",
+    "lease_s": "--lease",
+    "payload": "PAYLOAD",
+    "timeout_s": "--timeout",
+    "tracked": "--plain",
+    "type": "TYPE",
+}
+OPTIONS = (
+    "limit max_attempts max_retries message note on_exhausted on_failed outcome priority reason "
+    "ref register result summary title"
+)
+ARGUMENTS |= {name: f"--{name.replace('_', '-')}" for name in OPTIONS.split()}
+
+
+def name_arguments(sentence: str, errors: Iterable[Mapping[str, Any]]) -> str:
+    """Return the sentence with the arguments of the command line in place of JSON pointers."""
+    pointers = {str(error.get("pointer", "")) for error in errors} - {"", "/"}
+    for pointer in pointers:
+        first, *inner = pointer.strip("/").split("/")
+        name = ".".join([ARGUMENTS.get(first, first), *inner])
+        named, count = re.subn(rf"(?<![\w/]){re.escape(pointer)}(?![\w/])", name, sentence)
+        sentence = named if count or len(pointers) > 1 else f"{name}: {sentence}"
+    return sentence
+
+
 def complain(error: TenfourError, *, subject: str = "") -> None:
     """Print an error: one sentence, one hint, and the request's id for the server's log."""
-    sentence = f"{subject}: {error.sentence}" if subject else error.sentence
+    said = name_arguments(error.sentence, error.errors)
+    sentence = f"{subject}: {said}" if subject else said
     sentence += "" if sentence.endswith((".", "!", "?")) else "."
     hint = HINTS.get(error.code, error.hint)
     request = f"(request {error.request_id})" if error.request_id else ""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -136,6 +137,25 @@ def test_a_refusal_is_one_sentence_with_a_hint_and_the_requests_id(
     )
     made = run("send", "codr", "Look", "--register", env=as_producer)
     assert made.status == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["enqueue", "coder", "code", "--max-attempts", "0"], "--max-attempts: "),
+        (["enqueue", "coder", "code", "--lease", "1"], "--lease: "),
+        (["enqueue", "coder", "code", "--title", "x" * 2000], "--title: "),
+        (["enqueue", "coder", "code", '{"verify": {"timeout_s": "soon"}}'], "PAYLOAD.verify"),
+        (["send", "coder", "x", "--max-retries", "999"], "--max-retries: "),
+        (["send", "coder", " "], "TEXT"),
+    ],
+)
+def test_a_refusal_names_the_arguments_of_the_command_line(
+    run: Run, as_producer: dict[str, str], as_coder: object, args: list[str], says: str
+) -> None:
+    refused = run(*args, env=as_producer)
+    assert refused.status == 1 and says in refused.err, refused.err
+    assert not re.search(r"(?<!\S)/[a-z]", refused.err) and "'errors'" not in refused.err
 
 
 def test_a_server_that_is_away_is_69(run: Run) -> None:
