@@ -1,21 +1,70 @@
-"""Restrict pages to signed-in staff; every view checks it, never a template."""
+"""Restrict each page and action to those who may use it; every view checks it, never a template.
+
+`REQUIRED` lists what each URL needs, and `ledger.permissions.may` decides.
+"""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
+from django.apps import apps
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
 from django.db import DEFAULT_DB_ALIAS
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
 
 from ledger import sql
+from ledger.permissions import ENTER, may
 
 P = ParamSpec("P")
+TEXT = "text/plain; charset=utf-8"
 COLUMNS = [field.attname for field in User._meta.concrete_fields]
 USER = f"select {', '.join(COLUMNS)} from {User._meta.db_table} where id = %(id)s"
+
+
+# the verb that each URL pattern needs, by its name; without a project, until people have roles
+REQUIRED = {
+    "home": "ledger.view_event",
+    "search": ENTER,
+    "settings": ENTER,
+    "activity": "ledger.view_event",
+    "instructions": "ledger.view_instruction",
+    "instruction": "ledger.view_instruction",
+    "instruction_new": "ledger.add_instruction",
+    "instruction_act": "ledger.change_instruction",
+    "tasks": "ledger.view_task",
+    "task": "ledger.view_task",
+    "task_act": "ledger.change_task",
+    "tasks_act": "ledger.change_task",
+    "plans": "ledger.view_plan",
+    "plan": "ledger.view_plan",
+    "plan_by_ref": "ledger.view_plan",
+    "plan_summary": "ledger.view_plan",
+    "plan_import": "ledger.add_plan",
+    "plan_commands": "ledger.change_plan",
+    "plan_act": "ledger.change_plan",
+    "deadletters": "ledger.view_deadletter",
+    "deadletter": "ledger.view_deadletter",
+    "deadletter_act": "ledger.change_deadletter",
+    "deadletters_act": "ledger.change_deadletter",
+    "patterns": "retries.view_failurepattern",
+    "pattern": "retries.view_failurepattern",
+    "pattern_act": "retries.change_failurepattern",
+    "patterns_act": "retries.change_failurepattern",
+    "agents": "ledger.view_agent",
+    "agent": "ledger.view_agent",
+    "agent_act": "ledger.change_agent",
+    "escalations": "retries.view_escalation",
+    "escalation": "retries.view_escalation",
+    "escalation_preview": "retries.view_escalation",
+    "escalation_answer": "retries.change_escalation",
+    "escalation_undo": "retries.change_escalation",
+    "escalation_comment": "retries.change_escalation",
+    "escalation_assign": "retries.change_escalation",
+}
 
 
 class People(ModelBackend):
@@ -32,23 +81,55 @@ View = Callable[Concatenate[Any, P], HttpResponseBase]
 
 
 def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Return whether a user is an operator: active staff, as there are no roles yet."""
-    return user.is_active and bool(getattr(user, "is_staff", False))
+    """Return whether a user may sign in."""
+    return may(user, ENTER)
+
+
+def may_open(user: AbstractBaseUser | AnonymousUser, name: str) -> bool:
+    """Return whether a user may use the URL pattern with this name."""
+    return may(user, REQUIRED[name])
+
+
+def describe_permission(verb: str) -> str:
+    """Return a permission as the admin lists it.
+
+    >>> describe_permission("ledger.change_task")
+    'Can change task'
+    """
+    app, _, codename = verb.partition(".")
+    action, _, model = codename.partition("_")
+    return f"Can {action} {apps.get_model(app, model)._meta.verbose_name}"
 
 
 def operators_only(view: View[P]) -> View[P]:
-    """Redirect other users to sign in; a script gets 401, so that no form lands in a page."""
+    """Refuse users without the URL's permission, and redirect strangers to sign in.
+
+    A script gets a line of text instead, so that no form lands in a page.
+    """
 
     @wraps(view)
     def guarded(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        by_script = request.headers.get("HX-Request") == "true"
+        name = request.resolver_match.url_name
         response: HttpResponseBase
-        if may_enter(request.user):
+        if may_open(request.user, name):
             response = view(request, *args, **kwargs)
-        elif request.headers.get("HX-Request") == "true":
-            response = HttpResponse("You are signed out.", status=401, content_type="text/plain")
+        elif may_enter(request.user):
+            response = refuse(request, REQUIRED[name], by_script=by_script)
+        elif by_script:
+            response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:
             response = redirect_to_login(request.get_full_path())
         add_never_cache_headers(response)
         return response
 
     return guarded
+
+
+def refuse(request: HttpRequest, verb: str, *, by_script: bool) -> HttpResponse:
+    """Return the page that says which permission is missing and how to get it."""
+    missing = describe_permission(verb)
+    if by_script:
+        text = f"You need the permission “{missing}”. Nothing was changed."
+        return HttpResponse(text, status=403, content_type=TEXT)
+    return render(request, "403.html", {"missing": missing}, status=403)

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import shared_queries
+from dashboard.access import may_open
 from dashboard.compiled_queries import compiled
 from dashboard.formatting import COUNT_CAP, capped, monogram
 from ledger.models import Project
@@ -156,7 +157,8 @@ class Shell:
     @property
     def needs_you(self) -> int:
         """The number of open escalations."""
-        return next(entry.count for entry in self.entries if entry.place.counter is OPEN)
+        counts = (entry.count for entry in self.entries if entry.place.counter is OPEN)
+        return next(counts, 0)
 
 
 def read_scope(request: HttpRequest) -> Scope:
@@ -188,11 +190,16 @@ def here_of(request: HttpRequest) -> QueryDict:
 
 def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
     numbers = next(iter(read_counts(scope.project, timezone.now())), {})
-    plans = [sidebar_plan(row, scope, path=request.path) for row in numbers.get("under_way", [])]
+    rows = numbers.get("under_way", []) if may_open(request.user, "plan") else []
+    plans = [sidebar_plan(row, scope, path=request.path) for row in rows]
     if any(plan.current for plan in plans):
         current = ""
     groups = [
-        [sidebar_entry(place, scope, numbers, current=current) for place in group]
+        [
+            sidebar_entry(place, scope, numbers, current=current)
+            for place in group
+            if may_open(request.user, place.name)
+        ]
         for group in PLACES
     ]
     name = request.user.get_username()

@@ -19,6 +19,7 @@ from ledger.errors import InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
+from ledger.permissions import holds_scope, may
 from ledger.principal import Principal
 from ledger.sql import Row
 
@@ -262,7 +263,7 @@ class Bearer:
     digest: bytes
     scope: str
     request_id: str = ""
-    cte = """caller as materialized (
+    cte = f"""caller as materialized (
         select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
             'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
             coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
@@ -271,7 +272,7 @@ class Bearer:
         from ledger_token t left join ledger_agent a on a.id = t.agent_id
         where t.digest = %(digest)s and t.revoked_at is null
             and (t.expires_at is null or t.expires_at > %(now)s)
-            and (%(scope)s = '' or %(scope)s = any(t.scopes))
+            and {holds_scope("t", "%(scope)s")}
     )"""
 
     @property
@@ -288,7 +289,8 @@ class Bearer:
 
     def refuse(self, now: datetime) -> Exception:
         """Return the error that explains why the statement found no caller."""
-        token = Token.objects.filter(digest=self.digest).first()
+        rows = Token.objects.select_related("project", "agent")
+        token = rows.filter(digest=self.digest).first()
         if token is None:
             return TokenInvalid("This Tenfour has no such token; it may have been deleted.")
         if token.revoked_at:
@@ -297,7 +299,7 @@ class Bearer:
             )
         if token.expires_at and token.expires_at <= now:
             return TokenExpired(f"The token {token.prefix}… expired at {token.expires_at:%F %T}Z.")
-        if self.scope in ("", *token.scopes):
+        if may(principal_of(token), self.scope):
             return ScopeMissing(
                 "This call acts on an agent's own queue and needs an agent's token."
             )
@@ -353,6 +355,20 @@ def require_caller(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
     return [row for row in rows if row["id"]]
 
 
+def principal_of(token: Token) -> Principal:
+    """Return the principal of a token whose project and agent are loaded."""
+    return Principal(
+        token_id=token.pk,
+        kind=token.kind,
+        name=token.name,
+        project_id=token.project_id,
+        project_name=token.project.name,
+        agent_id=token.agent_id,
+        agent_name=token.agent.name if token.agent else None,
+        scopes=frozenset(token.scopes),
+    )
+
+
 def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
     """Return the principal of a bearer token; raises the error that explains a refusal."""
     rows = sql.run(
@@ -361,14 +377,12 @@ def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
         from caller c join ledger_token t on t.id = c.token_id
             join ledger_project p on p.id = c.project_id""",
         now=now,
-        **caller.params,
+        **caller.params | {"scope": ""},
     )
     if not rows:
         raise caller.refuse(now)
     row = rows[0]
-    if row["unseen"]:
-        caller.mark_seen(now)
-    return Principal(
+    principal = Principal(
         token_id=row["token_id"],
         kind=row["kind"],
         name=row["actor_name"],
@@ -378,3 +392,8 @@ def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
         agent_name=row["agent_name"],
         scopes=frozenset(row["scopes"]),
     )
+    if not may(principal, caller.scope):
+        raise caller.refuse(now)
+    if row["unseen"]:
+        caller.mark_seen(now)
+    return principal

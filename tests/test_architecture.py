@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from config.celery import app
+from dashboard.urls import urlpatterns
 from retries import sweeps
 from tests.source_tree import (
     ROOT,
@@ -84,6 +85,41 @@ def test_one_function_runs_sql() -> None:
         and {f"psycopg.{alias.name}" for alias in node.names} & cursors
     }
     assert named | imported == {"ledger/sql.py"}
+
+
+def test_one_function_decides_who_may_do_what() -> None:
+    """`ledger.permissions.may`, or its twin in SQL; others only show, copy or grant scopes."""
+    names = {"scopes", "is_staff", "is_superuser", "has_perm", "has_perms", "user_permissions"}
+    read = {
+        path
+        for path, node in nodes(ast.Attribute)
+        if isinstance(node, ast.Attribute) and node.attr in names
+    }
+    asked = {
+        path
+        for path, call, _ in calls()
+        for keyword in call.keywords
+        if keyword.arg in names - {"scopes"}
+    }
+    assert read | asked == {
+        "ledger/permissions.py",
+        "ledger/api/me.py",  # shows a token's scopes
+        "ledger/schemas/tokens.py",  # shows a token's scopes
+        "ledger/tokens.py",  # grants them
+    }
+    assert modules_with_sql(r"any\(.*\.scopes\)") == {"ledger/permissions.py"}
+
+
+def test_every_page_asks_who_may_open_it() -> None:
+    """Each function of a URL pattern is a live page or is guarded, but for signing in and out."""
+    for pattern in urlpatterns:
+        guards, view = set(), pattern.callback
+        while view is not None:
+            guards.add(view.__code__.co_qualname if hasattr(view, "__code__") else "")
+            view = getattr(view, "__wrapped__", None)
+        assert pattern.name in {"sign_in", "sign_out"} or any(
+            "operators_only" in name for name in guards
+        ), pattern.name
 
 
 def test_every_clock_entry_has_a_sweep_and_a_job() -> None:

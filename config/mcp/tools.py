@@ -12,6 +12,7 @@ from pydantic import ValidationError as ArgumentError
 from config.api import MESSAGES, ROUTERS
 from ledger.api.auth import BearerAuth
 from ledger.api.responses import JSON
+from ledger.permissions import may
 from ledger.principal import Principal
 
 A = TypeVar("A", bound=BaseModel)
@@ -74,7 +75,7 @@ class Tool(Generic[A]):
         """Whether a token can call the tool; others don't see it."""
         scope = self.auth.scope
         is_own = scope in AGENT_SCOPES
-        return scope in principal.scopes and (principal.agent_id is not None or not is_own)
+        return may(principal, scope) and (principal.agent_id is not None or not is_own)
 
     def describe(self) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""

@@ -9,6 +9,7 @@ from django.db.models import Q
 from ledger.models.agent import Agent
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
+from ledger.permissions import may
 from ledger.principal import Principal
 
 
@@ -22,7 +23,7 @@ class TokenKind(models.TextChoices):
 class TokenQuerySet(models.QuerySet["Token"]):
     def visible_to(self, principal: Principal) -> Self:
         """Return the caller's own token, or with `tokens:write` the tokens of its project."""
-        if "tokens:write" in principal.scopes:
+        if may(principal, "tokens:write"):
             return self.filter(project_id=principal.project_id)
         return self.filter(id=principal.token_id)
 

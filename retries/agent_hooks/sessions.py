@@ -9,6 +9,7 @@ from uuid import UUID
 from ledger.api.parameters import find_by_id
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
+from ledger.permissions import may
 from ledger.principal import Principal
 from ledger.tokens import Bearer
 from retries import claims
@@ -37,7 +38,7 @@ class HookCaller:
     base_url: str
 
     def may(self, scope: str) -> bool:
-        return scope in self.principal.scopes
+        return may(self.principal, scope)
 
     def scoped(self, scope: str) -> Bearer:
         """Return the token as the caller of statements that need this scope."""

@@ -11,6 +11,7 @@ from ledger.api.cursors import read_page
 from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
 from ledger.errors import Invalid
+from ledger.permissions import may
 from ledger.principal import Principal
 from retries.attempts import questions
 from retries.escalations import answering, assignment, choices, lifecycle
@@ -169,7 +170,7 @@ def escalations_undo(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Withdraw a question that no longer needs an answer; the task is queued again."""
     principal = request.auth
-    by_person = "escalations:resolve" in principal.scopes
+    by_person = may(principal, "escalations:resolve")
     if not by_person and not principal.is_agent:
         raise HumanRequired("Only the agent that asked, or a person, can withdraw a question.")
     questions.withdraw(

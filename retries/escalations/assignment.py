@@ -7,9 +7,12 @@ from django.db import transaction
 
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp
+from ledger.permissions import may
 from retries.escalations import choices, lifecycle
 from retries.escalations.choices import NOTE_LENGTH
 from retries.models import Escalation, EscalationQuerySet
+
+ANSWER = "retries.change_escalation"
 
 
 @transaction.atomic
@@ -19,9 +22,11 @@ def assign(
     """Assign the escalation to the operator with this username, or to no one if None."""
     escalation = lifecycle.lock(escalation_id, among)
     lifecycle.require_open(escalation)
-    found = User.objects.filter(username=user, is_active=True, is_staff=True).first()
-    if user and found is None:
-        raise Invalid("/user", f"There is no active operator with the username '{user}'.")
+    found = User.objects.filter(username=user).first() if user else None
+    if user and not (found and may(found, ANSWER, escalation.project_id)):
+        raise Invalid(
+            "/user", f"There is no active user '{user}' who has the permission to answer it."
+        )
     Escalation.objects.filter(pk=escalation.pk).update(
         assignee=found, updated_at=stamp.at, version=escalation.version + 1
     )

@@ -147,7 +147,7 @@ def _quick_passwords(settings: Settings) -> None:
 
 @pytest.fixture
 def mara(transactional_db: None) -> User:
-    return User.objects.create_user("mara", password=PASSWORD, is_staff=True)
+    return User.objects.create_superuser("mara", password=PASSWORD)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ URL = "/escalations/"
 
 @pytest.fixture
 def jonas(transactional_db: None) -> User:
-    return User.objects.create_user("jonas", password=PASSWORD, is_staff=True)
+    return User.objects.create_superuser("jonas", password=PASSWORD)
 
 
 def sign_in(visitor: Visitor, name: str, path: str) -> Page:

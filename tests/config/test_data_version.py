@@ -12,6 +12,7 @@ import pytest
 
 from config.data_version import migration_digests
 from config.local.places import PROJECT
+from ledger.states import InstructionState, TaskState
 
 DATABASE = "data_version"
 
@@ -85,3 +86,50 @@ def test_old_data_without_digests_is_refused(migrated: Callable[[str], None]) ->
     migrated("alter table ledger_task rename column title to headline")
     refused("ledger_task.title differs")
     migrated("alter table ledger_task rename column headline to title")
+
+
+def run_with(*argv: str) -> str:
+    """Run `tests.config.older_data` on the database of this module; return what it prints."""
+    command = [sys.executable, "-m", "tests.config.older_data", *argv]
+    env = os.environ | {"DATABASE_URL": url(DATABASE)}
+    done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1] if done.stdout else ""
+
+
+def landed() -> list[str]:
+    """Return the migrations in the order in which they landed, as `app.name`."""
+    lines = (PROJECT / "tests" / "ledger" / "migrations.sha256").read_text().splitlines()
+    paths = [line.split()[1] for line in lines]
+    return [f"{path.split('/')[0]}.{path.rsplit('/', 1)[1].removesuffix('.py')}" for path in paths]
+
+
+# the migrations after which none was rewritten
+FIRST = ("ledger.0002_database", "retries.0001_initial")
+
+
+def read_everything(token: str, *reverted: str) -> None:
+    states = json.loads(run_with("read", token, *reverted))
+    assert states["tasks"] == sorted(TaskState)
+    assert states["instructions"] == sorted(InstructionState)
+    assert states["escalations"] and states["dead-letters"] and states["plans"]
+
+
+def test_data_of_older_versions_is_brought_forward_and_read(
+    migrated: Callable[[str], None],
+) -> None:
+    """Data of the commit before the newest migration, and of the first that later ones changed."""
+    before = {name.partition(".")[0]: name for name in landed()[:-1]}.values()
+    token = run_with("build", *before)
+    require_newest(*before)
+    assert migrate().returncode == 0
+    read_everything(token, *FIRST)
+    require_newest(*FIRST)
+    assert migrate().returncode == 0
+
+
+def require_newest(*names: str) -> None:
+    """Check that these are the newest migrations of their apps that the database has."""
+    newest = "select app || '.' || max(name) from django_migrations group by app"
+    with psycopg.connect(url(DATABASE)) as conn:
+        assert set(names) <= {name for (name,) in conn.execute(newest).fetchall()}

@@ -43,7 +43,7 @@ def _quick_passwords(settings: Settings) -> None:
 
 @pytest.fixture
 def mara(db: None) -> User:
-    return User.objects.create_user("mara", password="tenfour-tenfour-tenfour", is_staff=True)
+    return User.objects.create_superuser("mara", password="tenfour-tenfour-tenfour")
 
 
 @pytest.fixture

@@ -1,14 +1,21 @@
-"""Who may see pages."""
+"""Who may see pages and act on them."""
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
+from django.http import HttpResponse
 from django.test import Client
+from django.urls import reverse
 
-from ledger.models import Agent
+from dashboard.access import REQUIRED, describe_permission
+from dashboard.urls import urlpatterns
+from ledger.models import Agent, Event
+from ledger.permissions import ENTER
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
+from tests.dashboard.seen import html
 from tests.factories import pull, send, tick
 
 ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
@@ -46,6 +53,65 @@ def test_only_active_staff_may_enter(flags: dict[str, bool]) -> None:
     client = Client()
     client.force_login(User.objects.create_user("visitor", **flags))
     assert client.get("/instructions/").status_code == 302
+
+
+ARGUMENTS = {"slug": "abort", "str": "03-01", "uuid": ID}
+# what asks for no permission, so that people can sign in and out
+OPEN = {"sign_in", "sign_out"}
+
+
+def call(client: Client, name: str, **headers: str) -> HttpResponse:
+    """Request the URL pattern with this name: by GET, or by POST if it takes no other."""
+    pattern = next(each for each in urlpatterns if each.name == name)
+    kinds = re.findall(r"<(\w+):(\w+)>", str(pattern.pattern))
+    path = reverse(f"dashboard:{name}", kwargs={key: ARGUMENTS[kind] for kind, key in kinds})
+    response = client.get(path, headers=headers)
+    return client.post(path, headers=headers) if response.status_code == 405 else response
+
+
+def test_every_page_and_action_names_its_permission(db: None) -> None:
+    assert {str(each.name) for each in urlpatterns} - OPEN == set(REQUIRED)
+    rows = Permission.objects.values_list("content_type__app_label", "codename", "name")
+    known = {f"{app}.{codename}": name for app, codename, name in rows}
+    for verb in set(REQUIRED.values()) - {ENTER}:
+        assert describe_permission(verb) == known[verb]
+
+
+def test_each_page_and_action_needs_its_permission(db: None) -> None:
+    """Without it staff are told which one is missing; with it, and no other, they get in."""
+    user = User.objects.create_user("eve", is_staff=True)
+    client = Client()
+    client.force_login(user)
+    for name, verb in REQUIRED.items():
+        user.user_permissions.clear()
+        if verb == ENTER:
+            assert call(client, name).status_code in (200, 302)
+            continue
+        missing = describe_permission(verb)
+        told = call(client, name)
+        assert told.status_code == 403, name
+        assert f"Your account <b>eve</b> does not have the permission “{missing}”" in html(
+            told, 403
+        )
+        script = call(client, name, **PART)
+        assert (script.status_code, script["Content-Type"][:10]) == (403, "text/plain")
+        assert missing in script.content.decode() and "<" not in script.content.decode()
+        app, _, codename = verb.partition(".")
+        user.user_permissions.add(
+            Permission.objects.get(content_type__app_label=app, codename=codename)
+        )
+        assert call(client, name).status_code not in (401, 403), name
+    assert not Event.objects.exists()
+
+
+def test_the_sidebar_shows_what_may_be_opened(db: None) -> None:
+    user = User.objects.create_user("eve", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_task"))
+    client = Client()
+    client.force_login(user)
+    page = client.get("/tasks/")
+    labels = [entry.place.label for entry in page.context["shell"].entries]
+    assert (page.status_code, labels) == (200, ["Tasks", "Settings"])
 
 
 def test_pages_are_read_only_and_never_stored(browser: Client) -> None:

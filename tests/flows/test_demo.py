@@ -98,7 +98,7 @@ def test_a_persons_fix_is_acknowledged(demo: Demo, web_server: str, transactiona
         if "2 questions are open" in line:
             break
     mara = Client()
-    mara.force_login(User.objects.create_user("mara", is_staff=True))
+    mara.force_login(User.objects.create_superuser("mara"))
     open_ones = Escalation.objects.open()
     ignored, version = open_ones.get(task=None), open_ones.get(instruction=None)
     fixes = {ignored: "Run `uptime` and say what you found.", version: "Run `echo 2.0.0 > VERSION`"}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def mara() -> Client:
     client = Client()
-    client.force_login(User.objects.create_user("mara", is_staff=True))
+    client.force_login(User.objects.create_superuser("mara"))
     return client
 
 

@@ -343,7 +343,7 @@ def test_an_expired_one_is_gone(operator: Api, coder: Api, agent: Agent) -> None
 def test_it_is_assigned_and_commented(
     operator: Api, coder: Api, agent: Agent, django_user_model: Any
 ) -> None:
-    django_user_model.objects.create_user("jonas", is_staff=True)
+    django_user_model.objects.create_superuser("jonas")
     escalation = ignored(agent)
     path = f"/escalations/{escalation.id}"
     assert operator("POST", f"{path}/assign", {"user": "jonas"}).body["assignee"] == "jonas"

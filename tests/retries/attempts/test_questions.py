@@ -269,7 +269,7 @@ def test_people_are_reminded_and_ever_less_often(agent: Agent) -> None:
 
 
 def test_it_is_assigned_and_commented(agent: Agent, django_user_model: Any) -> None:
-    django_user_model.objects.create_user("jonas", is_staff=True)
+    django_user_model.objects.create_superuser("jonas")
     django_user_model.objects.create_user("visitor")
     found, every = asked(agent), Escalation.objects.all()
     who = Actor("user", "1", "mara")
