@@ -31,7 +31,7 @@ def may(
         return verb in ("", *actor.scopes) and project_id in (None, actor.project_id)
     if not (actor.is_active and getattr(actor, "is_staff", False)):
         return False
-    return verb == ENTER or bool(actor.has_perm(verb))  # type: ignore[union-attr]
+    return verb == ENTER or bool(actor.has_perm(verb))  # type: ignore[attr-defined]
 
 
 def holds_scope(token: str, verb: str) -> str:
