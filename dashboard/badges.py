@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.models.plan import PlanState
+from ledger.models.standing_instruction import RuleState
 from ledger.states import (
     BreakerState,
     FailureType,
@@ -47,6 +48,12 @@ PLAN_STATES = {
     PlanState.COMPLETED: Badge("Completed", "s-done", "st--done"),
     PlanState.ABORTED: Badge("Aborted", "s-aborted", "st--aborted"),
 }
+RULE_STATES = {
+    RuleState.ACTIVE: Badge("On", "play", "st--closed"),
+    RuleState.PAUSED: Badge("Paused", "pause", "st--paused"),
+    RuleState.DRAFT: Badge("Draft", "pen", "st--queued"),
+    RuleState.RETIRED: Badge("Retired", "trash", "st--aborted"),
+}
 BREAKER_STATES = {
     BreakerState.CLOSED: Badge("Closed", "c-closed", "st--closed"),
     BreakerState.OPEN: Badge("Open", "c-open", "st--open"),
@@ -90,6 +97,10 @@ def task_badge(state: str) -> Badge:
 
 def plan_badge(state: str) -> Badge:
     return PLAN_STATES[PlanState(state)]
+
+
+def rule_badge(state: str) -> Badge:
+    return RULE_STATES[RuleState(state)]
 
 
 def breaker_badge(state: str) -> Badge:

@@ -11,7 +11,7 @@ from django.db.models import Model
 
 from dashboard.pagination import PAGE
 from ledger import journal, sql
-from ledger.models import DeadLetter, Instruction, Plan, Project, Task
+from ledger.models import DeadLetter, Instruction, Plan, Project, StandingInstruction, Task
 from retries.models import FailurePattern
 from retries.states import EscalationState
 
@@ -44,6 +44,7 @@ LIVE_KEYS: dict[type[Model], str] = {
     DeadLetter: live_key_sql("ledger_deadletter", "coalesce(closed_at, failed_at)"),
     Plan: live_key_sql("ledger_plan"),
     FailurePattern: live_key_sql("retries_failurepattern"),
+    StandingInstruction: live_key_sql("ledger_standinginstruction"),
 }
 
 # the newest escalation and the last answer count for themselves, as rows do elsewhere

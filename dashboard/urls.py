@@ -21,6 +21,9 @@ from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
 from dashboard.settings import views as settings_views
 from dashboard.sign_in import views as sign_in_views
+from dashboard.standing_instructions import action_views as rule_action_views
+from dashboard.standing_instructions import form_views as rule_form_views
+from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
 from dashboard.tasks import views as task_views
 
@@ -32,6 +35,13 @@ urlpatterns = [
     path("search/", search.search, name="search"),
     path("instructions/", instruction_views.index, name="instructions"),
     path("instructions/new/", instruction_action_views.new, name="instruction_new"),
+    path("instructions/standing/", rule_views.index, name="rules"),
+    path("instructions/standing/new/", rule_form_views.new, name="rule_new"),
+    path("instructions/standing/<uuid:rule_id>/", rule_views.detail, name="rule"),
+    path("instructions/standing/<uuid:rule_id>/edit/", rule_form_views.edit, name="rule_edit"),
+    path(
+        "instructions/standing/<uuid:rule_id>/<slug:verb>/", rule_action_views.act, name="rule_act"
+    ),
     path("instructions/<uuid:instruction_id>/", instruction_views.detail, name="instruction"),
     path(
         "instructions/<uuid:instruction_id>/<slug:verb>/",

@@ -197,7 +197,7 @@ def describe(event: Event, about: EventSubject) -> EventSentence:
 def page_of(event: Any) -> str:
     """Return the URL name of the page of an event's subject, if the subject still exists."""
     match event.subject_type:
-        case "instruction" | "task" | "plan" | "escalation" | "pattern" if event.text:
+        case "instruction" | "task" | "plan" | "escalation" | "pattern" | "rule" if event.text:
             return f"dashboard:{event.subject_type}"
         case "agent" if event.agent and event.agent_id == event.subject_id:
             return "dashboard:agent"

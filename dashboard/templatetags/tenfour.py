@@ -83,6 +83,13 @@ def plan_state(name: str) -> SafeString:
 
 @register.simple_tag
 @cache
+def rule_state(name: str) -> SafeString:
+    badge = badges.rule_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
 def pattern_state(name: str) -> SafeString:
     badge = badges.pattern_badge(name)
     return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)

@@ -1,0 +1,277 @@
+"""Show and read the form of a rule, with its trial."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from dashboard.access import operators_only
+from dashboard.navigation import Scope
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.shared_queries import of_project
+from dashboard.standing_instructions import queries
+from dashboard.standing_instructions.form import RuleForm, empty_form, form_of, posted_form
+from dashboard.standing_instructions.recipes import BY_NAME, RECIPES, Recipe, fill
+from dashboard.standing_instructions.views import CRUMBS
+from ledger.errors import Refusal, VersionMismatch
+from ledger.journal import stamp_of
+from ledger.models import Agent, Project, StandingInstruction
+from ledger.standing_instructions import editing
+from ledger.standing_instructions.editing import RuleSpec
+from ledger.standing_instructions.trial import Sample, Trial, try_rule
+
+AGENTS_LISTED = 200
+SAMPLE_LENGTH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SampleChoice:
+    value: str
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFormPage(PageContext):
+    form: RuleForm
+    row: StandingInstruction | None
+    recipes: tuple[Recipe, ...]
+    recipe: str
+    projects: list[Project]
+    project: Project
+    agent_names: list[str]
+    samples: list[SampleChoice]
+    sample: str
+    trial: Trial | None
+    trial_error: str
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def new(request: HtmxRequest) -> HttpResponse:
+    """Show the form of a new rule; try it or save it."""
+    visit = begin_visit(request, current="instructions")
+    project = read_project(request.POST.get("project", ""), visit.scope)
+    if request.method != "POST":
+        return show(visit, empty_form(), project)
+    form = posted_form(request.POST.dict())
+    if not {"save", "draft"} & set(request.POST):
+        return preview(visit, form, project)
+    spec = form.read(project)
+    if spec:
+        try:
+            made = editing.create_rule(
+                spec, project=project, paused="draft" in request.POST, stamp=stamp_of(request)
+            )
+        except Refusal as refusal:
+            note_refusal(form, refusal)
+        else:
+            said = "Saved as a draft. It sends nothing." if made.paused else "The rule is on."
+            messages.success(request, said)
+            return redirect(reverse("dashboard:rule", args=[made.id]) + visit.scope.query)
+    return show(visit, form, project, status_code=422)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def edit(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
+    """Show the form of a saved rule; try it or save the change."""
+    visit = begin_visit(request, current="instructions")
+    row = queries.find_rule(rule_id)
+    if row is None or row.retired_at:
+        raise Http404(f"There is no rule {rule_id} to change.")
+    if request.method != "POST":
+        return show(visit, form_of(row), row.project, row=row)
+    form = posted_form(request.POST.dict())
+    if "save" not in request.POST:
+        return preview(visit, form, row.project, row=row)
+    spec = form.read(row.project)
+    if spec:
+        try:
+            editing.update_rule(
+                row.id,
+                spec,
+                project_id=row.project_id,
+                version=read_version(form),
+                stamp=stamp_of(request),
+            )
+        except VersionMismatch:
+            form.errors["form"] = (
+                "Someone has changed this rule meanwhile. Open it again and repeat your change."
+            )
+        except Refusal as refusal:
+            note_refusal(form, refusal)
+        else:
+            messages.success(request, "The rule is changed.")
+            return redirect(reverse("dashboard:rule", args=[row.id]) + visit.scope.query)
+    return show(visit, form, row.project, row=row, status_code=422)
+
+
+def read_project(name: str, scope: Scope) -> Project:
+    """Return the project that the form names, or the one that the page shows."""
+    for project in scope.projects:
+        if project.name == name:
+            return project
+    return scope.project or scope.projects[0]
+
+
+def read_version(form: RuleForm) -> int:
+    text = form.values.get("version", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+def note_refusal(form: RuleForm, refusal: Refusal) -> None:
+    if refusal.more.get("errors"):
+        form.note(refusal)  # type: ignore[arg-type] # an Invalid
+    else:
+        form.errors["form"] = refusal.detail
+
+
+# ---- what only changes the form: a recipe, another condition, a trial
+
+
+def preview(
+    visit: Visit, form: RuleForm, project: Project, *, row: StandingInstruction | None = None
+) -> HttpResponse:
+    """Answer a button that saves nothing."""
+    posted = visit.request.POST
+    chosen = BY_NAME.get(posted.get("recipe", ""))
+    if chosen:
+        form.values = fill(form.values, before=posted.get("from_recipe", ""), recipe=chosen)
+        return show(visit, form, project, row=row, recipe=chosen.name)
+    form.rows = len(form.match) + 1 if "more" in posted else form.rows
+    form.expect_rows = len(form.expected) + 1 if "more_expect" in posted else form.expect_rows
+    recipe = posted.get("from_recipe", "")
+    if "try" not in posted:
+        return show(visit, form, project, row=row, recipe=recipe)
+    return show_trial(visit, form, project, row=row, recipe=recipe)
+
+
+def show_trial(
+    visit: Visit,
+    form: RuleForm,
+    project: Project,
+    *,
+    row: StandingInstruction | None,
+    recipe: str,
+) -> HttpResponse:
+    """Try the rule on the sample; nothing is sent and nothing is stored."""
+    text = pick_sample(visit, project, recipe)
+    spec, sample, problem = form.read(project), None, ""
+    try:
+        sample = read_sample(text)
+    except ValueError as error:
+        problem = str(error)
+    trial = None
+    if spec and sample:
+        trial = attempt_trial(form, spec, sample, project)
+    status = 200 if trial else 422
+    return show(
+        visit,
+        form,
+        project,
+        row=row,
+        recipe=recipe,
+        sample=text,
+        trial=trial,
+        trial_error=problem,
+        status_code=status,
+    )
+
+
+def attempt_trial(form: RuleForm, spec: RuleSpec, sample: Sample, project: Project) -> Trial | None:
+    try:
+        return try_rule(spec, sample, project_id=project.id)
+    except Refusal as refusal:
+        note_refusal(form, refusal)
+        return None
+
+
+def pick_sample(visit: Visit, project: Project, recipe: str) -> str:
+    """Return the sample that was chosen, unless the person has edited the one that was shown."""
+    posted = visit.request.POST
+    typed, shown = (posted.get(name, "").replace("\r\n", "\n") for name in ("sample", "shown"))
+    chosen = {each.value: each.text for each in list_samples(project, recipe)}
+    if typed != shown or posted.get("from", "") not in chosen:
+        return typed[:SAMPLE_LENGTH]
+    return chosen[posted["from"]]
+
+
+def read_sample(text: str) -> Sample:
+    """Return the sample in JSON; raise ValueError with a sentence."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The sample is not valid JSON: {error}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("data", {}), dict):
+        raise ValueError('The sample is an object such as {"type": "fs_write", "data": {}}.')
+    return Sample(
+        event=str(value.get("event", "signal")),
+        type=str(value.get("type", "")),
+        data=value.get("data", {}),
+    )
+
+
+def list_samples(project: Project, recipe: str) -> list[SampleChoice]:
+    """Return the samples to choose from: the recipe's, and the last ones that triggered a rule."""
+    found = []
+    if recipe in BY_NAME:
+        found.append(
+            SampleChoice("recipe", "sample of this recipe", show_sample(BY_NAME[recipe].sample))
+        )
+    for at, sample in enumerate(queries.list_samples(project)):
+        what = sample["data"].get("path") or sample["data"].get("line") or ""
+        label = f"last: {sample['type']} {what}".strip()
+        found.append(SampleChoice(f"last-{at}", label[:80], show_sample(sample)))
+    return found
+
+
+def show_sample(sample: dict[str, Any]) -> str:
+    return json.dumps(sample, indent=1, ensure_ascii=False)
+
+
+def show(
+    visit: Visit,
+    form: RuleForm,
+    project: Project,
+    *,
+    row: StandingInstruction | None = None,
+    recipe: str = "",
+    sample: str | None = None,
+    trial: Trial | None = None,
+    trial_error: str = "",
+    status_code: int = 200,
+) -> HttpResponse:
+    samples = list_samples(project, recipe)
+    if sample is None:
+        sample = samples[0].text if samples else show_sample(RECIPES[0].sample)
+    heading = "Edit rule" if row else "New rule"
+    names = of_project(Agent.objects.all(), project).order_by("name")
+    page = RuleFormPage(
+        title=f"{heading} · Standing instructions",
+        heading=heading,
+        crumbs=(*CRUMBS, Crumb(row.content[:60], reverse("dashboard:rule", args=[row.id])))
+        if row
+        else CRUMBS,
+        form=form,
+        row=row,
+        recipes=() if row else RECIPES,
+        recipe=recipe,
+        projects=[row.project] if row else visit.scope.projects,
+        project=project,
+        agent_names=list(names.values_list("name", flat=True)[:AGENTS_LISTED]),
+        samples=samples,
+        sample=sample,
+        trial=trial,
+        trial_error=trial_error,
+        status_code=status_code,
+    )
+    return respond(
+        visit, "standing_instructions/form.html", "standing_instructions/_form_page.html", page
+    )
