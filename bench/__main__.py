@@ -17,6 +17,7 @@ import psycopg
 
 from bench import (
     churn,
+    client,
     context,
     deadletters,
     escalations,
@@ -48,6 +49,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "context": context.run,
     "patterns": patterns.run,
     "failures": failures.run,
+    "client": client.run,
 }
 REPORT = PROJECT / "docs" / "performance.md"
 BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"

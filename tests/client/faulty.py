@@ -13,12 +13,16 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer in place of the server's; `after` lets the server carry the request out first."""
+    """An answer in place of the server's; `after` lets the server carry the request out first.
+
+    With `cut`, half of the server's own answer goes out before the connection breaks.
+    """
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     after: bool = False
+    cut: bool = False
 
 
 def problem(status: int, code: str, **headers: str) -> Fault:
@@ -28,6 +32,7 @@ def problem(status: int, code: str, **headers: str) -> Fault:
 
 
 DROPPED = Fault()
+CUT = Fault(after=True, cut=True)
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ def _handler(line: FaultyLine, target: str) -> type[BaseHTTPRequestHandler]:
             fault = line.faults.popleft() if line.faults else None
             if fault is None or fault.after:
                 answer = self.forward(body)
-            if fault is None:
-                self.answer(*answer)
+            if fault is None or fault.cut:
+                self.answer(*answer, is_cut=fault is not None)
             elif fault is not DROPPED:
                 self.answer(fault.status, fault.headers, fault.body)
             self.close_connection = True
@@ -91,14 +96,16 @@ def _handler(line: FaultyLine, target: str) -> type[BaseHTTPRequestHandler]:
             finally:
                 connection.close()
 
-        def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        def answer(
+            self, status: int, headers: dict[str, str], body: bytes, *, is_cut: bool = False
+        ) -> None:
             self.send_response_only(status)
             for name, value in headers.items():
                 if name.lower() not in {"content-length", "connection", "transfer-encoding"}:
                     self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -1,11 +1,12 @@
 """The async client: the same names, the same steps."""
 
 import inspect
+import time
 
 import pytest
 from tenfour import AsyncClient, Client, ServerAway, TenfourError
 
-from tests.client.faulty import Fault, FaultyLine
+from tests.client.faulty import CUT, Fault, FaultyLine, problem
 from tests.loops import run_coroutine
 from tests.serving import Tenfour
 
@@ -17,10 +18,18 @@ def public(cls: type) -> set[str]:
 def test_both_clients_have_the_same_names() -> None:
     sync, other = Client("http://h", "tenfour_x"), AsyncClient("http://h", "tenfour_x")
     assert public(Client) - {"close"} == public(AsyncClient) - {"aclose"}
-    for group in ("instructions", "tasks", "agents"):
+    for group in (
+        "instructions",
+        "tasks",
+        "plans",
+        "agents",
+        "escalations",
+        "dead_letters",
+        "events",
+    ):
         ours, theirs = type(getattr(sync, group)), type(getattr(other, group))
         assert public(ours) == public(theirs)
-        for name in public(ours) - {"perform"}:
+        for name in public(ours):
             sync_verb, async_verb = (getattr(getattr(c, group), name) for c in (sync, other))
             parameters = [list(inspect.signature(v).parameters) for v in (sync_verb, async_verb)]
             assert parameters[0] == parameters[1], name
@@ -55,6 +64,24 @@ def test_the_whole_way_there_and_back(tenfour_server: Tenfour, line: FaultyLine)
                 await producer.instructions.cancel(sent.id)
 
     run_coroutine(story())
+
+
+def test_the_line_breaks_and_the_server_asks_for_patience(
+    tenfour_server: Tenfour, line: FaultyLine
+) -> None:
+    secret = tenfour_server.token("agent", "coder")
+    line.faults += [problem(429, "rate_limited", Retry_After="1"), CUT]
+
+    async def story() -> None:
+        async with AsyncClient(line.url, secret) as client:
+            began = time.monotonic()
+            with pytest.raises(ServerAway):
+                await client.me()
+            assert 1.0 <= time.monotonic() - began < 5.0
+            assert (await client.me()).agent == "coder"
+
+    run_coroutine(story())
+    assert len(line.seen) == 3
 
 
 def test_nobody_listening() -> None:

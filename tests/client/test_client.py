@@ -7,7 +7,7 @@ import pytest
 from tenfour import Client, ServerAway, TenfourError
 from tenfour.version import __version__
 
-from tests.client.faulty import DROPPED, Fault, FaultyLine, problem
+from tests.client.faulty import CUT, DROPPED, Fault, FaultyLine, problem
 from tests.serving import Tenfour
 
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
@@ -215,6 +215,27 @@ def test_a_connection_that_breaks_after_the_request_is_not_repeated_blindly(
     with pytest.raises(ServerAway) as raised:
         shaky.me()
     assert "check before you repeat it" in raised.value.hint and len(line.seen) == 1
+
+
+def test_a_response_that_breaks_off_is_not_repeated_blindly_and_its_key_finds_it(
+    shaky: Client, line: FaultyLine
+) -> None:
+    """The call took effect; the same key again returns the same instruction."""
+    line.faults.append(CUT)
+    with pytest.raises(ServerAway, match="did not respond") as raised:
+        shaky.instructions.send("coder", "Look", tracked=False, idempotency_key="run-42")
+    assert "may have taken effect" in raised.value.hint and len(line.seen) == 1
+    again = shaky.instructions.send("coder", "Look", tracked=False, idempotency_key="run-42")
+    assert [each.id for each in shaky.instructions.list()] == [again.id]
+
+
+def test_a_request_in_progress_is_waited_for(shaky: Client, line: FaultyLine) -> None:
+    line.faults.append(problem(409, "idempotency_in_progress", Retry_After="0"))
+    assert shaky.instructions.send("coder", "Look").state == "queued"
+    line.faults.append(problem(409, "invalid_transition", Retry_After="0"))
+    with pytest.raises(TenfourError):
+        shaky.instructions.send("coder", "Look")
+    assert [each.path for each in line.seen] == ["/v1/instructions"] * 3
 
 
 def test_nobody_listening_is_tried_three_times() -> None:

@@ -1,9 +1,12 @@
 """From a call to its result, step by step, without a line in between."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from tenfour import Instruction, ServerAway, TenfourError, calls, tasks
 from tenfour.core import Core, request_for
 from tenfour.exchange import Answer, NoAnswer, Request, Wait
@@ -59,6 +62,25 @@ def test_every_request_says_who_asks() -> None:
     headers = request_for(calls.me(), SETTINGS).headers
     assert headers["User-Agent"] == f"tenfour-python/{__version__}"
     assert headers["Authorization"] == "Bearer tenfour_agt_x"
+
+
+def test_a_program_that_does_not_trace_sends_no_trace_and_imports_nothing() -> None:
+    code = """import sys
+from tenfour import calls
+from tenfour.core import request_for
+from tenfour.settings import Settings
+sent = request_for(calls.me(), Settings("http://tenfour", "tenfour_agt_x"))
+print("traceparent" in sent.headers, "opentelemetry" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
+
+
+def test_the_current_span_goes_along() -> None:
+    assert "traceparent" not in request_for(calls.me(), SETTINGS).headers
+    context = trace.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=trace.TraceFlags(1))
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        sent = request_for(calls.me(), SETTINGS).headers["traceparent"]
+    assert sent == f"00-{'abc':0>32}-{'def':0>16}-01"
 
 
 def test_an_id_cannot_leave_its_place_in_the_path() -> None:

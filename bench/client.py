@@ -1,0 +1,88 @@
+"""Time the client's start in fresh processes, each minus the start of its baseline.
+
+A round starts every program in turn, several times; its value is the difference of the medians.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.figures import Figure, Say, Scale, at_most, summarize
+from bench.servers import Sandbox
+from config.local.places import PROJECT
+
+# Starts of each program in a round.
+STARTS = 9
+BARE = ("-c", "pass")
+HTTPX2 = ("-c", "import httpx2; httpx2.Client()")
+
+
+@dataclass(frozen=True)
+class Start:
+    """A program that starts, the one it is compared with, and the most it may add."""
+
+    name: str
+    argv: tuple[str, ...]
+    over: tuple[str, ...]
+    limit_ms: float
+
+
+STARTED = (
+    Start("client: import tenfour", ("-c", "import tenfour"), BARE, 60),
+    Start("client: from tenfour import Client", ("-c", "from tenfour import Client"), BARE, 60),
+    Start(
+        "client: a client and the command's table",
+        ("-c", f"{HTTPX2[1]}; import tenfour.cli; from tenfour import Client"),
+        HTTPX2,
+        60,
+    ),
+)
+
+
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Return a figure for each program: the milliseconds that it adds to its baseline."""
+    added: dict[str, list[float]] = {each.name: [] for each in STARTED}
+    programs = list(dict.fromkeys([argv for each in STARTED for argv in (each.over, each.argv)]))
+    times: dict[tuple[str, ...], list[float]] = {argv: [] for argv in programs}
+    for _ in range(scale.rounds):
+        medians = time_starts(programs, STARTS if not scale.quick else 3)
+        for argv, median in medians.items():
+            times[argv].append(median)
+        for each in STARTED:
+            added[each.name].append(medians[each.argv] - medians[each.over])
+        say(", ".join(f"{name} {values[-1]:.0f} ms" for name, values in added.items()))
+    return [
+        Figure(
+            each.name,
+            added[each.name],
+            unit="ms",
+            target=at_most(each.limit_ms),
+            detail={
+                "start_ms": summarize(times[each.argv]),
+                "over_ms": summarize(times[each.over]),
+            },
+            note=f"over {' '.join(each.over)}",
+        )
+        for each in STARTED
+    ]
+
+
+def time_starts(programs: Sequence[tuple[str, ...]], starts: int) -> dict[tuple[str, ...], float]:
+    """Start each program in turn, `starts` times; return the medians in milliseconds."""
+    times: dict[tuple[str, ...], list[float]] = {argv: [] for argv in programs}
+    for _ in range(starts):
+        for argv in programs:
+            times[argv].append(time_start(argv))
+    return {argv: statistics.median(values) for argv, values in times.items()}
+
+
+def time_start(argv: tuple[str, ...]) -> float:
+    # Compiled modules are kept, as on an agent's machine.
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT / "client")}
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *argv], env=env, check=True)
+    return (time.perf_counter() - began) * 1000
