@@ -1,6 +1,7 @@
 """A live attempt asks a person, waits, and goes on with the answer."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -21,8 +22,10 @@ def answering(operator: Client, **answer: object) -> Callable[[], None]:
     """Answer the first question that opens, in a thread of its own."""
 
     def answer_first() -> None:
+        until = time.monotonic() + 30
         while not (found := list(operator.escalations.list(state="open"))):
-            pass
+            assert time.monotonic() < until
+            time.sleep(0.02)
         operator.escalations.resolve(found[0].id, **answer)  # type: ignore[arg-type]
 
     thread = threading.Thread(target=answer_first)
