@@ -53,6 +53,9 @@ COMMANDS: Mapping[str, Command] = {
     "run": Command("Run a command as an attempt at a task.", "tenfour.work"),
     "plan": Command("Import, show, pause, resume, abort or restart a plan.", "tenfour.planning"),
     "export": Command("Write retry state and logs as files; prints their names.", "tenfour.export"),
+    "init": Command("Connect Claude Code or Codex: hooks and MCP.", "tenfour.init"),
+    "headers": Command("Print the headers of a call, for an MCP client.", "tenfour.init"),
+    "hook": Command("Handle an event of Claude Code or Codex, read from stdin.", "tenfour.hook"),
     "doctor": Command(
         "Check URL, token, clock, versions and the server's health.", "tenfour.doctor"
     ),

@@ -37,13 +37,27 @@ def read(
 ) -> Settings:
     """Return settings from arguments, else from TENFOUR_URL, TENFOUR_TOKEN or TENFOUR_TOKEN_FILE.
 
-    Raises NotConfigured if one is missing or malformed.
+    What is missing comes from `tenfour init`, for the folder that this process is in. Raises
+    NotConfigured if something is missing or malformed.
     """
     env = os.environ if environ is None else environ
-    return Settings(
-        url=tidy_url(url or env.get("TENFOUR_URL", "")),
-        token=_tidy_token(token or env.get("TENFOUR_TOKEN", "") or _token_from_file(env)),
-    )
+    address = url or env.get("TENFOUR_URL", "")
+    secret = token or env.get("TENFOUR_TOKEN", "") or _token_from_file(env)
+    if environ is None and not (address.strip() and secret.strip()):
+        address, secret = _complete(address, secret)
+    return Settings(url=tidy_url(address), token=_tidy_token(secret))
+
+
+def _complete(address: str, secret: str) -> tuple[str, str]:
+    """Return both with what `tenfour init` stored; a token goes only to its own server."""
+    from pathlib import Path
+
+    from tenfour.connections import find_connection
+
+    known = find_connection(Path.cwd(), os.environ)
+    if known is None or (address.strip() and tidy_url(address) != known.url):
+        return address, secret
+    return address or known.url, secret or known.token
 
 
 def tidy_url(url: str) -> str:

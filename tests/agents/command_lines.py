@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,8 @@ class Agent:
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
-        path = os.environ["PATH"]
+        # with the command `tenfour` of this environment
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         return {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8", **self.env}
 
     def command(self, prompt: str, *, resume: bool) -> list[str]:

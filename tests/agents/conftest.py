@@ -1,15 +1,18 @@
 """The real agents at a live server; without their programs these tests skip, loudly, or fail."""
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from ledger.models import Instruction, Task
 from tests.agents.command_lines import AGENTS, Agent, find_binary
 from tests.agents.network import Network, Relay
 from tests.agents.scripted_model import ScriptedModel
+from tests.browser.conftest import browser_process as browser_process
 from tests.serving import Tenfour
 
 MISSING = (
@@ -70,3 +73,62 @@ def make_cli(network: Network, model: ScriptedModel, tmp_path: Path) -> MakeAgen
         return AGENTS[name](binary, network, model, home, work)
 
     return make
+
+
+Connect = Callable[..., Agent]
+
+MAKEFILE = """\
+test:
+\t@test -f fixed || { echo "1 failed"; echo "FAIL test_parser: no file named fixed"; exit 1; }
+\t@echo "1 passed"
+check:
+\t@echo checked
+"""
+
+
+@pytest.fixture
+def connect(make_cli: MakeAgent, relay: Relay, tenfour_server: Tenfour) -> Connect:
+    """`connect("claude")`: a coding agent that `tenfour init` connected as the agent `coder`.
+
+    Its work folder has tests that fail until there is a file named `fixed`.
+    """
+
+    def connect(name: str, *, http: bool = False) -> Agent:
+        cli = make_cli(name)
+        (cli.work / "Makefile").write_text(MAKEFILE)
+        token = {"TENFOUR_URL": relay.url, "TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
+        # Codex reads a project's files only once the project is trusted.
+        options = ["--home"] if name == "codex" else ["--http"] if http else []
+        init = run_tenfour(cli, "init", "--agent", name, "--yes", *options, env=token)
+        assert init.returncode == 0, init.stderr
+        if http:
+            # Claude Code sends the header with the token from its own environment.
+            cli.env["TENFOUR_TOKEN"] = token["TENFOUR_TOKEN"]
+        return cli
+
+    return connect
+
+
+def run_tenfour(
+    cli: Agent, *args: str, env: dict[str, str] | None = None, stdin: bytes = b""
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run the command `tenfour` where the agent runs, as its user would."""
+    return cli.network.do(
+        subprocess.run,
+        ["tenfour", *args],
+        cwd=cli.work,
+        env=cli.environment() | (env or {}),
+        input=stdin,
+        capture_output=True,
+        timeout=30,
+    )
+
+
+@pytest.fixture
+def task_of(tenfour_server: Tenfour) -> Callable[[], Task]:
+    return lambda: Task.objects.get(project=tenfour_server.project)
+
+
+@pytest.fixture
+def instruction_of(tenfour_server: Tenfour) -> Callable[[], Instruction]:
+    return lambda: Instruction.objects.get(project=tenfour_server.project)

@@ -1,0 +1,210 @@
+"""Edits to the settings of Claude Code and Codex that add or remove Tenfour (pure).
+
+Everything else in a file stays: the keys of JSON in their order and with their indentation, TOML
+as the text that it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NAME = "tenfour"
+HOOK = "tenfour hook"
+HTTP_PATH = "/v1/hooks/agent"
+# A check runs inside the Stop hook.
+TIMEOUTS_S = {"Stop": 900}
+TIMEOUT_S = 30
+HTTP_TIMEOUT_S = 5
+EVENTS = {
+    "claude": (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "Stop",
+        "SessionEnd",
+    ),
+    "codex": ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"),
+}
+# Claude Code does not send SessionStart over HTTP.
+HTTP_EVENTS = EVENTS["claude"][1:]
+INDENT = re.compile(r'^[{\[]\r?\n([ \t]+)["{\[]')
+TABLE = re.compile(r"^[ \t]*\[{1,2}[ \t]*([^\]\n]+?)[ \t]*\]{1,2}[ \t]*(?:#.*)?$", re.M)
+OURS = re.compile(r'mcp_servers[ \t]*\.[ \t]*"?tenfour"?(?:[ \t]*\..*)?')
+
+
+class Unreadable(ValueError):
+    """A file that has another form than its program reads."""
+
+
+def command_hook(agent: str, event: str) -> dict[str, Any]:
+    """Return the hook that runs `tenfour hook`."""
+    timeout = TIMEOUTS_S.get(event, TIMEOUT_S)
+    return {"type": "command", "command": f"{HOOK} --agent {agent}", "timeout": timeout}
+
+
+def http_hook(url: str) -> dict[str, Any]:
+    """Return the hook that needs no program here; only Claude Code has such hooks."""
+    return {
+        "type": "http",
+        "url": url + HTTP_PATH,
+        "timeout": HTTP_TIMEOUT_S,
+        "headers": {"Authorization": "Bearer $TENFOUR_TOKEN"},
+        "allowedEnvVars": ["TENFOUR_TOKEN"],
+    }
+
+
+def with_hooks(text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a file of hooks with ours, by event, instead of those of ours that it has."""
+    value = without_ours(_object(text))
+    groups = value.setdefault("hooks", {}) if hooks else {}
+    for event, hook in hooks.items():
+        groups[event] = [*groups.get(event, []), {"hooks": [dict(hook)]}]
+    return _dump(value, text)
+
+
+def without_ours(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a file's object without our hooks, and without what is empty because of that."""
+    events = value.get("hooks")
+    if events is None:
+        return value
+    if not isinstance(events, dict):
+        raise Unreadable("'hooks' is not an object.")
+    kept = {event: _kept_groups(groups) for event, groups in events.items()}
+    left = {event: groups for event, groups in kept.items() if groups or not events[event]}
+    if left == events:
+        return value
+    rest = value | {"hooks": left}
+    return rest if left else {name: rest[name] for name in rest if name != "hooks"}
+
+
+def _kept_groups(groups: Any) -> Any:
+    if not isinstance(groups, list):
+        return groups
+    kept = []
+    for group in groups:
+        hooks = group.get("hooks") if isinstance(group, dict) else None
+        if not isinstance(hooks, list):
+            kept.append(group)
+            continue
+        others = [hook for hook in hooks if not is_ours(hook)]
+        if others or not hooks:
+            kept.append(group | {"hooks": others})
+    return kept
+
+
+def is_ours(hook: Any) -> bool:
+    """Return whether a hook calls Tenfour."""
+    if not isinstance(hook, dict):
+        return False
+    return HOOK in str(hook.get("command", "")) or str(hook.get("url", "")).endswith(HTTP_PATH)
+
+
+def our_events(text: str) -> set[str]:
+    """Return the events for which a file has a hook of ours."""
+    events = _object(text).get("hooks")
+    found = events.items() if isinstance(events, dict) else ()
+    return {
+        event
+        for event, groups in found
+        for group in (groups if isinstance(groups, list) else ())
+        if isinstance(group, dict) and any(map(is_ours, group.get("hooks") or ()))
+    }
+
+
+# ---- the MCP entry
+
+
+def with_mcp_json(text: str, server: Mapping[str, Any] | None) -> str:
+    """Return Claude Code's file of MCP servers with ours, or for None without it."""
+    value = _object(text)
+    servers = value.get("mcpServers", {})
+    if not isinstance(servers, dict):
+        raise Unreadable("'mcpServers' is not an object.")
+    others = {name: each for name, each in servers.items() if name != NAME}
+    if server is not None:
+        value["mcpServers"] = {**servers, NAME: dict(server)}
+    elif others or NAME not in servers:
+        value = value | ({"mcpServers": others} if "mcpServers" in value else {})
+    else:
+        del value["mcpServers"]
+    return _dump(value, text)
+
+
+def mcp_entry(url: str) -> dict[str, Any]:
+    """Return the entry for Claude Code, which asks `tenfour headers` for the token."""
+    return {"type": "http", "url": f"{url}/mcp", "headersHelper": "tenfour headers"}
+
+
+def has_mcp_json(text: str) -> bool:
+    servers = _object(text).get("mcpServers")
+    return isinstance(servers, dict) and NAME in servers
+
+
+def with_mcp_toml(text: str, url: str | None) -> str:
+    """Return Codex's config.toml with our MCP server, or for None without it."""
+    rest = _without_table(text)
+    if url is None:
+        return rest
+    gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
+    return (
+        f"{rest}{gap}[mcp_servers.{NAME}]\n"
+        f"url = {json.dumps(url + '/mcp')}\n"
+        'bearer_token_env_var = "TENFOUR_TOKEN"\n'
+    )
+
+
+def has_mcp_toml(text: str) -> bool:
+    return any(OURS.fullmatch(found[1]) for found in TABLE.finditer(text))
+
+
+def _without_table(text: str) -> str:
+    """Return TOML without our tables and the empty line in front of each."""
+    heads = list(TABLE.finditer(text))
+    for number in reversed(range(len(heads))):
+        if not OURS.fullmatch(heads[number][1]):
+            continue
+        start = heads[number].start()
+        until = heads[number + 1].start() if number + 1 < len(heads) else len(text)
+        # Comments and empty lines behind a table belong to what follows.
+        body = text[start:until].splitlines(keepends=True)
+        while body and (not body[-1].strip() or body[-1].lstrip().startswith("#")):
+            body.pop()
+        rest = text[start + len("".join(body)) :]
+        before = text[:start]
+        text = (before[:-1] if before.endswith("\n\n") else before) + rest
+    return text
+
+
+# ---- JSON
+
+
+def _object(text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Unreadable(f"It is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise Unreadable("It is not a JSON object.")
+    return value
+
+
+def _dump(value: Mapping[str, Any], old: str) -> str:
+    """Return JSON formatted as the old text is; nothing for an empty object in a new file."""
+    if not value and not old.strip("{} \r\n\t"):
+        return old
+    if old.strip() and _object(old) == value and list(_object(old)) == list(value):
+        return old
+    if not value:
+        return ""
+    found = INDENT.match(old.lstrip())
+    indent: int | str | None = found[1] if found else 2
+    if old.strip() and "\n" not in old.strip():
+        indent = None
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return text + ("\n" if old.endswith("\n") or not old.strip() else "")

@@ -1,0 +1,79 @@
+"""Where `tenfour init` keeps a server's address and token: per folder, for this user alone.
+
+They do not lie in the folder itself: a project that somebody else wrote must not choose the server
+whose tasks run commands here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FILE = "connections.json"
+# The key of the connection that holds in all other folders.
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True)
+class Connection:
+    url: str
+    token: str = field(repr=False)
+
+
+def connections_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the file's path; None for a user without a home folder."""
+    if base := environ.get("XDG_CONFIG_HOME"):
+        return Path(base) / "tenfour" / FILE
+    with suppress(RuntimeError):
+        return Path.home() / ".config" / "tenfour" / FILE
+    return None
+
+
+def find_connection(folder: Path, environ: Mapping[str, str]) -> Connection | None:
+    """Return the connection of this folder, of the nearest folder above, or of all folders."""
+    known = _read(connections_file(environ))
+    for key in [*map(str, (folder, *folder.parents)), EVERYWHERE]:
+        found = known.get(key)
+        if isinstance(found, dict) and found.get("url") and found.get("token"):
+            return Connection(str(found["url"]), str(found["token"]))
+    return None
+
+
+def save_connection(
+    folder: Path | None, new: Connection | None, environ: Mapping[str, str]
+) -> None:
+    """Store or, for None, remove the connection of a folder; no folder means all others."""
+    path = connections_file(environ)
+    if path is None:
+        raise OSError("there is no home folder to keep the connection in")
+    known = _read(path)
+    key = str(folder) if folder else EVERYWHERE
+    known.pop(key, None)
+    if new:
+        known[key] = {"url": new.url, "token": new.token}
+    if known:
+        write_private(path, json.dumps(known, indent=2) + "\n")
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8")) if path else {}
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file in one step; a new folder and the file are for this user alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(opened, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    aside.replace(path)

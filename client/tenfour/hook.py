@@ -1,0 +1,223 @@
+"""The command `tenfour hook`: Claude Code and Codex run it at each event of a session.
+
+It never stops an agent because of Tenfour: where the server is away, it stores the event, prints
+nothing, and exits with 0. The server has the rules; this side adds what only it can do: it runs
+the task's check when the agent wants to stop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tenfour import settings
+from tenfour.core import Call, Core
+from tenfour.drivers import Driver
+from tenfour.hook_events import EVENTS, TOOL_EVENTS, is_reported, reduce_event
+from tenfour.hook_store import HookStore, state_folder
+from tenfour.problems import ServerAway, TenfourError
+from tenfour.terminal import OK, USAGE, complain, note, say
+
+if TYPE_CHECKING:
+    import argparse
+
+PATH = "/v1/hooks/agent"
+AGENTS = ("claude", "codex")
+# An agent waits for each call.
+TIMEOUTS_S = {"PostToolUse": 3.0, "PostToolUseFailure": 3.0, "SessionEnd": 1.0}
+TIMEOUT_S = 8.0
+# The time for stored events in front of the agent's own.
+RESEND_S = 2.0
+LONGEST_INPUT = 64 * 1024 * 1024
+BUSY = {408, 425, 429}
+
+
+def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--agent", choices=AGENTS, help="the program that runs this hook")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 2 where Tenfour is away, which keeps the agent from going on",
+    )
+
+
+def hook(args: argparse.Namespace) -> int:
+    """Read an event from stdin and print what the agent's program reads; exits with 0."""
+    event = read_event(sys.stdin.buffer.read(LONGEST_INPUT))
+    if event is None:
+        return OK
+    try:
+        answer = HookCall(settings.read(args.url), event, os.environ).answer()
+    except ServerAway as away:
+        complain(away)
+        return USAGE if args.strict else OK
+    except TenfourError as error:
+        complain(error)
+        return OK
+    except OSError as error:
+        note(f"hook: {error}")
+        return OK
+    shown = {name: value for name, value in answer.items() if name != "tenfour"}
+    if shown:
+        say(json.dumps(shown, ensure_ascii=False))
+    return OK
+
+
+def read_event(raw: bytes) -> dict[str, Any] | None:
+    """Return the event on stdin; says why, and returns None, if there is none to handle."""
+    try:
+        event = json.loads(raw.decode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        note(f"hook: the event on stdin is not JSON, and is ignored: {error}")
+        return None
+    name = event.get("hook_event_name") if isinstance(event, dict) else None
+    if not isinstance(name, str):
+        note("hook: stdin has no hook event with a 'hook_event_name', and is ignored.")
+        return None
+    if name not in EVENTS:
+        note(f"hook: the event {name[:64]} is unknown, and is ignored.")
+        return None
+    return dict(event)
+
+
+class HookCall:
+    """One event on its way to the server, and what is done about the answer."""
+
+    def __init__(
+        self, given: settings.Settings, event: Mapping[str, Any], environ: Mapping[str, str]
+    ) -> None:
+        self.event = reduce_event(event, environ)
+        self.name: str = self.event["hook_event_name"]
+        self.session: str = self.event.get("session_id", "")
+        self.environ = environ
+        self.store = HookStore(state_folder(environ), url=given.url, token=given.token)
+        self.driver = Driver(given, TIMEOUTS_S.get(self.name, TIMEOUT_S))
+        self.core = Core(given, retries=0)
+
+    @property
+    def is_managed(self) -> bool:
+        """Return whether the agent runs inside `tenfour run`, which verifies and reports."""
+        return bool(self.environ.get("TENFOUR_ATTEMPT"))
+
+    def local(self, **more: Any) -> dict[str, Any]:
+        """Return what this side tells the server beside the event."""
+        folder = self.environ.get("CLAUDE_PROJECT_DIR") or self.event.get("cwd", "")
+        found: dict[str, Any] = {"folder": folder[:1024], "managed": self.is_managed}
+        if self.is_managed:
+            found["attempt"] = self.environ["TENFOUR_ATTEMPT"]
+        elif task := self.environ.get("TENFOUR_TASK"):
+            found["task"] = task
+        return found | more
+
+    def answer(self) -> dict[str, Any]:
+        """Return the server's answer; raises ServerAway after storing what must not be lost."""
+        if not is_reported(self.event):
+            return {}
+        try:
+            if self.store.is_away() and self.name in TOOL_EVENTS:
+                raise ServerAway("Tenfour did not answer a moment ago.", code="server_away")
+            self.resend()
+            answer = self.send(self.event | {"tenfour": self.local()})
+            self.remember(answer)
+            if self.name == "Stop" and "decision" not in answer:
+                answer = self.check(answer) or answer
+            return answer
+        except ServerAway as away:
+            self.keep(away)
+            raise
+        finally:
+            self.driver.close()
+
+    def send(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send an event and return the answer; raises ServerAway also where a proxy answers."""
+        call = Call("POST", PATH, dict, body=body)
+        try:
+            return self.driver.run(self.core.perform(call))
+        except ServerAway:
+            raise
+        except TenfourError as error:
+            if error.status in BUSY or error.status >= 500:
+                raise ServerAway(error.sentence, code=error.code, hint=error.hint) from error
+            raise
+
+    # ---- the attempt of the session
+
+    def remember(self, answer: Mapping[str, Any]) -> None:
+        """Note which attempt the session holds, for a stop while the server is away."""
+        if held := answer.get("tenfour"):
+            self.store.save_session(self.session, held)
+        elif self.name in {"Stop", "SessionEnd"} and "decision" not in answer:
+            self.store.forget_session(self.session)
+
+    def check(self, answer: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Run the check that the server asked for, and return its decision; None without one."""
+        verify = (answer.get("tenfour") or {}).get("verify")
+        if not verify:
+            return None
+        result = run_check(verify, folder=self.event.get("cwd") or None)
+        try:
+            decided = self.send(self.event | {"tenfour": self.local(verification=result)})
+        except ServerAway:
+            self.keep_stop(answer["tenfour"], result)
+            raise
+        self.remember(decided)
+        return decided
+
+    # ---- while the server is away
+
+    def keep(self, away: ServerAway) -> None:
+        """Store an event that the server must hear of later."""
+        if "timed out" in away.detail:
+            self.store.note_away()
+        if self.name in TOOL_EVENTS:
+            self.store.keep(self.event | {"tenfour": self.local(late=True)})
+        held = {} if self.is_managed else self.store.session(self.session)
+        if held and self.name == "Stop":
+            verify = held.get("verify")
+            folder = self.event.get("cwd") or None
+            self.keep_stop(held, run_check(verify, folder=folder) if verify else None)
+        elif held and self.name == "SessionEnd":
+            self.store.keep(self.event | {"tenfour": self.local(late=True)})
+            self.store.forget_session(self.session)
+
+    def keep_stop(self, held: Mapping[str, Any], result: Mapping[str, Any] | None) -> None:
+        """Store the report of the session's attempt; the agent may stop meanwhile."""
+        local = self.local(late=True, attempt=held["attempt"])
+        if result is not None:
+            local["verification"] = result
+        self.store.keep(self.event | {"tenfour": local})
+        self.store.forget_session(self.session)
+
+    def resend(self) -> None:
+        """Send stored events, oldest first, as long as the agent can wait."""
+        until = time.monotonic() + RESEND_S
+        for path, event in self.store.kept():
+            if time.monotonic() > until:
+                break
+            try:
+                if isinstance(event, dict):
+                    self.send(event)
+            except ServerAway:
+                raise
+            except TenfourError as error:
+                if error.status in {401, 403}:
+                    break  # it is the token's fault
+                complain(error, subject="hook: a stored event was refused")
+            path.unlink(missing_ok=True)
+
+
+def run_check(verify: Mapping[str, Any], *, folder: str | None) -> dict[str, Any]:
+    """Run a task's check and return its result as a report contains it."""
+    from tenfour import verification
+
+    check = verification.Check(
+        command=verify["command"],
+        cwd=os.path.join(folder or "", verify["cwd"]) if verify.get("cwd") else folder,
+        timeout_s=verify.get("timeout_s") or verification.TIMEOUT_S,
+        expect_exit=verify.get("expect_exit") or 0,
+    )
+    return verification.run(check, should_stop=lambda: False).fields

@@ -1,0 +1,95 @@
+"""What a hook keeps on disk: its session's attempt, and events for a server that is away."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tenfour.connections import write_private
+
+# Beyond these, events are dropped: a server that is away for days must not fill a disk.
+MOST_KEPT = 1000
+SESSION_DAYS = 30
+AWAY_S = 15.0
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder for state: TENFOUR_STATE, or `tenfour` in the user's state folder."""
+    if named := environ.get("TENFOUR_STATE"):
+        return Path(named)
+    base = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "tenfour"
+
+
+class HookStore:
+    """The files of one agent's hooks: they belong to a server and a token."""
+
+    def __init__(self, folder: Path, *, url: str, token: str) -> None:
+        owner = sha256(f"{url}\n{token}".encode()).hexdigest()[:16]
+        self.folder = folder / "hooks" / owner
+
+    # ---- the session
+
+    def session(self, id: str) -> dict[str, Any]:
+        """Return what is known of the session's attempt; empty without one."""
+        found = _read(self._session_file(id))
+        return found if isinstance(found, dict) else {}
+
+    def save_session(self, id: str, attempt: Mapping[str, Any]) -> None:
+        _write(self._session_file(id), attempt)
+
+    def forget_session(self, id: str) -> None:
+        with suppress(OSError):
+            self._session_file(id).unlink()
+
+    def _session_file(self, id: str) -> Path:
+        return self.folder / "sessions" / f"{sha256(id.encode()).hexdigest()[:32]}.json"
+
+    # ---- events for later
+
+    def keep(self, event: Mapping[str, Any]) -> None:
+        """Store an event until the server is back."""
+        kept = self.folder / "kept"
+        if len(_names(kept)) < MOST_KEPT:
+            _write(kept / f"{time.time_ns():020}-{os.getpid()}.json", event)
+
+    def kept(self) -> Iterator[tuple[Path, Any]]:
+        """Yield each stored event with its file, oldest first."""
+        for name in _names(self.folder / "kept"):
+            path = self.folder / "kept" / name
+            yield path, _read(path)
+
+    # ---- a server that does not answer
+
+    def is_away(self) -> bool:
+        """Return whether the server let a call time out a few seconds ago."""
+        with suppress(OSError):
+            return 0 <= time.time() - (self.folder / "away").stat().st_mtime < AWAY_S
+        return False
+
+    def note_away(self) -> None:
+        _write(self.folder / "away", {})
+
+
+def _names(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    return []
+
+
+def _read(path: Path) -> Any:
+    """Return the JSON in a file; None without a file, or if it holds something else."""
+    with suppress(OSError, ValueError):
+        return json.loads(path.read_text(encoding="utf-8"))
+    return None
+
+
+def _write(path: Path, value: Any) -> None:
+    """Write JSON that only this user can read, in one step."""
+    write_private(path, json.dumps(value))
