@@ -67,6 +67,7 @@ CLIENT = {
     "PROMPT_FILE",
     "RETRY_CONTEXT",
     "RETRY_CONTEXT_FILE",
+    "STATE",
     "TASK",
     "TASK_FILE",
     "TOKEN",

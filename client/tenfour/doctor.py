@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -48,8 +49,10 @@ def examine(url: str | None = None) -> tuple[Finding, ...]:
         client = Client(url, retries=0, timeout=10)
     except NotConfigured as error:
         return (Finding("fail", error.sentence, error.hint),)
+    from tenfour.agent_doctor import examine_agents
+
     with client:
-        return tuple(_findings(client))
+        return (*_findings(client), *examine_agents(client.settings, os.environ))
 
 
 def _findings(tenfour: Client) -> Iterator[Finding]:

@@ -28,8 +28,8 @@ from tenfour.terminal import OK, REFUSED, note, say, wrong_usage
 if TYPE_CHECKING:
     import argparse
 
-TRUST = """Codex runs hooks only after you trusted them. Start `codex` here once and choose "Trust all
-and continue", or type /hooks. In automation that has looked at the hooks: codex exec
+TRUST = """Codex runs hooks only after you trusted them. Start `codex` here once and choose
+"Trust all and continue", or type /hooks. In automation that has looked at the hooks: codex exec
 --dangerously-bypass-hook-trust. The MCP entry reads the token from the variable TENFOUR_TOKEN."""
 NEXT = "Check it with: tenfour doctor"
 

@@ -18,6 +18,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
@@ -71,8 +72,8 @@ class Request:
 
     @property
     def newest(self) -> str:
-        """Return what came after the model's last step."""
-        return "\n".join(map(text_of, self.messages[self.last_step() + 1 :]))
+        """Return what came after the model's last step; Codex escapes what a hook said."""
+        return unescape("\n".join(map(text_of, self.messages[self.last_step() + 1 :])))
 
     def last_step(self) -> int:
         own = [n for n, message in enumerate(self.messages) if is_of_model(message)]
