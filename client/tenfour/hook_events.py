@@ -38,7 +38,7 @@ def reduce_event(event: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
 
     Contents of files and outputs of commands stay here.
     """
-    found = {
+    found: dict[str, Any] = {
         name: masked(value[:length], environ)
         for name, length in LENGTHS.items()
         if isinstance(value := event.get(name), str)

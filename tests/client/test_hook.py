@@ -1,0 +1,161 @@
+"""`tenfour hook` alone: bad input, a server that is away, and what leaves the machine."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tenfour import Client
+from tenfour.hook_events import reduce_event
+
+from ledger.models import Attempt, Instruction, Task
+from tests.client.conftest import Ran
+from tests.client.faulty import DROPPED, FaultyLine
+from tests.serving import Tenfour, environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SHELL = {"tool_name": "Bash", "tool_input": {"command": "make check"}}
+Hook = Callable[..., Ran]
+
+
+@pytest.fixture
+def hook(tenfour_server: Tenfour, tmp_path: Path) -> Hook:
+    """Runs `tenfour hook` with an event of the session s-1 on stdin."""
+    known = {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
+        "TENFOUR_STATE": str(tmp_path / "state"),
+        "HOME": str(tmp_path),
+    }
+
+    def hook(event: Any, *args: str, env: dict[str, str] | None = None, **fields: Any) -> Ran:
+        body = {"hook_event_name": event, "session_id": "s-1", "cwd": str(tmp_path), **fields}
+        raw = event if isinstance(event, bytes) else json.dumps(body).encode()
+        done = subprocess.run(
+            [sys.executable, "-m", "tenfour", "hook", *args],
+            cwd=tmp_path,
+            env=environment(known | (env or {})),
+            input=raw,
+            capture_output=True,
+            timeout=60,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"not json",
+        b"\xff\xfe{}",
+        b"[]",
+        b"7",
+        b"{}",
+        b'{"hook_event_name": 7}',
+        b'{"hook_event_name": "Teleport", "version": 99}',
+        b"[" * 100_000,
+    ],
+)
+def test_input_that_is_no_known_event_is_ignored(raw: bytes, hook: Hook) -> None:
+    ran = hook(raw)
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err.startswith("tenfour: hook: ") and ran.err.count("\n") == 1
+
+
+def test_a_server_that_is_away_blocks_nothing_and_hears_of_it_later(
+    hook: Hook, producer: Client, tmp_path: Path
+) -> None:
+    expect = {"type": "fs_command", "match": {"line": "make check"}}
+    producer.instructions.send("coder", "Check", expect=expect)
+    assert "Check" in hook("UserPromptSubmit").out
+    away = {"TENFOUR_URL": "http://127.0.0.1:1"}
+    lost = hook("PostToolUse", **SHELL, env=away)
+    assert (lost.status, lost.out) == (0, "") and "cannot be reached" in lost.err
+    strict = hook("PostToolUse", "--strict", **SHELL, env=away)
+    assert strict.status == 2
+    files = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    # Another server gets nothing of it.
+    hook("UserPromptSubmit")
+    assert Instruction.objects.get().state == "delivered"
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """A server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_server_that_does_not_answer_costs_seconds_once(hook: Hook, deaf: str) -> None:
+    took = []
+    for _ in range(2):
+        began = time.monotonic()
+        assert hook("PostToolUse", **SHELL, env={"TENFOUR_URL": deaf}).status == 0
+        took.append(time.monotonic() - began)
+    assert took[0] >= 3 and took[1] < took[0] - 1.5
+
+
+def test_a_report_survives_and_is_sent_with_the_next_event(
+    hook: Hook, producer: Client, line: FaultyLine, tmp_path: Path
+) -> None:
+    payload = {"action": "Write", "verify": {"command": "echo FAIL; exit 3"}}
+    producer.tasks.enqueue("coder", "implementation", payload=payload)
+    through = {"TENFOUR_URL": line.url}
+    assert "Write" in hook("SessionStart", source="startup", env=through).out
+    line.faults.extend([DROPPED] * 100)
+    stopped = hook("Stop", env=through)
+    assert (stopped.status, stopped.out) == (0, "")
+    hook("SessionEnd", env=through)
+    assert Attempt.objects.get().outcome is None
+    line.faults.clear()
+    assert hook("UserPromptSubmit", session_id="s-2", env=through).status == 0
+    failed = Attempt.objects.order_by("id").first()
+    assert failed is not None and failed.outcome == "failure"
+    assert failed.failure.verification["output"].strip() == "FAIL"
+    assert failed.failure.verification["exit_code"] == 3
+    assert [*tmp_path.glob("state/hooks/*/kept/*")] == []
+
+
+def test_a_wrong_token_blocks_nothing(hook: Hook, tenfour_server: Tenfour) -> None:
+    wrong = {"TENFOUR_TOKEN": tenfour_server.token("agent", "coder")[:-1] + "x"}
+    ran = hook("Stop", env=wrong)
+    assert (ran.status, ran.out) == (0, "") and "not a Tenfour token" in ran.err
+    ran = hook("Stop", env={"TENFOUR_TOKEN": ""})
+    assert (ran.status, ran.out) == (0, "") and "TENFOUR_TOKEN is not set" in ran.err
+
+
+def test_inside_tenfour_run_the_hook_leaves_the_attempt_alone(hook: Hook, producer: Client) -> None:
+    producer.tasks.enqueue("coder", "implementation", payload={"action": "Write"})
+    managed = {"TENFOUR_ATTEMPT": "01a1fe6d-9b01-7830-98b6-0164ecc5924c"}
+    assert hook("SessionStart", env=managed).out == hook("Stop", env=managed).out == ""
+    assert Task.objects.get().state == "queued"
+
+
+def test_contents_and_secrets_stay_here() -> None:
+    event = {
+        "hook_event_name": "PostToolUse",
+        "prompt": "private",
+        "tool_name": "Write",
+        "tool_input": {"file_path": "/a", "content": "private", "command": "x s3cret-value"},
+        "tool_response": {"stdout": "private"},
+        "transcript_path": "/private",
+    }
+    reduced = reduce_event(event, {"MY_TOKEN": "s3cret-value"})
+    assert "private" not in json.dumps(reduced) and "s3cret" not in json.dumps(reduced)
+    patch = "*** Begin Patch\n*** Add File: a.py\n+private\n*** End Patch"
+    event |= {"tool_name": "apply_patch", "tool_input": {"command": patch}}
+    assert reduce_event(event, {})["tool_input"]["command"].splitlines()[1:2] == [
+        "*** Add File: a.py"
+    ]
+    assert "private" not in json.dumps(reduce_event(event, os.environ)["tool_input"])

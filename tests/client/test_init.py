@@ -1,0 +1,217 @@
+"""`tenfour init` writes hooks and MCP entries, keeps everything else, and undoes it."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tenfour.agent_files import our_events, with_hooks, with_mcp_json, with_mcp_toml
+
+from tests.client.conftest import Ran
+from tests.serving import Tenfour, environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SETTINGS = """{
+    "permissions": {"allow": ["Bash(ls:*)"]},
+    "hooks": {
+        "Stop": [
+            {
+                "hooks": [
+                    {
+                        "type": "command",
+                        "command": "afplay stop.wav"
+                    }
+                ]
+            }
+        ]
+    },
+    "model": "opus"
+}
+"""
+SETTINGS = json.dumps(json.loads(SETTINGS), indent=4) + "\n"
+CONFIG = """# my settings
+model = "gpt-5.5" # the good one
+
+[mcp_servers.docs]   # keep
+command = "docs"
+
+# about the rest
+[features]
+hooks = true
+"""
+
+Init = Callable[..., Ran]
+
+
+@pytest.fixture
+def init(tenfour_server: Tenfour, tmp_path: Path) -> Init:
+    """Runs `tenfour` in a project's folder, with an empty home."""
+    import subprocess
+    import sys
+
+    folders = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": "", "CODEX_HOME": ""}
+    known = {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
+    }
+    for name in ("home", "app"):
+        (tmp_path / name).mkdir()
+
+    def run(*args: str, env: dict[str, str] | None = None, stdin: str = "") -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "tenfour", *args],
+            cwd=tmp_path / "app",
+            env=environment(folders | (known if env is None else env)),
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=30,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("home", [False, True])
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_it_is_written_and_undone(agent: str, home: bool, init: Init, tmp_path: Path) -> None:
+    base = tmp_path / ("home" if home else "app")
+    folder = base / f".{agent}"
+    folder.mkdir()
+    (folder / ("settings.json" if agent == "claude" else "hooks.json")).write_text(SETTINGS)
+    (folder / "config.toml").write_text(CONFIG)
+    before = files_in(tmp_path)
+    options = ["--agent", agent, *(["--home"] if home else [])]
+
+    done = init("init", *options, "--yes")
+    assert done.status == 0, done.err
+    assert "+" in done.out and "tenfour hook --agent" in done.out
+    assert ("/hooks" in done.err) == (agent == "codex")
+    hooks = (folder / ("settings.json" if agent == "claude" else "hooks.json")).read_text()
+    assert {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"} <= our_events(hooks)
+    assert "afplay stop.wav" in hooks
+    after = files_in(tmp_path)
+    connections = tmp_path / "home" / ".config" / "tenfour" / "connections.json"
+    assert stat.S_IMODE(connections.stat().st_mode) == 0o600
+    secret = next(iter(json.loads(connections.read_text()).values()))["token"]
+    holders = [name for name, text in after.items() if secret in text]
+    assert holders == [str(connections.relative_to(tmp_path))]
+    assert secret not in done.out + done.err
+
+    again = init("init", *options, "--yes")
+    assert again.status == 0 and files_in(tmp_path) == after and again.out == ""
+    removed = init("init", *options, "--remove", "--yes", env={})
+    assert removed.status == 0, removed.err
+    assert files_in(tmp_path) == before
+
+
+def test_the_folder_knows_its_server_and_no_other_gets_the_token(
+    init: Init, tenfour_server: Tenfour, tmp_path: Path
+) -> None:
+    assert init("init", "--agent", "claude", "--yes").status == 0
+    assert init("pull", env={}).status == 0
+    other = init("pull", env={"TENFOUR_URL": "http://127.0.0.1:1"})
+    assert other.status == 2 and "TENFOUR_TOKEN is not set" in other.err
+    shown = json.loads(init("headers", env={}).out)
+    assert shown["Authorization"].startswith("Bearer tenfour_agt_")
+
+
+def test_nothing_is_changed_without_a_yes(init: Init, tmp_path: Path) -> None:
+    refused = init("init", "--agent", "claude", stdin="y\n")
+    assert refused.status == 2 and "--yes" in refused.err
+    assert files_in(tmp_path) == {}
+
+
+def test_what_cannot_be_merged_is_left_alone(init: Init, tmp_path: Path) -> None:
+    path = tmp_path / "app" / ".claude" / "settings.json"
+    path.parent.mkdir()
+    for text in ("{broken", "[]", '{"hooks": []}'):
+        path.write_text(text)
+        refused = init("init", "--agent", "claude", "--yes")
+        assert refused.status == 2 and str(path) in refused.err, text
+        assert files_in(tmp_path / "app") == {".claude/settings.json": text}
+
+
+def test_only_an_agents_token_connects(init: Init, tenfour_server: Tenfour) -> None:
+    operator = {
+        "TENFOUR_URL": tenfour_server.url,
+        "TENFOUR_TOKEN": tenfour_server.token("operator"),
+    }
+    refused = init("init", "--agent", "claude", "--yes", env=operator)
+    assert refused.status == 2 and "belongs to no agent" in refused.err
+    assert init("init", "--agent", "codex", "--http", "--yes").status == 2
+
+
+def test_doctor_checks_what_init_wrote(init: Init, tmp_path: Path) -> None:
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tenfour").symlink_to("/bin/true")
+    init("init", "--agent", "claude", "--yes")
+    checked = init("doctor", env={"PATH": path})
+    assert checked.status == 0, checked.out
+    assert "ok    Claude Code (this folder): hooks in" in checked.out
+    assert "ok    Claude Code (this folder): MCP entry in" in checked.out
+    init("init", "--agent", "codex", "--yes")
+    checked = init("doctor", env={"PATH": path})
+    assert "warn  Codex (this folder): the hooks are not trusted" in checked.out
+    assert "warn  Codex (this folder): TENFOUR_TOKEN is not set here." in checked.out
+    settings = tmp_path / "app" / ".claude" / "settings.json"
+    value = json.loads(settings.read_text())
+    del value["hooks"]["Stop"]
+    settings.write_text(json.dumps(value))
+    (tmp_path / "app" / ".mcp.json").unlink()
+    checked = init("doctor", env={"PATH": path})
+    assert "warn  Claude Code (this folder): hooks are missing for Stop." in checked.out
+    assert "is missing. Run: tenfour init --agent claude" in checked.out
+    missing = init("doctor", env={"PATH": "/usr/bin:/bin"})
+    assert missing.status == 1 and "'tenfour' is not on PATH" in missing.out
+
+
+# ---- the edits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a = 1\n",
+        CONFIG,
+        CONFIG.removesuffix("\n") + "\n\n# at the end\n",
+        '[mcp_servers."other.tenfour"]\nurl = "x"\n',
+    ],
+)
+def test_toml_is_kept_as_it_is(text: str) -> None:
+    added = with_mcp_toml(text, "http://h")
+    assert "[mcp_servers.tenfour]" in added
+    assert with_mcp_toml(added, None) == text
+    assert with_mcp_toml(added, "http://h") == added
+    moved = added + "\n[later]\nb = 2\n"
+    assert with_mcp_toml(moved, None) == text + "\n[later]\nb = 2\n"
+
+
+def test_an_entry_that_was_there_is_replaced() -> None:
+    old = '[mcp_servers.tenfour]\nurl = "http://old/mcp"\n\n[mcp_servers.tenfour.env]\nA = "b"\n'
+    assert with_mcp_toml(old, "http://h").count("tenfour") == 1
+    servers = with_mcp_json('{"mcpServers": {"tenfour": {"url": "old"}}}', {"url": "new"})
+    assert json.loads(servers) == {"mcpServers": {"tenfour": {"url": "new"}}}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}\n", '{"a": 1}', '{\n\t"hooks": {},\n\t"z": "ü"\n}\n', SETTINGS]
+)
+def test_json_is_kept_as_it_is(text: str) -> None:
+    hooks = {"Stop": {"type": "command", "command": "tenfour hook"}}
+    added = with_hooks(text, hooks)
+    assert our_events(added) == {"Stop"}
+    # A file in which nothing is left is removed.
+    assert with_hooks(added, {}) in (text, text.strip("{}\n"), text.replace('\t"hooks": {},\n', ""))
