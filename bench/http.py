@@ -207,7 +207,7 @@ def build_figures(targets: dict[str, LoadTarget]) -> list[Figure]:
         Figure(
             "ack over HTTP / floor endpoint",
             ratios(ack.rates, floor.rates),
-            target=at_least(0.75),
+            target=at_least(0.8),
             detail={"tenfour": ack.as_json(), "floor": floor.as_json()},
         ),
         Figure(
@@ -219,7 +219,7 @@ def build_figures(targets: dict[str, LoadTarget]) -> list[Figure]:
         Figure(
             "claim one and report it done / two floor calls",
             ratios(work.rates, floor.rates),
-            target=at_least(0.6),
+            target=at_least(0.7),
             detail={"tenfour": work.as_json()},
         ),
     ]
@@ -230,6 +230,10 @@ def build_figures(targets: dict[str, LoadTarget]) -> list[Figure]:
                 ratios(peer.rates, floor.rates),
                 detail={"peer": peer.as_json()},
             ),
-            Figure("ack over HTTP / FastAPI + asyncpg", ratios(ack.rates, peer.rates)),
+            Figure(
+                "ack over HTTP / FastAPI + asyncpg",
+                ratios(ack.rates, peer.rates),
+                target=at_least(0.8),
+            ),
         ]
     return figures
