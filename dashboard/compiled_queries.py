@@ -19,6 +19,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from psycopg.sql import Literal
 
 from ledger import sql
+from ledger.models import Plan
 
 P = ParamSpec("P")
 M = TypeVar("M")
@@ -49,6 +50,7 @@ class Compiled(NamedTuple):
     compiler: SQLCompiler
     sql: str
     params: list[FromArgument]
+    prepare: bool
 
 
 def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
@@ -120,7 +122,12 @@ def compile_query(build: Callable[..., QuerySet[Any]], shape: Shape) -> Compiled
             raise TypeError(f"{build.__qualname__} computes a value; make it an argument.")
         number = numbers.setdefault(argument, len(numbers) + 1)
         written.append(f"${number}::{'timestamptz' if isinstance(a, datetime) else 'uuid'}")
-    return Compiled(rows, compiler, text % tuple(written), list(numbers))
+    # The rows of one plan, task, or instruction are few: all ids have the same plan. A project may
+    # have any part of a table.
+    prepare = bool(numbers) and all(
+        issubclass(kind, UUID | Plan) and not length for _, kind, length in shape.variable
+    )
+    return Compiled(rows, compiler, text % tuple(written), list(numbers), prepare)
 
 
 def make_samples(shape: Shape, *, first: int) -> dict[str, Any]:
@@ -170,7 +177,8 @@ def find_argument(a: Any, b: Any, one: dict[Key, Any], two: dict[Key, Any]) -> F
 
 def run(found: Compiled, arguments: dict[str, Any]) -> list[Any]:
     values = flatten(arguments)
-    fetched = sql.fetch(found.sql, [bind(each, values) for each in found.params])
+    bound = [bind(each, values) for each in found.params]
+    fetched = sql.fetch(found.sql, bound, prepare=found.prepare)
     compiler: Any = copy(found.compiler)
     compiler.connection = connections[DEFAULT_DB_ALIAS]
     compiler.execute_sql = lambda *_, **__: [fetched]

@@ -84,11 +84,11 @@ class JsonText(Loader):
         return bytes(data)[1:].decode()  # after the format's version
 
 
-def fetch(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+def fetch(sql: str, values: Sequence[Any], *, prepare: bool) -> list[tuple[Any, ...]]:
     """Run a query with PostgreSQL's own placeholders; return rows as Django's models read them.
 
-    It is planned for its values. PostgreSQL sends them in binary, because Django's connections
-    take as long to read a time as text as the rest of its row.
+    It is planned for its values, or with `prepare` once for all values. PostgreSQL sends them in
+    binary, because Django's connections take as long to read a time as text as the rest of its row.
     """
     db = connections[DEFAULT_DB_ALIAS]
     db.close_if_health_check_failed()
@@ -96,7 +96,7 @@ def fetch(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     with db.wrap_database_errors:
         cursor = psycopg.RawCursor(db.connection)
         cursor.adapters.register_loader("jsonb", JsonText)
-        cursor.execute(sql.encode(), values, prepare=False, binary=True)
+        cursor.execute(sql.encode(), values, prepare=prepare and PREPARE, binary=True)
         return cursor.fetchall()
 
 

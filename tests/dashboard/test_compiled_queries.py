@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from dashboard.compiled_queries import SHAPES, compiled
+from ledger import sql
 from ledger.models import Agent, Instruction, Project
 from tests.factories import make_agent, make_project, send
 
@@ -93,3 +94,24 @@ def test_a_query_that_can_t_match_returns_nothing(db: None) -> None:
         return Agent.objects.filter(pk__in=[])
 
     assert [nothing(None) for _ in range(3)] == [[], [], []]
+
+
+def test_only_a_query_for_one_row_is_planned_once(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project may have any part of a table, and a list of ids has a plan for each length."""
+    prepared = []
+    fetch = sql.fetch
+
+    def note_and_fetch(text: str, values: Any, *, prepare: bool) -> Any:
+        prepared.append(prepare)
+        return fetch(text, values, prepare=prepare)
+
+    monkeypatch.setattr(sql, "fetch", note_and_fetch)
+    of_one = compiled(lambda id: Agent.objects.filter(pk=id))
+    of_ids = compiled(lambda ids: Agent.objects.filter(pk__in=ids))
+    of_project = compiled(lambda project: Agent.objects.filter(project=project))
+    agent = make_agent()
+    for _ in range(2):
+        assert of_one(agent.pk) == of_ids((agent.pk,)) == of_project(agent.project) == [agent]
+    assert prepared == [True, False, False]
