@@ -27,6 +27,7 @@ PAGES = {
     "retries_failurepattern": ("pattern", "id"),
     "ledger_agent": ("agent", "id"),
     "ledger_plan": ("plan", "id"),
+    "ledger_standinginstruction": ("rule", "id"),
 }
 QUOTES = "\"'`<>()[],;"
 # Pages shorten an id to its last 8 digits. No index serves those, so only new rows are searched.
