@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from tenfour.problems import TenfourError as TenfourError
     from tenfour.record_models import DeadLetter as DeadLetter
     from tenfour.record_models import Event as Event
+    from tenfour.record_models import Hold as Hold
+    from tenfour.record_models import StandingInstruction as StandingInstruction
+    from tenfour.record_models import Trial as Trial
     from tenfour.settings import NotConfigured as NotConfigured
     from tenfour.verification import Verified as Verified
 
@@ -71,7 +74,7 @@ HOMES = {
         "Task",
     ),
     "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
-    "record_models": ("DeadLetter", "Event"),
+    "record_models": ("DeadLetter", "Event", "Hold", "StandingInstruction", "Trial"),
     "settings": ("NotConfigured",),
     "verification": ("Verified",),
 }

@@ -52,6 +52,9 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command("Report how an attempt ended; prints the decision.", "tenfour.work"),
     "run": Command("Run a command as an attempt at a task.", "tenfour.work"),
     "plan": Command("Import, show, pause, resume, abort or restart a plan.", "tenfour.planning"),
+    "standing": Command(
+        "List, show, create, pause, resume, retire or try rules.", "tenfour.standing_commands"
+    ),
     "export": Command("Write retry state and logs as files; prints their names.", "tenfour.export"),
     "init": Command("Connect Claude Code or Codex: hooks and MCP.", "tenfour.init"),
     "headers": Command("Print the headers of a call, for an MCP client.", "tenfour.init"),

@@ -11,7 +11,16 @@ from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
 from tenfour.claiming import AsyncAttempts, Attempts
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
-from tenfour.groups import Agents, DeadLetters, Escalations, Events, Instructions, Plans, Tasks
+from tenfour.groups import (
+    Agents,
+    DeadLetters,
+    Escalations,
+    Events,
+    Instructions,
+    Plans,
+    StandingInstructions,
+    Tasks,
+)
 from tenfour.resend import RETRIES
 from tenfour.verbs import D, Driven, Verb
 
@@ -47,6 +56,7 @@ class Nouns(Driven[D]):
         self.escalations: Escalations[D] = Escalations(driver, core)
         self.dead_letters: DeadLetters[D] = DeadLetters(driver, core)
         self.events: Events[D] = Events(driver, core)
+        self.standing_instructions: StandingInstructions[D] = StandingInstructions(driver, core)
 
 
 class Client(Nouns[Driver]):

@@ -11,6 +11,7 @@ from tenfour import (
     escalation_calls,
     event_calls,
     plans,
+    rule_calls,
     tasks,
 )
 from tenfour.exchange import Steps
@@ -137,3 +138,15 @@ class DeadLetters(Driven[D]):
 class Events(Driven[D]):
     list = Listing(event_calls.events)
     stream = Verb(event_calls.stream)
+
+
+class StandingInstructions(Driven[D]):
+    list = Listing(rule_calls.rules)
+    get = Verb(rule_calls.get)
+    create = Verb(rule_calls.create)
+    change = Verb(rule_calls.change)
+    pause = Verb(rule_calls.pause)
+    resume = Verb(rule_calls.resume)
+    retire = Verb(rule_calls.retire)
+    try_saved = Verb(rule_calls.try_saved)
+    hold = Verb(rule_calls.hold)

@@ -50,3 +50,46 @@ class DeadLetter(Value):
     @property
     def is_open(self) -> bool:
         return self.closed_as is None
+
+
+@dataclass(frozen=True)
+class StandingInstruction(Value):
+    """A rule that sends an instruction when something happens."""
+
+    id: str
+    state: str = ""
+    on: Json = field(default_factory=dict)
+    content: str = ""
+    expect: Json | None = None
+    max_retries: int = 0
+    on_failed: str = ""
+    agent: str | None = None
+    agent_id: str | None = None
+    once_per: str = ""
+    hold_stop: bool = False
+    created_by: Json = field(default_factory=dict)
+    activated_at: datetime | None = None
+    retired_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Trial(Value):
+    """The result of trying a rule on a sample: each condition, and what the agent would read."""
+
+    fires: bool = False
+    conditions: list[Json] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Hold(Value):
+    """The answer to an agent that wants to stop: `text` says what is left to do."""
+
+    hold: bool = False
+    text: str = ""
+    instructions: list[Json] = field(default_factory=list)
+    let_go: list[str] = field(default_factory=list)
+    escalations: list[str] = field(default_factory=list)
