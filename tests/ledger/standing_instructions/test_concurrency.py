@@ -8,14 +8,16 @@ import pytest
 from django.db import transaction
 
 from ledger.audit import audit
+from ledger.instructions import Expect
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.signal_matching import report_signal
-from ledger.standing_instructions.editing import pause_rules
+from ledger.standing_instructions.editing import On, pause_rules
 from ledger.tokens import TrustedCaller
 from tests.elsewhere import at_once, blocked
-from tests.factories import NOW
+from tests.factories import NOW, send
 from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.moves import claim, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,3 +64,16 @@ def test_a_rule_that_is_paused_meanwhile_sends_whole_or_not_at_all(agent: Agent)
     at_once(4, act)
     assert Instruction.objects.count() == Event.objects.filter(kind="instruction.queued").count()
     assert write(agent) == []
+
+
+def test_what_a_rule_sends_is_in_the_transaction_of_its_trigger(agent: Agent) -> None:
+    make_rule("Look at the change", expect=None)
+    make_rule("Add an entry", on=On(event="task_claimed"), expect=None)
+    send(agent, "Change something", expect=Expect("fs_write"))
+    write(agent)
+    make_task(agent)
+    claim(agent)
+    for trigger in ("signal.matched", "task.claimed"):
+        tx = Event.objects.get(kind=trigger).tx
+        kinds = Event.objects.filter(tx=tx).order_by("id").values_list("kind", flat=True)
+        assert "instruction.queued" in kinds, trigger
