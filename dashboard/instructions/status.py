@@ -8,6 +8,7 @@ from dashboard.instructions.forecast import Forecast
 from dashboard.status_text import StatusText, place_in_queue
 from ledger.models import Instruction
 from ledger.states import InstructionState
+from retries.holds import MOST_HOLDS
 
 BAR_WIDTH = 64
 PIXELS_PER_E = 12.3  # the bar is logarithmic: 1 s is 8 pixels, 1 m is 50
@@ -24,7 +25,7 @@ def describe_status(
             )
         case InstructionState.FAILED:
             late = ", answered too late" if row.late_ack_at else ""
-            return StatusText(f"after {counted(row.retry_count, 'retry', 'retries')}{late}", "red")
+            return StatusText(f"after {describe_last_try(row)}{late}", "red")
         case InstructionState.CANCELLED:
             return StatusText("withdrawn, answered since" if row.late_ack_at else "withdrawn")
         case InstructionState.QUEUED:
@@ -48,3 +49,10 @@ def describe_forecast(forecast: Forecast, now: datetime) -> StatusText:
     if forecast.at is None:
         return StatusText(f"{what} when the clock runs", tone, "clock")
     return StatusText(f"{what} in", tone, "clock", countdown=forecast.seconds(now))
+
+
+def describe_last_try(row: Instruction) -> str:
+    """Return after what an instruction was given up: the holds of a stop, or the retries."""
+    if row.holds and row.holds >= MOST_HOLDS:
+        return counted(row.holds, "hold")
+    return counted(row.retry_count, "retry", "retries")

@@ -76,6 +76,7 @@ def test_the_list_shows_how_often_each_rule_was_followed(
     assert rows(page, "rule")[0] == str(rule.id)
     assert "3 sent in 7 d" in text and "67 % followed" in text and "7 stops held" in text
     assert "1 let go after 7 holds" in text
+    assert "after 7 holds" in words(browser.get("/instructions/", {"q": "state:failed"}))
     assert "after fs_write in src/** expects fs_command make test" in text
     assert "First sending 1" in text and "Again 1" in text and "Gave up 1" in text
     assert "All 3" in text and "On 2" in text and "Draft 1" in text
