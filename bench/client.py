@@ -1,17 +1,19 @@
-"""Time the client's start in fresh processes, each minus the start of its baseline.
+"""Time the client's start and a hook's call in fresh processes, each minus its baseline's start.
 
 A round starts every program in turn, several times; its value is the difference of the medians.
 """
 
+import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.figures import Figure, Say, Scale, at_most, summarize
+from bench.http import run_web_server
 from bench.servers import Sandbox
 from config.local.places import PROJECT
 
@@ -29,8 +31,18 @@ class Start:
     argv: tuple[str, ...]
     over: tuple[str, ...]
     limit_ms: float
+    stdin: str = ""
 
 
+# An agent waits for this at each of its tool calls.
+COMMAND_RAN = {
+    "hook_event_name": "PostToolUse",
+    "session_id": "s-1",
+    "cwd": "/home/dev/app",
+    "tool_name": "Bash",
+    "tool_input": {"command": "make test"},
+    "tool_response": {"stdout": "1 passed", "stderr": ""},
+}
 STARTED = (
     Start("client: import tenfour", ("-c", "import tenfour"), BARE, 60),
     Start("client: from tenfour import Client", ("-c", "from tenfour import Client"), BARE, 60),
@@ -40,7 +52,15 @@ STARTED = (
         HTTPX2,
         60,
     ),
+    Start(
+        "client: a hook's call",
+        ("-m", "tenfour", "hook"),
+        HTTPX2,
+        60,
+        stdin=json.dumps(COMMAND_RAN),
+    ),
 )
+STDIN = {each.argv: each.stdin.encode() for each in STARTED}
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
@@ -48,13 +68,17 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     added: dict[str, list[float]] = {each.name: [] for each in STARTED}
     programs = list(dict.fromkeys([argv for each in STARTED for argv in (each.over, each.argv)]))
     times: dict[tuple[str, ...], list[float]] = {argv: [] for argv in programs}
-    for _ in range(scale.rounds):
-        medians = time_starts(programs, STARTS if not scale.quick else 3)
-        for argv, median in medians.items():
-            times[argv].append(median)
-        for each in STARTED:
-            added[each.name].append(medians[each.argv] - medians[each.over])
-        say(", ".join(f"{name} {values[-1]:.0f} ms" for name, values in added.items()))
+    database = sandbox.create_migrated("tenfour_client")
+    secrets = sandbox.seed(database, ("agents", {"count": 1}), ("tokens", {"count": 1}))[1]
+    with run_web_server(sandbox, "config.wsgi:application", database) as url:
+        env = environment(sandbox, url, next(iter(secrets.values())))
+        for _ in range(scale.rounds):
+            medians = time_starts(programs, STARTS if not scale.quick else 3, env)
+            for argv, median in medians.items():
+                times[argv].append(median)
+            for each in STARTED:
+                added[each.name].append(medians[each.argv] - medians[each.over])
+            say(", ".join(f"{name} {values[-1]:.0f} ms" for name, values in added.items()))
     return [
         Figure(
             each.name,
@@ -71,18 +95,30 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     ]
 
 
-def time_starts(programs: Sequence[tuple[str, ...]], starts: int) -> dict[tuple[str, ...], float]:
+def environment(sandbox: Sandbox, url: str, token: str) -> dict[str, str]:
+    """Return what a program of an agent finds: the client, and a server to call."""
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(PROJECT / "client"),
+        "TENFOUR_URL": url,
+        "TENFOUR_TOKEN": token,
+        "TENFOUR_STATE": str(sandbox.folder / "state"),
+    }
+
+
+def time_starts(
+    programs: Sequence[tuple[str, ...]], starts: int, env: Mapping[str, str]
+) -> dict[tuple[str, ...], float]:
     """Start each program in turn, `starts` times; return the medians in milliseconds."""
     times: dict[tuple[str, ...], list[float]] = {argv: [] for argv in programs}
     for _ in range(starts):
         for argv in programs:
-            times[argv].append(time_start(argv))
+            times[argv].append(time_start(argv, env))
     return {argv: statistics.median(values) for argv, values in times.items()}
 
 
-def time_start(argv: tuple[str, ...]) -> float:
+def time_start(argv: tuple[str, ...], env: Mapping[str, str]) -> float:
     # Compiled modules are kept, as on an agent's machine.
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT / "client")}
     began = time.perf_counter()
-    subprocess.run([sys.executable, *argv], env=env, check=True)
+    subprocess.run([sys.executable, *argv], env=dict(env), input=STDIN.get(argv, b""), check=True)
     return (time.perf_counter() - began) * 1000
