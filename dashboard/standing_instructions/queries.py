@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Max
+from django.db.models import OuterRef, Subquery
 
 from dashboard.sentences.instructions import describe_cause
 from dashboard.shared_queries import of_project
@@ -22,7 +22,10 @@ LISTED = 500
 FIRINGS_SHOWN = 20
 CHANGES_SHOWN = 20
 AGENTS_SHOWN = 20
+SAMPLES = 5
 
+# a rule's instructions, newest first: one step into an index for each rule
+NEWEST = Instruction.objects.filter(rule=OuterRef("pk")).order_by("-id")
 ACKED = f"i.state = '{InstructionState.ACKNOWLEDGED}'"
 COUNTS = f"""count(*) as fired,
     count(*) filter (where {ACKED} and i.retry_count = 0) as n0,
@@ -102,12 +105,11 @@ def fetch_records(statement: str, rules: list[UUID], *, since: datetime) -> dict
 def list_rules(project: Project | None, *, now: datetime) -> list[ListedRule]:
     """Return the rules that are not retired with their records, newest first."""
     found = StandingInstruction.objects.current().select_related("agent", "plan", "project")
-    rows = list(of_project(found, project).order_by("-id")[:LISTED])
+    found = found.annotate(last_fired_at=Subquery(NEWEST.values("queued_at")[:1]))
+    rows: list[Any] = list(of_project(found, project).order_by("-id")[:LISTED])
     ids = [row.id for row in rows]
     records = fetch_records(BY_RULE, ids, since=now - WINDOW)
-    fired = Instruction.objects.filter(rule__in=ids).order_by().values("rule")
-    last = dict(fired.annotate(at=Max("queued_at")).values_list("rule", "at"))
-    return [ListedRule(row, records.get(row.id, Record()), last.get(row.id)) for row in rows]
+    return [ListedRule(row, records.get(row.id, Record()), row.last_fired_at) for row in rows]
 
 
 def find_rule(id: UUID) -> StandingInstruction | None:
@@ -145,12 +147,11 @@ def list_changes(row: StandingInstruction) -> list[Event]:
 
 
 def list_samples(project: Project | None) -> list[dict[str, Any]]:
-    """Return the triggers of the newest instructions of rules, for a trial."""
-    rows = Instruction.objects.filter(rule__isnull=False, trigger__event="signal")
-    if project:
-        rows = rows.filter(project=project)
-    found = rows.order_by("-id").values_list("trigger", flat=True)[:5]
-    return [{"type": each.get("type", ""), "data": parts_of(each)} for each in found if each]
+    """Return the last triggers of the newest rules that signals trigger, for a trial."""
+    rows = of_project(StandingInstruction.objects.filter(signal_type__isnull=False), project)
+    last = rows.annotate(last=Subquery(NEWEST.values("trigger")[:1])).order_by("-id")
+    found = [each for each in last.values_list("last", flat=True)[:LISTED] if each]
+    return [{"type": each.get("type", ""), "data": parts_of(each)} for each in found[:SAMPLES]]
 
 
 def parts_of(trigger: dict[str, Any]) -> dict[str, Any]:
