@@ -5,6 +5,7 @@ from uuid import UUID
 
 # The database creates a row's id a moment after Python took its timestamp, by another clock.
 SLACK = timedelta(minutes=1)
+LAST_ID = UUID(int=2**128 - 1)
 
 
 def first_id(at: datetime) -> UUID:

@@ -9,6 +9,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, sql
+from ledger.ids import LAST_ID, first_id
 from ledger.instructions import insert_event
 from ledger.journal import Kind
 from ledger.moves import instruction_to
@@ -62,6 +63,8 @@ def signal_statement(caller: type[Caller]) -> str:
             and (%(data)s::jsonb @> i.expect_match
                 or %(data)s::jsonb || %(normalized)s::jsonb @> i.expect_match)
             and (%(ruled)s or (select rule from waits) is null)
+            -- what the agent did can't follow an instruction that was sent later
+            and i.id <= (select %(last)s::uuid)
         order by i.id for update
     ), matching as materialized (
         select uuidv7() as id, agent_id, project_id from caller where exists (select from matched)
@@ -89,20 +92,25 @@ def report_signal(
     caller: Caller,
     session: str = "",
     attempt: UUID | None = None,
+    happened_at: datetime | None = None,
     now: datetime | None = None,
 ) -> SignalResult:
     """Acknowledge the caller's instructions that expect a signal, then send what rules say.
+
+    A signal that is reported late, with `happened_at`, leaves instructions alone that were sent
+    after that.
 
     The data is stored with each instruction. A signal that no instruction expects is not stored.
     A path is also compared in its form relative to the folder that `cwd` in the data names.
     """
     now = now or timezone.now()
-    rows = run_signal(type, data, caller=caller, ruled=False, now=now)
+    last = first_id(happened_at) if happened_at else LAST_ID
+    rows = run_signal(type, data, caller=caller, ruled=False, last=last, now=now)
     if not rows[0]["rule"]:
         return SignalResult(ids_of(rows))
 
     def report() -> SignalResult:
-        acknowledged = run_signal(type, data, caller=caller, ruled=True, now=now)
+        acknowledged = run_signal(type, data, caller=caller, ruled=True, last=last, now=now)
         sent = fire_signal(type, data, caller=caller, session=session, attempt=attempt, now=now)
         return SignalResult(ids_of(acknowledged), sent)
 
@@ -110,7 +118,7 @@ def report_signal(
 
 
 def run_signal(
-    type: str, data: dict[str, Any], *, caller: Caller, ruled: bool, now: datetime
+    type: str, data: dict[str, Any], *, caller: Caller, ruled: bool, last: UUID, now: datetime
 ) -> list[Row]:
     """Run the statement; return its rows, of which the only one may have no id."""
     seen = comparable(data)
@@ -121,6 +129,7 @@ def run_signal(
         data=Jsonb(data),
         normalized=normalized,
         ruled=ruled,
+        last=last,
         now=now,
         **caller.params,
     )

@@ -195,12 +195,13 @@ class HookCall:
     def resend(self) -> None:
         """Send stored events, oldest first, as long as the agent can wait."""
         until = time.monotonic() + RESEND_S
-        for path, event in self.store.kept():
+        for path, event, age_s in self.store.kept():
             if time.monotonic() > until:
                 break
             try:
                 if isinstance(event, dict):
-                    self.send(event)
+                    local = {**event.get("tenfour", {}), "age_s": age_s}
+                    self.send(event | {"tenfour": local})
             except ServerAway:
                 raise
             except TenfourError as error:

@@ -59,11 +59,12 @@ class HookStore:
         if len(_names(kept)) < MOST_KEPT:
             _write(kept / f"{time.time_ns():020}-{os.getpid()}.json", event)
 
-    def kept(self) -> Iterator[tuple[Path, Any]]:
-        """Yield each stored event with its file, oldest first."""
+    def kept(self) -> Iterator[tuple[Path, Any, int]]:
+        """Yield each stored event with its file and its age in seconds, oldest first."""
         for name in _names(self.folder / "kept"):
             path = self.folder / "kept" / name
-            yield path, _read(path)
+            stored_ns = int(name[:20]) if name[:20].isdecimal() else time.time_ns()
+            yield path, _read(path), max(0, (time.time_ns() - stored_ns) // 10**9)
 
     # ---- a server that does not answer
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Body, Router, Schema
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
@@ -37,6 +37,7 @@ class LocalSideIn(In):
         None, description="the result of the check that an earlier response asked for"
     )
     late: StrictBool = Field(False, description="true if the agent does not wait for the response")
+    age_s: StrictInt = Field(0, ge=0, le=10**9, description="seconds since a late event happened")
     attempt: UUID | None = Field(None, description="the attempt that a late event is about")
 
 
@@ -119,5 +120,6 @@ def local_side(given: LocalSideIn) -> LocalSide:
         folder=given.folder,
         verification=given.verification.model_dump() if given.verification else None,
         is_late=given.late,
+        age_s=given.age_s,
         attempt=given.attempt,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -50,6 +50,8 @@ class LocalSide:
     verification: Mapping[str, Any] | None = None
     # Tenfour was away when the event happened: the agent does not wait for this answer.
     is_late: bool = False
+    # How long ago a late event happened, by the agent's clock.
+    age_s: int = 0
     # The attempt that a late event is about.
     attempt: UUID | None = None
 
@@ -161,6 +163,7 @@ def end_tool(happening: Happening) -> Answer:
     event, caller, local = happening.event, happening.caller, happening.local
     attempt = find_live_attempt(caller) if happening.works else None
     attempt_id = local.attempt if local else None
+    age = timedelta(seconds=local.age_s) if local and local.is_late else None
     for each in signals_of(event, folder=local.folder if local else ""):
         report_signal(
             each.type,
@@ -168,9 +171,10 @@ def end_tool(happening: Happening) -> Answer:
             caller=caller.scoped("signals:write"),
             session=event.session,
             attempt=attempt.id if attempt else attempt_id,
+            happened_at=None if age is None else happening.now - age,
             now=happening.now,
         )
-    if attempt and not (local and local.is_late):
+    if attempt and age is None:
         beat(attempt, happening)
     return {}
 

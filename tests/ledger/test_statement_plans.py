@@ -9,6 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from ledger import instructions, signal_matching
+from ledger.ids import LAST_ID
 from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tokens import Bearer, TrustedCaller
@@ -30,7 +31,7 @@ SENT: dict[str, Any] = {
     "task": None,
 }
 ACKED = {"ids": [uuid4()], "outcome": "done", "note": "", "kind": "k"}
-HEARD = {"type": "t", "data": Jsonb({}), "normalized": None, "ruled": False}
+HEARD = {"type": "t", "data": Jsonb({}), "normalized": None, "ruled": False, "last": LAST_ID}
 
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -20,6 +20,8 @@ with caller as materialized (
             and (%(data)s::jsonb @> i.expect_match
                 or %(data)s::jsonb || %(normalized)s::jsonb @> i.expect_match)
             and (%(ruled)s or (select rule from waits) is null)
+            -- what the agent did can't follow an instruction that was sent later
+            and i.id <= (select %(last)s::uuid)
         order by i.id for update
     ), matching as materialized (
         select uuidv7() as id, agent_id, project_id from caller where exists (select from matched)

@@ -1,11 +1,13 @@
 """The zero-install hooks: each event of an agent's session and what its hook answers."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from ledger.ids import first_id
 from ledger.instructions import Expect, cancel_all
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Event, Instruction, Task
@@ -267,6 +269,23 @@ def test_a_late_report_ends_the_attempt_and_opens_no_other(agent: Agent, hook: H
     assert hook("Stop", local=late) == {}  # sent twice
     assert Attempt.objects.get().outcome == "failure"
     assert Task.objects.get().state == "retry"
+
+
+def test_a_late_command_does_not_acknowledge_what_was_sent_after_it(
+    agent: Agent, hook: Hook, ran: Hook
+) -> None:
+    hour_ago = timezone.now() - timedelta(hours=1)
+    ids = [send(agent, text, expect=Expect("fs_command", {"command": "make"})) for text in "ab"]
+    late = {"late": True, "age_s": 1800}
+    ran("make lint", local=late)
+    assert [state_of(id) for id in ids] == ["queued", "queued"]
+    # The first was sent an hour ago.
+    old = first_id(hour_ago)
+    Instruction.objects.filter(pk=ids[0]).update(id=old)
+    ran("make lint", local=late)
+    assert [state_of(id) for id in (old, ids[1])] == ["acknowledged", "queued"]
+    ran("make lint")
+    assert state_of(ids[1]) == "acknowledged"
 
 
 def test_inside_tenfour_run_the_hook_only_delivers_and_reports(
