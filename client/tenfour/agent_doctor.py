@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -88,7 +90,10 @@ def examine_trust(
             yield Finding("fail", f"{title}: 'disableAllHooks' is set, so no hook runs.")
         return
     state = read(place_of("codex", home=True).mcp)
-    if "trusted_hash" in state and str(place.hooks) in state:
+    events = (re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower() for event in our_events(hooks))
+    if all(
+        f"[hooks.state.{json.dumps(f'{place.hooks}:{event}:')[:-1]}" in state for event in events
+    ):
         yield Finding("ok", f"{title}: the hooks are trusted")
     else:
         yield Finding(

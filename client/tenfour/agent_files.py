@@ -58,12 +58,24 @@ def http_hook(url: str) -> dict[str, Any]:
 
 
 def with_hooks(text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a file of hooks with ours, by event, instead of those of ours that it has."""
-    value = without_ours(_object(text))
-    groups = value.setdefault("hooks", {}) if hooks else {}
+    """Return a file of hooks with ours, by event, instead of those of ours that it has.
+
+    A hook that is there already keeps its place: Codex trusts a hook by its place and its text.
+    """
+    old = _object(text)
+    value = without_ours(old)
+    if not hooks:
+        return _dump(value, text)
+    before = old.get("hooks", {})
+    others = value.get("hooks", {})
+    events = {event: others.get(event, []) for event in {**before, **hooks}}
     for event, hook in hooks.items():
-        groups[event] = [*groups.get(event, []), {"hooks": [dict(hook)]}]
-    return _dump(value, text)
+        ours = {"hooks": [dict(hook)]}
+        found = before.get(event, [])
+        kept = [group for group in found if group == ours or group in events[event]]
+        events[event] = found if kept == found and ours in found else [*events[event], ours]
+    named = {event: groups for event, groups in events.items() if groups or event in others}
+    return _dump({**old, "hooks": named}, text)
 
 
 def without_ours(value: dict[str, Any]) -> dict[str, Any]:

@@ -165,6 +165,16 @@ def test_doctor_checks_what_init_wrote(init: Init, tmp_path: Path) -> None:
     checked = init("doctor", env={"PATH": path})
     assert "warn  Codex (this folder): the hooks are not trusted" in checked.out
     assert "warn  Codex (this folder): TENFOUR_TOKEN is not set here." in checked.out
+    trusted = tmp_path / "home" / ".codex" / "config.toml"
+    trusted.parent.mkdir()
+    hooks = tmp_path / "app" / ".codex" / "hooks.json"
+    names = ("session_start", "user_prompt_submit", "post_tool_use", "stop", "session_end")
+    keys = [f'[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "sha256:0"\n' for name in names]
+    trusted.write_text("\n".join(keys))
+    checked = init("doctor", env={"PATH": path})
+    assert "ok    Codex (this folder): the hooks are trusted" in checked.out
+    trusted.write_text("\n".join(keys[1:]))
+    assert "are not trusted" in init("doctor", env={"PATH": path}).out
     settings = tmp_path / "app" / ".claude" / "settings.json"
     value = json.loads(settings.read_text())
     del value["hooks"]["Stop"]
@@ -178,6 +188,20 @@ def test_doctor_checks_what_init_wrote(init: Init, tmp_path: Path) -> None:
 
 
 # ---- the edits
+
+
+def test_a_hook_keeps_its_place_and_an_old_one_is_replaced() -> None:
+    """Codex trusts a hook by its place and its text."""
+    ours = {"type": "command", "command": "tenfour hook --agent codex", "timeout": 30}
+    other = {"hooks": [{"type": "command", "command": "other"}]}
+    first = json.dumps({"hooks": {"Stop": [{"hooks": [ours]}, other]}})
+    assert with_hooks(first, {"Stop": ours}) == first
+    changed = ours | {"timeout": 60}
+    again = json.loads(with_hooks(first, {"Stop": changed}))["hooks"]["Stop"]
+    assert again == [other, {"hooks": [changed]}]
+    shared = json.dumps({"hooks": {"Stop": [{"hooks": [ours, *other["hooks"]]}]}})
+    split = json.loads(with_hooks(shared, {"Stop": ours}))["hooks"]["Stop"]
+    assert split == [other, {"hooks": [ours]}]
 
 
 @pytest.mark.parametrize(
