@@ -136,6 +136,30 @@ def test_the_check_decides_when_the_agent_stops(
     assert (first.context_chars, second.context_elements["failure"]) == (None, 1)
 
 
+def test_without_the_client_the_agent_runs_the_check_itself(
+    connect: Connect, model: ScriptedModel, producer: Client, task_of: Callable[[], Task]
+) -> None:
+    agent = connect("claude", http=True)
+    enqueue_task(producer)
+
+    def script(request: Request) -> Script:
+        assert "Write a parser." in request.newest
+        request = yield Say("Parser written.")
+        assert "Before you stop, run the check of your task: make test" in request.newest
+        yield agent.shell("make test")
+        request = yield Say("It fails.")
+        assert '<retry_context attempt="2"' in request.newest
+        assert FAILED in request.newest
+        yield agent.write_file("fixed", "now\n")
+        yield agent.shell("make test")
+        yield Say("Fixed.")
+
+    model.play(script)
+    assert agent.run("Work on your task").code == 0
+    assert (task_of().state, task_of().attempts) == ("done", 2)
+    assert len(model.main_requests()) == 6
+
+
 # ---- 4. a person's answer
 
 
