@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Project
 
 ROOT = Path(__file__).resolve().parents[1]
+# Not in the home folder of who runs the tests.
+STATE = tempfile.TemporaryDirectory(prefix="tenfour-state-")
 
 
 @dataclass(frozen=True)
@@ -91,4 +94,5 @@ def agent_client(tenfour_server: Tenfour) -> Iterator[Client]:
 
 def environment(more: dict[str, str]) -> dict[str, str]:
     """What a process of an agent has: the client, and nothing of the server's."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "client")} | more
+    own = {"PYTHONPATH": str(ROOT / "client"), "TENFOUR_STATE": STATE.name}
+    return {"PATH": os.environ["PATH"]} | own | more

@@ -18,8 +18,9 @@ from tenfour.agent_files import (
     has_mcp_toml,
     our_events,
 )
+from tenfour.connections import state_folder
 from tenfour.doctor import Finding
-from tenfour.hook_store import HookStore, state_folder
+from tenfour.hook_store import HookStore
 from tenfour.init import Place, place_of
 from tenfour.settings import Settings
 

@@ -36,6 +36,8 @@ class Command(NamedTuple):
 
     help: str
     module: str
+    # Reports that wait on this machine are sent first.
+    sends_reports: bool = True
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -50,17 +52,29 @@ COMMANDS: Mapping[str, Command] = {
     "enqueue": Command("Enqueue a task for an agent; prints its id.", "tenfour.work"),
     "claim": Command("Start the agent's next task; prints the attempt's id.", "tenfour.work"),
     "report": Command("Report how an attempt ended; prints the decision.", "tenfour.work"),
-    "run": Command("Run a command as an attempt at a task.", "tenfour.work"),
+    "run": Command("Run a command as the attempts at a task.", "tenfour.run_commands"),
+    "worker": Command("Run a command at task after task.", "tenfour.run_commands"),
+    "resend": Command(
+        "Send the reports that wait on this machine.", "tenfour.run_commands", sends_reports=False
+    ),
     "plan": Command("Import, show, pause, resume, abort or restart a plan.", "tenfour.planning"),
     "standing": Command(
         "List, show, create, pause, resume, retire or try rules.", "tenfour.standing_commands"
     ),
     "export": Command("Write retry state and logs as files; prints their names.", "tenfour.export"),
-    "init": Command("Connect Claude Code or Codex: hooks and MCP.", "tenfour.init"),
+    "init": Command(
+        "Connect Claude Code or Codex: hooks and MCP.", "tenfour.init", sends_reports=False
+    ),
     "headers": Command("Print the headers of a call, for an MCP client.", "tenfour.init"),
-    "hook": Command("Handle an event of Claude Code or Codex, read from stdin.", "tenfour.hook"),
+    "hook": Command(
+        "Handle an event of Claude Code or Codex, read from stdin.",
+        "tenfour.hook",
+        sends_reports=False,
+    ),
     "doctor": Command(
-        "Check URL, token, clock, versions and the server's health.", "tenfour.doctor"
+        "Check URL, token, clock, versions and the server's health.",
+        "tenfour.doctor",
+        sends_reports=False,
     ),
 }
 
@@ -81,8 +95,10 @@ environment:
   TENFOUR_TOKEN       the token
   TENFOUR_TOKEN_FILE  a file with the token, instead of TENFOUR_TOKEN
 
-exit status: 0 done, 1 refused, 2 wrong usage, 3 no task, 69 server away;
-             `run` exits with its command's exit status"""
+  TENFOUR_STATE       a folder for reports that wait for the server
+
+exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no task, 69 server away,
+             75 a person is asked, 76 blocked, 130 aborted or interrupted"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -144,7 +160,19 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     if rewrite := getattr(module, f"rewrite_{name}_arguments", None):
         argv = rewrite(argv)
     run: Callable[[argparse.Namespace], int] = getattr(module, name)
-    return run(parser.parse_args(list(argv)))
+    args = parser.parse_args(list(argv))
+    if command.sends_reports:
+        _send_waiting_reports(args.url)
+    return run(args)
+
+
+def _send_waiting_reports(url: str | None) -> None:
+    from tenfour import outbox
+
+    if not outbox.is_empty():
+        from tenfour.run_commands import flush_outbox
+
+        flush_outbox(url)
 
 
 def help_text() -> str:

@@ -69,6 +69,14 @@ def _read(path: Path | None) -> dict[str, Any]:
     return {}
 
 
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder for state: TENFOUR_STATE, or `tenfour` in the user's state folder."""
+    if named := environ.get("TENFOUR_STATE"):
+        return Path(named)
+    base = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "tenfour"
+
+
 def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file in one step; a new folder and the file are for this user alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tenfour import settings
+from tenfour.connections import state_folder
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
 from tenfour.hook_events import EVENTS, TOOL_EVENTS, is_reported, reduce_event
-from tenfour.hook_store import HookStore, state_folder
+from tenfour.hook_store import HookStore
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.terminal import OK, USAGE, complain, note, say
 

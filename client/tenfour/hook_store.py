@@ -19,14 +19,6 @@ SESSION_DAYS = 30
 AWAY_S = 15.0
 
 
-def state_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder for state: TENFOUR_STATE, or `tenfour` in the user's state folder."""
-    if named := environ.get("TENFOUR_STATE"):
-        return Path(named)
-    base = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "tenfour"
-
-
 class HookStore:
     """The files of one agent's hooks: they belong to a server and a token."""
 

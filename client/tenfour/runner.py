@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Lock, Thread
+from dataclasses import dataclass
+from threading import Thread
 from typing import IO, Any, BinaryIO, TextIO
 
-HEAD_BYTES = 16_000
-TAIL_BYTES = 44_000
+from tenfour.output_buffer import OutputBuffer
+
 # Seconds between TERM and KILL.
 GRACE_S = 10.0
 # Seconds to wait for output that background processes hold open.
 LINGER_S = 2.0
 LOOK_S = 0.2
-CUT_WORD, WORD_CUT = re.compile(r"\S{1,4096}\Z"), re.compile(r"\A\S{1,4096}")
 # Python 3.10 knows only the session of its own, which is a process group as well.
 OWN_GROUP: dict[str, Any] = (
     {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
@@ -29,41 +28,21 @@ OWN_GROUP: dict[str, Any] = (
 NOT_FOUND, NOT_RUN, BY_SIGNAL = 127, 126, 128
 
 
-@dataclass
-class OutputBuffer:
-    """The first and the last bytes of an output of any length."""
-
-    head: bytearray = field(default_factory=bytearray)
-    tail: bytearray = field(default_factory=bytearray)
-    size: int = 0
-    lock: Lock = field(default_factory=Lock)
-
-    def add(self, data: bytes) -> None:
-        with self.lock:
-            self.size += len(data)
-            room = HEAD_BYTES - len(self.head)
-            self.head += data[:room]
-            self.tail += data[max(room, 0) :]
-            del self.tail[:-TAIL_BYTES]
-
-    def text(self) -> str:
-        with self.lock:
-            left_out = self.size - len(self.head) - len(self.tail)
-            if not left_out:
-                return bytes(self.head + self.tail).decode(errors="replace")
-            # Whole words only: half a secret could not be recognized.
-            head = CUT_WORD.sub("", bytes(self.head).decode(errors="replace"))
-            tail = WORD_CUT.sub("", bytes(self.tail).decode(errors="replace"))
-        return f"{head}\n[… about {left_out} bytes left out]\n{tail}"
-
-
 @dataclass(frozen=True)
 class CommandResult:
-    """A command's exit code and output; `was_stopped` if it was stopped on request."""
+    """A command's exit code and output; `was_stopped` if it was stopped on request.
+
+    `group` is the process group of children that outlive it.
+    """
 
     code: int
     output: str
     was_stopped: bool = False
+    group: int | None = None
+
+
+class ArgumentsTooLarge(Exception):
+    """The system can't start a command with arguments of this size; nothing ran."""
 
 
 def run(
@@ -73,31 +52,38 @@ def run(
     should_stop: Callable[[], bool],
     cwd: str | None = None,
     is_shown: bool = True,
+    stdin: bytes | None = None,
+    output: OutputBuffer | None = None,
 ) -> CommandResult:
     """Run a command to its end, or stop it and its children; output is passed on as it comes.
 
-    Without `is_shown` it reads and prints nothing here. An exception, such as an interrupt,
-    stops it too.
+    Without `is_shown` it reads and prints nothing here. It reads `stdin`, if given, instead of
+    this program's. `output` collects what it prints. An exception, such as an interrupt, stops it
+    too. Raises ArgumentsTooLarge.
     """
     if cwd is not None and not os.path.isdir(cwd):
         return CommandResult(NOT_RUN, f"{cwd}: there is no such folder")
     # A terminal belongs to one process group, and the command has its own.
-    is_alone = not is_shown or (sys.stdin and sys.stdin.isatty())
+    is_alone = not is_shown or bool(sys.stdin and sys.stdin.isatty())
     try:
         child = subprocess.Popen(
             argv,
             env=dict(env),
             cwd=cwd,
-            stdin=subprocess.DEVNULL if is_alone else None,
+            stdin=_input_of(stdin, is_alone),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             **OWN_GROUP,
         )
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise ArgumentsTooLarge from error
         missing = isinstance(error, FileNotFoundError)
         return CommandResult(NOT_FOUND if missing else NOT_RUN, f"{argv[0]}: {error.strerror}")
-    output = OutputBuffer()
+    output = OutputBuffer() if output is None else output
     try:
+        if stdin is not None:
+            _feed(child.stdin, stdin)
         pumps = [
             _pump(child.stdout, sys.stdout if is_shown else None, output),
             _pump(child.stderr, sys.stderr if is_shown else None, output),
@@ -109,7 +95,17 @@ def run(
     until = time.monotonic() + LINGER_S
     for pump in pumps:
         pump.join(max(0.0, until - time.monotonic()))
-    return CommandResult(exit_code(child.returncode), output.text(), stopped)
+    group = None if stopped or not _is_alive(child.pid) else child.pid
+    return CommandResult(exit_code(child.returncode), output.text(), stopped, group)
+
+
+def stop_group(group: int) -> None:
+    """Stop what a command has left running."""
+    until = time.monotonic() + GRACE_S
+    _signal_group(group, signal.SIGTERM)
+    while _is_alive(group) and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    _signal_group(group, signal.SIGKILL)
 
 
 def exit_code(status: int) -> int:
@@ -133,19 +129,43 @@ def _wait(child: subprocess.Popen[bytes], should_stop: Callable[[], bool]) -> bo
 
 
 def _stop(child: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    _signal(child, how)
+    _signal_group(child.pid, how)
     try:
         child.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         pass
     finally:  # a second interrupt does not wait for the end of the grace
-        _signal(child, signal.SIGKILL)
+        _signal_group(child.pid, signal.SIGKILL)
         child.wait()
 
 
-def _signal(child: subprocess.Popen[bytes], how: signal.Signals) -> None:
+def _signal_group(group: int, how: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, how)
+        os.killpg(group, how)
+
+
+def _is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _input_of(stdin: bytes | None, is_alone: bool) -> int | None:
+    if stdin is not None:
+        return subprocess.PIPE
+    return subprocess.DEVNULL if is_alone else None
+
+
+def _feed(target: IO[bytes] | None, data: bytes) -> None:
+    def write() -> None:
+        assert target is not None
+        # A command need not read it all, or any of it.
+        with contextlib.suppress(OSError), target:
+            target.write(data)
+
+    Thread(target=write, daemon=True).start()
 
 
 def _pump(source: IO[bytes] | None, target: TextIO | None, output: OutputBuffer) -> Thread:

@@ -12,7 +12,7 @@ from typing import Any
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.settings import NotConfigured
 
-OK, REFUSED, USAGE, NOTHING, AWAY, INTERRUPTED = 0, 1, 2, 3, 69, 130
+OK, REFUSED, USAGE, NOTHING, AWAY, ESCALATED, BLOCKED, INTERRUPTED = 0, 1, 2, 3, 69, 75, 76, 130
 # Hints in terms of the command line instead of the API.
 HINTS = {
     "unknown_agent": "Use one of the nearest names, or --register to register it.",
@@ -101,6 +101,11 @@ def name_arguments(sentence: str, errors: Iterable[Mapping[str, Any]]) -> str:
         named, count = re.subn(rf"(?<![\w/]){re.escape(pointer)}(?![\w/])", name, sentence)
         sentence = named if count or len(pointers) > 1 else f"{name}: {sentence}"
     return sentence
+
+
+def one_line(text: str) -> str:
+    """Return a text that others wrote as one line without control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def complain(error: TenfourError, *, subject: str = "") -> None:

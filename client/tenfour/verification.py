@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenfour import runner
+from tenfour.output_buffer import OutputBuffer
 from tenfour.redaction import masked
 
 TIMEOUT_S = 120.0
@@ -91,8 +92,17 @@ def choose_check(
     )
 
 
-def run(check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False) -> Verified:
-    """Run a check in a shell with its own process group; its output is stored."""
+def run(
+    check: Check,
+    *,
+    should_stop: Callable[[], bool],
+    is_shown: bool = False,
+    collected: OutputBuffer | None = None,
+) -> Verified:
+    """Run a check in a shell with its own process group; its output is stored.
+
+    `collected` gets the output as it comes.
+    """
     began = time.monotonic()
     until = began + check.timeout_s
     ended = runner.run(
@@ -101,7 +111,10 @@ def run(check: Check, *, should_stop: Callable[[], bool], is_shown: bool = False
         should_stop=lambda: should_stop() or time.monotonic() > until,
         cwd=check.cwd,
         is_shown=is_shown,
+        output=collected,
     )
+    if ended.group:
+        runner.stop_group(ended.group)
     timed_out = ended.was_stopped and time.monotonic() > until
     return Verified(
         check,

@@ -33,6 +33,10 @@ def as_coder(tenfour_server: Tenfour) -> dict[str, str]:
     }
 
 
+# A retry is due when the attempt before has failed.
+AT_ONCE = {"base_delay_ms": 0}
+
+
 def the_task(producer: Client) -> Task:
     (task,) = producer.tasks.list()
     return task
@@ -157,39 +161,93 @@ def test_run_tells_the_command_what_went_wrong_before(
 ) -> None:
     """api.md §9.2: in files that nobody else can read, and in arguments that stay one."""
     action = "say $(id) {retry_context} 'ä'"
-    producer.tasks.enqueue("coder", "code", {"action": action}, backoff={"base_delay_ms": 0})
-    script = """cd "$1"; printf %s "$2" >argument; printf %s "$3" >context; echo $# >count
-        cp "$TENFOUR_PROMPT_FILE" prompt; cp "$TENFOUR_RETRY_CONTEXT_FILE" block
-        stat -c %a "$TENFOUR_PROMPT_FILE" "$TENFOUR_RETRY_CONTEXT_FILE"; exit $TENFOUR_ATTEMPT_NUMBER"""
+    sent = producer.tasks.enqueue("coder", "code", {"action": action}, backoff=AT_ONCE)
+    script = """cd "$1"; n=$TENFOUR_ATTEMPT_NUMBER; printf %s "$2" >argument$n; printf %s "$3" >context$n
+        cp "$TENFOUR_PROMPT_FILE" prompt$n; cp "$TENFOUR_RETRY_CONTEXT_FILE" block$n; echo $# >count$n
+        stat -c %a "$TENFOUR_PROMPT_FILE" "$TENFOUR_RETRY_CONTEXT_FILE"; test $n = 2"""
     command = ["sh", "-c", script, "sh", str(tmp_path), "{prompt}", "<{retry_context}>"]
 
-    def told() -> list[str]:
+    def told(number: int) -> list[str]:
         names = ("argument", "prompt", "context", "block", "count")
-        return [(tmp_path / name).read_text() for name in names]
+        return [(tmp_path / f"{name}{number}").read_text() for name in names]
 
-    first = run("run", "--", *command, env=as_coder)
+    ran = run("run", "--", *command, env=as_coder)
     task = f'<task type="code">\n  <action>{action}</action>\n</task>'
-    assert (first.status, first.out) == (1, "600\n600\n")
-    assert told() == [task, task, "<>", "", "3\n"]
-    assert run("run", "--", *command, env=as_coder).status == 2
-    argument, prompt, context, block, count = told()
+    assert (ran.status, ran.out) == (0, "600\n600\n" * 2)
+    assert ran.err == "tenfour: Attempt 1 of 3 failed; retrying in 0 s.\n"
+    assert told(1) == [task, task, "<>", "", "3\n"]
+    argument, prompt, context, block, count = told(2)
     assert block.startswith('<retry_context attempt="2" max_attempts="3">')
     assert "600\n600</error_summary>" in block
     assert prompt == argument == f"{block}\n\n{task}"
     assert (context, count) == (f"<{block}>", "3\n")
+    assert producer.tasks.get(sent.id).state == "done"
 
 
-def test_run_gives_the_commands_exit_code_and_says_what_comes_next(
+def test_run_makes_attempts_until_the_task_is_over(
     run: Run, as_coder: dict[str, str], producer: Client
 ) -> None:
+    """api.md §9.2: on `retry` loop; 1 if it failed."""
     script = 'echo "one of two failed"; exit 4'
     ran = run("run", "--name", "x", "--max-attempts", "2", "--", "sh", "-c", script, env=as_coder)
-    assert (ran.status, ran.out) == (4, "one of two failed\n")
-    assert ran.err.startswith("tenfour: Attempt 1 of 2 failed; the task can be claimed again at 20")
+    assert (ran.status, ran.out) == (1, "one of two failed\n" * 2)
+    first, second = ran.err.splitlines()
+    assert first.startswith("tenfour: Attempt 1 of 2 failed; retrying in ")
+    assert second == (
+        "tenfour: Attempt 2 of 2 failed, and the task with it (max_retries_exceeded)."
+    )
     task = the_task(producer)
-    assert (task.state, task.error, task.retry_count) == ("retry", "one of two failed", 1)
-    until(lambda: run("run", "--", "sh", "-c", script, env=as_coder).status == 4)
-    assert the_task(producer).state == "failed"
+    assert (task.state, task.error, task.retry_count) == ("failed", "one of two failed", 2)
+
+
+def test_max_attempts_bounds_the_run_at_a_task_that_has_its_own_limit(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    producer.tasks.enqueue("coder", "code", backoff=AT_ONCE)
+    ran = run("run", "--max-attempts", "2", "--", "false", env=as_coder)
+    assert ran.status == 1 and ran.err.endswith("the last of the 2 attempts of --max-attempts.\n")
+    assert (the_task(producer).state, the_task(producer).retry_count) == ("retry", 2)
+
+
+def test_two_runs_at_one_task(run: Run, as_coder: dict[str, str], producer: Client) -> None:
+    sent = producer.tasks.enqueue("coder", "code")
+    running = start(as_coder, "--task", sent.id, "--", "sh", "-c", "echo up; read line")
+    assert running.stdout and running.stdout.readline() == "up\n"
+    second = run("run", "--task", sent.id, "--", "true", env=as_coder)
+    assert (second.status, second.out) == (1, "")
+    assert second.err == f"tenfour: Task {sent.id} is running: another worker has it.\n"
+    assert running.communicate("on\n", timeout=15)[1] == "" and running.returncode == 0
+    again = run("run", "--task", sent.id, "--", "true", env=as_coder)
+    assert (again.status, again.err) == (0, f"tenfour: Task {sent.id} is done.\n")
+    assert producer.tasks.get(sent.id).attempts == 1
+
+
+def test_a_task_is_found_by_its_ref(run: Run, as_coder: dict[str, str], producer: Client) -> None:
+    tasks = [{"ref": f"p-1:task-{number}", "action": "a"} for number in (1, 2)]
+    producer.plans.create({"ref": "p-1", "tasks": tasks}, agent="coder")
+    one = run("run", "--task", "p-1:task-2", "--", "true", env=as_coder)
+    assert (one.status, one.err) == (0, "")
+    assert {task.ref: task.state for task in producer.tasks.list()} == {
+        "p-1:task-1": "queued",
+        "p-1:task-2": "done",
+    }
+    none = run("run", "--task", "p-1:task-3", "--", "true", env=as_coder)
+    assert none.status == 2 and "no task with the ref p-1:task-3" in none.err
+
+
+def test_a_prompt_comes_over_stdin_and_one_too_large_for_an_argument_costs_no_attempt(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    sent = producer.tasks.enqueue("coder", "code", {"action": "x" * 140_000})
+    refused = run("run", "--", "echo", "{prompt}", env=as_coder)
+    assert (refused.status, refused.out) == (2, "")
+    assert "The text for {prompt} is too large for an argument" in refused.err
+    assert "Use --stdin" in refused.err
+    task = producer.tasks.get(sent.id)
+    assert (task.state, task.retry_count) == ("queued", 0)
+    ran = run("run", "--stdin", "--", "wc", "-c", env=as_coder)
+    assert ran.status == 0 and int(ran.out) > 140_000
+    assert producer.tasks.get(sent.id).state == "done"
 
 
 def test_an_exit_code_of_0_is_not_passed_on_where_the_task_is_not_done(
@@ -199,8 +257,9 @@ def test_an_exit_code_of_0_is_not_passed_on_where_the_task_is_not_done(
     producer.tasks.enqueue("coder", "code", {"verify": verify}, max_attempts=1)
     ran = run("run", "--", "true", env=as_coder)
     assert (ran.status, the_task(producer).state) == (1, "failed")
-    assert (
-        ran.err == "tenfour: Attempt 1 of 1 failed, and the task with it (max_retries_exceeded).\n"
+    assert ran.err == (
+        "tenfour: Running the verify command that the task declares: true\n"
+        "tenfour: Attempt 1 of 1 failed, and the task with it (max_retries_exceeded).\n"
     )
 
 
@@ -210,7 +269,8 @@ def test_a_secret_of_the_environment_stays_here(
     secret = "correct" + "horse"
     script = f"echo {secret}; exit 1"
     env = as_coder | {"DEPLOY_PASSWORD": secret}
-    ran = run("run", "--name", "x", "--", "sh", "-c", script, env=env)
+    options = ["--name", "x", "--max-attempts", "1"]
+    ran = run("run", *options, "--", "sh", "-c", script, env=env)
     assert ran.out == f"{secret}\n"
     task = the_task(producer)
     assert task.error == "[redacted:env]" and secret not in json.dumps(task.raw)
@@ -219,8 +279,8 @@ def test_a_secret_of_the_environment_stays_here(
 @pytest.mark.parametrize(
     ("args", "status", "says"),
     [
-        (["--", "no-such-command-here"], 127, "not found: no-such-command-here"),
-        (["--max-attempts", "2", "--", "true"], 2, "--name"),
+        (["--", "no-such-command-here"], 2, "not found: no-such-command-here"),
+        (["--timeout", "60", "--", "true"], 2, "--name"),
         (["--name", "x"], 2, "COMMAND"),
         (["--name", "x", "--task", "y", "--", "true"], 2, "not allowed with"),
     ],
@@ -242,6 +302,7 @@ def test_a_wrong_call_claims_nothing(
 def start(env: dict[str, str], *args: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "tenfour", "run", *args],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -327,14 +388,19 @@ def test_what_a_command_has_done_is_checked(
     wrong = run("run", "--name", "B", *options, "--", "echo", "all is well", env=as_coder)
     assert (wrong.status, wrong.out) == (1, "all is well\nchecked\n")
     broken = run("run", "--name", "C", *options, "--", "sh", "-c", "exit 7", env=as_coder)
-    assert (broken.status, broken.out) == (7, "")
+    assert (broken.status, broken.out) == (1, "")
     found = {task.title: task for task in producer.tasks.list()}
     assert [found[name].state for name in "ABC"] == ["done", "failed", "failed"]
 
 
 def test_the_tasks_own_check_is_run(run: Run, as_coder: dict[str, str], producer: Client) -> None:
-    sent = producer.tasks.enqueue("coder", "code", {"verify": {"command": "echo no; exit 3"}})
+    verify = {"command": "echo no\x1b[1m; exit 3"}
+    sent = producer.tasks.enqueue("coder", "code", {"verify": verify}, max_attempts=1)
     done = run("run", "--task", sent.id, "--", "true", env=as_coder)
-    assert done.status == 3 and "failed" not in done.out
+    assert done.status == 1 and done.err.startswith(
+        "tenfour: Running the verify command that the task declares: echo no [1m; exit 3\n"
+    )
     task = producer.tasks.get(sent.id)
-    assert (task.state, task.error) == ("retry", "no")
+    assert (task.state, task.error) == ("failed", "no")
+    (attempt,) = producer.tasks.attempts(sent.id)
+    assert (attempt.failure or {})["type"] == "verification_failed"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tenfour import runner
 from tenfour.redaction import masked
-from tenfour.runner import HEAD_BYTES, TAIL_BYTES, CommandResult, OutputBuffer
+from tenfour.runner import CommandResult
 
 
 def ran(*argv: str, should_stop: Callable[[], bool] = lambda: False) -> CommandResult:
@@ -37,24 +37,6 @@ def test_both_outputs_are_passed_on_and_kept(capfdbinary: pytest.CaptureFixture[
 )
 def test_exit_codes_are_those_of_a_shell(argv: list[str], code: int) -> None:
     assert ran(*argv).code == code
-
-
-def test_a_long_output_keeps_its_head_and_its_tail() -> None:
-    kept = OutputBuffer()
-    for number in range(40_000):
-        kept.add(b"%08d\n" % number)
-    text = kept.text()
-    left_out = 360_000 - HEAD_BYTES - TAIL_BYTES
-    assert text.startswith("00000000\n") and text.endswith("00039999\n")
-    assert f"\n[… about {left_out} bytes left out]\n" in text
-    assert HEAD_BYTES + TAIL_BYTES < len(text) + 20 < 65_536
-    # No number is cut in two, as half of a secret would be: it could not be masked.
-    numbers = [line for line in text.splitlines() if line.strip("0123456789") == "" and line]
-    assert {len(number) for number in numbers} == {8}
-    short = OutputBuffer()
-    for part in ("grö".encode()[:3], "grö".encode()[3:], b"\n"):
-        short.add(part)
-    assert short.text() == "grö\n"
 
 
 def test_it_is_stopped_with_all_that_it_has_started() -> None:
@@ -86,9 +68,25 @@ def test_an_interrupt_stops_it_too() -> None:
 def test_what_it_leaves_running_does_not_hold_the_end_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LINGER_S", 0.3)
     began = time.monotonic()
-    ended = ran("sh", "-c", "echo done; sleep 5 & exit 0")
-    assert ended == CommandResult(0, "done\n")
+    ended = ran("sh", "-c", "echo done; sleep 60 & exit 0")
+    assert ended.group and ended == CommandResult(0, "done\n", group=ended.group)
     assert time.monotonic() - began < 3
+    runner.stop_group(ended.group)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(ended.group, 0)
+
+
+def test_it_reads_what_it_is_given_and_need_not() -> None:
+    data = b"x" * 1_000_000
+    assert runner.run(
+        ["wc", "-c"], env=os.environ, should_stop=lambda: False, stdin=data
+    ).output.strip() == str(len(data))
+    assert runner.run(["true"], env=os.environ, should_stop=lambda: False, stdin=data).code == 0
+
+
+def test_arguments_that_the_system_refuses_run_nothing() -> None:
+    with pytest.raises(runner.ArgumentsTooLarge):
+        ran("echo", "x" * 200_000)
 
 
 def test_values_of_the_environment_that_are_secret_are_masked() -> None:

@@ -1,0 +1,309 @@
+"""Run a command as the attempts at a task: verify, report, retry, wait for a person."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tenfour import outbox, runner, tasks, verification
+from tenfour.attempt_files import PLACE, attempt_variables, fill_placeholders, is_too_large
+from tenfour.attempts import GOES_ON, OVER, LiveAttempt
+from tenfour.claiming import pause_after, why_nothing
+from tenfour.core import Call
+from tenfour.models import Claim, Claimed, Decision, Task
+from tenfour.output_buffer import OutputBuffer
+from tenfour.problems import ServerAway, TenfourError
+from tenfour.redaction import masked
+from tenfour.runner import CommandResult
+from tenfour.terminal import (
+    BLOCKED,
+    ESCALATED,
+    INTERRUPTED,
+    OK,
+    REFUSED,
+    complain,
+    note,
+    one_line,
+    wrong_usage,
+)
+from tenfour.verification import Verified, has_check
+
+if TYPE_CHECKING:
+    from tenfour.client import Client
+
+# Seconds between tries while the server is away, and between looks at a person's answer.
+AWAY_EVERY_S = 5.0
+ANSWER_EVERY_S = 5.0
+# The exit status that says how a task stands when this run can't go on with it.
+STATUS_OF = {"done": OK, "escalated": ESCALATED, "blocked": BLOCKED, "aborted": INTERRUPTED}
+
+
+class ReportUndelivered(ServerAway):
+    """The server was away for too long; the report waits on the disk."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a command is run; `waits` for the answer of an escalation, `patience_s` for a server."""
+
+    command: Sequence[str]
+    verify: str | None = None
+    waits: bool = False
+    uses_stdin: bool = False
+    patience_s: float = 300.0
+    lease_s: int | None = None
+    max_attempts: int | None = None
+
+
+class TaskRun:
+    """The attempts of one run at one task."""
+
+    def __init__(self, tenfour: Client, options: RunOptions, *, worker_id: str) -> None:
+        self._tenfour = tenfour
+        self._options = options
+        self._worker_id = worker_id
+
+    def run(self, claim: Claim) -> int:
+        """Make attempts until the task is over, or needs a person; return the exit status."""
+        count = 0
+        while True:
+            count += 1
+            attempt = self._tenfour.attempt(claim)
+            decision = self.make_attempt(attempt)
+            if decision is None:
+                # Lost, or ended by the command itself: not claimed again.
+                following = self._leave(self._tenfour.tasks.get(attempt.task.id))
+            else:
+                explain(attempt, decision)
+                if decision.decision == "wait" and count == self._options.max_attempts:
+                    note(f"This was the last of the {count} attempts of --max-attempts.")
+                    return REFUSED
+                following = self._follow(attempt, decision)
+            if isinstance(following, int):
+                return following
+            claim = following
+
+    def make_attempt(self, attempt: LiveAttempt) -> Decision | None:
+        """Run and report one attempt; None if it was over before. Raises ReportUndelivered.
+
+        An interrupt releases the attempt.
+        """
+        output = OutputBuffer()
+        group = None
+        try:
+            with attempt.renewed():
+                try:
+                    ended = self._run_command(attempt, output)
+                    group = ended.group
+                    checked = None if ended.code else self._verify(attempt, output)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    interrupted = isinstance(error, KeyboardInterrupt)
+                    release(attempt, "user_interrupt" if interrupted else "shutdown")
+                    raise
+                except runner.ArgumentsTooLarge as error:
+                    release(attempt, "shutdown")
+                    raise unfit(self._options.command) from error
+                return self._report(attempt, ended, checked)
+        finally:
+            # After the check, which may need what the command has started.
+            if group is not None:
+                runner.stop_group(group)
+
+    def _run_command(self, attempt: LiveAttempt, output: OutputBuffer) -> CommandResult:
+        command = fill_placeholders(self._options.command, attempt)
+        if is_too_large(command):
+            raise runner.ArgumentsTooLarge
+        with attempt_variables(attempt) as variables:
+            return runner.run(
+                command,
+                env=os.environ | variables,
+                should_stop=lambda: attempt.should_stop,
+                stdin=attempt.prompt.encode(errors="replace") if self._options.uses_stdin else None,
+                output=output,
+            )
+
+    def _verify(self, attempt: LiveAttempt, output: OutputBuffer) -> Verified | None:
+        """Run the check of the work, by default the task's own; return its result, if any."""
+        given, payload = self._options.verify, attempt.task.payload
+        if attempt.should_stop or not (given or has_check(payload)):
+            return None
+        check = verification.choose_check(payload, given)
+        whose = "verify command" if given else "verify command that the task declares"
+        note(f"Running the {whose}: {one_line(check.command)}")
+        found = verification.run(
+            check, should_stop=lambda: attempt.should_stop, is_shown=True, collected=output
+        )
+        return attempt._keep(check, found)
+
+    def _report(
+        self, attempt: LiveAttempt, ended: CommandResult, checked: Verified | None
+    ) -> Decision | None:
+        if checked and checked.timed_out:
+            note(f"The verify command was stopped after {checked.check.timeout_s:g} s.")
+        if checked:
+            call = attempt._success_call(None)
+        else:
+            call = tasks.exit(attempt.id, ended.code, masked(ended.output, os.environ))
+        report = store(attempt, call)
+        until = time.monotonic() + self._options.patience_s
+        while True:
+            try:
+                decision = attempt._driver.run(attempt._report(report.call if report else call))
+            except TenfourError as error:
+                if error.code in OVER:
+                    if report:
+                        outbox.set_aside(report, error)
+                    complain(error)
+                    return None
+                if not error.retryable:
+                    raise
+                complain(error)
+                if time.monotonic() > until:
+                    raise undelivered(report) from error
+                time.sleep(error.retry_after_s or AWAY_EVERY_S)
+            else:
+                if report:
+                    outbox.forget(report)
+                return decision
+
+    def _follow(self, attempt: LiveAttempt, decision: Decision) -> Claim | int:
+        """Return the claim of the next attempt, or the exit status."""
+        if decision.decision == "done":
+            return OK
+        if decision.decision == "wait":
+            time.sleep(decision.delay_s)
+            return self._find_next(attempt.task.id)
+        if decision.escalation and self._options.waits:
+            return self._await_answer(str(decision.escalation["id"]), attempt.task.id)
+        return STATUS_OF.get(decision.decision, REFUSED)
+
+    def _find_next(self, task_id: str) -> Claim | int:
+        """Claim the task once it can be claimed; return the exit status if it can't."""
+        said = ""
+        while True:
+            try:
+                claimed = claim_task(
+                    self._tenfour, task_id, self._worker_id, lease_s=self._options.lease_s
+                )
+                for claim in claimed:
+                    return claim
+                task = self._tenfour.tasks.get(task_id)
+            except TenfourError as error:
+                if not error.retryable:
+                    raise
+                said = note_once(str(error.sentence), said)
+                time.sleep(error.retry_after_s or AWAY_EVERY_S)
+                continue
+            if task.state not in {"queued", "retry"}:
+                return self._leave(task)
+            if claimed.reason != "no_task":
+                said = note_once(f"{why_nothing(claimed.reason)}; waiting.", said)
+            time.sleep(pause_after(claimed))
+
+    def _leave(self, task: Task) -> Claim | int:
+        if task.escalation and self._options.waits:
+            return self._await_answer(task.escalation, task.id)
+        if task.state not in {"done", "aborted"}:
+            note(describe(task))
+        return STATUS_OF.get(task.state, REFUSED)
+
+    def _await_answer(self, escalation_id: str, task_id: str) -> Claim | int:
+        said = ""
+        while True:
+            try:
+                asked = self._tenfour.escalations.get(escalation_id)
+            except TenfourError as error:
+                if not error.retryable:
+                    raise
+                said = note_once(str(error.sentence), said)
+            else:
+                if not asked.is_open:
+                    break
+                said = note_once(f"Waiting for an answer: {asked.url}", said)
+            time.sleep(ANSWER_EVERY_S)
+        if asked.action in GOES_ON or not asked.action:
+            note("Going on with the answer." if asked.action else "The question is closed.")
+            return self._find_next(task_id)
+        note(f"The answer is: {asked.action}.")
+        return STATUS_OF.get(self._tenfour.tasks.get(task_id).state, REFUSED)
+
+
+def claim_task(
+    tenfour: Client, task: str | None, worker_id: str, *, lease_s: int | None
+) -> Claimed:
+    """Claim a task; the result is empty if its state does not allow that."""
+    try:
+        return tenfour.tasks.claim(task=task, worker_id=worker_id, lease_s=lease_s)
+    except TenfourError as error:
+        if error.code != "invalid_transition":
+            raise
+        return Claimed(reason="no_task")
+
+
+def store(attempt: LiveAttempt, call: Call[Decision]) -> outbox.Report | None:
+    """Write a report to the disk; a disk that takes nothing must not stop it from being sent."""
+    try:
+        return outbox.store(attempt.id, call, attempt._core.settings)
+    except OSError as error:
+        note(f"The report can't be stored on this machine: {error.strerror}: {error.filename}.")
+        return None
+
+
+def undelivered(report: outbox.Report | None) -> ReportUndelivered:
+    where = f"It waits in {report.path.parent}" if report else "It is lost"
+    hint = "The next command that reaches the server sends it, or `tenfour resend`."
+    return ReportUndelivered(
+        f"The server is away and has not got the report. {where}.",
+        code="server_away",
+        hint=hint if report else "",
+        retryable=True,
+    )
+
+
+def unfit(command: Sequence[str]) -> TenfourError:
+    """Return the error for a prompt that can't be an argument."""
+    placed = PLACE.search(" ".join(command))
+    what = f"The text for {placed[0]} is" if placed else "The command's arguments are"
+    return wrong_usage(
+        f"{what} too large for an argument; nothing ran, and the attempt was released.",
+        "Use --stdin to pipe the prompt to the command, or read the file $TENFOUR_PROMPT_FILE.",
+    )
+
+
+def release(attempt: LiveAttempt, reason: tasks.Reason) -> None:
+    try:
+        attempt.release(reason)
+    except TenfourError as error:
+        complain(error)
+
+
+def explain(attempt: LiveAttempt, decision: Decision) -> None:
+    """Print what follows an attempt that was not a success."""
+    which = f"Attempt {attempt.number} of {attempt.claim.attempt.attempt_limit}"
+    url = (decision.escalation or {}).get("url")
+    words = {
+        "done": "",
+        "wait": f"{which} failed; retrying in {decision.delay_s:g} s.",
+        "escalated": f"{which} ended; a person is asked: {url}",
+        "blocked": f"{which} ended; the task is blocked until a person answers: {url}",
+        "failed": f"{which} failed, and the task with it ({decision.reason}).",
+        "aborted": "The task was aborted.",
+    }
+    if text := words.get(decision.decision, f"{which}: {decision.decision}."):
+        note(text)
+
+
+def describe(task: Task) -> str:
+    """Return how a task stands that this run can't claim."""
+    if task.state == "running":
+        return f"Task {task.id} is running: another worker has it."
+    return f"Task {task.id} is {task.state}."
+
+
+def note_once(text: str, before: str) -> str:
+    if text != before:
+        note(text)
+    return text
