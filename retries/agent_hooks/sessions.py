@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from ledger.api.parameters import find_by_id
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
@@ -65,12 +67,14 @@ def find_attempt(caller: HookCaller) -> Attempt | None:
     """Return the session's live attempt or else its last one, with its task."""
     if not caller.worker_id:
         return None
-    rows = Attempt.objects.filter(
-        agent_id=caller.agent_id,
-        worker_id=caller.worker_id,
-        worker_id__startswith=WORKER,  # the condition of the index
-    )
+    rows = attempts_of(caller.agent_id, caller.worker_id)
     return rows.select_related("task").order_by("-id").first()
+
+
+def attempts_of(agent_id: UUID, worker_id: str) -> QuerySet[Attempt]:
+    """Return the attempts of an agent's session; the second condition is the index's."""
+    rows = Attempt.objects.filter(worker_id=worker_id, worker_id__startswith=WORKER)
+    return rows.filter(agent_id=agent_id)
 
 
 def find_live_attempt(caller: HookCaller) -> Attempt | None:

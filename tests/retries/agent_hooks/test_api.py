@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from ledger.ids import first_id
@@ -16,6 +17,7 @@ from ledger.states import TaskState
 from ledger.tasks import enqueue
 from ledger.tokens import TrustedCaller
 from retries.agent_hooks import stops
+from retries.agent_hooks.sessions import attempts_of
 from retries.models import Escalation
 from tests.conftest import Api
 from tests.factories import make_agent, send, state_of
@@ -177,6 +179,13 @@ def test_a_task_without_a_check_is_done_when_the_agent_stops(agent: Agent, hook:
     assert hook("Stop", last_assistant_message="Parser written.") == {}
     task.refresh_from_db()
     assert task.state == "done"
+
+
+def test_a_session_is_found_by_its_index(agent: Agent) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("set local enable_seqscan = off")
+    plan = attempts_of(agent.id, "session:s-1").order_by("-id").explain()
+    assert "attempt_session" in plan
 
 
 def test_the_end_of_a_session_releases_its_attempt(agent: Agent, hook: Hook) -> None:
