@@ -4,6 +4,7 @@ import random
 import re
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -14,11 +15,16 @@ from bench.servers import Sandbox
 from ledger import redaction
 from ledger.redaction import redact
 from ledger.secret_patterns import FORMS
+from retries.attempts.report_fields import Report, clean_report
 from retries.failures import fingerprints, known_errors, salience_rules
 from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536
 RENDER_MS, REDACT_MS = 20, 50
+LONG_OUTPUT = 4 * 1024 * 1024
+LONG_OUTPUT_MS, LONG_OUTPUT_MB = 300, 40
+LINES = ("\n", "a\n", "ab\n", "error\n")
+WIDE = "\N{GRINNING FACE}"
 HEADER = "-----BEGIN RSA " + "PRIVATE KEY-----"
 # Repeated near-matches of a secret are the slowest inputs for the patterns.
 UNITS = (
@@ -125,11 +131,56 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
             detail={"unit": unit[:40]},
         ),
         Figure("redaction of 64 KiB of test output: p95", test_output_ms, unit="ms"),
+        *measure_long_output(scale.rounds),
         *(
             measure_growth(name, patterns, scale.rounds)
             for name, patterns in list_patterns().items()
         ),
     ]
+
+
+def measure_long_output(rounds: int) -> list[Figure]:
+    """Measure what it takes to read a report with an output of 4 MiB and to clean it for storage.
+
+    The figures are those of the slowest and of the largest of many kinds of output.
+    """
+    texts = {unit: unit * (LONG_OUTPUT // len(unit.encode())) for unit in (*UNITS, *LINES)}
+    texts["test output"] = repeat(make_output(0), LONG_OUTPUT)
+    texts["test output with one wide character"] = WIDE + texts["test output"][: -len(WIDE) * 4]
+    screened = {name: measure_ms(partial(read_report, text)) for name, text in texts.items()}
+    slow = max(screened, key=screened.__getitem__)
+    sizes = {name: measure_peak_mb(partial(read_report, text)) for name, text in texts.items()}
+    large = max(sizes, key=sizes.__getitem__)
+    return [
+        Figure(
+            "report with 4 MiB of output: processor time of the slowest kind",
+            [measure_ms(partial(read_report, texts[slow])) for _ in range(rounds)],
+            unit="ms",
+            target=at_most(LONG_OUTPUT_MS),
+            detail={"unit": slow[:40]},
+        ),
+        Figure(
+            "report with 4 MiB of output: memory of the largest kind",
+            [measure_peak_mb(partial(read_report, texts[large])) for _ in range(rounds)],
+            unit="MB",
+            target=at_most(LONG_OUTPUT_MB),
+            detail={"unit": large[:40]},
+        ),
+    ]
+
+
+def read_report(output: str) -> None:
+    """Read a report with this output as it arrives at `exit`, and clean it for storage."""
+    clean_report(Report(status="failure", details=output.encode().decode(errors="replace")))
+
+
+def measure_peak_mb(work: Callable[[], Any]) -> float:
+    """Return how much memory the work takes at most, in MB."""
+    tracemalloc.start()
+    work()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most / 1_000_000
 
 
 def list_patterns() -> dict[str, list[re.Pattern[str]]]:

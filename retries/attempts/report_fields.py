@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -51,11 +51,43 @@ class Report:
 
 _VALUES = attrgetter(*(name for name in Report.__slots__ if name != "digest"))
 _ENCODE = json.JSONEncoder(sort_keys=True).encode
+# so much of a long text is encoded at a time
+CHUNK = 65_536
 
 
 def digest_of(report: Report) -> bytes:
     """Return the digest by which a repeated report is recognized."""
-    return hashlib.sha256(_ENCODE(_VALUES(report)).encode()).digest()
+    digest = hashlib.sha256()
+    separator = b"["
+    for value in _VALUES(report):
+        digest.update(separator)
+        for part in encode_parts(value):
+            digest.update(part.encode())
+        separator = b", "
+    digest.update(b"]")
+    return digest.digest()
+
+
+def encode_parts(value: Any) -> Iterator[str]:
+    """Yield the JSON of a value, of long texts in parts: a whole output would take much memory.
+
+    >>> "".join(encode_parts({"b": "“", "a": [1]})) == json.dumps({"a": [1], "b": "“"})
+    True
+    """
+    if isinstance(value, str):
+        yield '"'
+        for at in range(0, len(value), CHUNK):
+            yield _ENCODE(value[at : at + CHUNK])[1:-1]
+        yield '"'
+    elif isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
+        separator = "{"
+        for key in sorted(value):
+            yield f"{separator}{_ENCODE(key)}: "
+            yield from encode_parts(value[key])
+            separator = ", "
+        yield "}"
+    else:
+        yield _ENCODE(value)
 
 
 def clean_report(report: Report) -> Report:

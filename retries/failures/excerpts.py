@@ -1,10 +1,12 @@
 """Shorten a program's output to the lines that tell the cause, its start and its end (pure)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable
 
 from retries.failures.salience import rank_lines
 from retries.failures.salience_rules import WEAK
+from retries.failures.text_lines import TextLines
 
 GAP_LENGTH = 40  # no mark of a cut is longer, with its line end
 # the lines that are shown around a telling line
@@ -32,8 +34,8 @@ def shorten(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    telling = [line.number for line in rank_lines(text) if line.score >= WEAK]
     selection = Selection(text, most)
+    telling = [line.number for line in rank_lines(text, selection.lines) if line.score >= WEAK]
     selection.add(telling[:1], share=FIRST)
     for number in telling:
         if not selection.add([number], share=TELLING):
@@ -55,8 +57,8 @@ class Selection:
     """The lines of a text that are kept, within a number of characters."""
 
     def __init__(self, text: str, most: int) -> None:
-        self.lines, self.most = text.split("\n"), most
-        self.blocks = find_key_blocks(self.lines) if KEY_START in text else {}
+        self.lines, self.most = TextLines(text), most
+        self.blocks = find_key_blocks(self.lines)
         self.kept: dict[int, str] = {}
         self.size = GAP_LENGTH
 
@@ -65,7 +67,7 @@ class Selection:
         for number in numbers:
             if number in self.kept or not 0 <= number < len(self.lines):
                 continue
-            block = self.blocks.get(number) or range(self.find_start(number), number + 1)
+            block = self.find_block(number) or range(self.find_start(number), number + 1)
             lines = {
                 each: shorten_line(self.lines[each], self.most)
                 for each in block
@@ -80,12 +82,18 @@ class Selection:
             self.size += cost
         return True
 
+    def find_block(self, number: int) -> range | None:
+        """Return the lines of the key that a line is part of, if it is part of one."""
+        at = bisect_right(self.blocks, number, key=lambda block: block[0]) - 1
+        return self.blocks[at] if at >= 0 and number in self.blocks[at] else None
+
     def find_start(self, number: int) -> int:
         """Return the number of the line that a line continues, which may name it as a secret."""
-        start = number
-        while start > max(0, number - MOST_NAMES) and self.lines[start - 1].endswith(
-            (":", "=", "\\")
-        ):
+        start, text = number, self.lines.text
+        while start > max(0, number - MOST_NAMES):
+            end = self.lines.start_of(start) - 1
+            if not text.endswith((":", "=", "\\"), max(0, end - 1), end):
+                break
             start -= 1
         return start
 
@@ -101,16 +109,19 @@ class Selection:
         return "\n".join(parts)
 
 
-def find_key_blocks(lines: Sequence[str]) -> dict[int, range]:
-    """Return the block of each line that is part of a key in several lines."""
-    found: dict[int, range] = {}
-    for number, line in enumerate(lines):
-        if KEY_START in line and number not in found and KEY.search(line):
-            rest = range(number, min(number + MOST_KEY_LINES, len(lines)))
-            end = next((each for each in rest if KEY_END in lines[each]), rest[-1])
-            block = range(number, end + 1)
-            found.update(dict.fromkeys(block, block))
-    return found
+def find_key_blocks(lines: TextLines) -> list[range]:
+    """Return the lines of each key that has several, in order."""
+    text, blocks = lines.text, []
+    at = text.find(KEY_START)
+    while at >= 0:
+        last = number = lines.number_at(at)
+        if KEY.search(lines[number]):
+            last = min(number + MOST_KEY_LINES, len(lines)) - 1
+            end = text.find(KEY_END, lines.start_of(number), lines.start_of(last + 1))
+            last = lines.number_at(end) if end >= 0 else last
+            blocks.append(range(number, last + 1))
+        at = text.find(KEY_START, lines.start_of(last + 1))
+    return blocks
 
 
 def shorten_line(line: str, most: int) -> str:

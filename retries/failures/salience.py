@@ -8,9 +8,8 @@ are scored, and of the lines that are alike the first few.
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 from ledger.redaction import ESCAPES
 from ledger.text import truncate
@@ -32,6 +31,7 @@ from retries.failures.salience_rules import (
     read_line,
     score_line,
 )
+from retries.failures.text_lines import TextLines
 
 # Every line of a text up to this length is scored, and in a longer one those with a stem.
 SHORT_TEXT = 4_096
@@ -79,13 +79,13 @@ class Line:
     score: int
 
 
-def rank_lines(text: str) -> list[Line]:
+def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
     """Return the lines that may tell the cause, the best first.
 
     Of equal lines the first counts, since later errors often follow from it; of the exceptions of a
     chain the last one does.
     """
-    lines = text.split("\n")
+    lines = lines or split_lines(text)
     found = score_lines(text, lines)
     for number in find_trace_ends(lines, found):
         found[number] = replace(found[number], score=max(FINAL, found[number].score))
@@ -95,12 +95,17 @@ def rank_lines(text: str) -> list[Line]:
     return sorted(found.values(), key=rank)
 
 
+def split_lines(text: str) -> Sequence[str]:
+    """Return the lines of a text: of a long one as TextLines."""
+    return text.split("\n") if len(text) <= SHORT_TEXT else TextLines(text)
+
+
 def rank(line: Line) -> tuple[int, int]:
     """Return the sort key of a line."""
     return -line.score, -line.number if line.score == FINAL else line.number
 
 
-def score_lines(text: str, lines: list[str]) -> dict[int, Line]:
+def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
     """Return the scored lines by number; a line like earlier ones has a low score."""
     alike: Counter[str] = Counter()
     found = {}
@@ -122,13 +127,12 @@ def clean_margin(line: str) -> str:
     return CAUSED_BY.sub("", text, count=1)
 
 
-def select_lines(text: str, lines: list[str]) -> list[int]:
+def select_lines(text: str, lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines to score: all of a short text, else those with a stem."""
-    if len(text) <= SHORT_TEXT:
+    if not isinstance(lines, TextLines):
         return list(range(len(lines)))
     # one byte per character, so that positions stay; letters beyond ASCII are in no stem
     lower = text.encode("ascii", "replace").lower()
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
     whole = [(0, len(lower))]
     ends = whole
     if len(lower) > LONG_TEXT:
@@ -137,11 +141,11 @@ def select_lines(text: str, lines: list[str]) -> list[int]:
     for stems, parts in ((STEMS, whole), (RARE_STEMS, ends)):
         for stem in stems:
             for first, last in parts:
-                found |= find_stem(lower, stem.encode(), starts, first, last)
+                found |= find_stem(lower, stem.encode(), lines, first, last)
     return sorted(found)
 
 
-def find_stem(lower: bytes, stem: bytes, starts: list[int], first: int, last: int) -> set[int]:
+def find_stem(lower: bytes, stem: bytes, lines: TextLines, first: int, last: int) -> set[int]:
     """Return the numbers of the first and the last lines of a part that hold a stem."""
     before = NAME_BYTES if stem[-1:] not in b":\n" else b""
     after = COUNT_BYTES if stem == b"error" else b""
@@ -152,9 +156,9 @@ def find_stem(lower: bytes, stem: bytes, starts: list[int], first: int, last: in
         if is_name(lower, at, len(stem), before, after):
             at = lower.find(stem, at + 1, last)
             continue
-        number = bisect_right(starts, at + (stem[0] == NEWLINE)) - 1
+        number = lines.number_at(at + (stem[0] == NEWLINE))
         found.add(number)
-        at = lower.find(stem, starts[number + 1] - 1, last)
+        at = lower.find(stem, lines.start_of(number + 1) - 1, last)
     if at < 0:
         return found
     at, tries, most = lower.rfind(stem, first, last), 0, len(found) + MOST_OF_A_STEM
@@ -163,9 +167,9 @@ def find_stem(lower: bytes, stem: bytes, starts: list[int], first: int, last: in
         if is_name(lower, at, len(stem), before, after):
             at = lower.rfind(stem, first, at + len(stem) - 1)
             continue
-        number = bisect_right(starts, at + (stem[0] == NEWLINE)) - 1
+        number = lines.number_at(at + (stem[0] == NEWLINE))
         found.add(number)
-        at = lower.rfind(stem, first, starts[number])
+        at = lower.rfind(stem, first, lines.start_of(number))
     return found
 
 
@@ -177,7 +181,7 @@ def is_name(
     return (at > 0 and lower[at - 1] in before) or (end < len(lower) and lower[end] in after)
 
 
-def find_trace_ends(lines: list[str], found: dict[int, Line]) -> list[int]:
+def find_trace_ends(lines: Sequence[str], found: dict[int, Line]) -> list[int]:
     """Return the numbers of the lines that end Python's traces; they name the exception."""
     ends = []
     for number in [n for n, line in found.items() if TRACEBACK in line.text]:
@@ -193,7 +197,7 @@ def find_trace_ends(lines: list[str], found: dict[int, Line]) -> list[int]:
     return ends
 
 
-def demote_chained(lines: list[str], found: dict[int, Line]) -> None:
+def demote_chained(lines: Sequence[str], found: dict[int, Line]) -> None:
     """Lower the exceptions that another one of their chain follows."""
     raised = sorted(n for n, line in found.items() if line.score >= RAISED)
     for number in [n for n, line in found.items() if CHAINED.match(lines[n])]:
@@ -203,7 +207,7 @@ def demote_chained(lines: list[str], found: dict[int, Line]) -> None:
             found[earlier] = replace(found[earlier], score=WORDED)
 
 
-def demote_announcing(lines: list[str], found: dict[int, Line]) -> None:
+def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
     """Lower a line such as `Unable to compile:` that a diagnostic follows."""
     for number in [n for n, line in found.items() if line.score >= WORDED]:
         if found[number].text.endswith(":"):
@@ -212,7 +216,7 @@ def demote_announcing(lines: list[str], found: dict[int, Line]) -> None:
                 found[number] = replace(found[number], score=HEADING)
 
 
-def promote_announced(lines: list[str], found: dict[int, Line]) -> None:
+def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
     """Raise the lines that a header such as `error during build:` announces."""
     for number in [n for n, line in found.items() if line.score == HEADING]:
         always = is_cause_header(found[number].text)
@@ -225,7 +229,7 @@ def promote_announced(lines: list[str], found: dict[int, Line]) -> None:
             break
 
 
-def next_lines(lines: list[str], number: int) -> Iterator[int]:
+def next_lines(lines: Sequence[str], number: int) -> Iterator[int]:
     """Yield the numbers of the lines right after a header: of nested ones the innermost."""
     after = number + 1
     for _ in range(3):

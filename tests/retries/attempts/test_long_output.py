@@ -1,11 +1,20 @@
 """An output of 4 MiB: only what is stored is redacted, and no half of a secret is stored."""
 
+import hashlib
+import json
 import time
 import tracemalloc
 
 import pytest
 
-from retries.attempts.report_fields import OUTPUT_BYTES, clean_output
+from retries.attempts.report_fields import (
+    OUTPUT_BYTES,
+    Report,
+    clean_output,
+    clean_report,
+    digest_of,
+)
+from retries.failures.text_lines import TextLines
 from tests.ledger.gitleaks_rules import ALNUM, join
 
 MIB = 1024 * 1024
@@ -23,13 +32,38 @@ def test_a_long_output_costs_little() -> None:
     )
 
 
-def test_a_long_output_takes_little_memory() -> None:
-    output = LINE * (4 * MIB // len(LINE))
+@pytest.mark.parametrize("unit", [LINE, "\n", "ab\n", "password:\n", "‹", f"{'x' * 79}\n"])
+def test_a_long_output_takes_little_memory(unit: str) -> None:
+    """Of many short lines, and of letters beyond ASCII, a copy would take much more."""
+    size = len(unit.encode())
+    report = Report(status="failure", details=unit * (4 * MIB // size))
     tracemalloc.start()
-    clean_output(output)
+    clean_report(report)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 40 * MIB
+    assert most < 40 * 10**6
+
+
+def test_a_long_text_has_the_digest_of_its_json() -> None:
+    """However it is encoded, so that a report is known again after an update."""
+    for text in ("", '“\ud83d\ude00"\\\x00' * 40_000, "😀é" * 70_000):
+        values = {"b": text, "a": [text[:9], None], "c": {}}
+        report = Report(status="failure", details=text, verification=values, result=[text[:5]])
+        fields = [getattr(report, name) for name in Report.__slots__ if name != "digest"]
+        expected = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).digest()
+        assert digest_of(report) == expected
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "\na\n\nb", "ab\n" * 70_000, "é" * 70_000])
+def test_the_lines_of_a_text_are_those_of_its_list(text: str) -> None:
+    lines, expected = TextLines(text), text.split("\n")
+    assert list(lines) == expected and len(lines) == len(expected)
+    assert lines[-1] == expected[-1] and lines[1:3] == expected[1:3]
+    assert lines.start_of(len(expected)) == len(text) + 1
+    for number in range(0, len(expected), 997):
+        assert lines.number_at(lines.start_of(number)) == number
+    with pytest.raises(IndexError):
+        lines[len(expected)]
 
 
 @pytest.mark.parametrize("shift", range(0, 400, 25))

@@ -1,0 +1,67 @@
+"""The lines of a long text, found when they are asked for (pure).
+
+A list of many short lines is many times larger than its text, and takes long to make.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import overload
+
+# line ends are counted for each part of this length
+PART = 4_096
+add_newline = (1).__add__
+
+
+class TextLines(Sequence[str]):
+    """The lines of a text as `text.split("\\n")` returns them.
+
+    >>> lines = TextLines("one\\n\\ntwo")
+    >>> list(lines), lines[-1], lines.number_at(6), lines.start_of(2)
+    (['one', '', 'two'], 'two', 2, 5)
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        counts = (text.count("\n", at, at + PART) for at in range(0, len(text), PART))
+        # the number of line ends before each part
+        self.counts = array("I", accumulate(counts, initial=0))
+        self.part, self.part_starts = -1, array("I")
+
+    def __len__(self) -> int:
+        return self.counts[-1] + 1
+
+    def number_at(self, position: int) -> int:
+        """Return the number of the line at a position."""
+        part = position // PART
+        return self.counts[part] + self.text.count("\n", part * PART, position)
+
+    def start_of(self, number: int) -> int:
+        """Return where a line begins; the line after the last one begins after the text."""
+        if number <= 0:
+            return 0
+        if number > self.counts[-1]:
+            return len(self.text) + 1
+        part = bisect_left(self.counts, number) - 1
+        if part != self.part:
+            self.part, self.part_starts = part, self.find_starts(part * PART)
+        return self.part_starts[number - self.counts[part] - 1]
+
+    def find_starts(self, at: int) -> "array[int]":
+        """Return where lines begin after the line ends of the part at this position."""
+        *ended, _ = self.text[at : at + PART].split("\n")
+        starts = array("I", accumulate(map(add_newline, map(len, ended)), initial=at))
+        return starts[1:]
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        number = range(len(self))[at]
+        start = self.start_of(number)
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else None]
