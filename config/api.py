@@ -20,6 +20,7 @@ from config.introduction import INTRODUCTION
 from config.json_bodies import clean_body, parse_body
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
+from ledger import auth_failures
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, UnsupportedMediaType
@@ -167,7 +168,7 @@ for router in ROUTERS:
 
 @api.exception_handler(Refusal)
 def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request)):
+    if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request, refusal)):
         return problem_response(
             request,
             "rate_limited",
@@ -175,6 +176,8 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
             hint="Fix the token and retry. Requests with a valid token are not limited.",
             retry_after_s=wait,
         )
+    if refusal.code == "scope_missing":
+        auth_failures.note_failure(request.META, refusal)
     return refusal_response(request, refusal)
 
 

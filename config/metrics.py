@@ -210,7 +210,7 @@ def answer_token(request: HttpRequest, secret: str) -> HttpResponse:
         bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
         principal = tokens.fetch_principal(bearer, now=timezone.now())
     except Refusal as refusal:
-        if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request)):
+        if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request, refusal)):
             too_many = "Too many requests with an invalid token came from this address.\n"
             return HttpResponse(too_many, status=429, headers={"Retry-After": str(wait)})
         return HttpResponseForbidden(f"{refusal.detail}\n")

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from ledger import optional_cache
+from ledger import auth_failures, optional_cache
 from ledger.errors import Refusal
 
 PROBLEM = "application/problem+json"
@@ -126,7 +126,10 @@ def refusal_response(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     )
 
 
-def count_auth_failure(request: HttpRequest) -> int:
-    """Count a failed authentication; return the seconds to wait if there were too many."""
+def count_auth_failure(request: HttpRequest, refusal: Refusal) -> int:
+    """Count and note a failed authentication; return the seconds to wait if there were too many."""
     count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
-    return 60 if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] else 0
+    if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]:
+        return 60
+    auth_failures.note_failure(request.META, refusal)
+    return 0

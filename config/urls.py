@@ -7,6 +7,7 @@ from django.urls import include, path
 
 from config import health, metrics
 from config.api import api
+from config.client_wheel import client_wheel, wheel_name
 from config.guide import guide, llms_txt
 from config.mcp.endpoint import mcp
 
@@ -31,6 +32,7 @@ urlpatterns = [
     path("v1/guide", guide),
     path("llms.txt", llms_txt),
     path("mcp", mcp),
+    path(f"client/{wheel_name()}", client_wheel, name="client_wheel"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),

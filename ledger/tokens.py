@@ -1,11 +1,12 @@
 """Issue, revoke and recognize bearer tokens; provide the `caller` CTE of hand-written SQL."""
 
 import hashlib
+import json
 import re
 import secrets
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from ledger import journal, sql
+from ledger.call_facts import describe_call
 from ledger.errors import InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
@@ -135,6 +137,7 @@ def issue(
     name: str = "",
     days: int | None = None,
     manages_tokens: bool = False,
+    id: UUID | None = None,
     stamp: Stamp,
 ) -> tuple[Token, str]:
     """Create a token and return it with its secret, which is not stored.
@@ -154,6 +157,7 @@ def issue(
         scopes=PRESETS[kind] | ({TOKENS_WRITE} if manages_tokens else set()),
         days=days,
         stamp=stamp,
+        **({"id": id} if id else {}),
     )
     record_event(Kind.TOKEN_CREATED, token, stamp=stamp, kind=kind.value)
     return token, secret
@@ -248,8 +252,12 @@ class Caller(Protocol):
     def refuse(self, now: datetime) -> Exception: ...
 
 
+# The first call is what the page that connects an agent waits for; it is stored once.
 MARK_SEEN = """with used as (
-    update ledger_token set last_used_at = %(now)s where digest = %(digest)s returning agent_id
+    update ledger_token set last_used_at = %(now)s,
+        first_used_at = case when last_used_at is null then %(now)s else first_used_at end,
+        first_call = case when last_used_at is null then %(call)s::jsonb else first_call end
+    where digest = %(digest)s returning agent_id
 ) update ledger_agent a set last_seen_at = %(now)s from used where a.id = used.agent_id"""
 
 # a statement in one form for each kind of caller
@@ -263,6 +271,8 @@ class Bearer:
     digest: bytes
     scope: str
     request_id: str = ""
+    # the request's, of which the token's first call is described
+    meta: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     cte = f"""caller as materialized (
         select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
             'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
@@ -285,7 +295,8 @@ class Bearer:
         Only after a statement whose caller is `unseen`, which is rare: as a part of every hot
         statement this would cost more than the rest of the caller.
         """
-        sql.run(MARK_SEEN, digest=self.digest, now=now)
+        call = json.dumps(describe_call(self.meta, now=now))
+        sql.run(MARK_SEEN, digest=self.digest, now=now, call=call)
 
     def refuse(self, now: datetime) -> Exception:
         """Return the error that explains why the statement found no caller."""

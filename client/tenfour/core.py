@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -86,6 +87,8 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
         "Accept": call.accept,
         "Authorization": f"Bearer {settings.token}",
         "User-Agent": f"tenfour-python/{__version__}",
+        # so that the server can say that this machine's clock is wrong
+        "Tenfour-Clock": str(int(time.time())),
         **call.headers,
     }
     if call.body is not None:

@@ -62,7 +62,8 @@ class BearerAuth(HttpBearer):
         return bearer
 
     def bearer(self, request: HttpRequest, token: str) -> Bearer:
-        return Bearer(tokens.digest_of(token), self.scope, cast(Request, request).id)
+        id = cast(Request, request).id
+        return Bearer(tokens.digest_of(token), self.scope, id, request.META)
 
 
 class PrincipalAuth(BearerAuth):

@@ -46,6 +46,13 @@ class Token(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, editable=False)
+    first_used_at = models.DateTimeField(null=True, editable=False)
+    first_call = models.JSONField(
+        null=True, editable=False, help_text="what the first call was and where it came from"
+    )
+    first_hook = models.JSONField(
+        null=True, editable=False, help_text="the first event of a coding agent's session"
+    )
 
     objects = TokenQuerySet.as_manager()
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from ledger import first_calls
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.schemas.shared import ID, In
@@ -104,6 +105,7 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     # ninja has authenticated the request; this reads the token again, as the statements need it.
     bearer = cast(Bearer, BearerAuth(SCOPE, body_bytes=MOST_HOOK_BYTES)(request))
     event = read_event(body.model_dump())
+    first_calls.note_first_hook(request.auth.token_id, event.name, request.META)
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local = local_side(body.tenfour) if body.tenfour else None
     answer = react(Happening(event, local, caller, timezone.now()))

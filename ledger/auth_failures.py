@@ -1,0 +1,38 @@
+"""Keep the newest calls with a wrong token for a few minutes, in Redis."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from ledger import optional_cache
+from ledger.call_facts import describe_call
+from ledger.errors import Refusal
+
+KEY = "auth-failures-recent"
+KEPT = 20
+SECONDS = 300
+# Of other texts nothing is kept: they may be the secrets of other services.
+PREFIX = re.compile(r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{4}")
+
+
+def note_failure(meta: Mapping[str, Any], refusal: Refusal) -> None:
+    """Keep what a refused call was; two at once may keep only one of them."""
+    now = timezone.now()
+    secret = str(meta.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
+    prefix = PREFIX.match(secret)
+    failure = describe_call(meta, now=now) | {
+        "at": now,
+        "code": refusal.code,
+        "detail": refusal.detail,
+        "prefix": prefix[0] if prefix else "",
+    }
+    optional_cache.write(KEY, [failure, *list_failures(now)][:KEPT], seconds=SECONDS)
+
+
+def list_failures(now: datetime) -> list[dict[str, Any]]:
+    """Return the refused calls of the last minutes, newest first; none without Redis."""
+    since = now - timedelta(seconds=SECONDS)
+    return [each for each in optional_cache.read(KEY) or [] if each["at"] > since]
