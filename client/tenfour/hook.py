@@ -11,7 +11,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tenfour import settings
@@ -25,6 +26,8 @@ from tenfour.terminal import OK, USAGE, complain, note, say
 
 if TYPE_CHECKING:
     import argparse
+
+    from tenfour.client import Client
 
 PATH = "/v1/hooks/agent"
 AGENTS = ("claude", "codex")
@@ -194,22 +197,37 @@ class HookCall:
         self.store.forget_session(self.session)
 
     def resend(self) -> None:
-        """Send stored events, oldest first, as long as the agent can wait."""
-        until = time.monotonic() + RESEND_S
-        for path, event, age_s in self.store.kept():
-            if time.monotonic() > until:
-                break
-            try:
-                if isinstance(event, dict):
-                    local = {**event.get("tenfour", {}), "age_s": age_s}
-                    self.send(event | {"tenfour": local})
-            except ServerAway:
-                raise
-            except TenfourError as error:
-                if error.status in {401, 403}:
-                    break  # it is the token's fault
-                complain(error, subject="hook: a stored event was refused")
-            path.unlink(missing_ok=True)
+        """Send stored events, as long as the agent can wait."""
+        send_kept(self.store, self.send, seconds=RESEND_S)
+
+
+def send_kept(
+    store: HookStore, send: Callable[[dict[str, Any]], object], *, seconds: float = inf
+) -> int:
+    """Send stored events, oldest first, and return how many; raises ServerAway."""
+    until, count = time.monotonic() + seconds, 0
+    for path, event, age_s in store.kept():
+        if time.monotonic() > until:
+            break
+        try:
+            if isinstance(event, dict):
+                send(event | {"tenfour": {**event.get("tenfour", {}), "age_s": age_s}})
+                count += 1
+        except ServerAway:
+            raise
+        except TenfourError as error:
+            if error.status in {401, 403}:
+                break  # it is the token's fault
+            complain(error, subject="hook: a stored event was refused")
+        path.unlink(missing_ok=True)
+    return count
+
+
+def resend_events(client: Client) -> int:
+    """Send the events that hooks stored for this server and token; return how many."""
+    given = client.settings
+    store = HookStore(state_folder(os.environ), url=given.url, token=given.token)
+    return send_kept(store, lambda body: client.perform(Call("POST", PATH, dict, body=body)))
 
 
 def run_check(verify: Mapping[str, Any], *, folder: str | None) -> dict[str, Any]:

@@ -124,7 +124,11 @@ def worker(args: argparse.Namespace) -> int:
 
 def resend(args: argparse.Namespace) -> int:
     """Send the reports that wait on this machine; print each attempt and its decision."""
+    from tenfour.hook import resend_events
+
     with Client(args.url) as tenfour:
+        if count := resend_events(tenfour):
+            note(f"Events of hooks that were sent: {count}.")
         reports = outbox.list_reports(tenfour.settings, of_any_token=True)
         return max(
             (_say_sent(sent) for sent in outbox.send_all(tenfour.perform, reports)), default=OK

@@ -127,6 +127,28 @@ def test_a_report_survives_and_is_sent_with_the_next_event(
     assert [*tmp_path.glob("state/hooks/*/kept/*")] == []
 
 
+def test_resend_sends_what_hooks_stored(
+    hook: Hook, producer: Client, tenfour_server: Tenfour, line: FaultyLine, tmp_path: Path
+) -> None:
+    expect = {"type": "fs_command", "match": {"line": "make check"}}
+    producer.instructions.send("coder", "Check", expect=expect)
+    env = {"TENFOUR_URL": line.url, "TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
+    line.faults.append(DROPPED)
+    assert hook("PostToolUse", **SHELL, env=env).status == 0
+    assert Instruction.objects.get().state == "queued"
+    state = {"TENFOUR_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tenfour", "resend"],
+        env=environment(env | state),
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == 0 and b"Events of hooks that were sent: 1." in done.stderr, (
+        done.stderr
+    )
+    assert Instruction.objects.get().state == "acknowledged"
+
+
 def test_a_wrong_token_blocks_nothing(hook: Hook, tenfour_server: Tenfour) -> None:
     wrong = {"TENFOUR_TOKEN": tenfour_server.token("agent", "coder")[:-1] + "x"}
     ran = hook("Stop", env=wrong)
