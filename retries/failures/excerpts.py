@@ -14,9 +14,11 @@ BEFORE, AFTER = 3, 8
 # the shares of the room: for the best line, for all telling lines, with what is around them, and
 # for the start of the text
 FIRST, TELLING, AROUND, START = 0.9, 0.4, 0.65, 0.15
-# A longer line is cut; so much of its start and of its end stays.
-LONG_LINE, KEPT_OF_LINE = 4_000, 600
+# A longer line than an eighth of the room is cut, between these two lengths.
+SHORT_LINE, LONG_LINE = 400, 4_000
 WORDS_DROPPED = 4
+# what may be a secret where a line without spaces is cut
+UNBROKEN = re.compile(r"[\w+/=.-]{16,}$")
 KEY_START = "-----BEGIN "
 KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}-----")
 KEY_END = "-----END "
@@ -24,32 +26,34 @@ MOST_KEY_LINES = 400
 MOST_NAMES = 3
 
 
-def shorten(text: str, most: int) -> str:
+def shorten(
+    text: str, most: int, *, edges: tuple[int, int] | None = None, after: int = AFTER
+) -> str:
     """Return the text in at most `most` characters, with a mark at each cut.
 
-    It cuts between lines and never within a key's block, so that a secret stays whole and can be
-    found; of a very long line it keeps whole words.
-
-    >>> print(shorten("\\n".join(["start", *"a" * 400, "Error: no", *"z" * 400, "end"]), 200))
+    What the telling lines leave is filled from the start and the end of the text; `edges` says how
+    many lines of each there are at most, and shortens a text that would fit, too; `after` is how
+    many lines follow a telling one. It cuts between lines and never within a key's block, so that a
+    secret stays whole and can be found; of a very long line it keeps whole words.
     """
-    if len(text) <= most:
+    if len(text) <= most and not edges:
         return text
     selection = Selection(text, most)
     telling = [line.number for line in rank_lines(text, selection.lines) if line.score >= WEAK]
+    if not telling:
+        edges = None
+        if len(text) <= most:
+            return text
     selection.add(telling[:1], share=FIRST)
-    for number in telling:
-        if not selection.add([number], share=TELLING):
-            break
+    selection.add(telling, share=TELLING)
     for number in telling:
         if number in selection.kept:
-            window = [
-                *range(number, number + AFTER + 1),
-                *range(number - 1, number - BEFORE - 1, -1),
-            ]
-            selection.add(window, share=AROUND)
+            around = [*range(number, number + after + 1), *range(number, number - BEFORE - 1, -1)]
+            selection.add(around, share=AROUND)
     count = len(selection.lines)
-    selection.add(range(count), share=START + selection.size / most)
-    selection.add(range(count - 1, -1, -1), share=1.0)
+    first, last = edges or (count, count)
+    selection.add(range(min(first, count)), share=START + selection.size / most)
+    selection.add(range(count - 1, max(count - last, 0) - 1, -1), share=1.0)
     return selection.render()
 
 
@@ -125,11 +129,14 @@ def find_key_blocks(lines: TextLines) -> list[range]:
 
 
 def shorten_line(line: str, most: int) -> str:
-    """Return a line that leaves room for others: if it is too long, its start and its end."""
-    if len(line) <= max(min(LONG_LINE, most // 8), most // 40):
+    """Return a line that leaves room for others: if it is too long, its start and its end.
+
+    At each cut a few words go, too: they may be a secret without the name that gives it away.
+    """
+    limit = min(LONG_LINE, max(most // 8, SHORT_LINE))
+    if len(line) <= limit:
         return line
-    kept = min(KEPT_OF_LINE, most // 16)
-    start = " ".join(line[:kept].split(" ")[:-1])
-    # The words at a cut may be a secret without the name that gives it away.
-    end = " ".join(line[-kept:].split(" ")[WORDS_DROPPED:])
-    return f"{start} [… {len(line) - len(start) - len(end):,} characters left out …] {end}"
+    first = limit * 2 // 3
+    start = " ".join(line[:first].split(" ")[:-1]) or UNBROKEN.sub("", line[:first])
+    end = " ".join(line[first - limit :].split(" ")[WORDS_DROPPED:])
+    return f"{start} [… {len(line) - len(start) - len(end):,} characters left out …] {end}".strip()

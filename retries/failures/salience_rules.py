@@ -92,7 +92,7 @@ SUMMARIES = alternatives(
     r"FAILED \([\w=, ]+\)$",
     r"error: (?:test failed|could not compile|aborting due to)|Error: Process completed",
     r"(?:\S{1,80}: )?\*{3} \[[^\]]{1,300}\] (?:Error|\w+)\b",
-    r"npm (?:error|ERR!) (?:Lifecycle|path|errno|syscall|signal|command|workspace|location|in )",
+    r"npm (?:error|ERR!) (?:code|Lifecycle|path|errno|syscall|signal|command|workspace|location)\b",
     r"[^\n]{0,200}?\b(?:0|no) (?:errors?|failures?|failed"
     r"|problems?)\b(?![^\n]{0,80}\b[1-9]\d* (?:err|fail))",
     r"[^\n]{0,200}\b(?:due to|generated|with) \d+ (?:previous )?(?:errors?|warnings?)",

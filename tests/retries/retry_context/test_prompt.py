@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from retries.retry_context.block import (
-    History,
-    render_retry_context,
-)
+from retries.retry_context.block import History, render_retry_context
 from retries.retry_context.prompt import join_prompt, render_task
 from tests.retries.retry_context.test_block import GOLDEN, HOSTILE, read
 

@@ -1,0 +1,244 @@
+"""Render the failures of a task's attempts as elements of the retry context (pure)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from ledger.text import describe_exit
+from retries.failures.excerpts import shorten
+from retries.failures.salience import find_headline
+from retries.failures.salience_rules import WEAK
+from retries.failures.signatures import Signature, sign
+from retries.retry_context.elements import element, one_line
+
+# characters of each text before it is escaped
+SUMMARY_LENGTH, OLDER_DETAILS_LENGTH = 500, 800
+FIX_LENGTH, GUESS_LENGTH = 1_000, 1_000
+WORD_LENGTH, COMMAND_LENGTH, PATH_LENGTH = 64, 200, 300
+MOST_FILES = 50
+# the lines at the start and at the end of an output that are told beside the telling ones
+NEWEST_EDGES, OLDER_EDGES = (4, 12), (0, 1)
+NEWEST_AFTER, OLDER_AFTER = 8, 3
+# An output of this length is told as it is.
+WHOLE_LENGTH, OLDER_WHOLE_LENGTH = 1_500, 200
+# the shares of the room that the details of the newest failure may take; the first that fits
+SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureRecord:
+    """The failure of one attempt."""
+
+    attempt: int
+    at: datetime
+    type: str
+    code: str = ""
+    message: str = ""
+    details: str = ""
+    verification: Mapping[str, Any] | None = None
+    root_cause_guess: str = ""
+    suggested_fix: str = ""
+    files: Sequence[Mapping[str, Any]] = ()
+    learnings: Sequence[str] = ()
+
+    @property
+    def output(self) -> str:
+        return str((self.verification or {}).get("output") or "")
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """What tells the cause; what a verification printed comes first."""
+        return self.output, self.details, self.message
+
+    @cached_property
+    def signature(self) -> Signature:
+        return sign(*self.texts)
+
+    @cached_property
+    def headline(self) -> str:
+        """The line that tells the cause, or nothing if none clearly does."""
+        found = find_headline(*self.texts)
+        return str(found) if found.score >= WEAK else ""
+
+
+def find_repeats(failures: Sequence[FailureRecord]) -> dict[int, int]:
+    """Return the attempts that repeat an earlier failure, each with the attempt it repeats."""
+    first: dict[str, int] = {}
+    repeats = {}
+    for each in failures:
+        if not each.headline:
+            continue
+        earlier = first.setdefault(each.signature.key, each.attempt)
+        if earlier != each.attempt:
+            repeats[each.attempt] = earlier
+    return repeats
+
+
+# ---- all failures, within their room
+
+
+def failures_element(failures: str) -> str:
+    return f"  <previous_failures>\n{failures}  </previous_failures>\n"
+
+
+def omitted_element(count: int) -> str:
+    return f'    <omitted count="{count}"/>\n' if count else ""
+
+
+def fit_failures(failures: Sequence[FailureRecord], room: int) -> str | None:
+    """Render the failures in at most `room` characters; return None if the newest does not fit.
+
+    The older ones shrink to type and summary, oldest first; then the oldest are omitted. The newest
+    gets what the older ones leave.
+    """
+    if room < 0 or not failures:
+        return None if room < 0 else ""
+    *older, newest = failures
+    repeats = find_repeats(failures)
+    # What tells a repeated error is told once, where it appeared first.
+    rest = sum(len(render_failure(each, OLDER_DETAILS_LENGTH, repeats)) for each in older)
+    for last in shrink_newest(newest, repeats, max(room - rest, room // 2)):
+        if len(omitted_element(len(older))) + len(last) <= room:
+            return fit_older(older, repeats, room - len(last)) + last
+    return None
+
+
+def shrink_newest(newest: FailureRecord, repeats: Mapping[int, int], room: int) -> Iterator[str]:
+    """Yield the newest failure in full, then in ever shorter forms."""
+    for share in SHARES:
+        yield render_failure(newest, int(room * share), repeats, share=share, is_newest=True)
+    yield render_brief(newest)
+
+
+def fit_older(older: Sequence[FailureRecord], repeats: Mapping[int, int], room: int) -> str:
+    """Render the older failures, shortened or omitted as far as the room requires."""
+    full = [render_failure(each, OLDER_DETAILS_LENGTH, repeats) for each in older]
+    size = sum(map(len, full))
+    if size <= room:
+        return "".join(full)
+    briefs = [render_brief(each) for each in older]
+    shortened = 0
+    while shortened < len(older) and size > room:
+        size += len(briefs[shortened]) - len(full[shortened])
+        shortened += 1
+    omitted = 0
+    while omitted < len(older) and size + len(omitted_element(omitted)) > room:
+        size -= len(briefs[omitted])
+        omitted += 1
+    rest = briefs[omitted:shortened] + full[max(omitted, shortened) :]
+    return omitted_element(omitted) + "".join(rest)
+
+
+# ---- one failure
+
+
+def render_brief(failure: FailureRecord) -> str:
+    """Render the type and the summary of a failure."""
+    return failure_element(
+        failure.attempt,
+        element("type", failure.type, WORD_LENGTH),
+        element("error_summary", summarize(failure), SUMMARY_LENGTH, trust="untrusted"),
+    )
+
+
+def render_failure(
+    failure: FailureRecord,
+    details: int,
+    repeats: Mapping[int, int],
+    *,
+    share: float = 1.0,
+    is_newest: bool = False,
+) -> str:
+    """Render all parts of a failure; `share` is the share of its longer texts that may stay."""
+    parts = [
+        element("type", failure.type, WORD_LENGTH),
+        element("code", failure.code, WORD_LENGTH, trust="agent") if failure.code else "",
+        element("timestamp", f"{failure.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", WORD_LENGTH),
+        element("error_summary", summarize(failure), SUMMARY_LENGTH, trust="untrusted"),
+        render_details(failure, details, repeats, is_newest=is_newest),
+        element(
+            "files_affected",
+            render_files(failure.files, int(MOST_FILES * share)),
+            None,
+            trust="agent",
+        ),
+    ]
+    if is_newest and failure.root_cause_guess:
+        guess = failure.root_cause_guess
+        parts.append(element("root_cause_guess", guess, int(GUESS_LENGTH * share), trust="agent"))
+    parts.append(
+        element("suggested_fix", failure.suggested_fix, int(FIX_LENGTH * share), trust="agent")
+    )
+    return failure_element(failure.attempt, *parts)
+
+
+def failure_element(attempt: int, *parts: str) -> str:
+    return f'    <failure attempt="{attempt}">\n{"".join(parts)}    </failure>\n'
+
+
+def summarize(failure: FailureRecord) -> str:
+    """Return how the verification ended, the headline, and what the agent said about it."""
+    ran = failure.verification or {}
+    lines = []
+    message = failure.message.strip()
+    if ran.get("command") and ran.get("exit_code") is not None:
+        command = one_line(str(ran["command"]), COMMAND_LENGTH)
+        lines.append(f"{command} returned exit code {ran['exit_code']}")
+        if message == describe_exit(str(ran["command"]), ran["exit_code"]):
+            message = ""
+    if is_part_of(message, failure.output) or is_part_of(message, failure.details):
+        message = ""  # the output's own lines, of which the headline is the best
+    if failure.headline and failure.headline not in message:
+        lines.append(failure.headline)
+    return "\n".join([*lines, message] if message else lines)
+
+
+def is_part_of(message: str, output: str) -> bool:
+    """Return whether the lines of a message are lines of an output."""
+    lines = {line.strip() for line in message.splitlines()[:-1] or [message]}
+    return bool(output) and lines <= {line.strip() for line in output.splitlines()} | {""}
+
+
+def render_details(
+    failure: FailureRecord, most: int, repeats: Mapping[int, int], *, is_newest: bool
+) -> str:
+    """Render the telling lines of a failure with what is around them."""
+    text = join_details(failure)
+    if failure.attempt in repeats:
+        text = f"Same as attempt {repeats[failure.attempt]}."
+    whole = WHOLE_LENGTH if is_newest else OLDER_WHOLE_LENGTH
+    if len(text) <= min(whole, most):
+        return element("error_details", text, None, trust="untrusted")
+    edges, after = (NEWEST_EDGES, NEWEST_AFTER) if is_newest else (OLDER_EDGES, OLDER_AFTER)
+    short = shorten(text, most, edges=edges, after=after)
+    cut = len(text) - len(short)
+    more = f' truncated_chars="{cut}"' if cut > 0 else ""
+    return element("error_details", short, None, trust="untrusted", more=more)
+
+
+def join_details(failure: FailureRecord) -> str:
+    """Return the agent's details and the output of its verification, each once.
+
+    Without either, return the message if it is too long for the summary.
+    """
+    output = failure.output
+    texts = [failure.details] if failure.details.strip() else []
+    if output.strip() and output not in failure.details:
+        texts.append(output)
+    if not texts and len(failure.message) > SUMMARY_LENGTH:
+        return failure.message
+    return "\n\n".join(texts)
+
+
+def render_files(files: Sequence[Mapping[str, Any]], most: int) -> str:
+    """Render a line for each file, and how many more there are."""
+    lines = [
+        f"- {one_line(str(each.get('path') or '?'), PATH_LENGTH)} "
+        f"({one_line(str(each.get('status') or 'modified'), WORD_LENGTH).replace('_', ' ')})"
+        for each in files[:most]
+    ]
+    if len(files) > most:
+        lines.append(f"- and {len(files) - most} more")
+    return "\n".join(lines)
