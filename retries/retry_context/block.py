@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retries.retry_context.comparison import compare_failures
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
 from retries.retry_context.failure_elements import (
     FailureRecord,
@@ -16,7 +17,6 @@ from retries.retry_context.failure_elements import (
     fit_failures,
     omitted_element,
 )
-from retries.retry_context.standing import compare_failures
 
 # Stored with each attempt: increase it when the block tells agents something in another way.
 RENDERER_VERSION = 3
