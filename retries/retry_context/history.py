@@ -15,11 +15,11 @@ from retries import claims
 from retries.models import Escalation
 from retries.retry_context.block import (
     BUDGET,
-    FailureRecord,
     Guidance,
     History,
     render_retry_context,
 )
+from retries.retry_context.failure_elements import FailureRecord
 from retries.retry_context.prompt import join_prompt, render_task
 from retries.retry_context.standing import Closing, describe_ending
 from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState

@@ -18,10 +18,10 @@ from retries.retry_context.block import (
     BUDGET,
     LEAST_BUDGET,
     MOST_BUDGET,
-    FailureRecord,
     History,
     render_retry_context,
 )
+from retries.retry_context.failure_elements import FailureRecord
 from retries.retry_context.history import EMPTY_HISTORY, render_prompt
 from retries.retry_context.prompt import render_task
 
