@@ -16,8 +16,17 @@ if TYPE_CHECKING:
     from tenfour.claiming import AsyncAttempts as AsyncAttempts
     from tenfour.claiming import Attempts as Attempts
     from tenfour.claiming import NoWork as NoWork
+    from tenfour.cli_reports import Try as Try
+    from tenfour.cli_retries import MAX_CLI_RETRIES as MAX_CLI_RETRIES
+    from tenfour.cli_retries import ChangedVerb as ChangedVerb
+    from tenfour.cli_retries import run_cli as run_cli
+    from tenfour.cli_retries import run_cli_async as run_cli_async
+    from tenfour.cli_retries import try_cli as try_cli
     from tenfour.client import AsyncClient as AsyncClient
     from tenfour.client import Client as Client
+    from tenfour.command_fixing import ArgumentFixer as ArgumentFixer
+    from tenfour.model_endpoint import ModelEndpoint as ModelEndpoint
+    from tenfour.model_endpoint import ModelError as ModelError
     from tenfour.models import Acked as Acked
     from tenfour.models import Agent as Agent
     from tenfour.models import Attempt as Attempt
@@ -40,11 +49,20 @@ if TYPE_CHECKING:
     from tenfour.problems import ServerAway as ServerAway
     from tenfour.problems import TaskFailed as TaskFailed
     from tenfour.problems import TenfourError as TenfourError
+    from tenfour.programs import CommandFailed as CommandFailed
+    from tenfour.programs import CommandTimeout as CommandTimeout
+    from tenfour.programs import Program as Program
     from tenfour.record_models import DeadLetter as DeadLetter
     from tenfour.record_models import Event as Event
     from tenfour.record_models import Hold as Hold
     from tenfour.record_models import StandingInstruction as StandingInstruction
     from tenfour.record_models import Trial as Trial
+    from tenfour.results import Err as Err
+    from tenfour.results import Ok as Ok
+    from tenfour.results import Result as Result
+    from tenfour.retrying import RetryConfig as RetryConfig
+    from tenfour.retrying import RetryStrategy as RetryStrategy
+    from tenfour.retrying import retry as retry
     from tenfour.settings import NotConfigured as NotConfigured
     from tenfour.verification import Verified as Verified
 
@@ -52,7 +70,11 @@ if TYPE_CHECKING:
 HOMES = {
     "attempts": ("AsyncLiveAttempt", "LiveAttempt", "Question"),
     "claiming": ("AsyncAttempts", "Attempts", "NoWork"),
+    "cli_reports": ("Try",),
+    "cli_retries": ("ChangedVerb", "MAX_CLI_RETRIES", "run_cli", "run_cli_async", "try_cli"),
     "client": ("AsyncClient", "Client"),
+    "command_fixing": ("ArgumentFixer",),
+    "model_endpoint": ("ModelEndpoint", "ModelError"),
     "models": (
         "Acked",
         "Agent",
@@ -74,7 +96,10 @@ HOMES = {
         "Task",
     ),
     "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
+    "programs": ("CommandFailed", "CommandTimeout", "Program"),
     "record_models": ("DeadLetter", "Event", "Hold", "StandingInstruction", "Trial"),
+    "results": ("Err", "Ok", "Result"),
+    "retrying": ("RetryConfig", "RetryStrategy", "retry"),
     "settings": ("NotConfigured",),
     "verification": ("Verified",),
 }

@@ -1,0 +1,257 @@
+"""Run a command, and fix its arguments between tries when it fails."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tenfour.cli_reports import Reports, Try, choose_reports
+from tenfour.command_fixing import Fix, fix_args
+from tenfour.log import log
+from tenfour.programs import STOPPED, CommandStopped, Program, is_timeout
+from tenfour.results import Err, Ok, Result
+
+if TYPE_CHECKING:
+    from tenfour.attempts import LiveAttempt
+    from tenfour.client import Client
+
+MAX_CLI_RETRIES = 3
+# Words at the start of the arguments that say what a command does: `issue list`.
+VERB_WORDS = 2
+
+NOT_REPEATED = "It was not repeated: it may have taken effect, and it is not idempotent."
+
+
+class CommandLine(Protocol):
+    """What runs a command: `Program`, or an object of your own."""
+
+    def run(self, *args: str) -> Any:
+        """Return the command's data; raises an exception if it fails."""
+
+    def get_help(self) -> str:
+        """Return the text that explains the commands."""
+
+
+@dataclass(frozen=True)
+class ChangedVerb(Err):
+    """The fix does something else than the command: `args` run only once they are confirmed."""
+
+    args: tuple[str, ...] = ()
+
+    __match_args__ = ("error",)
+
+
+def run_cli(
+    cli: CommandLine | str,
+    args: Sequence[str],
+    *,
+    fix: Fix | None = None,
+    confirm: Callable[[list[str]], bool] | None = None,
+    idempotent: bool = True,
+    verb_words: int = VERB_WORDS,
+    on_try: Callable[[Try], object] | None = None,
+    client: Client | None = None,
+    attempt: LiveAttempt | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Result[Any]:
+    """Return Ok with a command's data, or Err with the error of its last try.
+
+    `fix` corrects the arguments between tries; without it, or when it can't, the same ones run
+    again. A fix that changes the verb, the first `verb_words` words, runs only if `confirm` says
+    so; else the result is ChangedVerb. A command that is not `idempotent` is not repeated after a
+    timeout.
+
+    Each try is passed to `on_try`. With `client`, the command is a task of the token's agent, and
+    each try is reported as an attempt. With `attempt`, the tries are the progress of an attempt
+    that is live.
+    """
+    rules = Rules(fix, confirm, idempotent=idempotent, verb_words=verb_words, on_try=on_try)
+    program = Program(cli) if isinstance(cli, str) else cli
+    reports = choose_reports(
+        client,
+        attempt,
+        name_of(program),
+        idempotent=idempotent,
+        most_tries=max(MAX_CLI_RETRIES, 1),
+    )
+    return run_with_reports(program, list(args), rules, reports, should_stop)
+
+
+async def run_cli_async(cli: CommandLine | str, args: Sequence[str], **options: Any) -> Result[Any]:
+    """Like `run_cli`, for a coroutine: the command runs in a thread, and stops if it is cancelled.
+
+    The functions that you pass run in that thread, too; `client` and `attempt` are those that
+    block.
+    """
+    import asyncio
+    from threading import Event
+
+    is_unwanted = Event()
+    asked = options.pop("should_stop", None) or (lambda: False)
+
+    def should_stop() -> bool:
+        return is_unwanted.is_set() or asked()
+
+    try:
+        return await asyncio.to_thread(run_cli, cli, args, should_stop=should_stop, **options)
+    finally:
+        is_unwanted.set()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may happen between the tries of a command."""
+
+    fix: Fix | None = None
+    confirm: Callable[[list[str]], bool] | None = None
+    idempotent: bool = True
+    verb_words: int = VERB_WORDS
+    on_try: Callable[[Try], object] | None = None
+
+
+def run_with_reports(
+    cli: CommandLine,
+    args: list[str],
+    rules: Rules,
+    reports: Reports,
+    should_stop: Callable[[], bool] | None = None,
+) -> Result[Any]:
+    """Return the result of a command whose tries are reported."""
+
+    def is_unwanted() -> bool:
+        return reports.should_stop or (should_stop is not None and should_stop())
+
+    with reports:
+        result = _run_cli_with_retry(cli, args, rules, reports, is_unwanted)
+        reports.close(result)
+        return result
+
+
+def _run_cli_with_retry(
+    cli: CommandLine,
+    args: list[str],
+    rules: Rules,
+    reports: Reports,
+    should_stop: Callable[[], bool],
+) -> Result[Any]:
+    help: str | None = None
+    for number in range(1, MAX_CLI_RETRIES + 1):
+        reports.begin(args)
+        result = _try_and_tell(cli, args, number, rules, reports, should_stop)
+        match result:
+            case Ok():
+                return result
+            case Err() if number == MAX_CLI_RETRIES or is_stopped(result, should_stop):
+                return result
+            case Err(error) if is_timeout(result.cause) and not rules.idempotent:
+                return Err(f"{error} {NOT_REPEATED}", cause=result.cause)
+            case Err(error):
+                help = read_help(cli) if help is None else help
+                fixed = fix_args(rules.fix, args, error, help)
+                if not may_run(fixed, instead_of=args, rules=rules):
+                    return changed_verb(cli, fixed, error)
+                args = fixed
+    return Err("Max retries exceeded")
+
+
+def _try_and_tell(
+    cli: CommandLine,
+    args: list[str],
+    number: int,
+    rules: Rules,
+    reports: Reports,
+    should_stop: Callable[[], bool],
+) -> Result[Any]:
+    began = time.monotonic()
+    result = try_cli(cli, args, should_stop=should_stop)
+    failed = result if isinstance(result, Err) else Err("")
+    made = Try(
+        number,
+        tuple(args),
+        failed.error if failed is result else None,
+        time.monotonic() - began,
+        is_timeout(failed.cause),
+    )
+    reports.add(made)
+    if rules.on_try:
+        rules.on_try(made)
+    return result
+
+
+def try_cli(
+    cli: CommandLine, args: Sequence[str], *, should_stop: Callable[[], bool] = lambda: False
+) -> Result[Any]:
+    """Return the result of one execution of a command: Ok with its data, or Err."""
+    try:
+        if should_stop():
+            raise CommandStopped("The command was stopped before it started.", STOPPED)
+        if isinstance(cli, Program):
+            return Ok(cli.run(*args, should_stop=should_stop))
+        return Ok(resolve(cli.run(*args)))
+    except Exception as error:
+        log.warning("CLI failed: %s", error)
+        return Err(str(error), cause=error)
+
+
+def read_help(cli: CommandLine) -> str:
+    """Return the program's help; empty if it can't be read."""
+    try:
+        return str(resolve(cli.get_help()))
+    except Exception as error:
+        log.warning("The help of the command line could not be read: %s", error)
+        return ""
+
+
+def resolve(value: Any) -> Any:
+    """Return a value, or the result of a coroutine: a command line of your own may be async."""
+    if not inspect.isawaitable(value):
+        return value
+    import asyncio
+
+    async def wait() -> Any:
+        return await value
+
+    return asyncio.run(wait())
+
+
+def is_stopped(result: Err, should_stop: Callable[[], bool]) -> bool:
+    return isinstance(result.cause, CommandStopped) or should_stop()
+
+
+def may_run(fixed: list[str], *, instead_of: list[str], rules: Rules) -> bool:
+    """Return whether a fix needs no confirmation, or was confirmed."""
+    words = rules.verb_words
+    if verb_of(fixed, words) == verb_of(instead_of, words):
+        return True
+    return rules.confirm is not None and rules.confirm(list(fixed))
+
+
+def verb_of(args: Sequence[str], words: int = VERB_WORDS) -> tuple[str, ...]:
+    """Return the arguments that say what a command does: its first words.
+
+    Options before them belong to the verb, as they may have values that look like words.
+
+    >>> verb_of(["issue", "list", "--state", "open"]), verb_of(["-C", "dir", "push", "--force"])
+    (('issue', 'list'), ('-C', 'dir', 'push'))
+    """
+    start = 0
+    while start < len(args) and args[start].startswith("-"):
+        start += 1 if "=" in args[start] else 2
+    end = start
+    while end < min(start + words, len(args)) and not args[end].startswith("-"):
+        end += 1
+    return tuple(args[:end])
+
+
+def changed_verb(cli: CommandLine, fixed: list[str], error: str) -> ChangedVerb:
+    command = shlex.join([name_of(cli), *fixed])
+    message = f"{error.rstrip('.')}. Another command might help, once it is confirmed: {command}"
+    return ChangedVerb(message, args=tuple(fixed))
+
+
+def name_of(cli: CommandLine) -> str:
+    return cli.name if isinstance(cli, Program) else type(cli).__name__
