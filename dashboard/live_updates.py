@@ -38,6 +38,15 @@ PLAN_LIVE_KEY = f"""select head.tx, head.id, newest.at as newest
             (select max(updated_at) from ledger_task where plan_id = %(row)s)) as at
     ) newest left join ({journal.HEAD}) head on true"""
 
+# a task's page shows its running attempt, whose heartbeats don't change the task
+TASK_LIVE_KEY = f"""select head.tx, head.id, newest.at as newest
+    from (
+        select greatest(
+            (select updated_at from ledger_task where id = %(row)s),
+            (select max(heartbeat_at) from ledger_attempt where task_id = %(row)s)) as at
+    ) newest left join ({journal.HEAD}) head on true"""
+OWN_LIVE_KEYS: dict[type[Model], str] = {Plan: PLAN_LIVE_KEY, Task: TASK_LIVE_KEY}
+
 LIVE_KEYS: dict[type[Model], str] = {
     Instruction: live_key_sql("ledger_instruction"),
     Task: live_key_sql("ledger_task"),
@@ -63,7 +72,7 @@ def read_live_key(
     of: type[Model] = Instruction,
 ) -> str:
     """Return the live key of a page; ask for it before reading what the page shows."""
-    text = PLAN_LIVE_KEY if of is Plan and row else LIVE_KEYS[of]
+    text = OWN_LIVE_KEYS.get(of, LIVE_KEYS[of]) if row else LIVE_KEYS[of]
     # planned with its values: a generic plan would walk the whole table to find one row
     found = sql.run_custom_plan(text, project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"

@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 # Seconds between heartbeats, if the server does not say.
 EVERY_S = 60.0
+SHORTEST_S = 0.1
+# Seconds between heartbeats with new output.
+OUTPUT_EVERY_S = 5.0
 # Seconds between looks at a question that a person has not answered.
 ASK_EVERY_S = 5.0
 DETAILS_LENGTH = 8000
@@ -47,6 +50,9 @@ class Live(Driven[D]):
         self.decision: Decision | None = None
         self.abort_requested = False
         self.is_lost = False
+        # Returns the last lines of what runs: heartbeats bring them to the task's page.
+        self.read_output: Callable[[], str] | None = None
+        self._sent_output = ""
         self._is_over = False
         self._verified: dict[str, Verified] = {}
         self._take_over(claim)
@@ -151,15 +157,29 @@ class Live(Driven[D]):
         return asked
 
     def _heartbeat(self, **progress: Any) -> Steps[Heartbeat]:
-        beat = yield from self._core.perform(tasks.heartbeat(self.id, **progress))
+        output = self._new_output()
+        beat = yield from self._core.perform(tasks.heartbeat(self.id, output=output, **progress))
+        self._sent_output = self._sent_output if output is None else output
         self.abort_requested = self.abort_requested or beat.abort_requested
         return beat
 
+    def _new_output(self) -> str | None:
+        output = self.read_output() if self.read_output else ""
+        return None if output == self._sent_output else output
+
     def _beat(self) -> Steps[None]:
+        waited = 0.0
         while True:
-            yield Wait(self.every_s)
+            pause = OUTPUT_EVERY_S if self.read_output else self.every_s
+            pause = max(min(pause, self.every_s - waited), SHORTEST_S)
+            yield Wait(pause)
+            waited += pause
             if self._is_over or self.is_lost:
+                waited = 0.0
                 continue
+            if waited < self.every_s and self._new_output() is None:
+                continue
+            waited = 0.0
             try:
                 yield from self._heartbeat()
             except TenfourError as error:

@@ -201,6 +201,8 @@ class Attempt(Value):
     heartbeat_every_s: float = 0
     previous_progress: Json | None = None
     progress: Json | None = None
+    # the last lines of the command's output
+    last_output: str = ""
     failure: Json | None = None
     decision: Json | None = None
     started_at: datetime | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 # Seconds between tries while the server is away, and between looks at a person's answer.
 AWAY_EVERY_S = 5.0
 ANSWER_EVERY_S = 5.0
+# Of the output, so much goes to the task's page while the command runs.
+LAST_BYTES = 4096
 # The exit status that says how a task stands when this run can't go on with it.
 STATUS_OF = {"done": OK, "escalated": ESCALATED, "blocked": BLOCKED, "aborted": INTERRUPTED}
 
@@ -92,6 +95,7 @@ class TaskRun:
         An interrupt releases the attempt.
         """
         output = OutputBuffer()
+        attempt.read_output = lambda: last_lines(output)
         group = None
         try:
             with attempt.renewed():
@@ -148,6 +152,7 @@ class TaskRun:
         else:
             call = tasks.exit(attempt.id, ended.code, masked(ended.output, os.environ))
         report = store(attempt, call)
+        send_last_lines(attempt)
         until = time.monotonic() + self._options.patience_s
         while True:
             try:
@@ -241,6 +246,22 @@ def claim_task(
         if error.code != "invalid_transition":
             raise
         return Claimed(reason="no_task")
+
+
+def last_lines(output: OutputBuffer) -> str:
+    """Return the end of an output without secrets: whole lines, if there is the end of one."""
+    # Masked before it is cut to its final length: half a secret could not be recognized.
+    text = masked(output.last(2 * LAST_BYTES), os.environ)
+    end = text.encode()[-LAST_BYTES:].decode(errors="ignore")
+    return end if len(end) == len(text) else end.partition("\n")[2] or end
+
+
+def send_last_lines(attempt: LiveAttempt) -> None:
+    """Bring the end of the output to the task's page, where a success would show nothing else."""
+    if attempt.should_stop or attempt._new_output() is None:
+        return
+    with suppress(TenfourError):  # The report says what is wrong.
+        attempt.heartbeat()
 
 
 def store(attempt: LiveAttempt, call: Call[Decision]) -> outbox.Report | None:

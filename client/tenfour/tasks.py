@@ -171,11 +171,15 @@ def heartbeat(
     message: str | None = None,
     percent: float | None = None,
     details: Mapping[str, Any] | None = None,
+    output: str | None = None,
     extend_s: int | None = None,
 ) -> Call[Heartbeat]:
-    """Renew a live attempt's lease and report progress; refused once it has ended."""
+    """Renew a live attempt's lease and report progress; refused once it has ended.
+
+    `output` are the last lines that the work has printed, for the task's page.
+    """
     progress = given({"message": message, "percent": percent, "details": details})
-    body = given({"progress": progress or None, "extend_s": extend_s})
+    body = given({"progress": progress or None, "output": output, "extend_s": extend_s})
     return Call("POST", f"/v1/attempts/{part(attempt)}/heartbeat", Heartbeat.read, body)
 
 

@@ -72,6 +72,7 @@ class TaskPage(PageContext):
     is_probe: bool
     attempts: list[Attempt]
     live: Attempt | None
+    last: Attempt | None
     failures: list[Failure]
     timeline: Timeline
     history: list[HistoryRow]
@@ -109,6 +110,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         is_probe=is_probe(row),
         attempts=attempts,
         live=next((each for each in reversed(attempts) if each.outcome is None), None),
+        last=own_attempts[-1] if own_attempts else None,
         failures=detail_queries.failures_of(attempts),
         timeline=build_timeline(row, events, own_attempts, now=now),
         history=describe_history(events, agent=row.agent.name, now=now),

@@ -240,6 +240,7 @@ class Attempt(models.Model):
     heartbeat_at = models.DateTimeField(null=True)
     heartbeats = models.IntegerField(db_default=0)
     progress = models.JSONField(null=True)
+    last_output = models.TextField(db_default="", help_text="last lines, sent with heartbeats")
     report_digest = models.BinaryField(max_length=32, null=True, editable=False)
     decision = models.JSONField(null=True)
     # What the agent was told about earlier attempts; null if there was nothing to tell.

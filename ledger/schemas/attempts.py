@@ -24,6 +24,7 @@ ATTEMPT: dict[str, Any] = {
     "heartbeat_at": AT,
     "heartbeats": 3,
     "progress": {"message": "wrote tests", "percent": 40},
+    "last_output": "collected 212 items\n",
     "decision": {"decision": "wait", "reason": "attempts_left"},
     "failure": {
         "type": "verification_failed",
@@ -70,6 +71,9 @@ class AttemptOut(Schema):
     heartbeat_at: datetime | None = Field(description="the last heartbeat; null if there was none")
     heartbeats: int = Field(description="number of heartbeats")
     progress: dict[str, Any] | None = Field(description="the last progress that the agent reported")
+    last_output: str = Field(
+        description="the last lines of the command's output, as heartbeats sent them; at most 4 KiB"
+    )
     decision: dict[str, Any] | None = Field(
         description="the decision that followed the report; null before"
     )
@@ -102,6 +106,7 @@ def attempt_out(attempt: Attempt) -> dict[str, Any]:
         "heartbeat_at": attempt.heartbeat_at,
         "heartbeats": attempt.heartbeats,
         "progress": attempt.progress,
+        "last_output": attempt.last_output,
         "decision": attempt.decision,
         "failure": failure_out(failure) if failure else None,
     }

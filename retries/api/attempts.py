@@ -63,6 +63,7 @@ def attempts_heartbeat(
         id,
         caller=request.auth,
         progress=body.progress if body else None,
+        output=body.output if body else None,
         extend_s=body.extend_s if body else None,
     )
     return json_response({name: row[name] for name in HeartbeatOut.model_fields})

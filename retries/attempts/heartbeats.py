@@ -10,19 +10,21 @@ from psycopg.types.json import Jsonb
 
 from ledger import sql
 from ledger.errors import Invalid
-from ledger.redaction import redacted
+from ledger.redaction import redacted, stripped
 from ledger.sql import Row
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
 from retries.claim_statements import pending_instructions
 
 PROGRESS_BYTES = 8192
+OUTPUT_BYTES = 4096
 
 
 def heartbeat_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}, beat as (
         update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,
-            progress = coalesce(%(progress)s, a.progress), lease_expires_at = greatest(
+            progress = coalesce(%(progress)s, a.progress),
+            last_output = coalesce(%(output)s, a.last_output), lease_expires_at = greatest(
                 a.lease_expires_at,
                 %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
         from caller c where a.id = %(attempt)s and {IS_LIVE} and {own_attempt(caller)}
@@ -44,10 +46,14 @@ def renew_lease(
     *,
     caller: Caller,
     progress: dict[str, Any] | None = None,
+    output: str | None = None,
     extend_s: int | None = None,
     now: datetime | None = None,
 ) -> Row:
-    """Renew the lease of a live attempt; raises LeaseLost for one over or past its deadline."""
+    """Renew the lease of a live attempt; raises LeaseLost for one over or past its deadline.
+
+    `output` are the last lines of what runs; they are kept when the attempt ends.
+    """
     now = now or timezone.now()
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
         raise Invalid("/progress", f"progress has at most {PROGRESS_BYTES} bytes.")
@@ -55,6 +61,7 @@ def renew_lease(
         HEARTBEAT[type(caller)],
         attempt=attempt_id,
         progress=Jsonb(redacted(progress)) if progress is not None else None,
+        output=last_lines(output) if output is not None else None,
         extend=extend_s,
         now=now,
         **caller.params,
@@ -63,3 +70,15 @@ def renew_lease(
     if not found:
         raise lease_lost(read_attempt(attempt_id, caller=caller, now=now))
     return found[0]
+
+
+def last_lines(output: str) -> str:
+    """Return the last lines of an output as a terminal shows them, without secrets."""
+    # A line that a carriage return starts again, such as a progress bar, shows its last state.
+    lines = redacted(output).replace("\r\n", "\n").rstrip("\r").split("\n")
+    text = stripped("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines))
+    data = text.encode(errors="replace")
+    if len(data) <= OUTPUT_BYTES:
+        return text
+    end = data[-OUTPUT_BYTES:].decode(errors="ignore")
+    return end.partition("\n")[2] or end

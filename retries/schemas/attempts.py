@@ -18,6 +18,12 @@ class HeartbeatIn(In):
     progress: dict[str, Any] | None = Field(
         None, description="any object, usually with message, percent, and details"
     )
+    output: str | None = Field(
+        None,
+        max_length=65_536,
+        description="the last lines of what the command has printed; at most 4 KiB are stored, and "
+        "the task's page shows them",
+    )
     extend_s: StrictInt | None = Field(
         None,
         ge=LEASE_S[0],

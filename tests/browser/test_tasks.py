@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
+from ledger.journal import SYSTEM
 from ledger.models import Agent, Task
 from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
+from retries.attempts import heartbeats
 from tests.browser.conftest import Visitor, assert_whole
-from tests.dashboard.worked import buried, enqueued, make_task
+from tests.dashboard.worked import buried, claimed, enqueued, make_task
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 
@@ -32,12 +35,23 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
         payload={HOSTILE: [1, "x"]},
     )
     enqueued(coder, HOSTILE, now=at, needs=[task.pk, need])
+    live = enqueued(coder, HOSTILE, now=at)
+    heartbeats.renew_lease(
+        claimed(coder, live, now=at),
+        output=f"{HOSTILE}\n" * 20,
+        caller=TrustedCaller(SYSTEM, agent=coder),
+        now=now,
+    )
     letter = buried(HOSTILE, agent=coder, now=at, error=HOSTILE * 10)
-    return {"task": f"/tasks/{task.pk}/", "letter": f"/dead-letters/{letter.pk}/"}
+    return {
+        "task": f"/tasks/{task.pk}/",
+        "live": f"/tasks/{live}/",
+        "letter": f"/dead-letters/{letter.pk}/",
+    }
 
 
 @pytest.mark.parametrize(
-    "path", ["/tasks/", "/tasks/?q=state:foo", "{task}", "{task}?ask=skip", "/dead-letters/",
+    "path", ["/tasks/", "/tasks/?q=state:foo", "{task}", "{task}?ask=skip", "{live}", "/dead-letters/",
              "{letter}", "{letter}?ask=dismiss", "/escalations/"]
 )  # fmt: skip
 def test_a_page_is_whole(visit: Callable[..., Visitor], busy: dict[str, str], path: str) -> None:

@@ -332,6 +332,24 @@ def test_the_lease_is_renewed_while_it_runs_and_an_abort_stops_it(
     assert the_task(producer).state == "aborted"
 
 
+def test_the_last_lines_show_while_it_runs_and_stay(
+    as_coder: dict[str, str], producer: Client
+) -> None:
+    secret = "correct" + "horse"
+    script = f"echo early; echo {secret}; read line; echo late"
+    env = as_coder | {"DEPLOY_PASSWORD": secret}
+    running = start(env, "--name", "x", "--lease", "5", "--", "sh", "-c", script)
+    until(lambda: bool(list(producer.tasks.list())) and "early" in last_output(producer))
+    assert last_output(producer) == "early\n[redacted:env]\n"
+    assert running.communicate("on\n", timeout=15)[1] == "" and running.returncode == 0
+    assert last_output(producer) == "early\n[redacted:env]\nlate\n"
+
+
+def last_output(producer: Client) -> str:
+    attempts = producer.tasks.attempts(the_task(producer).id)
+    return next((attempt.last_output for attempt in attempts), "")
+
+
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_stops_the_command_and_gives_the_task_back(
     as_coder: dict[str, str], producer: Client, tmp_path: Path, sent: signal.Signals, status: int
@@ -367,7 +385,9 @@ def test_a_report_waits_for_a_server_that_is_away(
     script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo fine"
     running = start(as_coder | {"TENFOUR_URL": line.url}, "--name", "x", "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
-    for wait in ("0", "0", "1"):  # the last is what the tries of one call end with
+    # Of a heartbeat with the last lines, then of the report; the last wait is what the tries of one
+    # call end with.
+    for wait in ("0", "0", "0", "0", "0", "1"):
         line.faults.append(problem(503, "temporarily_unavailable", Retry_After=wait))
     mark.touch()
     out, err = running.communicate(timeout=20)

@@ -12,10 +12,12 @@ from django.test import Client
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
+from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
 from retries import breaker, deadletters
 from retries import task_actions as work
-from retries.attempts import heartbeats
+from retries.attempts import finishing, heartbeats
+from retries.attempts.report_fields import Report
 from retries.models import Escalation
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
@@ -231,6 +233,28 @@ def test_failed_need_shows_until_it_is_resolved(
     assert "waiting for Fetch stones" in words(browser.get("/tasks/"))
     work.abort([other], stamp=Stamp(SYSTEM, now))
     assert "a need was aborted" in words(browser.get("/tasks/"))
+
+
+def test_last_lines_show_live_and_stay(
+    browser: Client, part: Part, agent: Agent, now: datetime
+) -> None:
+    id = enqueued(agent, now=now - MINUTE, backoff=Backoff(base_delay_ms=0))
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    attempt = claimed(agent, id, now=now - 30 * SECOND)
+    page = browser.get(address(id))
+    assert 'id="output"' not in html(page)
+    bad = "<script>alert(1)</script>"
+    heartbeats.renew_lease(attempt, output=f"12 passed\n{bad}\n", caller=caller, now=now)
+    # A heartbeat is something new for the page of its task.
+    live = part(address(id), since=key(page))
+    assert live.status_code == 200 and "Attempt 1, live" in words(live)
+    assert "12 passed" in words(live) and bad not in live.content.decode()
+    finishing.finish_attempt(attempt, Report(status="failure"), caller=caller, now=now)
+    ended = words(browser.get(address(id)))
+    assert "Attempt 1, last lines" in ended and "12 passed" in ended
+    # The next attempt has none of its own yet.
+    claimed(agent, id, now=now)
+    assert 'id="output"' not in html(browser.get(address(id)))
 
 
 def test_hostile_text_is_escaped(browser: Client, agent: Agent, now: datetime) -> None:

@@ -10,7 +10,8 @@ with caller as materialized (
             and (%(scope)s = '' or %(scope)s = any(t.scopes))
     ), beat as (
         update ledger_attempt a set heartbeat_at = %(now)s, heartbeats = a.heartbeats + 1,
-            progress = coalesce(%(progress)s, a.progress), lease_expires_at = greatest(
+            progress = coalesce(%(progress)s, a.progress),
+            last_output = coalesce(%(output)s, a.last_output), lease_expires_at = greatest(
                 a.lease_expires_at,
                 %(now)s + coalesce(%(extend)s, a.lease_s) * interval '1 second')
         from caller c where a.id = %(attempt)s and a.ended_at is null and a.agent_id = c.agent_id

@@ -26,6 +26,38 @@ def test_heartbeats_renew_the_lease(agent: Agent) -> None:
     assert Attempt.objects.get().progress == {"percent": 40}
 
 
+@pytest.mark.parametrize(
+    ("output", "stored"),
+    [
+        ("one\ntwo\n", "one\ntwo\n"),
+        ("", ""),
+        # as a terminal shows it
+        ("10 %\r50 %\r100 %\nok\r\nlast\r", "100 %\nok\nlast"),
+        ("\x1b[31mred\x1b[0m \x00\u202eevil\ud800\n", "red evil\n"),
+        ("password=hunter2hunter2\n", "password=[redacted:secret]\n"),
+        ("x" * 10 + "\n" + "ä" * 2045 + "\n", "ä" * 2045 + "\n"),
+        ("ä" * 5000, "ä" * 2048),
+    ],
+)
+def test_last_lines_are_short_clean_and_without_secrets(output: str, stored: str) -> None:
+    assert heartbeats.last_lines(output) == stored
+
+
+def test_last_lines_stay_when_the_attempt_ends(agent: Agent) -> None:
+    make_task(agent)
+    attempt = attempt_of(claim(agent))
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    assert Attempt.objects.get().last_output == ""
+    heartbeats.renew_lease(attempt, caller=caller, output="one\n", progress={"n": 1}, now=NOW)
+    heartbeats.renew_lease(attempt, caller=caller, now=NOW)
+    fail(agent, attempt, now=NOW + MINUTE)
+    row = Attempt.objects.get()
+    assert (row.last_output, row.progress, row.outcome) == ("one\n", {"n": 1}, "failure")
+    with pytest.raises(LeaseLost):
+        heartbeats.renew_lease(attempt, caller=caller, output="two\n", now=NOW + MINUTE)
+    assert Attempt.objects.get().last_output == "one\n"
+
+
 def test_a_heartbeat_past_the_deadline_is_refused(agent: Agent) -> None:
     make_task(agent, timeout_s=60)
     attempt = attempt_of(claim(agent, worker_id="w1"))
