@@ -57,10 +57,6 @@ COMMANDS: Mapping[str, Command] = {
     "resend": Command(
         "Send the reports that wait on this machine.", "tenfour.run_commands", sends_reports=False
     ),
-    "plan": Command("Import, show, pause, resume, abort or restart a plan.", "tenfour.planning"),
-    "standing": Command(
-        "List, show, create, pause, resume, retire or try rules.", "tenfour.standing_commands"
-    ),
     "export": Command("Write retry state and logs as files; prints their names.", "tenfour.export"),
     "init": Command(
         "Connect Claude Code or Codex: hooks and MCP.", "tenfour.init", sends_reports=False
@@ -76,26 +72,70 @@ COMMANDS: Mapping[str, Command] = {
         "tenfour.doctor",
         sends_reports=False,
     ),
+    "completion": Command(
+        "Print completions for bash, zsh or fish.", "tenfour.completion", sends_reports=False
+    ),
+}
+# Each has a module with its verbs; `tenfour NOUN` lists them.
+NOUNS: Mapping[str, Command] = {
+    "instruction": Command(
+        "Texts for agents: list, show, send, ack, cancel.", "tenfour.nouns.instruction"
+    ),
+    "standing": Command(
+        "Rules that send instructions: list, show, create, pause, try, …", "tenfour.nouns.standing"
+    ),
+    "task": Command("Work: list, show, create, change, abort, unblock, …", "tenfour.nouns.task"),
+    "plan": Command(
+        "Tasks with needs: list, show, import, pause, restart, …", "tenfour.nouns.plan"
+    ),
+    "agent": Command("Workers: list, show, register, pause, trip, …", "tenfour.nouns.agent"),
+    "escalation": Command(
+        "Questions to people (esc): list, show, resolve, …", "tenfour.nouns.escalation"
+    ),
+    "dead-letter": Command(
+        "Tasks that failed for good: list, show, replay, dismiss.", "tenfour.nouns.deadletter"
+    ),
+    "pattern": Command(
+        "Failures with one cause: list, show, resolve, retry, …", "tenfour.nouns.pattern"
+    ),
+    "event": Command("The journal: list, show, list --follow.", "tenfour.nouns.event"),
+    "token": Command("Who may call: list, show, create, rotate, revoke.", "tenfour.nouns.token"),
+}
+# A plural lists: `tenfour tasks` is `tenfour task list`.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "esc": ("escalation",),
+    "standing-instruction": ("standing",),
+    "standing-instructions": ("standing", "list"),
+    **{f"{noun}s": (noun, "list") for noun in NOUNS if noun != "standing"},
 }
 
 HELP = """usage: tenfour [--url URL] COMMAND …
+       tenfour [--url URL] NOUN VERB …
 
 The command line of Tenfour, the reliability ledger for AI agents' work.
 
 commands:
 {commands}
 
+nouns and their verbs:
+{nouns}
+
 options:
-  -h, --help          show this help; `tenfour COMMAND --help` shows a command's
+  -h, --help          show this help; `tenfour help COMMAND` or `tenfour help NOUN VERB`
   --version           show the version
   --url URL           where Tenfour runs (TENFOUR_URL)
+
+examples:
+  tenfour tasks --state failed        list tasks; short for `tenfour task list`
+  tenfour esc resolve 0164ecc5 'fix: trim the input first'
+  tenfour events --follow             watch what happens
 
 environment:
   TENFOUR_URL         where Tenfour runs, for example http://127.0.0.1:8000
   TENFOUR_TOKEN       the token
   TENFOUR_TOKEN_FILE  a file with the token, instead of TENFOUR_TOKEN
-
   TENFOUR_STATE       a folder for reports that wait for the server
+  NO_COLOR            print no colors
 
 exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no task, 69 server away,
              75 a person is asked, 76 blocked, 130 aborted or interrupted"""
@@ -120,17 +160,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def dispatch(argv: Sequence[str]) -> int:
     """Find the command in the arguments and run it; without one, print help."""
     options, rest = split_options(argv)
-    if not rest or rest[0] in {"-h", "--help", "help"}:
+    if rest[:1] == ["help"]:
+        rest = [*rest[1:], "--help"]
+    if not rest or rest[0] in {"-h", "--help"}:
         say(help_text())
         return OK
     if rest[0] == "--version":
         say(f"tenfour {__version__}")
         return OK
-    name = rest[0]
+    name, *rest = [*ALIASES.get(rest[0], (rest[0],)), *rest[1:]]
+    if name in NOUNS:
+        from tenfour.nouns.noun import run_noun
+
+        return run_noun(import_module(NOUNS[name].module).NOUN, options, rest)
     if name not in COMMANDS:
         note(_unknown(name))
         return USAGE
-    return run_command(name, [*options, *rest[1:]])
+    return run_command(name, [*options, *rest])
 
 
 def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -147,21 +193,13 @@ def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Import the command's module, read its arguments, and run it."""
-    import argparse
-
-    command = COMMANDS[name]
-    module = import_module(command.module)
-    parser = argparse.ArgumentParser(prog=f"tenfour {name}", description=command.help)
-    parser.add_argument("--url", default=None, help=argparse.SUPPRESS)
-    add: Callable[[argparse.ArgumentParser], None] | None
-    if add := getattr(module, f"add_{name}_arguments", None):
-        add(parser)
+    module = import_module(COMMANDS[name].module)
     rewrite: Callable[[Sequence[str]], Sequence[str]] | None
     if rewrite := getattr(module, f"rewrite_{name}_arguments", None):
         argv = rewrite(argv)
     run: Callable[[argparse.Namespace], int] = getattr(module, name)
-    args = parser.parse_args(list(argv))
-    if command.sends_reports:
+    args = parser_of(name).parse_args(list(argv))
+    if COMMANDS[name].sends_reports:
         _send_waiting_reports(args.url)
     return run(args)
 
@@ -175,9 +213,25 @@ def _send_waiting_reports(url: str | None) -> None:
         flush_outbox(url)
 
 
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Return the parser of a command's arguments."""
+    import argparse
+
+    command = COMMANDS[name]
+    parser = argparse.ArgumentParser(prog=f"tenfour {name}", description=command.help)
+    parser.add_argument("--url", default=None, help=argparse.SUPPRESS)
+    add: Callable[[argparse.ArgumentParser], None] | None
+    if add := getattr(import_module(command.module), f"add_{name}_arguments", None):
+        add(parser)
+    return parser
+
+
 def help_text() -> str:
-    lines = [f"    {name:<18}{command.help}" for name, command in COMMANDS.items()]
-    return HELP.format(commands="\n".join(lines))
+    return HELP.format(commands=_list(COMMANDS), nouns=_list(NOUNS))
+
+
+def _list(commands: Mapping[str, Command]) -> str:
+    return "\n".join(f"    {name:<18}{command.help}" for name, command in commands.items())
 
 
 def _unknown(name: str) -> str:
@@ -185,6 +239,6 @@ def _unknown(name: str) -> str:
 
     if name.startswith("-"):
         return f"{name} is no option of tenfour. `tenfour --help` lists commands and options."
-    near = get_close_matches(name, COMMANDS, 1)
+    near = get_close_matches(name, [*COMMANDS, *NOUNS], 1)
     advice = f"Did you mean `tenfour {near[0]}`?" if near else "`tenfour --help` lists them."
     return f"{name} is no command of tenfour. {advice}"

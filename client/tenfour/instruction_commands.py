@@ -128,6 +128,10 @@ def _pull_or_wait(tenfour: Client, limit: int) -> tuple[Pulled, float]:
 
 def add_ack_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", metavar="ID", nargs="+")
+    add_ack_options(parser)
+
+
+def add_ack_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outcome", choices=["done", "accepted", "declined"])
     parser.add_argument("--note", metavar="TEXT")
 

@@ -14,6 +14,7 @@ from tenfour.attempt_files import PLACE, attempt_variables, fill_placeholders, i
 from tenfour.attempts import GOES_ON, OVER, LiveAttempt
 from tenfour.claiming import pause_after, why_nothing
 from tenfour.core import Call
+from tenfour.display import one_line
 from tenfour.models import Claim, Claimed, Decision, Task
 from tenfour.output_buffer import OutputBuffer
 from tenfour.problems import ServerAway, TenfourError
@@ -27,7 +28,6 @@ from tenfour.terminal import (
     REFUSED,
     complain,
     note,
-    one_line,
     wrong_usage,
 )
 from tenfour.verification import Verified, has_check

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tenfour.display import clean, escape_json
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.settings import NotConfigured
 
@@ -63,7 +64,8 @@ def json_object(text: str, *, what: str, hint: str = "") -> dict[str, Any]:
 
 
 def pretty(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """Return JSON to print: indented, and safe for a terminal."""
+    return escape_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def say(text: str) -> None:
@@ -71,7 +73,8 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    print(f"tenfour: {text}", file=sys.stderr)
+    """Print a line about the command to stderr; it may quote what others wrote."""
+    print(f"tenfour: {clean(text)}", file=sys.stderr)
 
 
 # What people type for the fields of a request, where the option has another name.
@@ -92,25 +95,27 @@ OPTIONS = (
 ARGUMENTS |= {name: f"--{name.replace('_', '-')}" for name in OPTIONS.split()}
 
 
-def name_arguments(sentence: str, errors: Iterable[Mapping[str, Any]]) -> str:
+def name_arguments(
+    sentence: str,
+    errors: Iterable[Mapping[str, Any]],
+    arguments: Mapping[str, str] | None = None,
+) -> str:
     """Return the sentence with the arguments of the command line in place of JSON pointers."""
+    known = {**ARGUMENTS, **(arguments or {})}
     pointers = {str(error.get("pointer", "")) for error in errors} - {"", "/"}
     for pointer in pointers:
         first, *inner = pointer.strip("/").split("/")
-        name = ".".join([ARGUMENTS.get(first, first), *inner])
+        name = ".".join([known.get(first, first), *inner])
         named, count = re.subn(rf"(?<![\w/]){re.escape(pointer)}(?![\w/])", name, sentence)
         sentence = named if count or len(pointers) > 1 else f"{name}: {sentence}"
     return sentence
 
 
-def one_line(text: str) -> str:
-    """Return a text that others wrote as one line without control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def complain(error: TenfourError, *, subject: str = "") -> None:
+def complain(
+    error: TenfourError, *, subject: str = "", arguments: Mapping[str, str] | None = None
+) -> None:
     """Print an error: one sentence, one hint, and the request's id for the server's log."""
-    said = name_arguments(error.sentence, error.errors)
+    said = name_arguments(error.sentence, error.errors, arguments)
     sentence = f"{subject}: {said}" if subject else said
     sentence += "" if sentence.endswith((".", "!", "?")) else "."
     hint = HINTS.get(error.code, error.hint)

@@ -13,23 +13,28 @@ from ninja import Query, Router
 from ledger import agents
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_by_id
+from ledger.api.parameters import filter_by_id, find_by_id
 from ledger.api.responses import json_response, page_body
 from ledger.models import Agent, Attempt, Project, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
 from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut, agent_out
-from ledger.schemas.shared import PageQuery
+from ledger.schemas.shared import ListQuery
 from ledger.states import BlockedReason, InstructionState, TaskState
 
 router = Router(tags=["agents"])
 
 
 @router.get("/agents", auth=PrincipalAuth("agents:read"), response=AgentList)
-def agents_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
+def agents_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's agents, newest first."""
     rows = with_counts(request.auth)
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
+    page = read_page(
+        filter_by_id(rows, query.id),
+        limit=query.limit,
+        cursor=query.cursor,
+        filters={"id": query.id},
+    )
     silent = silent_ids(page.rows, timezone.now())
     return json_response(page_body(page, [agent_out(agent, silent) for agent in page.rows]))
 

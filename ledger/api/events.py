@@ -10,7 +10,7 @@ from ninja import Query, Router
 from ledger import journal
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.cursors import BadCursor, read_page
-from ledger.api.parameters import find_agent_id
+from ledger.api.parameters import filter_by_id, find_agent_id
 from ledger.api.responses import json_response, page_body
 from ledger.errors import Invalid
 from ledger.journal import Kind
@@ -20,6 +20,7 @@ from ledger.schemas.events import EventList, EventQuery, events_out
 
 router = Router(tags=["events"])
 
+LATEST = "latest"
 POSITION = re.compile(r"([0-9]{1,19})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII)
 
 
@@ -27,8 +28,9 @@ POSITION = re.compile(r"([0-9]{1,19})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 def events_list(request: PrincipalRequest, query: Query[EventQuery]) -> HttpResponse:
     """List events, newest first, or read them as a stream.
 
-    With `after`, the events are a stream, oldest first: send `after=` to begin, and pass
-    `next_cursor` as `after` to read on without missing any. Events of transactions that are still
+    With `after`, the events are a stream, oldest first: send `after=` to begin with the first
+    event, or `after=latest` with the next one, and pass `next_cursor` as `after` to read on
+    without missing any. Events of transactions that are still
     open appear later, in order, however late they commit. A stream takes no filters.
     """
     filters = query.model_dump(exclude={"limit", "cursor", "after"})
@@ -36,7 +38,7 @@ def events_list(request: PrincipalRequest, query: Query[EventQuery]) -> HttpResp
         refuse_filters(filters | {"cursor": query.cursor})
         return stream_response(request, query.after, limit=query.limit)
     events = filter_events(Event.objects.visible_to(request.auth), query, request)
-    rows: QuerySet[Event, Any] = events.values()
+    rows: QuerySet[Event, Any] = filter_by_id(events, query.id).values()
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, events_out(page.rows)))
 
@@ -69,10 +71,9 @@ def refuse_filters(filters: dict[str, Any]) -> None:
 
 
 def stream_response(request: PrincipalRequest, after: str, *, limit: int) -> HttpResponse:
-    rows = journal.fetch_stream(
-        parse_cursor(after), project_id=request.auth.project_id, limit=limit
-    )
-    last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else after or None
+    position = parse_cursor(after)
+    rows = journal.fetch_stream(position, project_id=request.auth.project_id, limit=limit)
+    last = f"{rows[-1]['tx']}.{rows[-1]['id']}" if rows else write_cursor(position)
     return json_response(
         {
             "data": events_out(rows),
@@ -82,9 +83,15 @@ def stream_response(request: PrincipalRequest, after: str, *, limit: int) -> Htt
     )
 
 
+def write_cursor(position: journal.Cursor) -> str | None:
+    return f"{position.tx}.{position.id}" if position.tx else None
+
+
 def parse_cursor(after: str) -> journal.Cursor:
     if not after:
         return journal.Cursor()
+    if after == LATEST:
+        return journal.fetch_head()
     if not (match := POSITION.fullmatch(after)):
         raise BadCursor("The cursor is malformed.")
     return journal.Cursor(int(match[1]), match[2])

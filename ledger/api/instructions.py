@@ -18,7 +18,7 @@ from ledger.api.auth import (
     stamp_of,
 )
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_agent_id, parse_states
+from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.instructions import Expect
 from ledger.models import Agent, Instruction, Project
@@ -83,8 +83,8 @@ def instructions_list(
         rows = rows.filter(state__in=parse_states(query.state, InstructionState))
     if query.agent:
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
-    values = rows.values(*INSTRUCTION_COLUMNS, agent_name=F("agent__name"))
-    filters = {"state": query.state, "agent": query.agent}
+    values = filter_by_id(rows, query.id).values(*INSTRUCTION_COLUMNS, agent_name=F("agent__name"))
+    filters = {"state": query.state, "agent": query.agent, "id": query.id}
     page = read_page(values, limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, map(instruction_out, page.rows)))
 

@@ -1,19 +1,25 @@
 """Request values that several nouns read alike: states, agents, plans, and If-Match."""
 
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet, TextChoices
+from django.db.models import BinaryField, Func, Model, Q, QuerySet, Subquery, TextChoices
+from django.db.models.functions import Coalesce
 
 from ledger.agents import UnknownAgent, find_similar_names
 from ledger.api.auth import PrincipalRequest, not_visible
 from ledger.errors import IfMatchRequired, Invalid
 from ledger.models import Agent, Plan, Project
 from ledger.principal import Principal
+from ledger.schemas.shared import SHORT_ID
 
 M = TypeVar("M", bound=Model)
+S = TypeVar("S", bound="QuerySet[Any, Any]")
 
+DIGITS = re.compile(r"[0-9a-f]{4,32}", re.ASCII)
+LAST_DIGITS = 8
+SHORT_IDS_SEARCHED = 50_000  # newest rows
 ETAG = re.compile(r'"v([1-9][0-9]{0,8})"')
 
 
@@ -38,6 +44,31 @@ def find_by_id(rows: "QuerySet[M]", text: str, **other: str) -> M | None:
     """Return the row with this id or, if there is none, the row with this other name."""
     found = list(rows.filter(match_id(text, **other))) if "\x00" not in text else []
     return min(found, key=lambda row: str(row.pk) != text.lower(), default=None)
+
+
+def filter_by_id(rows: S, text: str) -> S:
+    """Return the rows whose id begins with these digits, or ends with them if they are 8.
+
+    No index serves the ends of ids, so only the newest rows are searched for those.
+    """
+    if not text:
+        return rows
+    digits = text.lower().replace("-", "")
+    if not DIGITS.fullmatch(digits):
+        raise Invalid("/id", f"'{text}' is not {SHORT_ID}.")
+    match = Q(pk__range=(UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))))
+    if len(digits) == LAST_DIGITS:
+        older = rows.order_by("-pk").values("pk")[SHORT_IDS_SEARCHED : SHORT_IDS_SEARCHED + 1]
+        rows = rows.alias(id_end=IdEnd("pk"))
+        match |= Q(id_end=bytes.fromhex(digits), pk__gt=Coalesce(Subquery(older), UUID(int=0)))
+    return rows.filter(match)
+
+
+class IdEnd(Func):
+    """The last 8 digits of an id, as 4 bytes."""
+
+    template = "substring(uuid_send(%(expressions)s) from 13)"
+    output_field = BinaryField()
 
 
 def find_agent_id(principal: Principal, id_or_name: str) -> UUID:

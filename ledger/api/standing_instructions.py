@@ -11,7 +11,13 @@ from ninja import Query, Router
 from ledger import agents
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match, parse_states
+from ledger.api.parameters import (
+    filter_by_id,
+    find_agent_id,
+    find_plan_id,
+    parse_if_match,
+    parse_states,
+)
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.instructions import Expect
@@ -62,7 +68,8 @@ def standing_instructions_list(
     rows = rows.in_state(*parse_states(query.state, RuleState)) if query.state else rows.current()
     if query.agent:
         rows = rows.filter(agent=find_agent_id(request.auth, query.agent))
-    filters = {"state": query.state, "agent": query.agent}
+    filters = {"state": query.state, "agent": query.agent, "id": query.id}
+    rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, map(rule_out, page.rows)))
 

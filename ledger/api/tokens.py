@@ -12,11 +12,12 @@ from ninja import Body, Query, Router
 from ledger import agents, sql, tokens
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
+from ledger.api.parameters import filter_by_id
 from ledger.api.responses import json_response, page_body
 from ledger.errors import Invalid
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
-from ledger.schemas.shared import PageQuery
+from ledger.schemas.shared import ListQuery
 from ledger.schemas.tokens import (
     RotateIn,
     SecretOut,
@@ -31,10 +32,15 @@ router = Router(tags=["tokens"])
 
 
 @router.get("/tokens", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenList)
-def tokens_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
+def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's tokens, newest first; secrets are not stored."""
     rows = Token.objects.visible_to(request.auth).select_related("agent")
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
+    page = read_page(
+        filter_by_id(rows, query.id),
+        limit=query.limit,
+        cursor=query.cursor,
+        filters={"id": query.id},
+    )
     return json_response(page_body(page, map(token_out, page.rows)))
 
 

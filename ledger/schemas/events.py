@@ -9,14 +9,15 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
 from ledger.models import Agent
-from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, Listed, ListQuery
 from ledger.sql import Row
 
 
-class EventQuery(PageQuery):
+class EventQuery(ListQuery):
     after: str | None = Field(
         None,
-        description="read as a stream, oldest first, from this 'next_cursor' on; empty to begin",
+        description="read as a stream, oldest first, from this 'next_cursor' on; empty to begin "
+        "with the first event, 'latest' with the next one",
     )
     kind: str = Field("", description="one event type, or several separated by commas")
     subject: UUID | None = Field(None, description="the id of a task, plan, or other subject")

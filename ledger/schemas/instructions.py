@@ -24,7 +24,7 @@ from ledger.schemas.shared import (
     STATES,
     In,
     Listed,
-    PageQuery,
+    ListQuery,
     Registering,
 )
 from ledger.sql import Row
@@ -32,7 +32,7 @@ from ledger.standing_instructions.firing import SESSION_LENGTH
 from ledger.states import InstructionState, Urgency, prefixed, urgency_of
 
 
-class InstructionQuery(PageQuery):
+class InstructionQuery(ListQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS
 from ledger.plans.editing import get_verify
-from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks.spec import TITLE_LENGTH
@@ -62,7 +62,7 @@ PLAN_TASK: dict[str, Any] = {
 }
 
 
-class PlanQuery(PageQuery):
+class PlanQuery(ListQuery):
     state: str = Field("", description=STATES)
     ref: str = Field("", description="the plan's ref, such as 03-01")
     q: str = Field("", max_length=200, description="text in the title")

@@ -16,6 +16,7 @@ CURSOR = "'next_cursor' from the previous page"
 AGENT_NAME = "the agent's name"
 AGENT_ID_OR_NAME = "an agent's id or name"
 PLAN_ID_OR_REF = "a plan's id or ref, such as 03-01"
+SHORT_ID = "an id, its beginning (4 digits or more), or its last 8 digits"
 STATES = "one state, or several separated by commas"
 
 
@@ -36,6 +37,10 @@ class Registering(In):
 class PageQuery(Schema):
     limit: int = Field(50, ge=1, le=MOST_ROWS, description="maximum number of rows")
     cursor: str = Field("", description=CURSOR)
+
+
+class ListQuery(PageQuery):
+    id: str = Field("", max_length=36, description=SHORT_ID)
 
 
 class Listed(Schema):

@@ -20,7 +20,7 @@ from ledger.schemas.shared import (
     STATES,
     In,
     Listed,
-    PageQuery,
+    ListQuery,
 )
 from ledger.standing_instructions.firing import SESSION_LENGTH
 from ledger.standing_instructions.trial import Trial
@@ -42,7 +42,7 @@ RULE_IN: dict[str, Any] = {
 }
 
 
-class RuleQuery(PageQuery):
+class RuleQuery(ListQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
 

@@ -16,7 +16,7 @@ from ledger.schemas.shared import (
     STATES,
     In,
     Listed,
-    PageQuery,
+    ListQuery,
     Registering,
 )
 from ledger.sql import Row
@@ -127,7 +127,7 @@ class ManyQuery(Schema):
     atomic: bool = Field(True, description="true for all or none; false for each on its own")
 
 
-class TaskQuery(PageQuery):
+class TaskQuery(ListQuery):
     state: str = Field("", description=STATES)
     agent: str = Field("", description=AGENT_ID_OR_NAME)
     type: str = Field("", description="the task's type")

@@ -8,7 +8,7 @@ from ninja import Body, Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_agent_id
+from ledger.api.parameters import filter_by_id, find_agent_id
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
@@ -37,6 +37,7 @@ def dead_letters_list(
     if query.type:
         rows = rows.filter(type=query.type)
     filters = query.model_dump(exclude={"limit", "cursor"})
+    rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, map(dead_letter_out, page.rows)))
 

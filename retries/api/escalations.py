@@ -8,7 +8,7 @@ from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match
+from ledger.api.parameters import filter_by_id, find_agent_id, find_plan_id, parse_if_match
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
 from ledger.errors import Invalid
 from ledger.permissions import may
@@ -47,6 +47,7 @@ def escalations_list(
     rows = visible_escalations(request.auth).filter(
         **{column: value for column, value in conditions.items() if value}
     )
+    rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     data = (complete_url(body) for body in escalations_out(page.rows))
     return json_response(page_body(page, data))

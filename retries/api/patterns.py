@@ -8,7 +8,7 @@ from ninja import Body, Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import parse_states
+from ledger.api.parameters import filter_by_id, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.schemas.shared import PageQuery
@@ -34,6 +34,7 @@ def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery])
     for word in query.q.split():
         rows = rows.filter(template__icontains=word)
     filters = query.model_dump(exclude={"limit", "cursor"})
+    rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, patterns_out(page.rows)))
 

@@ -10,7 +10,7 @@ from ninja import Body, Query, Router
 from ledger import planfile
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_plan, parse_if_match, parse_states
+from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
@@ -144,6 +144,7 @@ def plans_list(request: PrincipalRequest, query: Query[schemas.PlanQuery]) -> Ht
     if query.q:
         rows = rows.filter(title__icontains=query.q)
     filters = query.model_dump(exclude={"limit", "cursor"})
+    rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     counts = editing.count_tasks_of(plan.pk for plan in page.rows)
     return json_response(page_body(page, (plan_out(plan, counts[plan.pk]) for plan in page.rows)))

@@ -21,7 +21,13 @@ from ledger.api.auth import (
     stamp_of,
 )
 from ledger.api.cursors import read_page
-from ledger.api.parameters import find_agent_id, find_plan_id, parse_if_match, parse_states
+from ledger.api.parameters import (
+    filter_by_id,
+    find_agent_id,
+    find_plan_id,
+    parse_if_match,
+    parse_states,
+)
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.api.tasks import as_rows, enqueue, find_task, role_of, router
 from ledger.errors import InvalidTransition
@@ -125,6 +131,7 @@ def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpRespon
     if query.updated_after:
         rows = rows.filter(updated_at__gt=query.updated_after)
     filters = query.model_dump(exclude={"limit", "cursor"})
+    rows = filter_by_id(rows, query.id)
     page = read_page(as_rows(rows), limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, task_bodies(page.rows, who=role_of(request.auth))))
 

@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool
 
 from ledger.models import DeadLetter
-from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, In, Listed, ListQuery
 
 DEAD_LETTER: dict[str, Any] = {
     "id": ID,
@@ -29,7 +29,7 @@ DEAD_LETTER: dict[str, Any] = {
 }
 
 
-class DeadLetterQuery(PageQuery):
+class DeadLetterQuery(ListQuery):
     state: Literal["", "open", "replayed", "dismissed"] = Field(
         "", description="open, replayed, or dismissed; all if empty"
     )

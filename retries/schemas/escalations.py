@@ -16,7 +16,7 @@ from ledger.schemas.shared import (
     PLAN_ID_OR_REF,
     In,
     Listed,
-    PageQuery,
+    ListQuery,
 )
 from ledger.states import TaskState, urgency_of
 from retries.escalations import answer_outcome
@@ -31,7 +31,7 @@ from retries.models import Escalation
 from retries.states import Answer, EscalationState, Reason
 
 
-class EscalationQuery(PageQuery):
+class EscalationQuery(ListQuery):
     state: Literal["", "open", "resolved", "expired", "withdrawn"] = Field(
         "", description="open, resolved, expired, or withdrawn; all if empty"
     )

@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
 from ledger.schemas.attempts import ATTEMPT, FailureOut, failure_out
-from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, PageQuery
+from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
 from retries.failures import figures
 from retries.failures.figures import StuckTasks
 from retries.failures.grouping import NOTE_LENGTH
@@ -34,7 +34,7 @@ PATTERN: dict[str, Any] = {
 STUCK = {"failed": 2, "waiting": 1, "escalated": 3}
 
 
-class PatternQuery(PageQuery):
+class PatternQuery(ListQuery):
     state: str = Field("", description=STATES)
     q: str = Field("", max_length=200, description="words in the template")
 

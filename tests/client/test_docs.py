@@ -1,9 +1,11 @@
 """The docs list every command and option, and explain how to write an instruction."""
 
+import os
 import re
 
 import pytest
 from tenfour import cli
+from tenfour.completion import read_tree
 
 from tests.client.conftest import Run
 from tests.serving import ROOT
@@ -28,10 +30,34 @@ def test_every_option_of_the_others_is_in_the_guide(run: Run, command: str) -> N
 
 
 def test_every_command_is_in_the_guide(run: Run) -> None:
-    commands = re.findall(r"^    ([a-z]+) ", run("--help").out, re.MULTILINE)
-    assert commands == list(cli.COMMANDS)
-    for command in commands:
+    commands = re.findall(r"^    ([a-z-]+) ", run("--help").out, re.MULTILINE)
+    assert commands == [*cli.COMMANDS, *cli.NOUNS]
+    for command in cli.COMMANDS:
         assert f"tenfour {command}" in REFERENCE
+
+
+def render_verbs() -> str:
+    """Return the reference's table of verbs, from the table of commands."""
+    lines = ["| Command | What it does | Scope |", "|---|---|---|"]
+    for node in read_tree():
+        for verb in node.verbs:
+            known = [name for option in verb.options for name in option.names]
+            options = [f"`{name}`" for name in known if name.startswith("--") and name != "--help"]
+            does = " ".join([verb.help, ", ".join(options)]).rstrip()
+            command = f"tenfour {node.name} {verb.name} {verb.arguments}".rstrip()
+            lines.append(f"| `{command}` | {does} | `{verb.scope}` |")
+    return "\n".join(lines)
+
+
+def test_the_table_of_verbs_is_that_of_the_commands() -> None:
+    """UPDATE_REFERENCE=1 writes the table."""
+    start, end = "<!-- nouns -->\n", "\n<!-- /nouns -->\n"
+    table = f"{start}\n{render_verbs()}\n{end}"
+    if os.environ.get("UPDATE_REFERENCE"):
+        before, after = REFERENCE.split(start)[0], REFERENCE.split(end.lstrip())[1]
+        (ROOT / "docs" / "client-reference.md").write_text(before + table + after)
+    else:
+        assert table in REFERENCE
 
 
 def test_the_rule_for_instructions_has_good_and_bad_examples() -> None:

@@ -54,7 +54,7 @@ def test_the_command(run: Run, producer: Client, tenfour_server: Tenfour, tmp_pa
     assert made.status == 0, made.err
     id = made.out.strip()
     assert run("standing", "list", env=env).out.split()[:4] == [
-        id[-8:],
+        id,
         "draft",
         "signal",
         "fs_write",
@@ -64,7 +64,7 @@ def test_the_command(run: Run, producer: Client, tenfour_server: Tenfour, tmp_pa
     assert fires.status == 0 and "path src/a.py is in src/**" in fires.out
     misses = run("standing", "try", id, "fs_write", '{"path": "a.py"}', env=env)
     assert misses.status == 3 and "It would not fire." in misses.err
-    assert json.loads(run("standing", "show", id, env=env).out)["state"] == "active"
+    assert json.loads(run("standing", "show", id, "--json", env=env).out)["state"] == "active"
     assert json.loads(run("standing", "list", "--json", env=env).out)[0]["id"] == id
     assert "paused" in run("standing", "pause", id, env=env).out
     assert "retired" in run("standing", "retire", id, env=env).out

@@ -1,58 +1,47 @@
-"""The commands of `tenfour plan`: import, status, pause, resume, abort, restart."""
+"""What `tenfour plan` does and how it says it: import, status, pause, resume, abort, restart."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
 
 from tenfour.client import Client
 from tenfour.models import ImportedPlan, Plan, PlanTask
-from tenfour.problems import TenfourError
+from tenfour.nouns.rows import Kind, find_id
 from tenfour.terminal import OK, note, pretty, say, text_of, wrong_usage
 
+KIND = Kind("/v1/plans", "plan", "plans", names="path")
 
-def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    part = verbs.add_parser("import", help="import a plan from a file, or update it")
-    part.add_argument(
+
+def add_import_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "file", metavar="FILE", help="JSON, YAML, XML or Markdown; - reads it from stdin"
     )
-    part.add_argument("--agent", metavar="NAME", help="the default agent, for tasks that name none")
-    part.add_argument("--ref", metavar="REF", help="the plan's ref, if the file names none")
-    part.add_argument("--dry-run", action="store_true", help="show what would change")
-    part.add_argument(
+    parser.add_argument(
+        "--agent", metavar="NAME", help="the default agent, for tasks that name none"
+    )
+    parser.add_argument("--ref", metavar="REF", help="the plan's ref, if the file names none")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change")
+    parser.add_argument(
         "--mode",
         choices=["create", "merge", "replace"],
         help="for a changed plan: refuse it, add and update tasks, or also abort removed ones",
     )
-    part.add_argument("--register", action="store_true", help="register unknown agents")
-    part.add_argument(
+    parser.add_argument("--register", action="store_true", help="register unknown agents")
+    parser.add_argument(
         "--allow-missing-needs", action="store_true", help="wait for plans that are imported later"
     )
-    part.add_argument("--json", action="store_true", help="print the whole response")
-    part = verbs.add_parser("status", help="print a plan and its tasks")
-    part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
-    part.add_argument("--json", action="store_true", help="print the whole response")
-    for verb, does in {
-        "pause": "start no further tasks",
-        "resume": "start tasks again",
-        "abort": "stop it; finished tasks stay finished",
-    }.items():
-        part = verbs.add_parser(verb, help=does)
-        part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
-        part.add_argument("--reason", metavar="TEXT")
-    part = verbs.add_parser("restart", help="run unfinished tasks again")
-    part.add_argument("ref", metavar="REF", help="such as 03-01, or its id")
-    part.add_argument(
-        "--carry-over",
-        metavar="TIME",
-        help="tasks started at or after this time keep their attempts",
-    )
+    parser.add_argument("--json", action="store_true", help="print the whole response")
 
 
-def plan(args: argparse.Namespace) -> int:
-    """Run one of the verbs of `tenfour plan`."""
-    return VERBS[args.verb](args)
+def add_change_options(parser: argparse.ArgumentParser, verb: str) -> None:
+    if verb == "restart":
+        parser.add_argument(
+            "--carry-over",
+            metavar="TIME",
+            help="tasks started at or after this time keep their attempts",
+        )
+    else:
+        parser.add_argument("--reason", metavar="TEXT", help="stored in the journal")
 
 
 def import_plan(args: argparse.Namespace) -> int:
@@ -104,7 +93,7 @@ def changes(done: ImportedPlan) -> list[str]:
 def status(args: argparse.Namespace) -> int:
     """Print the plan and a line for each of its tasks."""
     with Client(args.url) as tenfour:
-        found = tenfour.plans.get(id_of(tenfour, args.ref))
+        found = tenfour.plans.get(find_id(tenfour, KIND, args.id))
     if args.json:
         say(pretty(found.raw))
         return OK
@@ -129,36 +118,10 @@ def line_of(task: PlanTask) -> str:
 def change_state(args: argparse.Namespace) -> int:
     """Pause, resume, abort or restart a plan; print its new state."""
     with Client(args.url) as tenfour:
-        id = id_of(tenfour, args.ref)
+        id = find_id(tenfour, KIND, args.id)
         if args.verb == "restart":
             plan = tenfour.plans.restart(id, carry_over=args.carry_over)
         else:
             plan = getattr(tenfour.plans, args.verb)(id, reason=args.reason)
-    say(headline(plan))
+    say(pretty(plan.raw) if args.json else headline(plan))
     return OK
-
-
-def id_of(tenfour: Client, ref: str) -> str:
-    """Return the id of the plan with that ref; an id is returned as it is."""
-    if len(ref) == 36:
-        return ref
-    for plan in tenfour.plans.list(ref=ref):
-        if plan.id:
-            return plan.id
-    raise TenfourError(
-        f"No plan {ref} is visible to this token.",
-        status=404,
-        code="not_found",
-        title="Not found",
-        hint="Import it with `tenfour plan import`.",
-    )
-
-
-VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "import": import_plan,
-    "status": status,
-    "pause": change_state,
-    "resume": change_state,
-    "abort": change_state,
-    "restart": change_state,
-}

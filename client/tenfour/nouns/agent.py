@@ -1,0 +1,160 @@
+"""`tenfour agent`: list, show, register, and what an operator changes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tenfour.calls import json_object
+from tenfour.client import Client
+from tenfour.core import Call
+from tenfour.nouns.columns import Column, Row, identity, plain, time, whole
+from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.reading import add_json, make_action, make_list, make_show
+from tenfour.nouns.record import Layout
+from tenfour.nouns.rows import Kind, act
+from tenfour.terminal import OK, pretty, say, text_of, wrong_usage
+
+KIND = Kind("/v1/agents", "agent", "agents", names="path", title="name")
+
+
+def describe_presence(row: Row) -> str:
+    """Return the most important thing about an agent in one word."""
+    if row["paused"]:
+        return "paused"
+    if row["breaker"]["state"] != "closed":
+        return f"{row['breaker']['state']} breaker"
+    return "silent" if row["silent"] else "active" if row["last_seen_at"] else "new"
+
+
+STATE = Column("state", lambda row, _: describe_presence(row), "state")
+COLUMNS = (
+    plain("name", "agent", style="bold", stretch=True),
+    STATE,
+    plain("running"),
+    plain("waiting"),
+    plain("awaiting_ack"),
+    time("last_seen_at"),
+    identity(),
+)
+LAYOUT = Layout(
+    plain("name", "agent"),
+    (
+        STATE,
+        plain("running"),
+        plain("waiting"),
+        plain("awaiting_ack"),
+        plain("concurrency"),
+        plain("breaker.state", "breaker", style="state"),
+        plain("breaker.failures", "failures"),
+        plain("breaker.reason", "breaker reason"),
+        time("breaker.retry_at", "breaker probe"),
+        time("last_seen_at"),
+        time("created_at"),
+        whole(),
+    ),
+    (plain("system_text"),),
+)
+
+
+def register(args: argparse.Namespace) -> int:
+    """Register an agent and print its name and id."""
+    with Client(args.url) as client:
+        row = act(client, KIND.path, {"name": args.name})
+    say(pretty(row) if args.json else f"{row['name']} {row['id']}")
+    return OK
+
+
+def add_register_arguments(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    add_json(parser, "print the agent as JSON")
+
+
+def update(client: Client, id: str, **changes: Any) -> Row:
+    return client.perform(Call("PATCH", KIND.path_of(id), json_object, changes))
+
+
+def change(client: Client, id: str, args: argparse.Namespace) -> Row:
+    """Change the options that were given."""
+    changes: dict[str, Any] = {}
+    if args.concurrency is not None:
+        changes["concurrency"] = args.concurrency or None
+    if args.system_text is not None:
+        changes["system_text"] = text_of(args.system_text)
+    if not changes:
+        raise wrong_usage("Nothing to change.", "Use --concurrency or --system-text.")
+    return update(client, id, **changes)
+
+
+def add_change_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--concurrency", type=int, metavar="N", help="attempts at a time; 0 for no limit"
+    )
+    parser.add_argument(
+        "--system-text", metavar="TEXT", help="goes with every prompt; - reads it from stdin"
+    )
+
+
+def add_reason(parser: Parser) -> None:
+    parser.add_argument("--reason", metavar="TEXT", help="shown with the breaker")
+
+
+def describe_agent(row: Row) -> str:
+    return f"{row['name']} {describe_presence(row)}"
+
+
+NOUN = Noun(
+    "agent",
+    "Agents: named workers, with what they run and the state of their breakers.",
+    {
+        "list": make_list(KIND, COLUMNS, "agents:read", help="List agents."),
+        "show": make_show(KIND, LAYOUT, "agents:read"),
+        "register": Verb("Register an agent.", "agents:write", register, add_register_arguments),
+        "pause": make_action(
+            KIND,
+            "Give an agent no new tasks; running attempts continue.",
+            "agents:write",
+            lambda client, id, args: update(client, id, paused=True),
+            say_done=describe_agent,
+        ),
+        "resume": make_action(
+            KIND,
+            "Give a paused agent tasks again.",
+            "agents:write",
+            lambda client, id, args: update(client, id, paused=False),
+            say_done=describe_agent,
+        ),
+        "change": make_action(
+            KIND,
+            "Change an agent's limit of attempts at a time, or its system text.",
+            "agents:write",
+            change,
+            add=add_change_arguments,
+            say_done=describe_agent,
+        ),
+        "trip": make_action(
+            KIND,
+            "Open an agent's breaker: it gets no tasks until a probe passes.",
+            "agents:write",
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "breaker", "trip"), {"reason": args.reason}
+            ),
+            add=add_reason,
+            say_done=describe_agent,
+        ),
+        "close": make_action(
+            KIND,
+            "Close an agent's breaker and clear its failures.",
+            "agents:write",
+            lambda client, id, args: act(client, KIND.path_of(id, "breaker", "reset")),
+            say_done=describe_agent,
+        ),
+        "reset": make_action(
+            KIND,
+            "Cancel an agent's unsettled instructions; prints how many.",
+            "agents:write",
+            lambda client, id, args: act(client, KIND.path_of(id, "reset")),
+            say_done=lambda row: f"{row['cancelled']} cancelled",
+        ),
+    },
+)

@@ -1,0 +1,170 @@
+"""`tenfour escalation` (esc): list, show, and what people do with questions."""
+
+from __future__ import annotations
+
+import argparse
+
+from tenfour.client import Client
+from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
+from tenfour.nouns.noun import Noun, Parser
+from tenfour.nouns.reading import Filter, make_action, make_list, make_show
+from tenfour.nouns.record import Layout
+from tenfour.nouns.rows import Kind, act
+from tenfour.terminal import json_object, text_of, wrong_usage
+
+KIND = Kind("/v1/escalations", "escalation", "escalations")
+COLUMNS = (
+    identity(),
+    state(),
+    plain("severity"),
+    plain("reason"),
+    plain("agent"),
+    plain("title", stretch=True),
+    plain("assignee"),
+    time("opened_at"),
+)
+
+
+def _options(row: Row) -> str:
+    return "\n".join(f"{each['name']}: {each['title']}" for each in row["options"])
+
+
+def _choices(row: Row) -> str:
+    return "\n".join(f"{each['name']}: {each.get('title') or ''}" for each in row["choices"])
+
+
+def _answer(row: Row) -> str:
+    resolution = row["resolution"] or {}
+    words = (resolution.get("action"), resolution.get("instruction"), resolution.get("note"))
+    return ": ".join(str(word) for word in words if word)
+
+
+LAYOUT = Layout(
+    plain("title"),
+    (
+        state(),
+        plain("severity"),
+        plain("reason"),
+        plain("agent"),
+        plain("assignee"),
+        computed("answer", _answer),
+        whole("task"),
+        whole("plan"),
+        whole("instruction"),
+        time("opened_at"),
+        time("expires_at"),
+        time("closed_at"),
+        plain("url"),
+        whole(),
+    ),
+    (
+        plain("question"),
+        plain("message"),
+        Column("choices", lambda row, _: _choices(row)),
+        Column("answers", lambda row, _: _options(row) if row["state"] == "open" else ""),
+    ),
+)
+
+
+def add_resolve_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "text",
+        metavar="ANSWER",
+        nargs="?",
+        help="retry, skip, abort, 'fix: trim first', or the answer; - reads it from stdin",
+    )
+    parser.add_argument("--response", metavar="JSON", help="the answer to a question with a schema")
+    parser.add_argument("--note", metavar="TEXT", help="why; stored with the answer")
+    parser.add_argument(
+        "--dependents",
+        choices=["continue", "block", "skip"],
+        help="with skip or abort: what becomes of the tasks that need it",
+    )
+
+
+def resolve(client: Client, id: str, args: argparse.Namespace) -> Row:
+    """Answer with one line, or with the values of a response."""
+    if args.text is None and args.response is None:
+        raise wrong_usage("An answer is missing.", "Give ANSWER, such as 'fix: …', or --response.")
+    response = args.response and json_object(text_of(args.response), what="The response")
+    body = {
+        "text": args.text and text_of(args.text),
+        "action": "answer" if response and not args.text else None,
+        "response": response,
+        "note": args.note,
+        "dependents": args.dependents,
+    }
+    return act(client, KIND.path_of(id, "resolve"), body)
+
+
+def describe_resolution(row: Row) -> str:
+    escalation, decision = row["escalation"], row.get("decision") or {}
+    return f"{escalation['id']} {escalation['state']} {decision.get('decision', '')}".rstrip()
+
+
+def add_user(parser: Parser) -> None:
+    parser.add_argument("user", metavar="USER", nargs="?", help="a user's name; none unassigns it")
+
+
+def add_text(parser: Parser) -> None:
+    parser.add_argument("text", metavar="TEXT", help="the comment; - reads it from stdin")
+
+
+NOUN = Noun(
+    "escalation",
+    "Escalations: questions to people, and their answers. `esc` is short for escalation.",
+    {
+        "list": make_list(
+            KIND,
+            COLUMNS,
+            "escalations:read",
+            Filter("state", "STATE", "open, resolved, expired or withdrawn"),
+            Filter("reason", "REASON", "such as max_retries_exceeded"),
+            Filter("plan", "REF", "of this plan: its ref or id"),
+            Filter("agent", "NAME", "of this agent"),
+            Filter("assignee", "USER", "assigned to this user"),
+        ),
+        "show": make_show(KIND, LAYOUT, "escalations:read"),
+        "resolve": make_action(
+            KIND,
+            "Answer an escalation.",
+            "escalations:resolve",
+            resolve,
+            add=add_resolve_arguments,
+            say_done=describe_resolution,
+            example="tenfour esc resolve 0164ecc5 'fix: trim the input first'",
+        ),
+        "undo": make_action(
+            KIND,
+            "Take an answer back while nothing has followed from it.",
+            "escalations:resolve",
+            lambda client, id, args: act(client, KIND.path_of(id, "undo")),
+            say_done=lambda row: describe_resolution({"escalation": row, **row}),
+        ),
+        "assign": make_action(
+            KIND,
+            "Assign an escalation to a user.",
+            "escalations:resolve",
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "assign"), {"user": args.user or ""}
+            ),
+            add=add_user,
+            say_done=lambda row: f"{row['id']} {row['assignee'] or 'unassigned'}",
+        ),
+        "comment": make_action(
+            KIND,
+            "Add a comment to an escalation.",
+            "escalations:resolve",
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "comment"), {"text": text_of(args.text)}
+            ),
+            add=add_text,
+        ),
+        "withdraw": make_action(
+            KIND,
+            "Withdraw a question that needs no answer; its task is queued again.",
+            "tasks:work",
+            lambda client, id, args: act(client, KIND.path_of(id, "withdraw")),
+        ),
+    },
+)

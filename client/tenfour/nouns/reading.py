@@ -1,0 +1,170 @@
+"""The verbs that every noun has: list and show."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenfour.client import Client
+from tenfour.display import Screen, find_screen, one_line
+from tenfour.nouns.columns import Column, Row
+from tenfour.nouns.noun import Parser, Verb, choose
+from tenfour.nouns.record import Layout, render_record
+from tenfour.nouns.rows import Kind, fetch_rows, find_id, get
+from tenfour.nouns.table import render_table
+from tenfour.terminal import OK, pretty, say
+
+LIMIT = 30  # rows, as gh lists them
+More = Callable[[Client, Row, Screen], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """An option of a list, which is a parameter of the API."""
+
+    name: str
+    metavar: str
+    help: str
+    # the parameter's name, where it differs
+    param: str = ""
+
+    @property
+    def option(self) -> str:
+        return f"--{self.name}"
+
+
+def make_list(
+    kind: Kind, columns: Sequence[Column], scope: str, *filters: Filter, help: str = ""
+) -> Verb:
+    """Return the verb `list`, with an option for each filter."""
+
+    def add(parser: Parser) -> None:
+        for each in filters:
+            parser.add_argument(
+                each.option, metavar=each.metavar, help=each.help, dest=each.param or each.name
+            )
+        add_limit(parser)
+        add_json(parser, f"print the {kind.plural} as a JSON array, as the API has them")
+
+    def run(args: argparse.Namespace) -> int:
+        params = choose(args, *(each.param or each.name for each in filters))
+        with Client(args.url) as client:
+            rows, more = fetch_rows(client, kind.path, params, limit=args.limit)
+        print_rows(rows, columns, plural=kind.plural, as_json=args.json, more=more)
+        return OK
+
+    return Verb(help or f"List {kind.plural}, newest first.", scope, run, add)
+
+
+def print_rows(
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    *,
+    plural: str,
+    as_json: bool = False,
+    more: bool = False,
+) -> None:
+    """Print rows as a table or as JSON; notes about them go to a terminal's stderr."""
+    if as_json:
+        say(pretty(rows))
+        return
+    screen = find_screen()
+    if rows:
+        say("\n".join(render_table(columns, rows, screen)))
+    if not screen.tty:
+        return
+    if not rows:
+        print(f"No {plural} match.", file=sys.stderr)
+    elif more:
+        dim = find_screen(sys.stderr).paint("There are more: --limit N shows more.", "dim")
+        print(dim, file=sys.stderr)
+
+
+def make_show(
+    kind: Kind, layout: Layout, scope: str, *, more: More | None = None, help: str = ""
+) -> Verb:
+    """Return the verb `show`; `more` adds lines, such as a task's attempts."""
+
+    def run(args: argparse.Namespace) -> int:
+        with Client(args.url) as client:
+            row = get(client, kind.path_of(find_id(client, kind, args.id)))
+            if args.json:
+                say(pretty(row))
+                return OK
+            print_record(layout, row)
+            for line in more(client, row, find_screen()) if more else ():
+                say(line)
+        return OK
+
+    def add(parser: Parser) -> None:
+        add_id(parser, kind)
+        add_json(parser, f"print the {kind.name} as JSON, as the API has it")
+
+    return Verb(help or f"Show one {kind.name}.", scope, run, add)
+
+
+def print_record(layout: Layout, row: Row) -> None:
+    say("\n".join(render_record(layout, row, find_screen())))
+
+
+def add_id(parser: Parser, kind: Kind, *, many: bool = False) -> None:
+    names = {"": "its id", "path": "its name, ref or id", "ref": "its id, or its ref in a plan"}
+    about = f"{names[kind.names]}; a short id is enough"
+    if many:
+        parser.add_argument("ids", metavar="ID", nargs="+", help=about)
+    else:
+        parser.add_argument("id", metavar="ID", help=about)
+
+
+def add_limit(parser: Parser) -> None:
+    parser.add_argument(
+        "--limit", "-L", type=_count, default=LIMIT, metavar="N", help=f"rows to list ({LIMIT})"
+    )
+
+
+def add_json(parser: Parser, about: str) -> None:
+    parser.add_argument("--json", action="store_true", help=about)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError("it must be a whole number from 1 on")
+    return int(text)
+
+
+def make_action(
+    kind: Kind,
+    help: str,
+    scope: str,
+    act: Callable[[Client, str, argparse.Namespace], Row],
+    *,
+    add: Callable[[Parser], None] | None = None,
+    say_done: Callable[[Row], str] | None = None,
+    example: str = "",
+) -> Verb:
+    """Return a verb that changes one row: it prints a line, or with --json the response."""
+
+    def add_arguments(parser: Parser) -> None:
+        add_id(parser, kind)
+        if add:
+            add(parser)
+        add_json(parser, "print the response as JSON")
+
+    def run(args: argparse.Namespace) -> int:
+        with Client(args.url) as client:
+            row = act(client, find_id(client, kind, args.id), args)
+        say(pretty(row) if args.json else (say_done or describe_state)(row))
+        return OK
+
+    return Verb(help, scope, run, add_arguments, example=example)
+
+
+def describe_state(row: Row) -> str:
+    return one_line(f"{row.get('id')} {row.get('state', '')}")
+
+
+def fields_of(args: argparse.Namespace, *names: str) -> Mapping[str, Any]:
+    return {name: getattr(args, name) for name in names}

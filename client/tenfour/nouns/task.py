@@ -1,0 +1,202 @@
+"""`tenfour task`: list, show, create, change, abort, unblock, prompt."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from tenfour import work
+from tenfour.calls import given, json_object
+from tenfour.client import Client
+from tenfour.core import Call
+from tenfour.display import Screen
+from tenfour.nouns.columns import (
+    Column,
+    Row,
+    computed,
+    identity,
+    plain,
+    text_of,
+    time,
+    whole,
+)
+from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
+from tenfour.nouns.record import Layout
+from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
+from tenfour.nouns.table import render_table
+from tenfour.terminal import OK, json_of, say, wrong_usage
+from tenfour.terminal import text_of as read_text
+
+KIND = Kind("/v1/tasks", "task", "tasks", names="ref")
+ATTEMPTS = 10
+
+
+def _attempts(row: Row) -> str:
+    return f"{row['attempts']} of {row['attempt_limit']}" if row["attempts"] else ""
+
+
+def _state(row: Row) -> str:
+    why = row["blocked_reason"]
+    return f"{row['state']} ({why})" if why else str(row["state"])
+
+
+STATE = Column("state", lambda row, _: _state(row), "state")
+COLUMNS = (
+    identity(),
+    STATE,
+    plain("agent"),
+    plain("type"),
+    plain("ref"),
+    plain("title", stretch=True),
+    computed("attempts", _attempts),
+    time("updated_at"),
+)
+LAYOUT = Layout(
+    computed("title", lambda row: str(row["title"] or row["ref"] or row["type"])),
+    (
+        STATE,
+        plain("agent"),
+        plain("type"),
+        plain("ref"),
+        whole("plan"),
+        computed("attempts", _attempts),
+        plain("priority"),
+        plain("needs"),
+        time("due_at"),
+        time("created_at"),
+        time("started_at"),
+        time("completed_at"),
+        plain("abort_requested", "abort requested"),
+        whole("escalation"),
+        whole("replay_of", "replay of"),
+        whole("replaced_by", "replaced by"),
+        plain("allowed_moves", "possible"),
+        whole(),
+    ),
+    (
+        plain("error"),
+        Column("payload", lambda row, _: _json_text(row["payload"])),
+        Column("result", lambda row, _: _json_text(row["result"])),
+    ),
+)
+ATTEMPT_COLUMNS = (
+    plain("number", "attempt"),
+    Column("outcome", lambda row, _: text_of(row["outcome"]) or "running", "state"),
+    plain("worker_id", "worker"),
+    plain("failure.message", "failure", stretch=True),
+    time("started_at"),
+    time("ended_at"),
+    identity(),
+)
+
+
+def _json_text(value: Any) -> str:
+    from tenfour.terminal import pretty
+
+    return "" if value is None else value if isinstance(value, str) else pretty(value)
+
+
+def describe_attempts(client: Client, row: Row, screen: Screen) -> Iterator[str]:
+    """Yield the lines of a task's newest attempts."""
+    rows, _ = fetch_rows(client, KIND.path_of(row["id"], "attempts"), {}, limit=ATTEMPTS)
+    if rows:
+        yield from ("", screen.paint("Attempts", "bold")) if screen.tty else ("-- attempts",)
+        yield from render_table(ATTEMPT_COLUMNS, rows, screen)
+
+
+def add_change_arguments(parser: Parser) -> None:
+    parser.add_argument("--priority", type=int, metavar="N", help="higher ones go first")
+    parser.add_argument("--agent", metavar="NAME", help="the agent that gets it")
+    parser.add_argument("--max-attempts", type=int, metavar="N", help="including the first")
+    parser.add_argument("--payload", metavar="JSON", help="the task's data; - reads it from stdin")
+
+
+def change(client: Client, id: str, args: argparse.Namespace) -> Row:
+    """Change a task as it is now; refused if it changes meanwhile."""
+    changes = given(
+        {
+            "priority": args.priority,
+            "agent": args.agent,
+            "max_attempts": args.max_attempts,
+            "payload": args.payload and json_of(read_text(args.payload), what="The payload"),
+        }
+    )
+    if not changes:
+        raise wrong_usage(
+            "Nothing to change.", "Use --priority, --agent, --max-attempts, --payload."
+        )
+    version = get(client, KIND.path_of(id))["version"]
+    headers = {"If-Match": f'"v{version}"'}
+    return client.perform(Call("PATCH", KIND.path_of(id), json_object, changes, headers=headers))
+
+
+def add_reason(parser: Parser) -> None:
+    parser.add_argument("--reason", metavar="TEXT", help="stored in the journal")
+
+
+def print_prompt(args: argparse.Namespace) -> int:
+    """Print the prompt that the task's next attempt gets."""
+    with Client(args.url) as client:
+        path = KIND.path_of(find_id(client, KIND, args.id), "prompt")
+        say(client.perform(Call("GET", path, str, accept="text/plain")))
+    return OK
+
+
+NOUN = Noun(
+    "task",
+    "Tasks: units of work for one agent, attempted until they are done.",
+    {
+        "list": make_list(
+            KIND,
+            COLUMNS,
+            "tasks:read",
+            Filter(
+                "state",
+                "STATES",
+                "queued, running, retry, blocked, escalated, done, failed, skipped, aborted",
+            ),
+            Filter("agent", "NAME", "of this agent"),
+            Filter("type", "TYPE", "such as code or review"),
+            Filter("plan", "REF", "of this plan: its ref or id"),
+            Filter("ref", "REF", "such as 03-01:task-3"),
+            Filter("search", "TEXT", "a part of the title", "q"),
+        ),
+        "show": make_show(KIND, LAYOUT, "tasks:read", more=describe_attempts),
+        "create": Verb(
+            "Enqueue a task for an agent; prints its id.",
+            "tasks:create",
+            work.enqueue,
+            work.add_enqueue_arguments,
+        ),
+        "change": make_action(
+            KIND,
+            "Change a task's priority, agent, payload or number of attempts.",
+            "tasks:write",
+            change,
+            add=add_change_arguments,
+        ),
+        "abort": make_action(
+            KIND,
+            "Abort a task; a running one is told at its next heartbeat.",
+            "tasks:write",
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "abort"), {"reason": args.reason}
+            ),
+            add=add_reason,
+        ),
+        "unblock": make_action(
+            KIND,
+            "Queue a blocked task again.",
+            "escalations:resolve",
+            lambda client, id, args: act(client, KIND.path_of(id, "unblock")),
+        ),
+        "prompt": Verb(
+            "Print the prompt that the next attempt gets.",
+            "tasks:read",
+            print_prompt,
+            lambda parser: add_id(parser, KIND),
+        ),
+    },
+)

@@ -1,0 +1,117 @@
+"""A project with a row of every noun, and ways to run the command on a terminal and in a pipe."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from dataclasses import dataclass
+from typing import Any
+
+from tenfour import Client
+
+from ledger import tokens
+from ledger.journal import SYSTEM, Stamp
+from tests.serving import Tenfour, environment
+
+# The server refuses escapes in instructions and titles, not what else misleads a reader.
+BIDI = "Look \u202eevil\u2066 日本語\nagain"
+HOSTILE = "Look\x1b]0;owned\x07 \x1b[31mred\x1b[0m\u202eevil\r\nagain\x9b2J"
+PLAN = {
+    "ref": "03-01",
+    "title": "Release",
+    "tasks": [
+        {"ref": "task-1", "title": "Build", "agent": "coder", "action": "make"},
+        {"ref": "task-2", "title": "Ship", "agent": "coder", "action": "ship", "needs": ["task-1"]},
+    ],
+}
+RULE = {
+    "on": {"event": "signal", "type": "fs_write", "match": {"path": {"glob": "src/**"}}},
+    "content": "Run the tests",
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """A project, a token of each kind, and the id of one row of each noun."""
+
+    server: Tenfour
+    tokens: dict[str, str]
+    ids: dict[str, str]
+
+    def env(self, kind: str = "operator") -> dict[str, str]:
+        return {"TENFOUR_URL": self.server.url, "TENFOUR_TOKEN": self.tokens[kind]}
+
+    def client(self, kind: str = "operator") -> Client:
+        return Client(self.server.url, self.tokens[kind])
+
+
+def make_world(server: Tenfour) -> World:
+    """Fill a project through the API: one row of each noun, and hostile text in them."""
+    secrets = {kind: server.token(kind) for kind in ("orchestrator", "operator", "reader")}
+    secrets["agent"] = server.token("agent", "coder")
+    stamp = Stamp(SYSTEM)
+    token, secrets["manager"] = tokens.issue(
+        "operator", project=server.project, name="ci", manages_tokens=True, stamp=stamp
+    )
+    world = World(server, secrets, {"token": str(token.pk)})
+    with world.client() as operator, world.client("agent") as agent:
+        _fill(world.ids, operator, agent)
+    return world
+
+
+def _fill(ids: dict[str, str], operator: Client, agent: Client) -> None:
+    ids["instruction"] = operator.instructions.send("coder", BIDI).id
+    failing = operator.tasks.enqueue(
+        "coder", "code", {"files": ["a.py"]}, max_attempts=1, on_exhausted="dead_letter"
+    )
+    (claim,) = agent.tasks.claim(task=failing.id)
+    failure = {"type": "execution_error", "message": f"TypeError: {HOSTILE}"}
+    agent.tasks.report(claim.attempt.id, "failure", failure=failure)
+    ids["task"] = failing.id
+    ids["dead-letter"] = next(operator.dead_letters.list()).id
+    ids["pattern"] = str(rows(operator, "/v1/patterns")[0]["id"])
+    asking = operator.tasks.enqueue("coder", "review", title=BIDI.replace("\n", " "))
+    (claim,) = agent.tasks.claim(task=asking.id)
+    ids["escalation"] = agent.tasks.ask(claim.attempt.id, "May I?", options=["yes", "no"]).id
+    ids["standing"] = operator.standing_instructions.create(RULE["on"], str(RULE["content"])).id
+    ids["plan"] = str(operator.plans.create(PLAN).plan.id)
+    ids["agent"] = operator.agents.get("coder").id
+    ids["event"] = next(operator.events.list()).id
+
+
+def rows(client: Client, path: str, **params: str) -> list[Any]:
+    """Return the rows of a list as the API has them."""
+    from tenfour.core import Call
+
+    return list(client.perform(Call("GET", path, lambda data: data["data"], params=params)))
+
+
+def run_on_terminal(
+    *args: str, env: dict[str, str], width: int = 100, more: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Run the command on a terminal of this width; return its status and what it shows."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tenfour", *args],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment(env | {"TERM": "xterm-256color"} | (more or {})),
+    )
+    os.close(terminal)
+    shown = b""
+    while chunk := _read(controller):
+        shown += chunk
+    os.close(controller)
+    return process.wait(timeout=30), shown.decode().replace("\r\n", "\n")
+
+
+def _read(controller: int) -> bytes:
+    try:
+        return os.read(controller, 65536)
+    except OSError:  # the last process has closed the terminal
+        return b""
