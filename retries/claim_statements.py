@@ -1,8 +1,10 @@
 """The SQL of claims: pick tasks past every gate, move them, and open their attempts."""
 
-from ledger import journal, moves
+from enum import Enum
+
+from ledger import journal
 from ledger.journal import Kind
-from ledger.moves import task_to
+from ledger.moves import TASK_COLUMNS, select_list, task_to
 from ledger.standing_instructions.firing import has_rule_for_claim
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
@@ -22,18 +24,42 @@ def pending_instructions(agent_id: str) -> str:
             where i.agent_id = {agent_id} and i.state = 'queued' limit 100) i)"""
 
 
-# ---- an attempt's columns beside those of its task
+# ---- what a claim returns
+
+# Only a response over HTTP shows the whole task.
+WORK_COLUMNS = (
+    "id",
+    "project_id",
+    "agent_id",
+    "plan_id",
+    "ref",
+    "title",
+    "type",
+    "state",
+    "priority",
+    "payload",
+    "attempt_limit",
+    "attempts",
+    "lease_s",
+    "timeout_s",
+    "current_attempt",
+    "version",
+)
+COLUMNS: dict[type[Caller], tuple[str, ...]] = {
+    Bearer: TASK_COLUMNS,
+    TrustedCaller: WORK_COLUMNS,
+}
 
 # The clocks of two servers differ: an attempt begins when the previous one has ended.
-STARTED_AT = """case when m.attempts > 1 then greatest(%(now)s, (
+STARTED_AT = """case when t.attempts > 1 then greatest(%(now)s, (
         select p.ended_at from ledger_attempt p
-        where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end"""
+        where p.task_id = t.id and p.number = t.attempts - 1)) else %(now)s::timestamptz end"""
 # of an attempt that a claim opens for the task `m`
 OPENED = {
     "id": "m.current_attempt",
     "number": "m.attempts",
     "worker_id": "%(worker)s::text",
-    "started_at": STARTED_AT,
+    "started_at": "m.attempt_started_at",
     "lease_s": lease_s("m"),
     "lease_expires_at": f"%(now)s + {lease_s('m')} * interval '1 second'",
     "deadline_at": "%(now)s + m.timeout_s * interval '1 second'",
@@ -53,16 +79,75 @@ BREAKER_CLOSED = f"""(%(probe)s or (select b.state from ledger_breaker b
 IS_DUE = f"(state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_at <= %(now)s)"
 
 
-# ---- which tasks
+def gates(caller: type[Caller], *, resume: bool) -> str:
+    """Return the condition that the caller's agent `a` may open an attempt."""
+    nothing_held = " and not exists (select from held)" if resume else ""
+    ruled = has_rule_for_claim(project="a.project_id", agent="a.id")
+    return f"""a.id = {agent_of(caller)} and not a.paused{nothing_held}
+            and (%(limited)s or a.concurrency is null)
+            and (%(ruled)s or {ruled} is null) and {BREAKER_CLOSED}"""
+
+
+def agent_of(caller: type[Caller]) -> str:
+    """Return the SQL of the caller's agent."""
+    return "(select agent_id from caller)" if caller is Bearer else "%(agent)s"
+
+
+# ---- which task: the id of one
+
+
+def pick_named(caller: type[Caller]) -> str:
+    return f"""(select id from ledger_task
+            where id = %(task)s and agent_id = {agent_of(caller)} and {PLAN_RUNS} and {IS_DUE}
+            for update skip locked)"""
+
+
+def pick_next(caller: type[Caller]) -> str:
+    """Return the SQL of the task at the head of the queue, or of the retry that is longest due.
+
+    The retry goes first where its priority is at least as high. Two short index walks, however deep
+    the queue is.
+    """
+    agent = agent_of(caller)
+    head = f"""from ledger_task where agent_id = {agent} and state = '{TaskState.QUEUED}'
+                and {PLAN_RUNS}
+            order by priority desc, id limit 1 for update skip locked"""
+    return f"""coalesce((select id from (
+            select id, priority from ledger_task
+            where agent_id = {agent} and state = '{TaskState.RETRY}' and due_at <= %(now)s
+                and {PLAN_RUNS}
+            order by due_at limit 1 for update skip locked) due
+        where due.priority >= coalesce((select priority {head}), due.priority)), (
+            select id {head}))"""
+
+
+def pick_next_or_offered(caller: type[Caller]) -> str:
+    """Return the SQL of the next task, where the worker's own answered tasks go first.
+
+    An answered task goes first to the worker that had it last, if that worker asks: while no other
+    attempt has begun since, and through the same gates. Other workers are not kept from it.
+    """
+    return f"coalesce(({select_offered(agent_of(caller), limit='1')}), {pick_next(caller)})"
+
+
+def select_offered(agent: str, *, limit: str) -> str:
+    return f"""select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
+        where e.agent_id = {agent} and e.offered_to = %(worker)s
+            and t.agent_id = e.agent_id and t.attempts = e.attempts and {PLAN_RUNS}
+            and (t.state = '{TaskState.QUEUED}'
+                or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
+        order by t.priority desc, t.id limit {limit} for update of t skip locked"""
+
+
+# ---- which tasks: the CTE `picked` of several
 
 LIMIT = "(select %(limit)s::int)"
 
 
-def pick_best(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
-    """Return the CTEs that pick the head of the queue and the retries that are longest due.
+def pick_several(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
+    """Return the CTEs that pick tasks as `pick_next` does, best first.
 
-    A retry goes first where its priority is at least as high. Two short index walks, however deep
-    the queue is. `but_for` is a further condition, `prefix` a query whose rows go first.
+    `but_for` is a further condition, `prefix` a query whose rows go first.
     """
     best = f"""select id from (
             select id, priority, due_at from due union all select id, priority, null from queued
@@ -82,26 +167,15 @@ def pick_best(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str
     )"""
 
 
-BEST = pick_best()
-# An answered task goes first to the worker that had it last, if that worker asks: while no other
-# attempt has begun since, and through the same gates. Other workers are not kept from it.
-OFFERED = f"""offered as materialized (
-        select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
-        where e.agent_id = (select id from free) and e.offered_to = %(worker)s
-            and t.agent_id = e.agent_id and t.attempts = e.attempts and {PLAN_RUNS}
-            and (t.state = '{TaskState.QUEUED}'
-                or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
-        order by t.priority desc, t.id limit {LIMIT} for update of t skip locked
-    ), """ + pick_best(
-    limit="(select %(limit)s::int - count(*) from offered)",
-    but_for=" and id <> all(array(select id from offered))",
-    prefix="select id from offered",
-)
-NAMED = f"""picked as materialized (
-        select id from ledger_task
-        where id = %(task)s and agent_id = (select id from free) and {PLAN_RUNS} and {IS_DUE}
-        for update skip locked
-    )"""
+def pick_several_or_offered() -> str:
+    """Return the CTEs that pick tasks as `pick_next_or_offered` does, best first."""
+    return f"""offered as materialized (
+        {select_offered("(select id from free)", limit=LIMIT)}
+    ), """ + pick_several(
+        limit="(select %(limit)s::int - count(*) from offered)",
+        but_for=" and id <> all(array(select id from offered))",
+        prefix="select id from offered",
+    )
 
 
 # ---- the claim
@@ -115,11 +189,6 @@ HELD = f"""held as (
             and (%(task)s::uuid is null or a.task_id = %(task)s)
         returning a.*
     ), """
-START = task_to(
-    TaskState.RUNNING,
-    where="t.id = any(array(select id from picked))",
-    sets="current_attempt = uuidv7()",
-)
 
 
 def need_ids(task_id: str) -> str:
@@ -131,25 +200,54 @@ def need_ids(task_id: str) -> str:
 SYSTEM_TEXT = "(select a.system_text from ledger_agent a where a.id = c.agent_id)"
 
 
-def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
+def claim_one(caller: type[Caller], task: str, *, resume: bool) -> str:
+    """Return the statement that claims the task with this id; `task` is SQL."""
+    where = f"{gates(caller, resume=resume)} and t.id = {task}"
+    return claim_statement(caller, start(caller, where, "ledger_agent a"), resume=resume)
+
+
+def claim_several(caller: type[Caller], picked: str, *, resume: bool) -> str:
+    """Return the statement that claims the tasks of the CTE `picked`."""
+    free = f"""free as (
+        select a.id from ledger_agent a where {gates(caller, resume=resume)}
+    ), {picked}, """
+    moved = start(caller, "t.id = any(array(select id from picked))", "caller c")
+    return claim_statement(caller, moved, resume=resume, before=free)
+
+
+def start(caller: type[Caller], where: str, source: str) -> str:
+    """Return the UPDATE that starts tasks, with the times at which their attempts begin."""
+    return (
+        task_to(
+            TaskState.RUNNING,
+            where=where,
+            sets="current_attempt = uuidv7()",
+            source=source,
+            columns=COLUMNS[caller],
+        )
+        + f", {STARTED_AT} as attempt_started_at"
+    )
+
+
+def claim_statement(caller: type[Caller], moved: str, *, resume: bool, before: str = "") -> str:
     """Return the statement that gives a worker its live attempts again, or else new ones.
 
-    It has no row where there is nothing. `pick` is NAMED, BEST or OFFERED. Rows that another claim
-    has locked are skipped.
+    It has no row where there is nothing. `moved` starts the tasks, `before` are the CTEs that it
+    reads. Rows that another claim has locked are skipped.
     """
-    pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
-    system_text = SYSTEM_TEXT if caller is Bearer else "''"
-    agent = f"""c.agent_name, c.unseen, {pending} as pending_instructions,
-        {system_text} as system_text"""
+    is_bearer = caller is Bearer
+    agent = f"""c.agent_name, c.unseen,
+        {pending_instructions("c.agent_id") if is_bearer else "0"} as pending_instructions,
+        {SYSTEM_TEXT if is_bearer else "''"} as system_text"""
+
+    def task(row: str) -> str:
+        needs = f", {need_ids(f'{row}.id')}" if is_bearer else ""
+        return select_list(row, COLUMNS[caller]) + needs
+
     held = f"""union all
-    select {moves.task_columns("t")}, {need_ids("t.id")}, {HELD_COLUMNS}, true as resumed, {agent}
+    select {task("t")}, {HELD_COLUMNS}, true as resumed, {agent}
     from held h join ledger_task t on t.id = h.task_id, caller c"""
-    return f"""with {caller.cte}, {HELD if resume else ""}free as (
-        select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
-            {"and not exists (select from held)" if resume else ""}
-            and (%(limited)s or a.concurrency is null)
-            and (%(ruled)s or {has_rule_for_claim()} is null) and {BREAKER_CLOSED}
-    ), {pick}, moved as ({START}), opened as (
+    return f"""with {caller.cte}, {HELD if resume else ""}{before}moved as ({moved}), opened as (
         insert into ledger_attempt (task_id, agent_id, {", ".join(OPENED)})
         select m.id, m.agent_id, {", ".join(OPENED.values())} from moved m
     ), journaled as ({
@@ -161,15 +259,39 @@ def claim_statement(caller: type[Caller], pick: str, *, resume: bool) -> str:
             id="m.current_attempt",
         )
     })
-    select {moves.task_columns("m")}, {need_ids("m.id")}, {OPENED_COLUMNS}, false as resumed,
-        {agent}
+    select {task("m")}, {OPENED_COLUMNS}, false as resumed, {agent}
     from moved m, caller c {held if resume else ""}"""
 
 
-CLAIM: dict[tuple[type[Caller], str, bool], str] = {
-    (caller, pick, resume): claim_statement(caller, pick, resume=resume)
+class Pick(Enum):
+    """Which tasks a claim takes."""
+
+    NAMED = "named"
+    NEXT = "next"
+    NEXT_OR_OFFERED = "next or offered"
+    SEVERAL = "several"
+    SEVERAL_OR_OFFERED = "several or offered"
+
+
+def build_claim(caller: type[Caller], pick: Pick, *, resume: bool) -> str:
+    """Return the statement of a claim."""
+    match pick:
+        case Pick.NAMED:
+            return claim_one(caller, pick_named(caller), resume=resume)
+        case Pick.NEXT:
+            return claim_one(caller, pick_next(caller), resume=resume)
+        case Pick.NEXT_OR_OFFERED:
+            return claim_one(caller, pick_next_or_offered(caller), resume=resume)
+        case Pick.SEVERAL:
+            return claim_several(caller, pick_several(), resume=resume)
+        case Pick.SEVERAL_OR_OFFERED:
+            return claim_several(caller, pick_several_or_offered(), resume=resume)
+
+
+CLAIM: dict[tuple[type[Caller], Pick, bool], str] = {
+    (caller, pick, resume): build_claim(caller, pick, resume=resume)
     for caller in CALLERS
-    for pick in (NAMED, BEST, OFFERED)
+    for pick in Pick
     for resume in (False, True)
 }
 
@@ -183,7 +305,7 @@ def why_statement(caller: type[Caller]) -> str:
         (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
-        {has_rule_for_claim()} as ruled,
+        {has_rule_for_claim(project="c.project_id", agent="c.agent_id")} as ruled,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
             where t.agent_id = c.agent_id
                 and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')

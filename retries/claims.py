@@ -25,7 +25,7 @@ from ledger.tasks.spec import LEASE_S
 from ledger.tokens import Caller, TrustedCaller, require_caller
 from retries import breaker
 from retries.breaker import CircuitBreakerOpen
-from retries.claim_statements import BEST, BLOCK, CLAIM, NAMED, OFFERED, PENDING, UNBLOCK, WHY
+from retries.claim_statements import BLOCK, CLAIM, PENDING, UNBLOCK, WHY, Pick
 
 MAX_TASKS = 50
 WORKER_LENGTH = 128
@@ -114,8 +114,7 @@ def claim_with_rules(caller: Caller, request: dict[str, Any]) -> ClaimResult:
 
 def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[Row]:
     """Return the tasks with their attempts, or one row without a task that says why not."""
-    pick = NAMED if request["task"] else OFFERED if request["worker"] else BEST
-    statement = CLAIM[type(caller), pick, request["resume"]]
+    statement = CLAIM[type(caller), pick_of(request), request["resume"]]
     rows = sql.run(statement, probe=probe, **request, **caller.params)
     if not rows:
         rows = sql.run(WHY[type(caller)], **request, **caller.params)
@@ -124,9 +123,17 @@ def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[
     return sorted(rows, key=urgency) if len(rows) > 1 else rows
 
 
+def pick_of(request: dict[str, Any]) -> Pick:
+    if request["task"]:
+        return Pick.NAMED
+    if request["limit"] == 1:  # as most claims
+        return Pick.NEXT_OR_OFFERED if request["worker"] else Pick.NEXT
+    return Pick.SEVERAL_OR_OFFERED if request["worker"] else Pick.SEVERAL
+
+
 def add_skipped_needs(rows: list[Row]) -> None:
     """Add to each claimed task the needs that it goes on without."""
-    ids = [row["id"] for row in rows if row["id"] and row["need_ids"]]
+    ids = [row["id"] for row in rows if row.get("need_ids")]
     # most tasks need no others, and the claim's own statement is faster without this
     skipped = fetch_skipped_needs(ids) if ids else {}
     for row in rows:

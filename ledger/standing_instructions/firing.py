@@ -39,10 +39,11 @@ def has_rule_for_signal(caller: str = "caller") -> str:
             where {IN_SCOPE} and r.signal_type = %(type)s and not r.paused limit 1)"""
 
 
-def has_rule_for_claim(caller: str = "caller") -> str:
+def has_rule_for_claim(*, project: str, agent: str) -> str:
     """Return the SQL of whether a rule waits for claims of this agent; null if none does."""
-    return f"""(select true from ledger_standinginstruction r, {caller} c
-            where {IN_SCOPE} and r.event = '{Trigger.TASK_CLAIMED}' and not r.paused limit 1)"""
+    return f"""(select true from ledger_standinginstruction r
+            where r.project_id = {project} and (r.agent_id is null or r.agent_id = {agent})
+                and r.event = '{Trigger.TASK_CLAIMED}' and not r.paused limit 1)"""
 
 
 def once_key(*, session: str, attempt: str) -> str:

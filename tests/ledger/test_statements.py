@@ -24,7 +24,7 @@ STATEMENTS = {
     "idle_check": reminders.REMIND,
     "enqueue": enqueuing.ENQUEUE,
     "enqueue_alike": enqueuing.ENQUEUE_ALIKE,
-    "claim": claim_statements.CLAIM[Bearer, claim_statements.BEST, True],
+    "claim": claim_statements.CLAIM[Bearer, claim_statements.Pick.NEXT, True],
     "done": fast_path.DONE[Bearer],
     "heartbeat": heartbeats.HEARTBEAT[Bearer],
 }

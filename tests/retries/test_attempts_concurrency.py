@@ -49,6 +49,23 @@ def test_a_claim_passes_over_a_row_that_somebody_holds(agent: Agent) -> None:
         assert found.rows[0]["id"] == second
 
 
+def test_a_retry_is_claimed_although_a_task_before_it_is_held(agent: Agent) -> None:
+    """The head of the queue that counts is the first task that nobody holds."""
+    urgent, retry, later = make_task(agent, priority=9), make_task(agent), make_task(agent)
+    Task.objects.filter(pk=retry).update(state=TaskState.RETRY, due_at=NOW)
+    with transaction.atomic():
+        Task.objects.select_for_update().get(pk=urgent)
+        found = [at_once(1, lambda _: claim(agent))[0] for _ in range(2)]
+        assert [each.rows[0]["id"] for each in found] == [retry, later]
+    assert claim(agent).rows[0]["id"] == urgent
+
+
+def test_a_retry_waits_for_tasks_of_a_higher_priority(agent: Agent) -> None:
+    urgent, retry, alike = make_task(agent, priority=9), make_task(agent), make_task(agent)
+    Task.objects.filter(pk=retry).update(state=TaskState.RETRY, due_at=NOW)
+    assert [claim(agent).rows[0]["id"] for _ in range(3)] == [urgent, retry, alike]
+
+
 def test_two_reports_at_once_have_one_winner(agent: Agent) -> None:
     """S3.21"""
     id = make_task(agent)

@@ -12,8 +12,9 @@ from ledger.models import Agent
 from ledger.standing_instructions import firing
 from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
-from retries import claim_statements, claims, in_process
+from retries import claims, in_process
 from retries.attempts import fast_path, heartbeats
+from retries.claim_statements import CLAIM, WHY, Pick
 from tests.factories import NOW
 from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_whole
 
@@ -37,6 +38,7 @@ DONE = {
     "report_digest": b"",
     "decision": Jsonb({}),
 }
+RENEWED = {"progress": None, "output": None, "extend": None}
 SIGNALED = {
     "type": "fs_write",
     "data": Jsonb({}),
@@ -67,20 +69,16 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     parts = {"shared": Jsonb({}), "tasks": Jsonb([task] * 3)}
     waits = [task | {"place": n, "needs": [], "after": [], "missing": 0} for n in range(3)]
     return {
-        "claim": (
-            claim_statements.CLAIM[TrustedCaller, claim_statements.BEST, False],
-            ASKED | known,
-        ),
-        "claim over HTTP": (
-            claim_statements.CLAIM[Bearer, claim_statements.BEST, True],
+        "claim": (CLAIM[TrustedCaller, Pick.NEXT, False], ASKED | known),
+        "claim over HTTP": (CLAIM[Bearer, Pick.NEXT, True], ASKED | BEARER),
+        "claim one": (CLAIM[Bearer, Pick.NAMED, True], NAMED | BEARER),
+        "claim of a worker": (CLAIM[Bearer, Pick.NEXT_OR_OFFERED, True], ASKED | BEARER),
+        "claim several": (CLAIM[Bearer, Pick.SEVERAL, True], ASKED | BEARER),
+        "claim several of a worker": (
+            CLAIM[Bearer, Pick.SEVERAL_OR_OFFERED, True],
             ASKED | BEARER,
         ),
-        "claim one": (claim_statements.CLAIM[Bearer, claim_statements.NAMED, True], NAMED | BEARER),
-        "claim of a worker": (
-            claim_statements.CLAIM[Bearer, claim_statements.OFFERED, True],
-            ASKED | BEARER,
-        ),
-        "why not": (claim_statements.WHY[Bearer], ASKED | BEARER),
+        "why not": (WHY[Bearer], ASKED | BEARER),
         "rules of a signal": (firing.FIRE_SIGNAL[Bearer], SIGNALED | BEARER),
         "rules of a claim": (firing.FIRE_CLAIM[Bearer], {"attempts": [uuid4()]} | BEARER),
         "done": (fast_path.DONE[Bearer], DONE | BEARER),
@@ -99,6 +97,8 @@ NAMES = [
     "claim over HTTP",
     "claim one",
     "claim of a worker",
+    "claim several",
+    "claim several of a worker",
     "why not",
     "rules of a signal",
     "rules of a claim",
@@ -137,7 +137,7 @@ def test_an_attempt_is_found_by_its_id_where_few_are_live(statement: str, agent:
         in_process.report_success(row["attempt_id"], stamp=Stamp(SYSTEM, NOW))
     with prepared("ledger_task") as cursor:
         cursor.execute("analyze ledger_attempt")
-        plan = plan_of(cursor, statement, DONE | BEARER | {"progress": None, "extend": None})
+        plan = plan_of(cursor, statement, DONE | BEARER | RENEWED)
     found = [line for line in plan if " on ledger_attempt" in line and "Index" in line]
     assert found and all("ledger_attempt_pkey" in line for line in found)
     assert not [line for line in plan if "Seq Scan on ledger_attempt" in line]

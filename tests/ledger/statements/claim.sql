@@ -16,36 +16,35 @@ with caller as materialized (
             and a.deadline_at > %(now)s and a.worker_id = %(worker)s
             and (%(task)s::uuid is null or a.task_id = %(task)s)
         returning a.*
-    ), free as (
-        select a.id from ledger_agent a where a.id = (select agent_id from caller) and not a.paused
-            and not exists (select from held)
-            and (%(limited)s or a.concurrency is null)
-            and (%(ruled)s or (select true from ledger_standinginstruction r, caller c
-            where r.project_id = c.project_id and (r.agent_id is null or r.agent_id = c.agent_id)
-                and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
-                (select b.state from ledger_breaker b
-                where b.agent_id = a.id and b.state <> 'closed') is null)
-    ), queued as materialized (
-        select id, priority from ledger_task
-        where agent_id = (select id from free) and state = 'queued'
-            and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is
-                null)
-        order by priority desc, id limit (select %(limit)s::int) for update skip locked
-    ), due as materialized (
-        select id, priority, due_at from ledger_task
-        where agent_id = (select id from free) and state = 'retry'
-            and due_at <= %(now)s and (plan_id is null or (select p.paused_at from ledger_plan p
-                where p.id = plan_id) is null)
-        order by due_at limit (select %(limit)s::int) for update skip locked
-    ), picked as materialized (
-        select id from (
-            select id, priority, due_at from due union all select id, priority, null from queued
-        ) found order by priority desc, due_at nulls last, id limit (select %(limit)s::int)
     ), moved as (update ledger_task t
     set state = 'running', blocked_reason = null, started_at = coalesce(t.started_at, %(now)s),
         due_at = null, due_noted_at = null, attempts = t.attempts + 1, current_attempt = uuidv7(),
         version = t.version + 1, updated_at = %(now)s
-    from caller c where t.id = any(array(select id from picked)) and t.state in ('queued', 'retry')
+    from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not exists
+        (select from held)
+            and (%(limited)s or a.concurrency is null)
+            and (%(ruled)s or (select true from ledger_standinginstruction r
+            where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)
+                and r.event = 'task_claimed' and not r.paused limit 1) is null) and (%(probe)s or
+                    (select b.state from ledger_breaker b
+                where b.agent_id = a.id and b.state <> 'closed') is null) and t.id =
+                    coalesce((select id from (
+            select id, priority from ledger_task
+            where agent_id = (select agent_id from caller) and state = 'retry' and due_at <= %(now)s
+                and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id)
+                    is null)
+            order by due_at limit 1 for update skip locked) due
+        where due.priority >= coalesce((select priority from ledger_task where agent_id = (select
+            agent_id from caller) and state = 'queued'
+                and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id)
+                    is null)
+            order by priority desc, id limit 1 for update skip locked), due.priority)), (
+            select id from ledger_task where agent_id = (select agent_id from caller) and state =
+                'queued'
+                and (plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id)
+                    is null)
+            order by priority desc, id limit 1 for update skip locked)) and t.state in ('queued',
+                'retry')
     returning t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
         t.blocked_reason, t.priority, t.payload, t.result, t.error, t.retry_count, t.max_attempts,
         t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted, t.base_delay_ms,
@@ -53,15 +52,16 @@ with caller as materialized (
         t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
         t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
         t.completed_at, old.state as from_state,
-        old.current_attempt as former_attempt), opened as (
+        old.current_attempt as former_attempt, case when t.attempts > 1 then greatest(%(now)s, (
+        select p.ended_at from ledger_attempt p
+        where p.task_id = t.id and p.number = t.attempts - 1)) else %(now)s::timestamptz end as
+            attempt_started_at), opened as (
         insert into ledger_attempt (task_id, agent_id, id, number, worker_id, started_at, lease_s,
             lease_expires_at, deadline_at)
-        select m.id, m.agent_id, m.current_attempt, m.attempts, %(worker)s::text, case when
-            m.attempts > 1 then greatest(%(now)s, (
-        select p.ended_at from ledger_attempt p
-        where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end,
-            coalesce(%(lease)s, m.lease_s), %(now)s + coalesce(%(lease)s, m.lease_s) * interval '1
-            second', %(now)s + m.timeout_s * interval '1 second' from moved m
+        select m.id, m.agent_id, m.current_attempt, m.attempts, %(worker)s::text,
+            m.attempt_started_at, coalesce(%(lease)s, m.lease_s), %(now)s + coalesce(%(lease)s,
+            m.lease_s) * interval '1 second', %(now)s + m.timeout_s * interval '1 second' from moved
+            m
     ), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
@@ -78,14 +78,12 @@ with caller as materialized (
         m.replay_of_id, m.replaced_by_id, m.version, m.created_at, m.updated_at, m.started_at,
         m.completed_at, array(select n.need_id from ledger_need n where n.task_id = m.id
             order by n.need_id) as need_ids, m.current_attempt as attempt_id, m.attempts as
-                attempt_number, %(worker)s::text as attempt_worker_id, case when m.attempts > 1 then
-                greatest(%(now)s, (
-        select p.ended_at from ledger_attempt p
-        where p.task_id = m.id and p.number = m.attempts - 1)) else %(now)s::timestamptz end as
-            attempt_started_at, coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s +
-            coalesce(%(lease)s, m.lease_s) * interval '1 second' as attempt_lease_expires_at,
-            %(now)s + m.timeout_s * interval '1 second' as attempt_deadline_at, false as resumed,
-        c.agent_name, c.unseen, (select count(*) from (select from ledger_instruction i
+                attempt_number, %(worker)s::text as attempt_worker_id, m.attempt_started_at as
+                attempt_started_at, coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s +
+                coalesce(%(lease)s, m.lease_s) * interval '1 second' as attempt_lease_expires_at,
+                %(now)s + m.timeout_s * interval '1 second' as attempt_deadline_at, false as
+                resumed, c.agent_name, c.unseen,
+        (select count(*) from (select from ledger_instruction i
             where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
                 pending_instructions,
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
@@ -100,8 +98,8 @@ with caller as materialized (
             order by n.need_id) as need_ids, h.id as attempt_id, h.number as attempt_number,
                 h.worker_id as attempt_worker_id, h.started_at as attempt_started_at, h.lease_s as
                 attempt_lease_s, h.lease_expires_at as attempt_lease_expires_at, h.deadline_at as
-                attempt_deadline_at, true as resumed, c.agent_name, c.unseen, (select count(*) from
-                (select from ledger_instruction i
+                attempt_deadline_at, true as resumed, c.agent_name, c.unseen,
+        (select count(*) from (select from ledger_instruction i
             where i.agent_id = c.agent_id and i.state = 'queued' limit 100) i) as
                 pending_instructions,
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
