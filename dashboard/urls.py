@@ -6,6 +6,7 @@ from dashboard import search
 from dashboard.activity import views as activity_views
 from dashboard.agents import action_views as agent_action_views
 from dashboard.agents import views as agent_views
+from dashboard.connect import views as connect_views
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as deadletter_views
 from dashboard.escalations import action_views as escalation_action_views
@@ -73,6 +74,9 @@ urlpatterns = [
     path("patterns/<uuid:pattern_id>/", pattern_views.detail, name="pattern"),
     path("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_action_views.act, name="pattern_act"),
     path("agents/", agent_views.index, name="agents"),
+    path("agents/connect/", connect_views.index, name="connect"),
+    path("agents/connect/<uuid:token_id>/", connect_views.token, name="connect_token"),
+    path("agents/connect/<uuid:token_id>/light/", connect_views.light, name="connect_light"),
     path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
     path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
     path("activity/", activity_views.index, name="activity"),

@@ -38,7 +38,7 @@
 
   document.addEventListener("keydown", function (event) {
     if (event.key === "Escape") return leave(event);
-    var typing = event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]");
+    var typing = event.target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || $("dialog:modal")) return;
     if (event.key === "/") {
       event.preventDefault();

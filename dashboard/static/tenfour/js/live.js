@@ -39,7 +39,8 @@
   }
   function pause() {
     if (failures) return Math.min(SLOW, FAST * Math.pow(2, failures - 1));
-    return Date.now() - newsAt > QUIET_AFTER ? SLOW : FAST;
+    var own = part().dataset;   /* a page that waits for one call polls longer */
+    return Date.now() - newsAt > (own.quietAfter || QUIET_AFTER) ? own.slow || SLOW : FAST;
   }
   function later() {
     clearTimeout(timer);

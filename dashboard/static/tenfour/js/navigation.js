@@ -6,6 +6,7 @@
   function copy(selector) {
     var from = document.querySelector(selector);
     if (from && navigator.clipboard) navigator.clipboard.writeText(from.textContent.trim());
+    else if (from) getSelection().selectAllChildren(from);   /* without HTTPS, only the user can copy */
   }
 
   document.addEventListener("click", function (event) {

@@ -1,0 +1,216 @@
+"""Serve the page that connects an agent: a token, the lines that use it, and what arrives."""
+
+import hashlib
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse, reverse_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.access import may_open, operators_only
+from dashboard.connect import creation, queries
+from dashboard.connect.light import Arrival, Light, describe_clock, read_light
+from dashboard.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    begin_visit,
+    is_unchanged,
+    respond,
+    unchanged,
+)
+from ledger import tokens
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from ledger.models import Instruction, Project, Token
+
+CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
+WAYS = (
+    ("claude", "Claude Code"),
+    ("codex", "Codex"),
+    ("cli", "CLI"),
+    ("curl", "curl"),
+    ("python", "Python"),
+    ("mcp", "MCP"),
+    ("prompt", "Prompt"),
+)
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# Stands for the secret in lines that are shown again, or to people who may not create tokens.
+VARIABLE = "$TENFOUR_TOKEN"
+HTTP_EVENTS = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectPage(PageContext):
+    new_id: UUID
+    name: str
+    project: Project
+    projects: list[Project]
+    known: list[str]
+    error: str = ""
+    may_create: bool = True
+    people: list[str]
+    url: str
+    client_url: str
+    is_loopback: bool
+    way: str
+    ways: tuple[tuple[str, str], ...] = WAYS
+    http_events: tuple[str, ...] = HTTP_EVENTS
+    secret: str = ""
+    line_token: str = VARIABLE
+    token: Token | None = None
+    instruction: Instruction | None = None
+    arrival: Arrival | None = None
+    light: Light | None = None
+    clock: str = ""
+    light_key: str = ""
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """Show the form that creates a token, and the lines that use one."""
+    visit = begin_visit(request, current="agents")
+    return show(visit, creation.new_id(visit.now), read_project(visit, request.GET))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def token(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
+    """Create the token with this id and show its secret once; later show the rest again."""
+    visit = begin_visit(request, current="agents")
+    found = queries.find_token(token_id)
+    if request.method == "POST" and found is None:
+        return create(visit, token_id)
+    if found is None:
+        return redirect(reverse("dashboard:connect") + visit.scope.query)
+    if "revoke" in request.POST:
+        revoked = tokens.revoke(found, stamp=stamp_of(request))
+        messages.success(request, "The token is revoked." if revoked else "It was revoked before.")
+        return redirect(reverse("dashboard:connect") + visit.scope.query)
+    return show(visit, creation.new_id(visit.now), found.project, token=found)
+
+
+def create(visit: Visit, token_id: UUID) -> HttpResponse:
+    posted = visit.request.POST
+    project, name = read_project(visit, posted), posted.get("agent", "").strip()
+    try:
+        made, secret = creation.create_connection(
+            name,
+            project=project,
+            token_id=token_id,
+            replaces=read_id(posted.get("replaces", "")),
+            stamp=stamp_of(visit.request),
+        )
+    except Refusal as refusal:
+        return show(visit, token_id, project, name=name, error=refusal.detail, status_code=422)
+    return show(visit, creation.new_id(visit.now), project, token=made, secret=secret)
+
+
+def read_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def read_project(visit: Visit, given: QueryDict) -> Project:
+    """Return the project that the form names, or the one that the page shows."""
+    known = {project.name: project for project in visit.scope.projects}
+    chosen = known.get(given.get("project", ""))
+    return chosen or visit.scope.project or known.get("default") or visit.scope.projects[0]
+
+
+def read_way(given: QueryDict) -> str:
+    way = given.get("way", "")
+    return way if way in dict(WAYS) else WAYS[0][0]
+
+
+def show(
+    visit: Visit,
+    new_id: UUID,
+    project: Project,
+    *,
+    token: Token | None = None,
+    secret: str = "",
+    name: str | None = None,
+    error: str = "",
+    status_code: int = 200,
+) -> HttpResponse:
+    request = visit.request
+    may_create = may_open(request.user, "connect_token")
+    known = queries.list_names(project)
+    if name is None:
+        name = token.agent.name if token and token.agent else queries.suggest_name(known)
+    way = read_way(request.POST if "way" in request.POST else request.GET)
+    arrival = queries.read_arrival(token, now=visit.now) if token else None
+    page = ConnectPage(
+        title="Connect an agent",
+        heading="Connect an agent",
+        crumbs=[CRUMB],
+        status_code=status_code,
+        new_id=new_id,
+        name=name,
+        project=project,
+        projects=list(visit.scope.projects),
+        known=known,
+        error=error,
+        may_create=may_create,
+        people=[] if may_create else queries.list_people(),
+        url=settings.LINK_URL,
+        client_url=settings.LINK_URL + reverse("client_wheel"),
+        is_loopback=(urlsplit(settings.LINK_URL).hostname or "") in LOOPBACK,
+        way=way,
+        secret=secret,
+        line_token=secret or VARIABLE,
+        token=token,
+        instruction=queries.find_first_instruction(token) if token else None,
+        arrival=arrival,
+        light=read_light(arrival, now=visit.now, way=way) if arrival else None,
+        clock=describe_clock(arrival.clock_ahead_s) if arrival else "",
+        light_key=read_key(arrival, visit, way) if arrival else "",
+    )
+    return respond(visit, "connect/index.html", "connect/_connect.html", page)
+
+
+# ---- the light, which polls itself
+
+
+@require_safe
+@operators_only
+def light(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
+    """Return what has arrived, or 204 if nothing has changed."""
+    visit = begin_visit(request, current="agents")
+    found = queries.find_token(token_id)
+    if found is None:
+        raise Http404(f"There is no token {token_id}.")
+    way = read_way(request.GET)
+    arrival = queries.read_arrival(found, now=visit.now)
+    key = read_key(arrival, visit, way)
+    if is_unchanged(request, key):
+        return unchanged()
+    page = {
+        "token": found,
+        "arrival": arrival,
+        "light": read_light(arrival, now=visit.now, way=way),
+        "clock": describe_clock(arrival.clock_ahead_s),
+        "light_key": key,
+        "is_loopback": (urlsplit(settings.LINK_URL).hostname or "") in LOOPBACK,
+        "url": settings.LINK_URL,
+        "way": way,
+        "scope": visit.scope,
+        "now": visit.now,
+    }
+    return render(request, "connect/_connection.html", page)
+
+
+def read_key(arrival: Arrival, visit: Visit, way: str) -> str:
+    """Return a key that changes with what the light says."""
+    said = repr((read_light(arrival, now=visit.now, way=way), arrival.steps))
+    return f"0~{hashlib.sha256(said.encode()).hexdigest()[:16]}"
