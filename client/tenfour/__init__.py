@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from tenfour.claiming import NoWork as NoWork
     from tenfour.cli_reports import Try as Try
     from tenfour.cli_retries import MAX_CLI_RETRIES as MAX_CLI_RETRIES
-    from tenfour.cli_retries import ChangedVerb as ChangedVerb
     from tenfour.cli_retries import run_cli as run_cli
     from tenfour.cli_retries import run_cli_async as run_cli_async
     from tenfour.cli_retries import try_cli as try_cli
     from tenfour.client import AsyncClient as AsyncClient
     from tenfour.client import Client as Client
+    from tenfour.command_agent import Action as Action
+    from tenfour.command_agent import AgentResponse as AgentResponse
+    from tenfour.command_agent import CommandAgent as CommandAgent
     from tenfour.command_fixing import ArgumentFixer as ArgumentFixer
+    from tenfour.conversations import Conversations as Conversations
     from tenfour.model_endpoint import ModelEndpoint as ModelEndpoint
     from tenfour.model_endpoint import ModelError as ModelError
     from tenfour.models import Acked as Acked
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from tenfour.record_models import Hold as Hold
     from tenfour.record_models import StandingInstruction as StandingInstruction
     from tenfour.record_models import Trial as Trial
+    from tenfour.results import ChangedVerb as ChangedVerb
     from tenfour.results import Err as Err
     from tenfour.results import Ok as Ok
     from tenfour.results import Result as Result
@@ -71,9 +75,11 @@ HOMES = {
     "attempts": ("AsyncLiveAttempt", "LiveAttempt", "Question"),
     "claiming": ("AsyncAttempts", "Attempts", "NoWork"),
     "cli_reports": ("Try",),
-    "cli_retries": ("ChangedVerb", "MAX_CLI_RETRIES", "run_cli", "run_cli_async", "try_cli"),
+    "cli_retries": ("MAX_CLI_RETRIES", "run_cli", "run_cli_async", "try_cli"),
     "client": ("AsyncClient", "Client"),
+    "command_agent": ("Action", "AgentResponse", "CommandAgent"),
     "command_fixing": ("ArgumentFixer",),
+    "conversations": ("Conversations",),
     "model_endpoint": ("ModelEndpoint", "ModelError"),
     "models": (
         "Acked",
@@ -98,7 +104,7 @@ HOMES = {
     "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
     "programs": ("CommandFailed", "CommandTimeout", "Program"),
     "record_models": ("DeadLetter", "Event", "Hold", "StandingInstruction", "Trial"),
-    "results": ("Err", "Ok", "Result"),
+    "results": ("ChangedVerb", "Err", "Ok", "Result"),
     "retrying": ("RetryConfig", "RetryStrategy", "retry"),
     "settings": ("NotConfigured",),
     "verification": ("Verified",),

@@ -13,7 +13,7 @@ from tenfour import tasks
 from tenfour.log import log
 from tenfour.problems import TenfourError
 from tenfour.redaction import masked
-from tenfour.results import Err, Ok, Result
+from tenfour.results import ChangedVerb, Err, Ok, Result
 from tenfour.task_functions import as_json
 
 if TYPE_CHECKING:
@@ -113,15 +113,23 @@ class TaskReports(Reports):
         live: LiveAttempt | None = None,
         most_tries: int,
         idempotent: bool,
+        asks_again: bool = False,
     ) -> None:
         self._name = name
         self._client = client
         self._live = live
+        # After a fix that changed the verb, the caller asks a person, with this attempt.
+        self._asks_again = asks_again
         self._most_tries = most_tries
         self._idempotent = idempotent
         self._failed: Try | None = None
         self._has_begun = live is not None
         self._renewed: AbstractContextManager[Any] = nullcontext()
+
+    @property
+    def live(self) -> LiveAttempt | None:
+        """Return the attempt that the last try was; None if it ran unreported."""
+        return self._live
 
     @property
     def should_stop(self) -> bool:
@@ -146,7 +154,7 @@ class TaskReports(Reports):
     def close(self, result: Result[Any]) -> None:
         """Report the last try; a failure ends the task, whatever attempts it has left."""
         live, failed = self._live, self._failed
-        if live is None or not self._has_begun:
+        if live is None or (self._asks_again and isinstance(result, ChangedVerb)):
             return
         if isinstance(result, Ok):
             send(lambda: live.done(as_json(result.value)))
@@ -173,21 +181,15 @@ class TaskReports(Reports):
 
     def _create(self, args: Sequence[str]) -> LiveAttempt | None:
         assert self._client is not None
-        command = masked(shlex.join([self._name, *args]), os.environ)
-        claimed = self._client.tasks.enqueue_and_claim(
-            TASK_TYPE,
-            {"command": command},
-            title=command[:TITLE_LENGTH],
-            max_attempts=self._most_tries,
-            # The caller gets the error: a person is not asked for each command that fails.
-            on_exhausted="dead_letter",
-            backoff={"base_delay_ms": 0},
+        live = create_task(
+            self._client,
+            [self._name, *args],
+            most_tries=self._most_tries,
             idempotent=self._idempotent,
         )
-        for claim in claimed:
-            return self._client.attempt(claim)
-        log.warning("The command runs unreported: Tenfour says %s", claimed.reason)
-        return None
+        if live is None:
+            log.warning("The command runs unreported: its task can't start now")
+        return live
 
     def _follow(self, live: LiveAttempt | None, failed: Try | None) -> LiveAttempt | None:
         """Report a failed try and return the attempt that the next one is."""
@@ -204,6 +206,24 @@ class TaskReports(Reports):
             return live
         log.warning("The command goes on unreported: Tenfour says %s", claimed.reason)
         return None
+
+
+def create_task(
+    client: Client, argv: Sequence[str], *, most_tries: int, idempotent: bool
+) -> LiveAttempt | None:
+    """Create the task of a command and start it; None if the agent may not work now."""
+    command = masked(shlex.join(argv), os.environ)
+    claimed = client.tasks.enqueue_and_claim(
+        TASK_TYPE,
+        {"command": command},
+        title=command[:TITLE_LENGTH],
+        max_attempts=most_tries,
+        # The caller gets the error: a person is not asked for each command that fails.
+        on_exhausted="dead_letter",
+        backoff={"base_delay_ms": 0},
+        idempotent=idempotent,
+    )
+    return next((client.attempt(claim) for claim in claimed), None)
 
 
 def report_failure(

@@ -13,7 +13,7 @@ from tenfour.cli_reports import Reports, Try, choose_reports
 from tenfour.command_fixing import Fix, fix_args
 from tenfour.log import log
 from tenfour.programs import STOPPED, CommandStopped, Program, is_timeout
-from tenfour.results import Err, Ok, Result
+from tenfour.results import ChangedVerb, Err, Ok, Result
 
 if TYPE_CHECKING:
     from tenfour.attempts import LiveAttempt
@@ -34,15 +34,6 @@ class CommandLine(Protocol):
 
     def get_help(self) -> str:
         """Return the text that explains the commands."""
-
-
-@dataclass(frozen=True)
-class ChangedVerb(Err):
-    """The fix does something else than the command: `args` run only once they are confirmed."""
-
-    args: tuple[str, ...] = ()
-
-    __match_args__ = ("error",)
 
 
 def run_cli(

@@ -23,5 +23,14 @@ class Err:
     cause: BaseException | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
+@dataclass(frozen=True)
+class ChangedVerb(Err):
+    """The fix does something else than the command: `args` run only once they are confirmed."""
+
+    args: tuple[str, ...] = ()
+
+    __match_args__ = ("error",)
+
+
 # What Python 3.10 accepts as an alias with a parameter.
 Result = Union[Ok[T], Err]  # noqa: UP007

@@ -116,7 +116,7 @@ MECHANISMS = (
         "escalated, or failed with a dead letter",
     ),
     Mechanism(
-        "RetryStrategy (any callable)",
+        "RetryStrategy, tenfour.retry (any callable)",
         "max_retries",
         "",
         RetryConfig().max_retries,
@@ -124,6 +124,16 @@ MECHANISMS = (
         "call",
         "calls",
         "the last exception",
+    ),
+    Mechanism(
+        "tenfour.run_cli (a command, fixed between tries)",
+        "MAX_CLI_RETRIES",
+        "",
+        3,
+        True,
+        "call",
+        "calls",
+        "Err with the last error",
     ),
 )
 GROUPS = (

@@ -10,6 +10,8 @@ import pytest
 
 from config.local.client_wheel import build_wheel
 from tests.client.faulty import FaultyLine
+from tests.client.model_server import ModelServer
+from tests.client.shelves import Shelves
 from tests.serving import Tenfour, environment
 
 
@@ -17,6 +19,17 @@ from tests.serving import Tenfour, environment
 def line(tenfour_server: Tenfour) -> Iterator[FaultyLine]:
     with FaultyLine(tenfour_server.url) as line:
         yield line
+
+
+@pytest.fixture
+def shelves(tmp_path: Path) -> Shelves:
+    return Shelves(tmp_path)
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as model:
+        yield model
 
 
 @dataclass(frozen=True)

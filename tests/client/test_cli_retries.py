@@ -2,11 +2,8 @@
 
 import asyncio
 import logging
-import os
-import stat
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from tenfour import (
     Ok,
     Program,
     Result,
+    RetryConfig,
     Try,
     cli_retries,
     run_cli,
@@ -30,64 +28,10 @@ from tenfour import (
     try_cli,
 )
 
+from dashboard.settings.reference import MECHANISMS
 from tests.client.model_server import Asked, ModelServer, Raw
+from tests.client.shelves import Shelves
 from tests.loops import run_coroutine
-
-# A command line with a log of its executions. It refuses every word that it does not know.
-SHELVES = f"""#!{sys.executable}
-import json, os, sys, time
-args = sys.argv[1:]
-with open(os.environ["SHELVES_LOG"], "a") as log:
-    log.write(json.dumps(args) + "\\n")
-if args == ["--help"]:
-    print("usage: shelves list [--state open|closed] [--json] | add NAME | delete NAME | hang")
-elif args[:1] == ["hang"]:
-    time.sleep(60)
-elif args[:1] == ["list"] and set(args[1:]) <= {{"--json", "--state", "open", "closed"}}:
-    print(json.dumps([{{"name": "a"}}]) if "--json" in args else "a")
-elif args[:1] in (["add"], ["delete"]) and len(args) == 2:
-    print(json.dumps({{args[0]: args[1]}}))
-else:
-    print(f"shelves: error: unrecognized arguments: {{' '.join(args)}}", file=sys.stderr)
-    sys.exit(2)
-"""
-
-
-class Shelves:
-    """The program as this test sees it."""
-
-    def __init__(self, folder: Path) -> None:
-        path = folder / "shelves"
-        path.write_text(SHELVES)
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        self._log = folder / "log"
-        self._log.touch()
-        env = os.environ | {"SHELVES_LOG": str(self._log)}
-        self.program = Program(str(path), env=env, timeout_s=20)
-        self.slow = Program(str(path), env=env, timeout_s=0.5)
-
-    @property
-    def lines(self) -> list[str]:
-        return self._log.read_text().splitlines()
-
-    @property
-    def executions(self) -> int:
-        return len(self.lines) - self.helps
-
-    @property
-    def helps(self) -> int:
-        return self.lines.count('["--help"]')
-
-
-@pytest.fixture
-def shelves(tmp_path: Path) -> Shelves:
-    return Shelves(tmp_path)
-
-
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    with ModelServer() as model:
-        yield model
 
 
 def fixer(model: ModelServer, **options: Any) -> ArgumentFixer:
@@ -110,8 +54,11 @@ class OwnCli:
 
 
 def test_the_number_of_tries_is_three() -> None:
-    """S4.1"""
+    """S4.1: as the settings page says."""
     assert MAX_CLI_RETRIES == cli_retries.MAX_CLI_RETRIES == 3
+    assert RetryConfig().max_retries == 3
+    (said,) = [each for each in MECHANISMS if each.limit == "MAX_CLI_RETRIES"]
+    assert (said.default, said.total_runs) == (MAX_CLI_RETRIES, "3 calls")
 
 
 def test_results_are_values_to_match_on() -> None:
