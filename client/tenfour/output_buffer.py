@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from threading import Lock
 
-# Together a little less than the 4 MiB of an output that the server reads.
-HEAD_BYTES = 1_000_000
-TAIL_BYTES = 2_800_000
+# Together less than the 4 MiB of a report, as newlines and quotes take two bytes in JSON.
+HEAD_BYTES = 800_000
+TAIL_BYTES = 2_200_000
 TELLING_BYTES = 200_000
-LIMIT_BYTES = 4_100_000
+LIMIT_BYTES = 3_400_000
 LINE_BYTES = 4096
 # Words in lower case. A search for each is faster than one regular expression for all.
 TELLING = (b"error", b"fail", b"exception", b"traceback", b"panic", b"fatal", b"assert", b"denied")
@@ -109,6 +109,10 @@ def fit(text: str) -> str:
     """Return the text cut to what a report can hold: a byte that is not UTF-8 takes three."""
     if len(text) <= LIMIT_BYTES // 4 or len(text.encode()) <= LIMIT_BYTES:
         return text
-    quarter = LIMIT_BYTES // 16
-    head, tail = drop_last_word(text[:quarter]), WORD_CUT.sub("", text[-3 * quarter :])
-    return f"{head}\n[…]\n{tail}"
+    return cut_middle(text, LIMIT_BYTES // 4)
+
+
+def cut_middle(text: str, length: int) -> str:
+    """Return the start and the end of a text, with about `length` characters."""
+    start, end = text[: length // 4], text[-(length * 3 // 4) :]
+    return f"{drop_last_word(start)}\n[…]\n{WORD_CUT.sub('', end)}"

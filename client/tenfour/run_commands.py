@@ -111,9 +111,8 @@ def worker(args: argparse.Namespace) -> int:
         lease_s=args.lease,
     )
     with _terminated_as_exit(), Client(args.url) as tenfour:
-        _check_agent(tenfour, args.agent)
         run_at_task = TaskRun(tenfour, options, worker_id=worker_id)
-        for claim in _claims(tenfour, worker_id, args.lease):
+        for claim in _claims(tenfour, worker_id, args.lease, agent=args.agent):
             attempt = tenfour.attempt(claim)
             note(f"Task {attempt.task.id}, attempt {attempt.number}.")
             # A failed task comes back by itself when its retry is due.
@@ -195,11 +194,15 @@ def _say_why(tenfour: Client, args: argparse.Namespace, claimed: Claimed) -> int
     return say_nothing(claimed)
 
 
-def _claims(tenfour: Client, worker_id: str, lease_s: int | None) -> Iterator[Claim]:
+def _claims(
+    tenfour: Client, worker_id: str, lease_s: int | None, *, agent: str | None
+) -> Iterator[Claim]:
     """Yield claim after claim; outlasts a server that is away and an agent that is paused."""
     said = ""
     while True:
         try:
+            _check_agent(tenfour, agent)
+            agent = None
             if not outbox.is_empty():
                 flush_outbox(tenfour.settings.url)
             claimed = tenfour.tasks.claim(worker_id=worker_id, lease_s=lease_s)

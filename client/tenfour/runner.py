@@ -182,7 +182,11 @@ def _copy(source: IO[bytes], target: BinaryIO | None, output: OutputBuffer) -> N
             output.add(data)
             if target is None:
                 continue
-            # If the local reader is gone, the report still needs the output.
-            with contextlib.suppress(OSError):
+            try:
                 target.write(data)
                 target.flush()
+            except OSError:
+                # The local reader is gone; the report still needs the output. What is in the
+                # buffer goes nowhere, or Python would end with an exit status of its own.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
+                target = None

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenfour import runner
-from tenfour.output_buffer import OutputBuffer
+from tenfour.output_buffer import OutputBuffer, cut_middle
 from tenfour.redaction import masked
 
 TIMEOUT_S = 120.0
 TIMED_OUT = 124
 COMMAND_LENGTH = 4096
-# A report is at most 256 KiB of JSON. Of an output whose characters are mostly escaped in JSON,
-# only the end is sent: no character takes more than twelve.
-OUTPUT_BYTES, END_LENGTH = 180_000, 15_000
+# As JSON: a report is at most 4 MiB, and other fields need room as well.
+OUTPUT_BYTES = 3_700_000
 
 
 @dataclass(frozen=True)
@@ -133,5 +132,10 @@ def deciding_check(found: Mapping[str, Verified]) -> Verified | None:
 
 def truncate_output(output: str) -> str:
     """Return as much of an output as a report can contain, without NUL characters."""
-    output = output.replace("\x00", "\ufffd")
-    return output if len(json.dumps(output)) <= OUTPUT_BYTES else f"[…]\n{output[-END_LENGTH:]}"
+    text = output = output.replace("\x00", "\ufffd")
+    # In JSON a character takes one to twelve bytes.
+    room = OUTPUT_BYTES
+    while len(json.dumps(text)) > OUTPUT_BYTES:
+        room //= 2
+        text = cut_middle(output, room)
+    return text

@@ -1,6 +1,7 @@
 """`attempt.verify`: the check runs next to the code, and the server judges its exit code."""
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from tenfour import AsyncClient, Client, NotConfigured, verification
-from tenfour.verification import END_LENGTH, Check, Verified
+from tenfour.verification import Check, Verified
 
 from tests.client.test_attempts import next_of
 from tests.loops import run_coroutine
@@ -118,12 +119,14 @@ def test_secrets_of_the_environment_stay_here_and_any_output_fits(
     monkeypatch.setenv("NPM_TOKEN", "swordfish-1234")
     producer.tasks.enqueue("coder", "code")
     with next_of(coder) as attempt:
-        attempt.verify("echo swordfish-1234; head -c 300000 /dev/zero; printf 'the end'; exit 1")
+        attempt.verify("echo swordfish-1234; head -c 300000 /dev/zero; printf '\\nthe end'; exit 1")
     output = failure(producer, attempt)["verification"]["output"]
     assert "swordfish" not in output and output.endswith("the end")
-    rude = Verified(Check("x"), 1, "🙂" * 40_000, 1.0).fields["output"]
-    assert len(rude) == END_LENGTH + len("[…]\n")
-    assert verification.truncate_output("plain\n" * 9000) == "plain\n" * 9000
+    assert verification.truncate_output("plain\n" * 400_000) == "plain\n" * 400_000
+    for word in ("🙂" * 7 + " ", "\x01" * 9 + "\n"):
+        rude = Verified(Check("x"), 1, word * 500_000 + "the end", 1.0).fields["output"]
+        assert verification.OUTPUT_BYTES / 3 < len(json.dumps(rude)) <= verification.OUTPUT_BYTES
+        assert rude.startswith(word) and rude.endswith("the end") and "\n[…]\n" in rude
 
 
 def test_a_token_of_another_agent_is_told_before_anything_is_claimed(
