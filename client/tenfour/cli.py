@@ -67,6 +67,11 @@ COMMANDS: Mapping[str, Command] = {
         "tenfour.hook",
         sends_reports=False,
     ),
+    "mcp": Command(
+        "Serve MCP on stdin and stdout, for agents that start a program.",
+        "tenfour.mcp_bridge",
+        sends_reports=False,
+    ),
     "doctor": Command(
         "Check URL, token, clock, versions and the server's health.",
         "tenfour.doctor",
