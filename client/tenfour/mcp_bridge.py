@@ -133,18 +133,24 @@ def headers_of(message: Any, version: str) -> dict[str, str]:
     Since 2026-07-28 they repeat what each message says; before, they name the version that
     `initialize` has agreed on.
     """
-    params = message.get("params") if isinstance(message, dict) else None
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    named = meta.get(VERSION) if isinstance(meta, dict) else None
+    body = object_in({"message": message}, "message")
+    params = object_in(body, "params")
+    named = object_in(params, "_meta").get(VERSION)
     if not isinstance(named, str):
         return {"MCP-Protocol-Version": version} if version else {}
-    method = message.get("method")
+    method = body.get("method")
     found = {
         "MCP-Protocol-Version": named,
         "Mcp-Method": method,
         "Mcp-Name": params.get(NAMED.get(str(method), "")),
     }
     return {name: encode_header(value) for name, value in found.items() if isinstance(value, str)}
+
+
+def object_in(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object under a name; an empty one where there is something else."""
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def encode_header(value: str) -> str:
