@@ -79,6 +79,7 @@ class Kind(TextChoices):
     AGENT_BREAKER_HALF_OPEN = "agent.breaker_half_open"
     AGENT_BREAKER_CLOSED = "agent.breaker_closed"
     PROJECT_CREATED = "project.created"
+    PROJECT_POLICIES_CHANGED = "project.policies_changed"
     TOKEN_CREATED = "token.created"
     TOKEN_REVOKED = "token.revoked"
     TOKEN_ROTATED = "token.rotated"

@@ -5,16 +5,17 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
+from ledger import journal
 from ledger.admin import ReadOnly
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
-from ledger.journal import stamp_of
+from ledger.journal import Kind, stamp_of
 from ledger.models import Agent, Breaker, DeadLetter, Instruction, Plan, Task
 from ledger.plans import editing as ledger_plans
 from retries import admin_effects, breaker, deadletters, reminders, task_actions
@@ -22,7 +23,7 @@ from retries.escalations import answer_outcome, answering
 from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import render_escalation
 from retries.failures import patterns
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, RetryPolicy
 from retries.plans import aborting, restarting
 from retries.states import Answer, Dependents
 
@@ -293,6 +294,37 @@ class FailurePatternAdmin(ReadOnly):
         ids = list(chosen.values_list("pk", flat=True))
         again = patterns.retry(ids, stamp=stamp_of(request), channel="admin")
         self.report_changes(request, len(again), "retried")
+
+
+@admin.register(RetryPolicy)
+class RetryPolicyAdmin(ReadOnly):
+    """The policies of each project, which can be edited."""
+
+    list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure")
+    list_select_related = ("project",)
+    search_fields = ("project__name",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.may(request, "add")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return self.may(request, "change")
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        return ("project",) if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        journal.record(
+            Kind.PROJECT_POLICIES_CHANGED,
+            subject_type="project",
+            subject_id=obj.project_id,
+            project_id=obj.project_id,
+            stamp=stamp_of(request),
+            data={name: form.cleaned_data[name] for name in form.changed_data if name != "project"},
+        )
 
 
 class BreakerActions(ReadOnly):

@@ -13,10 +13,35 @@ from ledger.tasks.spec import Backoff
 HOPELESS = ("permission_denied", "conflicting_requirements", "impossible")
 UNAVAILABLE = "service_unavailable"
 MALFORMED = "malformed_task"
+# known errors that no further attempt can fix, with the reason to ask a person
+NEEDS = {"quota": "needs_quota", "authentication": "needs_credentials"}
+SAME_FAILURE_AGAIN = "same_failure_again"
+MOST_WAIT_S = 900.0  # the longest wait that an error's text can ask for
 # the exit codes of `timeout` and of a program that was killed
 KILLED = (124, 137)
 # the reasons of a success: a verification ran, or the agent says so
 VERIFIED, REPORTED = "verified", "reported"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a failure tells for a decision: its telling line, the known error, and the attempt with
+    the same signature after which no file has changed."""
+
+    line: str = ""
+    known_error: str = ""
+    title: str = ""
+    wait_s: float | None = None
+    same_as: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which policies of the project are on for the task."""
+
+    asks_at_once: bool = False
+    obeys_waits: bool = False
+    asks_on_same_failure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +66,31 @@ class Case:
     retry_count: int = 0
     retry_after_s: int | None = None
     backoff: Backoff = field(default_factory=Backoff)
+    evidence: Evidence = Evidence()
+    policy: Policy = Policy()
+
+    @property
+    def needs(self) -> str:
+        """The reason to ask a person at once for what is missing, by policy; else empty.
+
+        A quota that is back within the longest wait is a rate limit.
+        """
+        wait_s = self.evidence.wait_s
+        is_back_soon = self.policy.obeys_waits and wait_s is not None and wait_s <= MOST_WAIT_S
+        if not self.policy.asks_at_once or is_back_soon:
+            return ""
+        return NEEDS.get(self.evidence.known_error, "")
+
+    @property
+    def is_same_again(self) -> bool:
+        return self.policy.asks_on_same_failure and self.evidence.same_as is not None
+
+    @property
+    def named_wait_s(self) -> float | None:
+        """The wait that the error names, by policy and up to the most; None if it names none."""
+        if self.evidence.wait_s is None or not self.policy.obeys_waits:
+            return None
+        return min(self.evidence.wait_s, MOST_WAIT_S)
 
     @property
     def is_unverified(self) -> bool:
@@ -84,6 +134,7 @@ class Decision:
     is_about_agent: bool = True
     failure_type: FailureType | None = None
     delay_s: float = 0.0
+    evidence: Evidence | None = None  # where the decision rests on it
 
 
 def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:
@@ -125,6 +176,16 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
         lambda c: exhausted(c, "non_retryable"),
     ),
     (
+        lambda c: c.is_same_again,
+        lambda c: Decision(
+            TaskState.ESCALATED, SAME_FAILURE_AGAIN, counts=True, evidence=c.evidence
+        ),
+    ),
+    (
+        lambda c: bool(c.needs),
+        lambda c: Decision(TaskState.ESCALATED, c.needs, evidence=c.evidence),
+    ),
+    (
         lambda c: c.number < c.attempt_limit,
         lambda c: Decision(TaskState.RETRY, "attempts_left", counts=True),
     ),
@@ -142,7 +203,10 @@ def decide(case: Case) -> Decision:
     'failed'
     """
     decision = next(then(case) for matches, then in TABLE if matches(case))
-    delay = next_delay_s(case) if decision.to == TaskState.RETRY else 0.0
+    is_retry = decision.to == TaskState.RETRY
+    delay = next_delay_s(case) if is_retry else 0.0
+    if is_retry and case.retry_after_s is None and case.named_wait_s is not None:
+        decision = replace(decision, evidence=case.evidence)
     return replace(
         decision,
         failure_type=case.failure_type,
@@ -152,9 +216,11 @@ def decide(case: Case) -> Decision:
 
 
 def next_delay_s(case: Case) -> float:
-    """Return the seconds until the next attempt: as the agent asked, or the task's backoff."""
+    """Return the seconds until the next attempt: as the agent or the error asks, or the backoff."""
     if case.retry_after_s is not None:
         return float(case.retry_after_s)
+    if case.named_wait_s is not None:
+        return case.named_wait_s
     return round(delay_s(case.backoff, case.retry_count), 3)
 
 

@@ -16,6 +16,7 @@ from retries.states import (
     EscalationState,
     OnExpiry,
     PatternState,
+    PolicyScope,
 )
 
 
@@ -262,6 +263,13 @@ class Grouped(models.Model):
     )
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
     at = models.DateTimeField()
+    signature = models.CharField(
+        max_length=16, db_default="", help_text="hash of the pattern and the entities"
+    )
+    entities = models.JSONField(db_default=[], help_text="what the cause names, such as a module")
+    files_changed = models.IntegerField(
+        null=True, help_text="number of changed files; null if the agent did not say"
+    )
 
     class Meta:
         indexes = [
@@ -270,3 +278,46 @@ class Grouped(models.Model):
 
     def __str__(self) -> str:
         return f"{self.failure_id} in {self.pattern_id}"
+
+
+class RetryPolicy(models.Model):
+    """The policies of a project for decisions about failures; without a row the defaults count."""
+
+    project = models.OneToOneField(Project, models.CASCADE, primary_key=True)
+    ask_at_once = models.CharField(
+        max_length=8,
+        choices=PolicyScope.choices,
+        default=PolicyScope.PLANS,
+        db_default=PolicyScope.PLANS.value,
+        help_text="ask a person at once where credentials or credit are missing",
+    )
+    obey_waits = models.CharField(
+        max_length=8,
+        choices=PolicyScope.choices,
+        default=PolicyScope.ALL,
+        db_default=PolicyScope.ALL.value,
+        help_text="wait as long as a rate limit says, at most 15 minutes",
+    )
+    ask_on_same_failure = models.CharField(
+        max_length=8,
+        choices=PolicyScope.choices,
+        default=PolicyScope.OFF,
+        db_default=PolicyScope.OFF.value,
+        help_text="ask a person if an error comes back and no file has changed",
+    )
+
+    class Meta:
+        verbose_name_plural = "retry policies"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    ask_at_once__in=PolicyScope.values,
+                    obey_waits__in=PolicyScope.values,
+                    ask_on_same_failure__in=PolicyScope.values,
+                ),
+                name="policy_scopes_known",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"policies of {self.project}"

@@ -33,10 +33,22 @@ class Reason(TextChoices):
     RELEASES_EXHAUSTED = "releases_exhausted"
     AGENT_QUESTION = "agent_question"
     QUESTIONS_EXHAUSTED = "questions_exhausted"
+    # by the project's policies
+    NEEDS_QUOTA = "needs_quota"
+    NEEDS_CREDENTIALS = "needs_credentials"
+    SAME_FAILURE_AGAIN = "same_failure_again"
 
 
 # the reasons of escalations that ask a question; a person can answer it
 QUESTIONS = (Reason.AGENT_QUESTION, Reason.QUESTIONS_EXHAUSTED)
+
+
+class PolicyScope(TextChoices):
+    """The tasks of a project that a policy is for."""
+
+    OFF = "off", "no tasks"
+    PLANS = "plans", "tasks of plans"
+    ALL = "all", "all tasks"
 
 
 class Answer(TextChoices):

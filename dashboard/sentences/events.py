@@ -236,6 +236,9 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")
         case Kind.PROJECT_CREATED:
             return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
+        case Kind.PROJECT_POLICIES_CHANGED:
+            changed = ", ".join(f"{name} to {value}" for name, value in sorted(data.items()))
+            return plain("project", actor, f"set the policies {changed}".replace("_", " "))
         case Kind.TOKEN_CREATED:
             return plain("key", actor, f"created {describe_token(agent, data)}")
         case Kind.TOKEN_REVOKED:

@@ -24,6 +24,9 @@ REASONS = {
     "releases_exhausted": "released too many times",
     "agent_question": "its agent asked a question",
     "questions_exhausted": "its agent asked again after several questions without an answer",
+    "needs_quota": "a quota or credit is used up",
+    "needs_credentials": "credentials are missing or wrong",
+    "same_failure_again": "the same error came back and no file had changed",
     "expired": "no answer in time",
 }
 ANSWERS = {
@@ -66,7 +69,7 @@ def describe_cause(event: Event, *, agent: str) -> str:
         case Kind.TASK_COMPLETED:
             return f"Completed by {agent}{attempt}"
         case Kind.TASK_RETRY_SCHEDULED:
-            return f"{describe_failure(data)}; attempts left"
+            return f"{describe_failure(data)}; attempts left{evidence_suffix(data)}"
         case Kind.TASK_DUE:
             return f"{who} retried it now" if data.get("by_hand") else "The retry is due"
         case Kind.TASK_RELEASED:
@@ -79,7 +82,8 @@ def describe_cause(event: Event, *, agent: str) -> str:
             first = "its plan asks a question" if event.kind == Kind.TASK_ESCALATED else ""
             said = describe_reason(data) or first or "waiting for another task"
             failed = f"{describe_failure(data)}; " if data.get("failure_type") else ""
-            return f"{failed}{said}"[:1].upper() + f"{failed}{said}"[1:]
+            text = f"{failed}{said}{evidence_suffix(data)}"
+            return text[:1].upper() + text[1:]
         case Kind.TASK_REQUEUED:
             return f"{who} queued it again"
         case Kind.TASK_FAILED:
@@ -105,6 +109,15 @@ def describe_cause(event: Event, *, agent: str) -> str:
         case Kind.TASK_DISMISSED:
             return f"{who} dismissed its dead letter"
     return event.kind
+
+
+def evidence_suffix(data: dict[str, Any]) -> str:
+    """Return what a policy's decision rests on: the line of the error, and the wait it names."""
+    evidence = data.get("evidence") or {}
+    if not evidence.get("line"):
+        return ""
+    wait = f"; waits {data['delay_s']:g} s, as the error says" if data.get("delay_s") else ""
+    return f"{wait}: {evidence['line']}"
 
 
 def note_suffix(data: dict[str, Any]) -> str:

@@ -140,6 +140,7 @@ def report_of(body: ResultIn) -> Report:
         non_retryable=failure.non_retryable,
         retry_after_s=failure.retry_after_s,
         files_modified=[file.model_dump() for file in body.files_modified],
+        sends_files="files_modified" in body.model_fields_set,
         learnings=body.learnings,
     )
 

@@ -59,4 +59,10 @@ def record_failure(
         files_modified=list(report.files_modified),
         learnings=list(report.learnings),
     )
-    grouping.join(failure, project_id=row["project_id"], agent_id=row["agent_id"], stamp=stamp)
+    grouping.join(
+        failure,
+        project_id=row["project_id"],
+        agent_id=row["agent_id"],
+        files_changed=len(report.files_modified) if report.sends_files else None,
+        stamp=stamp,
+    )

@@ -19,6 +19,7 @@ from ledger.timestamps import format_timestamp
 from ledger.tokens import Caller, TrustedCaller
 from retries.attempts import fast_path
 from retries.attempts.consequences import follow
+from retries.attempts.evidence import evidence_fields, gather_evidence
 from retries.attempts.live_attempt import (
     END,
     TRIES,
@@ -27,7 +28,7 @@ from retries.attempts.live_attempt import (
     read_attempt,
 )
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report, clean_report, digest_of
-from retries.decisions import Case, Decision, decide
+from retries.decisions import Case, Decision, Evidence, Policy, decide
 
 EVENT_ERROR_LENGTH = 500
 # the states that the API calls something else in a decision
@@ -124,7 +125,7 @@ def with_task(decision: dict[str, Any], task_id: UUID, state: str, version: int)
 @sql.atomic
 def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply | None:
     """Decide, and write everything that follows; None where the task has changed since `row`."""
-    decision = decide(case_of(row, report))
+    decision = decide(case_of(row, report, now=now))
     error = error_of(report, decision)
     fields = decision_fields(decision, now=now)
     moved = end_attempt(
@@ -156,17 +157,22 @@ def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply 
     )
 
 
-def case_of(row: Row, report: Report) -> Case:
+def case_of(row: Row, report: Report, *, now: datetime) -> Case:
     """Return what the decision depends on; raises VerificationMissing."""
     verify = verify_of(row)
     if report.status == "success" and report.exit_code is None and verify.get("required"):
         raise VerificationMissing("The task requires a verification and none was sent.")
+    expected = verify.get("expect_exit", 0)
+    # A success is decided without a look at texts or policies.
+    evidence, policy = Evidence(), Policy()
+    if report.status == "failure" or report.exit_code not in (None, expected):
+        evidence, policy = gather_evidence(row, report, now=now)
     return Case(
         status=report.status,
         type=report.type,
         code=report.code,
         exit_code=report.exit_code,
-        expect_exit=verify.get("expect_exit", 0),
+        expect_exit=expected,
         non_retryable=report.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
         in_plan=row["plan_id"] is not None,
@@ -179,6 +185,8 @@ def case_of(row: Row, report: Report) -> Case:
         backoff=Backoff(
             row["base_delay_ms"], row["max_delay_ms"], row["exponential_base"], row["jitter"]
         ),
+        evidence=evidence,
+        policy=policy,
     )
 
 
@@ -217,6 +225,8 @@ def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:
         "decision": DECISION_NAMES.get(decision.to, decision.to.value),
         "reason": decision.reason,
     }
+    if decision.evidence:
+        fields["evidence"] = evidence_fields(decision.evidence)
     if decision.failure_type:
         fields["verdict"] = {"status": "failure", "type": str(decision.failure_type)}
     if decision.to == TaskState.RETRY:
@@ -258,6 +268,8 @@ def end_attempt(
         data["code"] = report.code
     if decision.to == TaskState.RETRY:
         data["delay_s"] = decision.delay_s
+    if decision.evidence:
+        data["evidence"] = evidence_fields(decision.evidence)
     if error:
         data["error"] = error[:EVENT_ERROR_LENGTH]
     rows = sql.run(

@@ -45,11 +45,14 @@ class Report:
     retry_after_s: int | None = None
     files_modified: Sequence[dict[str, Any]] = ()
     learnings: Sequence[str] = ()
+    # whether the agent sent files_modified: without it, it is unknown what the attempt changed
+    sends_files: bool = False
     # of the report as it was sent; None where Tenfour itself ends the attempt
     digest: bytes | None = None
 
 
-_NAMES = [name for name in Report.__slots__ if name != "digest"]
+NOT_DIGESTED = ("digest", "sends_files")
+_NAMES = [name for name in Report.__slots__ if name not in NOT_DIGESTED]
 _VALUES = attrgetter(*_NAMES)
 _ENCODE = json.JSONEncoder(sort_keys=True).encode
 # the fields that most reports leave out, as they are digested

@@ -25,6 +25,9 @@ SENTENCES = {
     "releases_exhausted": "It was released too often.",
     "agent_question": "Its agent asks a question.",
     "questions_exhausted": "Its agent asks again, after several questions without an answer.",
+    "needs_quota": "A quota or credit is used up, and a retry cannot change that.",
+    "needs_credentials": "Credentials are missing or wrong, and a retry cannot change that.",
+    "same_failure_again": "The same error came back, and no file had changed.",
     "checkpoint": "Its plan asks a question.",
 }
 # the notes on files whose status does not read as one
@@ -71,6 +74,18 @@ class OfferedAnswer:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What an escalation by a policy rests on: the telling line, and what it is known as."""
+
+    line: str = ""
+    title: str = ""
+    same_as: int | None = None
+
+
+NO_EVIDENCE = Evidence()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts of the message: `attempts` of `limit`, of which `failed` are failures.
@@ -88,6 +103,7 @@ class Facts:
     details: str
     files: Sequence[FileStatus]
     question: str = ""
+    evidence: Evidence = NO_EVIDENCE
     answers: Sequence[OfferedAnswer] | None = None
     dependents: Sequence[str] = ()
 
@@ -122,7 +138,17 @@ def render_summary(facts: Facts) -> str:
         or f"The reason is {inert_line(facts.reason).replace('_', ' ')}."
     )
     asked = f"\n\n{block_quote(facts.question)}" if facts.question else ""
-    return f"{failed} {why}{asked}"
+    return f"{failed} {why}{describe_evidence(facts.evidence)}{asked}"
+
+
+def describe_evidence(evidence: Evidence) -> str:
+    """Return the sentence that names the evidence of a policy's decision, or nothing."""
+    if not evidence.line:
+        return ""
+    known = f"known error “{evidence.title}”" if evidence.title else ""
+    same = f"same as attempt {evidence.same_as}" if evidence.same_as else ""
+    about = ", ".join(part for part in (known, same) if part)
+    return f" Evidence{f' ({about})' if about else ''}: {code_span(evidence.line)}"
 
 
 def render_table(rows: Sequence[AttemptRow]) -> str:

@@ -9,7 +9,9 @@ from ledger.states import FINAL
 from ledger.tasks.lineage import fetch_lineage
 from retries import dependents
 from retries.escalations.message import (
+    NO_EVIDENCE,
     AttemptRow,
+    Evidence,
     Facts,
     FileStatus,
     OfferedAnswer,
@@ -36,7 +38,7 @@ class Record:
     def attempts(self) -> list[Attempt]:
         """Its attempts with their failures and patterns, oldest first."""
         rows = Attempt.objects.filter(task__in=self.line).select_related("failure__grouped")
-        return list(rows.defer("decision", "report_digest").order_by("number"))
+        return list(rows.defer("report_digest").order_by("number"))
 
     @cached_property
     def dependents(self) -> list[Task]:
@@ -88,9 +90,19 @@ def build_facts(escalation: Escalation, record: Record) -> Facts:
         details=find_details(failures, task),
         files=collect_files(failures),
         question=escalation.question,
+        evidence=find_evidence(escalation, attempts),
         answers=list_answers(escalation) if escalation.is_question else None,
         dependents=[name_of(each) for each in waiting],
     )
+
+
+def find_evidence(escalation: Escalation, attempts: list[Attempt]) -> Evidence:
+    """Return what the decision to ask rests on, as it was stored with the last attempt."""
+    decision = (attempts[-1].decision if attempts else None) or {}
+    if decision.get("reason") != escalation.reason:
+        return NO_EVIDENCE
+    found = decision.get("evidence") or {}
+    return Evidence(found.get("line", ""), found.get("title", ""), found.get("same_as"))
 
 
 def list_answers(escalation: Escalation) -> list[OfferedAnswer]:

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from ledger import journal, sql
 from ledger.journal import Kind, Stamp
 from ledger.models import Failure
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
-from retries.failures import fingerprints
 from retries.failures.salience import find_headline
+from retries.failures.signatures import sign
 from retries.states import (
     PATTERN_MOVES,
     PatternState,
@@ -44,8 +46,10 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
     select id from retries_failurepattern
     where project_id = %(of)s and fingerprint = %(fingerprint)s
 ), grouped as (
-    insert into retries_grouped (failure_id, pattern_id, agent_id, at)
-    select %(failure)s, id, %(whose)s, %(now)s from found
+    insert into retries_grouped
+        (failure_id, pattern_id, agent_id, at, signature, entities, files_changed)
+    select %(failure)s, id, %(whose)s, %(now)s, %(signature)s, %(entities)s, %(files_changed)s
+    from found
 ), seen as (
     update retries_failurepattern p
     set state = case when {DOES_RETURN} then case p.state {RETURNED_STATE} end else p.state end,
@@ -85,12 +89,21 @@ def texts_of(failure: Failure) -> tuple[str, str, str]:
     return str(output), failure.details, failure.message
 
 
-def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) -> UUID:
-    """Add a new failure to its pattern and return the pattern's id.
+def join(
+    failure: Failure,
+    *,
+    project_id: UUID,
+    agent_id: UUID,
+    files_changed: int | None = None,
+    stamp: Stamp,
+) -> UUID:
+    """Add a new failure to its pattern, with its signature, and return the pattern's id.
 
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
+    `files_changed` is None if it is unknown whether the attempt changed files.
     """
-    found = fingerprints.identify(*texts_of(failure))
+    signature = sign(*texts_of(failure))
+    found = signature.identity
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     for _ in range(2):
         rows = sql.run(
@@ -100,6 +113,9 @@ def join(failure: Failure, *, project_id: UUID, agent_id: UUID, stamp: Stamp) ->
             of=project_id,
             whose=agent_id,
             fingerprint=found.fingerprint,
+            signature=signature.key,
+            entities=Jsonb(list(signature.entities)),
+            files_changed=files_changed,
             now=stamp.at,
             **known.params,
         )

@@ -49,6 +49,7 @@ class Match:
 
     error: KnownError
     cause: str
+    line: str = ""  # the line that has it; empty if only the exit code tells it
 
     @property
     def fix(self) -> str:
@@ -104,13 +105,13 @@ def find(*texts: str, exit_code: int | None = None) -> Match | None:
             break
         for error in KNOWN_ERRORS:
             if match := error.pattern.search(line.text):
-                return describe(error, match)
+                return describe(error, match, line.text)
     if exit_code in EXIT_CODES:
         return describe(BY_NAME[EXIT_CODES[exit_code]], None)
     return None
 
 
-def describe(error: KnownError, match: re.Match[str] | None) -> Match:
+def describe(error: KnownError, match: re.Match[str] | None, line: str = "") -> Match:
     """Return the error with the captured name in its cause, or a general word for it."""
     name = next((value for value in match.groups() if value), "") if match else ""
-    return Match(error, error.cause.replace("{name}", name or UNNAMED.get(error.name, "")))
+    return Match(error, error.cause.replace("{name}", name or UNNAMED.get(error.name, "")), line)

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ledger.redaction import ESCAPES
 from ledger.text import truncate
@@ -35,6 +36,8 @@ from retries.failures.text_lines import TextLines
 
 # Every line of a text up to this length is scored, and in a longer one those with a stem.
 SHORT_TEXT = 4_096
+# The ranked lines of a text up to this length, such as a stored output, are cached.
+CACHED_TEXT = 65_536
 # the lines that are scored for one stem: this many from the start, and as many from the end
 MOST_OF_A_STEM = 400
 MOST_TRIES = 20_000
@@ -85,7 +88,18 @@ def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
     Of equal lines the first counts, since later errors often follow from it; of the exceptions of a
     chain the last one does.
     """
-    lines = lines or split_lines(text)
+    if lines is None and len(text) <= CACHED_TEXT:
+        return list(rank_stored(text))
+    return rank_all(text, lines or split_lines(text))
+
+
+@lru_cache(maxsize=8)
+def rank_stored(text: str) -> tuple[Line, ...]:
+    """Return the ranked lines of a text that is stored: each of its readers needs them."""
+    return tuple(rank_all(text, split_lines(text)))
+
+
+def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
     found = score_lines(text, lines)
     for number in find_trace_ends(lines, found):
         found[number] = replace(found[number], score=max(FINAL, found[number].score))

@@ -18,7 +18,7 @@ QUOTED = re.compile(
 # a module, a package, a command or a host that stands without quotation marks
 NAMED = re.compile(
     r"\b(?:package|module|crate|gem|host|command|image|job|table|column|relation|service|resource"
-    r"|fixture|script|target|variable|symbol)s? (?!not\b|is\b|was\b|does\b|has\b)"
+    r"|fixture|script|target|variable|symbol)s? (?!not\b|is\b|was\b|does\b|has\b|named\b|called\b)"
     r"([\w@][\w@./:-]{1,119})",
     re.I,
 )

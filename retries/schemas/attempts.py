@@ -92,7 +92,10 @@ class ResultIn(In):
     )
     failure: FailureIn | None = Field(None, description="what went wrong")
     files_modified: list[FileIn] = Field(
-        default_factory=list, max_length=500, description="files that the attempt changed"
+        default_factory=list,
+        max_length=500,
+        description="files that the attempt changed; an empty "
+        "list says that it changed none, and a missing one says nothing",
     )
     learnings: list[str] = Field(
         default_factory=list, max_length=100, description="what the next attempt should know"
@@ -122,10 +125,23 @@ class ExitQuery(Schema):
     reclaim: bool = Field(False, description="open the next attempt at once if a retry is due")
 
 
+class EvidenceOut(Schema):
+    line: str = Field(description="the line of the output that tells it; untrusted text")
+    known_error: str | None = Field(None, description="the name of the known error, or null")
+    title: str | None = Field(None, description="the known error's title, or null")
+    wait_s: float | None = Field(None, description="the seconds that the error says to wait")
+    same_as: int | None = Field(
+        None, description="the number of the attempt that failed with the same signature"
+    )
+
+
 class DecisionOut(Schema):
     decision: str = Field(description="done, wait, retry, escalated, blocked, failed, or aborted")
     reason: str = Field(description="why, such as verified, reported, or attempts_left")
     task: dict[str, Any] = Field(description="the task's new state")
+    evidence: EvidenceOut | None = Field(
+        None, description="what the decision rests on, if it rests on what the failure says"
+    )
     verdict: dict[str, Any] | None = Field(
         None, description="how the report was read: its status and failure type"
     )

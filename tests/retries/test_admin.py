@@ -23,7 +23,7 @@ from ledger.models import (
     TaskHistory,
     Token,
 )
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, RetryPolicy
 from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
 from tests.dashboard.worked import make_plan
@@ -288,3 +288,22 @@ def test_instructions_are_sent_again(mara: Client, agent: Agent) -> None:
     assert (given_up.state, given_up.action, given_up.channel) == ("resolved", "retry", "admin")
     assert set(pull(agent)) == {rows[0].content, "Remind"}
     assert act(mara, Instruction, "send_again", rows[0]) == "None sent again."
+
+
+def test_policies_are_set_and_journaled(mara: Client, agent: Agent) -> None:
+    """Also by a person who may change them; the project of a policy stays as it is."""
+    scopes = {"ask_at_once": "all", "obey_waits": "plans", "ask_on_same_failure": "off"}
+    mara.post(path(RetryPolicy, "add/"), {"project": str(agent.project_id)} | scopes)
+    policy = RetryPolicy.objects.get(project=agent.project)
+    assert (policy.ask_at_once, policy.obey_waits) == ("all", "plans")
+    page = path(RetryPolicy, f"{policy.pk}/change/")
+    assert mara.get(page).status_code == mara.get(path(RetryPolicy)).status_code == 200
+    assert mara.post(page, scopes | {"ask_on_same_failure": "never"}).status_code == 200
+    assert mara.post(page, scopes | {"ask_on_same_failure": "all"}).status_code == 302
+    events = Event.objects.filter(kind="project.policies_changed").order_by("id")
+    assert [event.data for event in events] == [
+        {"ask_at_once": "all", "obey_waits": "plans"},
+        {"ask_on_same_failure": "all"},
+    ]
+    assert events[0].actor_name == "mara" and events[0].project_id == agent.project_id
+    assert mara.post(path(RetryPolicy, f"{policy.pk}/delete/"), {"post": "yes"}).status_code == 403

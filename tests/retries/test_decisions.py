@@ -5,11 +5,19 @@ from typing import Any
 import pytest
 
 from ledger.states import FailureType, TaskState
-from retries.decisions import Case, decide
+from ledger.tasks.spec import Backoff
+from retries.decisions import NEEDS, Case, Evidence, Policy, decide
+from retries.failures.known_errors import BY_NAME, Action
+from retries.states import Reason
 
 FAILED: dict[str, Any] = {"status": "failure"}
 LAST: dict[str, Any] = {"number": 3, "attempt_limit": 3}
 TIMEOUT = FailureType.TIMEOUT
+QUOTA = {"evidence": Evidence("credit balance is too low", "quota", "Quota or credit used up")}
+LOGIN = {"evidence": Evidence("not logged in", "authentication", "Not authenticated")}
+AGAIN = {"evidence": Evidence("1 failed", same_as=1)}
+SOON = {"evidence": Evidence("quota, retry in 20s", "quota", "Quota", wait_s=20)}
+ON = {"policy": Policy(asks_at_once=True, obeys_waits=True, asks_on_same_failure=True)}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +69,21 @@ TIMEOUT = FailureType.TIMEOUT
         (FAILED | LAST, "failed", "max_retries_exceeded", True),
         (FAILED | LAST | {"on_exhausted": "escalate"}, "escalated", "max_retries_exceeded", True),
         (FAILED | {"number": 4, "attempt_limit": 6}, "retry", "attempts_left", True),
+        # the project's policies
+        (FAILED | QUOTA | ON, "escalated", "needs_quota", False),
+        (FAILED | QUOTA | ON | LAST, "escalated", "needs_quota", False),
+        (FAILED | LOGIN | ON, "escalated", "needs_credentials", False),
+        (FAILED | AGAIN | ON, "escalated", "same_failure_again", True),
+        (FAILED | AGAIN | ON | LAST, "escalated", "same_failure_again", True),
+        (FAILED | SOON | ON, "retry", "attempts_left", True),
+        (FAILED | QUOTA, "retry", "attempts_left", True),
+        (FAILED | LOGIN, "retry", "attempts_left", True),
+        (FAILED | AGAIN, "retry", "attempts_left", True),
+        (FAILED | QUOTA | ON | {"non_retryable": True}, "failed", "non_retryable", True),
+        (FAILED | QUOTA | ON | {"code": "impossible"}, "escalated", "impossible", False),
+        (FAILED | QUOTA | ON | {"abort_asked": True}, "aborted", "user_abort", False),
+        ({"status": "blocked"} | QUOTA | ON, "blocked", "blocked", False),
+        ({"status": "success"} | QUOTA | ON, "done", "reported", False),
     ],
 )
 def test_the_first_line_that_matches_decides(
@@ -109,3 +132,36 @@ def test_the_breaker_hears_only_what_is_about_the_agent(
     case: dict[str, Any], is_about_agent: bool
 ) -> None:
     assert decide(Case(**case)).is_about_agent is is_about_agent
+
+
+@pytest.mark.parametrize(
+    ("named", "asked", "on", "waits"),
+    [
+        (20.5, None, True, 20.5),
+        (20, 3, True, 3),
+        (7200, None, True, 900),
+        (0, None, True, 0),
+        (20, None, False, 5),
+        (None, None, True, 5),
+    ],
+)
+def test_a_rate_limit_waits_as_long_as_it_says(
+    named: float | None, asked: int | None, on: bool, waits: float
+) -> None:
+    """At most 15 minutes; what the agent asks for comes first, and the backoff last."""
+    case = Case(
+        status="failure",
+        evidence=Evidence("429 Too Many Requests", "rate_limit", "Rate limit", wait_s=named),
+        policy=Policy(obeys_waits=on),
+        retry_after_s=asked,
+        backoff=Backoff(base_delay_ms=5000, jitter=False),
+    )
+    decision = decide(case)
+    assert (decision.to, decision.delay_s) == (TaskState.RETRY, waits)
+    is_used = on and named is not None and asked is None
+    assert decision.evidence == (case.evidence if is_used else None)
+
+
+def test_the_known_errors_that_ask_say_so_in_their_table() -> None:
+    assert {BY_NAME[name].action for name in NEEDS} == {Action.ASK}
+    assert set(NEEDS.values()) <= set(Reason)

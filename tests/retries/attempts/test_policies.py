@@ -1,0 +1,178 @@
+"""The project's policies decide about failures that a retry can't fix, with their evidence."""
+
+from typing import Any
+
+import pytest
+
+from ledger import sql
+from ledger.models import Agent, Event, Task
+from retries.escalations.record import render_escalation
+from retries.models import Escalation, Grouped, RetryPolicy
+from tests.dashboard.worked import make_plan
+from tests.factories import NOW
+from tests.retries.api.calls import claim, enqueue
+
+pytestmark = pytest.mark.django_db
+
+QUOTA = "API Error: 400 Your credit balance is too low to access the API."
+LOGIN = "fatal: could not read Username for 'https://git.example.org': terminal prompts disabled"
+LIMIT = "openai.RateLimitError: Error code: 429 - Rate limit reached. Please try again in 20s."
+MISSING = "ModuleNotFoundError: No module named 'polars'"
+
+
+def report(coder: Any, **said: Any) -> dict[str, Any]:
+    attempt = claim(coder)["data"][0]["attempt"]["id"]
+    body = {"status": "failure"} | said
+    found = coder("POST", f"/attempts/{attempt}/result", body)
+    assert found.status_code == 200, found.content
+    assert coder("POST", f"/attempts/{attempt}/result", body).body == found.body
+    decision: dict[str, Any] = found.body
+    return decision
+
+
+def make_plan_task(agent: Agent) -> None:
+    make_plan("03-01", [("One", [])], agent=agent, now=NOW)
+    Task.objects.exclude(plan=None).update(max_attempts=4, attempt_limit=4)
+
+
+def say(line: str) -> dict[str, Any]:
+    return {"failure": {"message": "it failed", "details": f"step 1\n{line}\nstep 2"}}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "title", "sentence"),
+    [
+        (QUOTA, "needs_quota", "Quota or credit used up", "A quota or credit is used up"),
+        (LOGIN, "needs_credentials", "Not authenticated", "Credentials are missing or wrong"),
+    ],
+)
+def test_a_plan_s_task_asks_at_once(
+    agent: Agent, coder: Any, line: str, reason: str, title: str, sentence: str
+) -> None:
+    make_plan_task(agent)
+    decision = report(coder, **say(line))
+    assert (decision["decision"], decision["reason"]) == ("escalated", reason)
+    assert decision["evidence"]["line"] == line
+    assert decision["evidence"]["title"] == title
+    escalation = Escalation.objects.get()
+    assert escalation.reason == reason
+    summary = render_escalation(escalation).split("### Failure Summary")[1].splitlines()[2]
+    assert summary.startswith(f"This task has failed 1 time. {sentence}")
+    assert summary.endswith(f"Evidence (known error “{title}”): `{line.replace('`', chr(39))}`")
+    event = Event.objects.get(kind="task.escalated")
+    assert event.data["evidence"]["line"] == line
+
+
+def test_policies_are_for_the_tasks_that_they_name(agent: Agent, coder: Any, operator: Any) -> None:
+    enqueue(operator, max_attempts=9)
+    assert report(coder, **say(QUOTA))["reason"] == "attempts_left"
+    RetryPolicy.objects.create(project=agent.project, ask_at_once="all", obey_waits="off")
+    enqueue(operator)
+    assert report(coder, **say(QUOTA))["reason"] == "needs_quota"
+    RetryPolicy.objects.update(ask_at_once="off")
+    make_plan_task(agent)
+    decision = report(coder, **say(QUOTA))
+    assert (decision["decision"], "evidence" in decision) == ("wait", False)
+
+
+def test_a_rate_limit_waits_as_long_as_it_says(agent: Agent, coder: Any, operator: Any) -> None:
+    """Four attempts no longer burn within a second, in a plan or outside of it."""
+    make_plan_task(agent)
+    decision = report(coder, **say(LIMIT))
+    assert (decision["decision"], decision["delay_s"]) == ("wait", 20)
+    assert decision["evidence"] == {
+        "line": LIMIT,
+        "known_error": "rate_limit",
+        "title": "Rate limit",
+        "wait_s": 20,
+    }
+    enqueue(operator)
+    assert report(coder, **say("HTTP 429 Too Many Requests\nRetry-After: 7200"))["delay_s"] == 900
+    enqueue(operator)
+    attempt = claim(coder)["data"][0]["attempt"]["id"]
+    found = coder("POST", f"/attempts/{attempt}/exit/1", LIMIT.encode(), Content_Type="text/plain")
+    assert found.body["delay_s"] == 20
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        say("AssertionError: expected 200, got 401 Unauthorized: credit balance is too low"),
+        {
+            "verification": {
+                "command": "pytest",
+                "exit_code": 1,
+                "output": f"FAILED tests/test_pay.py::test_credit - {QUOTA}\n",
+            }
+        },
+    ],
+)
+def test_a_failing_test_about_credit_is_no_lack_of_credit(
+    agent: Agent, coder: Any, said: dict[str, Any]
+) -> None:
+    make_plan_task(agent)
+    assert report(coder, **said)["reason"] == "attempts_left"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "line", "on", "reason"),
+    [
+        ([{"path": "a.py"}], [], MISSING, "all", "same_failure_again"),
+        ([], [], MISSING, "all", "same_failure_again"),
+        ([], [], MISSING, "off", "attempts_left"),
+        ([], [], MISSING, "plans", "attempts_left"),
+        ([], [{"path": "a.py"}], MISSING, "all", "attempts_left"),
+        (None, [], MISSING, "all", "attempts_left"),
+        ([], None, MISSING, "all", "attempts_left"),
+        ([], [], MISSING.replace("polars", "fastapi"), "all", "attempts_left"),
+    ],
+)
+def test_the_same_failure_without_a_changed_file_asks(
+    agent: Agent,
+    coder: Any,
+    operator: Any,
+    first: Any,
+    second: Any,
+    line: str,
+    on: str,
+    reason: str,
+) -> None:
+    """Both attempts must have sent their files: what is absent is unknown."""
+    RetryPolicy.objects.create(project=agent.project, ask_on_same_failure=on)
+    enqueue(operator, max_attempts=5, backoff={"base_delay_ms": 0, "jitter": False})
+    for files, text in ((first, MISSING), (second, line)):
+        sent = {} if files is None else {"files_modified": files}
+        decision = report(coder, **say(text), **sent)
+    assert decision["reason"] == reason
+    if reason == "same_failure_again":
+        assert decision["evidence"] == {"line": MISSING, "same_as": 1}
+        assert f"(same as attempt 1): `{MISSING}`" in render_escalation(Escalation.objects.get())
+    signatures = set(Grouped.objects.values_list("signature", flat=True))
+    assert len(signatures) == 1 + (line != MISSING) and "" not in signatures
+    assert Grouped.objects.order_by("pk").first().entities == ["polars"]  # type: ignore[union-attr]
+
+
+def test_policies_cost_no_query_where_nothing_is_about_them(
+    coder: Any, operator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a success, whatever its output, and of a failure that no policy is about."""
+    statements: list[str] = []
+    run = sql.run
+
+    def note(statement: str, /, **params: Any) -> list[sql.Row]:
+        statements.append(statement)
+        return run(statement, **params)
+
+    monkeypatch.setattr(sql, "run", note)
+    asked = {}
+    for name, said in {
+        "success": {"status": "success", "verification": {"exit_code": 0, "output": LIMIT}},
+        "other": {"status": "failure", **say(MISSING)},
+        "limit": {"status": "failure", **say(LIMIT)},
+    }.items():
+        enqueue(operator)
+        attempt = claim(coder)["data"][0]["attempt"]["id"]
+        statements.clear()
+        assert coder("POST", f"/attempts/{attempt}/result", said).status_code == 200
+        asked[name] = sum("retries_retrypolicy" in each for each in statements)
+    assert asked == {"success": 0, "other": 0, "limit": 1}
