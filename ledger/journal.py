@@ -78,6 +78,7 @@ class Kind(TextChoices):
     AGENT_BREAKER_OPENED = "agent.breaker_opened"
     AGENT_BREAKER_HALF_OPEN = "agent.breaker_half_open"
     AGENT_BREAKER_CLOSED = "agent.breaker_closed"
+    AGENT_NEEDS_ATTENTION = "agent.needs_attention"
     PROJECT_CREATED = "project.created"
     PROJECT_POLICIES_CHANGED = "project.policies_changed"
     TOKEN_CREATED = "token.created"

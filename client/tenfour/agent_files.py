@@ -25,6 +25,7 @@ EVENTS = {
         "PostToolUse",
         "PostToolUseFailure",
         "Stop",
+        "Notification",
         "SessionEnd",
     ),
     "codex": ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PATH = "/v1/hooks/agent"
 AGENTS = ("claude", "codex")
 # An agent waits for each call.
-TIMEOUTS_S = {"PostToolUse": 3.0, "PostToolUseFailure": 3.0, "SessionEnd": 1.0}
+TIMEOUTS_S = {"PostToolUse": 3.0, "PostToolUseFailure": 3.0, "SessionEnd": 1.0, "Notification": 3.0}
 TIMEOUT_S = 8.0
 # The time for stored events in front of the agent's own.
 RESEND_S = 2.0

@@ -14,6 +14,7 @@ EVENTS = {
     "PostToolUse",
     "PostToolUseFailure",
     "Stop",
+    "Notification",
     "SessionEnd",
 }
 TOOL_EVENTS = {"PostToolUse", "PostToolUseFailure"}
@@ -28,6 +29,8 @@ LENGTHS = {
     "error": 2000,
     "last_assistant_message": 2000,
     "source": 64,
+    "message": 2000,
+    "notification_type": 64,
 }
 COMMAND_LENGTH = 16_000
 PATCH_MARK = "*** "

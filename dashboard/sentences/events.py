@@ -234,6 +234,19 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.AGENT_RESET:
             cancelled = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")
+        case Kind.AGENT_NEEDS_ATTENTION:
+            said = truncate(str(data.get("message") or ""), QUOTE)
+            note = " · waits for the person at its terminal"
+            does = "waits for the person at its terminal"
+            return EventSentence(
+                "person",
+                agent,
+                f"{does}:" if said else does,
+                "amber",
+                said,
+                "",
+                note if said else "Waits for the person at its terminal",
+            )
         case Kind.PROJECT_CREATED:
             return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
         case Kind.PROJECT_POLICIES_CHANGED:

@@ -43,6 +43,9 @@ class HookEvent:
     response: Any = None
     last_message: str = ""
     source: str = ""
+    message: str = ""
+    # a notification's type, such as permission_prompt; older programs send none
+    type: str = ""
 
     @property
     def has_failed(self) -> bool:
@@ -79,6 +82,8 @@ def read_event(body: Mapping[str, Any]) -> HookEvent:
         response=body.get("tool_response"),
         last_message=text_in(body, "last_assistant_message"),
         source=text_in(body, "source"),
+        message=text_in(body, "message"),
+        type=text_in(body, "notification_type"),
     )
 
 

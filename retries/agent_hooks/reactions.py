@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from ledger import instructions, optional_cache
+from ledger import instructions, journal, optional_cache
+from ledger.api.auth import actor
+from ledger.journal import Kind, Stamp
 from ledger.models import Attempt, Instruction
 from ledger.redaction import redacted, stripped
 from ledger.schemas.instructions import instruction_out
@@ -34,6 +37,11 @@ PREFIX_LENGTH = 20
 GAP = "\n\n"
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
+# Notifications that ask for nothing.
+QUIET = {"auth_success", "elicitation_complete", "elicitation_response"}
+# An agent that waits says so again and again.
+ATTENTION_SECONDS = 60
+TYPE_LENGTH, SESSION_LENGTH = 64, 128
 SESSION_SECONDS = 7 * 24 * 3600
 
 
@@ -261,11 +269,38 @@ def end_session(happening: Happening) -> Answer:
     return {}
 
 
+def note_attention(happening: Happening) -> Answer:
+    """Record that the agent waits for the person at its terminal, once a minute at most."""
+    event, caller, local = happening.event, happening.caller, happening.local
+    if event.type in QUIET or (local and local.is_late):
+        return {}
+    message = truncate(" ".join(stripped(redacted(event.message)).split()), MESSAGE_LENGTH)
+    digest = sha256(f"{event.session}\n{message}".encode(errors="replace")).hexdigest()[:32]
+    key = f"hook-attention:{caller.agent_id}:{digest}"
+    if optional_cache.increment(key, seconds=ATTENTION_SECONDS) > 1:
+        return {}
+    journal.record(
+        Kind.AGENT_NEEDS_ATTENTION,
+        subject_type="agent",
+        subject_id=caller.agent_id,
+        agent_id=caller.agent_id,
+        project_id=caller.principal.project_id,
+        stamp=Stamp(actor(caller.principal), happening.now, caller.bearer.request_id),
+        data={
+            "message": message,
+            "type": stripped(event.type)[:TYPE_LENGTH],
+            "session": stripped(event.session)[:SESSION_LENGTH],
+        },
+    )
+    return {}
+
+
 RULES: dict[str, Callable[[Happening], Answer]] = {
     "SessionStart": begin_session,
     "UserPromptSubmit": begin_turn,
     "PostToolUse": end_tool,
     "PostToolUseFailure": end_tool,
     "Stop": end_turn,
+    "Notification": note_attention,
     "SessionEnd": end_session,
 }

@@ -15,7 +15,7 @@ import pytest
 from tenfour import Client
 from tenfour.hook_events import reduce_event
 
-from ledger.models import Attempt, Instruction, Task
+from ledger.models import Attempt, Event, Instruction, Task
 from tests.client.conftest import Ran
 from tests.client.faulty import DROPPED, FaultyLine
 from tests.serving import Tenfour, environment
@@ -88,6 +88,15 @@ def test_a_server_that_is_away_blocks_nothing_and_hears_of_it_later(
     # Another server gets nothing of it.
     hook("UserPromptSubmit")
     assert Instruction.objects.get().state == "delivered"
+
+
+def test_a_notification_reaches_the_journal(hook: Hook) -> None:
+    fields = {"message": "Claude needs your permission", "notification_type": "permission_prompt"}
+    ran = hook("Notification", **fields, transcript_path="/private")
+    assert ran == Ran(0, "", "")
+    noted = Event.objects.get(kind="agent.needs_attention")
+    assert noted.data["message"] == "Claude needs your permission"
+    assert noted.data["type"] == "permission_prompt"
 
 
 @pytest.fixture

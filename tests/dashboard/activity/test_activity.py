@@ -396,6 +396,12 @@ QUOTE = "“Rebase on main before you push”"
         (event("agent.paused", actor=MARA), "mara paused coder"),
         (event("agent.resumed", actor=MARA), "mara resumed coder"),
         (
+            event("agent.needs_attention", message="Claude needs your permission to use Bash"),
+            "coder waits for the person at its terminal:"
+            " “Claude needs your permission to use Bash”",
+        ),
+        (event("agent.needs_attention"), "coder waits for the person at its terminal"),
+        (
             event("agent.reset", actor=MARA, cancelled=1),
             "mara reset coder: 1 instruction cancelled",
         ),

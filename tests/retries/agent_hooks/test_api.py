@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
 from ledger.ids import first_id
@@ -186,6 +187,42 @@ def test_a_session_is_found_by_its_index(agent: Agent) -> None:
         cursor.execute("set local enable_seqscan = off")
     plan = attempts_of(agent.id, "session:s-1").order_by("-id").explain()
     assert "attempt_session" in plan
+
+
+@pytest.mark.parametrize(
+    ("fields", "type"),
+    [
+        (
+            {"title": "Permission needed", "notification_type": "permission_prompt"},
+            "permission_prompt",
+        ),
+        ({}, ""),
+    ],
+    ids=["typed", "older"],
+)
+@pytest.mark.parametrize("local", [None, {"folder": "/app"}], ids=["http", "command"])
+def test_a_notification_is_noted_once_a_minute(
+    agent: Agent, hook: Hook, admin_client: Client, fields: dict[str, str], type: str, local: Any
+) -> None:
+    """Both forms of the payload, over HTTP and from `tenfour hook`."""
+    said = f"Claude needs {first_id(timezone.now())}"  # Redis remembers other tests
+    for _ in range(2):
+        assert (
+            hook(
+                "Notification", message=f"{said}\x00\n password=hunter2aaaa", local=local, **fields
+            )
+            == {}
+        )
+    noted = Event.objects.get(kind="agent.needs_attention")
+    assert (noted.agent_id, noted.subject_id, noted.actor_type) == (agent.id, agent.id, "token")
+    assert noted.data["message"].startswith(f"{said} ") and "hunter2" not in noted.data["message"]
+    assert (noted.data["type"], noted.data["session"]) == (type, "s-1")
+    for url in ("/activity/", f"/agents/{agent.id}/"):
+        assert said in admin_client.get(url).content.decode()
+    hook("Notification", message="Signed in", notification_type="auth_success")
+    hook("Notification", message="Long ago", local={"late": True})
+    hook("Notification", message=7, notification_type=[])
+    assert Event.objects.filter(kind="agent.needs_attention").count() == 2
 
 
 def test_the_end_of_a_session_releases_its_attempt(agent: Agent, hook: Hook) -> None:
