@@ -41,7 +41,7 @@ from ledger.tokens import ScopeMissing, TrustedCaller
 from retries import claims, task_actions
 from retries.api.claims import claim_body, fetch_own_task
 from retries.api.escalations import PersonAuth
-from retries.api.task_bodies import task_bodies, task_response
+from retries.api.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.schemas.claims import ClaimOut, StartIn
 from retries.schemas.operator_actions import AbortIn
@@ -81,8 +81,11 @@ def enqueue_and_claim(request: PrincipalRequest, body: TaskIn) -> dict[str, Any]
     row = enqueue(request, [body])[0]
     agent = Agent.objects.get(pk=row["agent_id"])
     caller = TrustedCaller(actor(request.auth), agent=agent, request_id=request.id)
+    claimed = claims.claim(caller, task=row["id"])
     claimed = replace(
-        claims.claim(caller, task=row["id"]),
+        claimed,
+        # A trusted caller's claim returns what working on a task needs, not all of it.
+        rows=[read_task(found["id"]) | found for found in claimed.rows],
         pending_instructions=claims.count_pending(agent),
         system_text=agent.system_text,
     )
