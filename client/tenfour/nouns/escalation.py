@@ -136,7 +136,7 @@ NOUN = Noun(
         ),
         "undo": make_action(
             KIND,
-            "Take an answer back while nothing has followed from it.",
+            "Take back an answer that was sent from the page a few seconds ago.",
             "escalations:resolve",
             lambda client, id, args: act(client, KIND.path_of(id, "undo")),
             say_done=lambda row: describe_resolution({"escalation": row, **row}),

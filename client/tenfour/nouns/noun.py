@@ -22,7 +22,8 @@ HOLDERS: Mapping[str, str] = {
     "tasks:write": "a producer's or an operator's token",
     "plans:write": "a producer's or an operator's token",
     "instructions:read": "any token",
-    "instructions:ack": "an agent's, a producer's or an operator's token",
+    # others have the scope too, but no queue of instructions
+    "instructions:ack": "an agent's token",
     "instructions:write": "a producer's or an operator's token",
     "signals:write": "an agent's, a producer's or an operator's token",
     "escalations:read": "any token",
@@ -92,10 +93,13 @@ def describe_missing_scope(command: str, error: TenfourError, scope: str) -> str
     request = f" (request {error.request_id})" if error.request_id else ""
     if error.code == "human_required":
         return (
-            f"`{command}` is for people: this token may not do it. Use an operator's token, or "
+            f"`{command}` needs the scope {scope}, and is for people: use an operator's token, or "
             f"the page in the browser.{request}"
         )
-    missing = str(error.problem.get("scope") or scope)
+    missing = str(error.problem.get("scope") or "")
+    if missing != scope:
+        # The token has the scope, but not for this agent, or it is not an agent's.
+        return f"`{command}`: {error.detail} It needs {HOLDERS[missing or scope]}.{request}"
     return (
         f"`{command}` needs the scope {missing}, which this token does not have. "
         f"Use {HOLDERS.get(missing, 'a token that has it')}; "

@@ -188,7 +188,7 @@ NOUN = Noun(
         ),
         "unblock": make_action(
             KIND,
-            "Queue a blocked task again.",
+            "Queue a task that stayed blocked by a skipped need.",
             "escalations:resolve",
             lambda client, id, args: act(client, KIND.path_of(id, "unblock")),
         ),

@@ -35,6 +35,18 @@ def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
     problem(operator("GET", "/events?after=x"), 400, "bad_cursor")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_can_begin_with_the_next_event(operator: Api, agent: Agent) -> None:
+    empty = operator("GET", "/events?after=latest").body
+    make_instruction(InstructionState.QUEUED, agent=agent)
+    page = operator("GET", "/events?after=latest").body
+    assert page["data"] == [] and not page["has_more"]
+    assert page["next_cursor"] != empty["next_cursor"]
+    made = make_instruction(InstructionState.QUEUED, agent=agent)
+    rows = operator("GET", f"/events?after={page['next_cursor']}").body["data"]
+    assert rows and {row["subject"] for row in rows} == {str(made.id)}
+
+
 def list_all(api: Api, query: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     cursor = ""

@@ -1,0 +1,175 @@
+"""Every verb of every noun, run on a live server: what it does, and whose token may do it."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+from tenfour import cli
+from tenfour.completion import read_tree
+
+from ledger.journal import SYSTEM, Stamp
+from ledger.tokens import PRESETS, TOKENS_WRITE
+from retries.escalations import answering
+from retries.escalations.choices import Choice
+from retries.models import Escalation
+from retries.states import Answer
+from tests.client.conftest import Run
+from tests.client.worlds import PLAN, RULE, World, make_world
+from tests.serving import Tenfour
+
+VERBS = {
+    (node.name, verb.name): verb for node in read_tree() for verb in node.verbs
+}  # fmt: skip
+
+
+@pytest.fixture
+def world(tenfour_server: Tenfour) -> World:
+    return make_world(tenfour_server)
+
+
+def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) -> None:
+    """One project, each verb once, in an order in which all of them are possible."""
+    rule, plan = tmp_path / "rule.json", tmp_path / "plan.json"
+    rule.write_text(json.dumps(RULE))
+    plan.write_text(json.dumps(PLAN | {"ref": "03-02"}))
+    ids = {noun: id[-8:] for noun, id in world.ids.items()}
+    tried = set()
+
+    def do(line: str, *more: str, token: str = "manager") -> str:
+        noun, verb, *rest = line.format(**ids).split()
+        tried.add((noun, verb))
+        done = run(noun, verb, *rest, *more, env=world.env(token))
+        noted = "tenfour: It would fire.\n" if verb == "try" else ""
+        assert (done.status, done.err) == (0, noted), (line, done)
+        return done.out
+
+    for noun in world.ids:
+        ids[noun.replace("-", "_")] = ids[noun]
+        do(f"{noun} list")
+        do(f"{noun} show {ids[noun]}")
+    sent = do("instruction send coder", "Look again").strip()
+    assert do(f"instruction ack {sent[-8:]}", token="agent") == f"{sent} acknowledged\n"
+    assert do("instruction cancel {instruction}").endswith(" cancelled\n")
+    made = do("standing create", str(rule), "--draft").strip()
+    assert do(f"standing resume {made[-8:]}") == f"{made} active\n"
+    assert do(f"standing try {made} fs_write", '{"path": "src/a.py"}').startswith("yes ")
+    assert do(f"standing pause {made}") == f"{made} paused\n"
+    assert do(f"standing retire {made} --json").startswith("{")
+    task = do("task create coder code").strip()
+    changed = do(f"task change {task[-8:]} --priority 5 --json")
+    assert json.loads(changed)["priority"] == 5
+    assert "code" in do(f"task prompt {task[-8:]}")
+    assert do(f"task abort {task[-8:]} --reason", "No longer needed") == f"{task} aborted\n"
+    assert do("plan import", str(plan)).splitlines()[-1]
+    assert "03-02:task-1" in do("plan status 03-02")
+    assert " paused, run 1" in do("plan pause 03-02 --reason frozen")
+    assert " active, run 1" in do("plan resume 03-02")
+    assert json.loads(do("plan abort 03-02 --json"))["state"] == "aborted"
+    assert " active, run 2" in do("plan restart 03-02")
+    assert do("agent register writer").startswith("writer ")
+    assert do("agent pause writer") == "writer paused\n"
+    assert do("agent resume writer") == "writer new\n"
+    limited = json.loads(do("agent change writer --concurrency 2 --json"))
+    assert limited["concurrency"] == 2
+    assert do("agent trip writer --reason broken") == "writer open breaker\n"
+    assert do("agent close writer") == "writer new\n"
+    assert do("agent reset writer") == "0 cancelled\n"
+    assert do("escalation assign {escalation}").endswith("unassigned\n")
+    assert do("escalation comment {escalation}", "I look at it.").endswith("open\n")
+    answer_on_the_page(world.ids["escalation"])
+    assert " open" in do("escalation undo {escalation}")
+    assert " resolved" in do("escalation resolve {escalation}", "answer: yes")
+    asked = ask(world)
+    assert do(f"escalation withdraw {asked[-8:]}", token="agent") == f"{asked} withdrawn\n"
+    do("pattern failures {pattern}")
+    assert do("pattern ignore {pattern} --note known").endswith("ignored\n")
+    assert do("pattern reopen {pattern}").endswith("open\n")
+    assert do("pattern resolve {pattern} --note fixed").endswith("resolved\n")
+    do("pattern reopen {pattern}")
+    assert "1 replayed" in do("pattern retry {pattern}")
+    letter, waiting = fail_task(world)
+    dismissed = do(f"dead-letter dismiss {letter} --dependents block --note known")
+    assert dismissed == f"{letter} dismissed\n"
+    assert do(f"task unblock {waiting[-8:]}") == f"{waiting} queued\n"
+    letter, _ = fail_task(world)
+    assert do(f"dead-letter replay {letter[-8:]}").split()[:2] == [letter, "replayed"]
+    secret = do("token create --kind reader --name dash").strip()
+    assert (
+        secret.startswith("tenfour_ro_")
+        and run("tasks", env={"TENFOUR_URL": world.server.url, "TENFOUR_TOKEN": secret}).status == 0
+    )
+    reader = json.loads(do("token list --json"))[0]["id"]
+    assert do(f"token rotate {reader[-8:]}").startswith("tenfour_ro_")
+    assert do(f"token revoke {reader}").endswith(" revoked\n")
+    assert tried == set(VERBS)
+
+
+def answer_on_the_page(escalation: str) -> None:
+    answering.answer(
+        UUID(escalation),
+        Choice(Answer.RETRY),
+        among=Escalation.objects.all(),
+        stamp=Stamp(SYSTEM, timezone.now()),
+        channel="page",
+        undo_for=timedelta(minutes=10),
+    )
+
+
+def ask(world: World) -> str:
+    """Ask about a new task; return the escalation's id."""
+    with world.client() as operator, world.client("agent") as agent:
+        (claim,) = agent.tasks.claim(task=operator.tasks.enqueue("coder", "code").id)
+        return agent.tasks.ask(claim.attempt.id, "May I?").id
+
+
+def fail_task(world: World) -> tuple[str, str]:
+    """Fail a task for good; return its dead letter, and a task that needs it."""
+    with world.client() as operator, world.client("agent") as agent:
+        task = operator.tasks.enqueue("coder", "code", max_attempts=1, on_exhausted="dead_letter")
+        waiting = operator.tasks.enqueue("coder", "code", needs=[task.id])
+        (claim,) = agent.tasks.claim(task=task.id)
+        agent.tasks.report(claim.attempt.id, "failure", failure={"message": "Broken"})
+        return next(operator.dead_letters.list(state="open")).id, waiting.id
+
+
+def test_a_verb_that_the_token_may_not_use_names_the_scope(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir("/")
+    values = {"ID": "0" * 36, "FILE": "/dev/null", "TEXT": "x", "AGENT": "coder", "NAME": "x"}
+    for (noun, name), verb in VERBS.items():
+        if verb.scope in PRESETS["reader"]:
+            continue
+        given = [values.get(word, "x") for word in verb.arguments.split() if word[0] != "["]
+        given = [world.ids[noun] if word == "0" * 36 else word for word in given]
+        given += {"change": ["--priority", "1"], "create": []}.get(name, [])
+        given += ["x"] if name == "resolve" and noun == "escalation" else []
+        given += ["--kind", "reader"] if (noun, name) == ("token", "create") else []
+        if noun == "agent" and name == "change":
+            given = [world.ids["agent"], "--concurrency", "1"]
+        if (noun, name) == ("standing", "create"):
+            given = ["-"]
+            monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
+        if (noun, name) == ("plan", "import"):
+            given = ["-"]
+            monkeypatch.setattr("sys.stdin", open_text(json.dumps(PLAN)))
+        for key, value in world.env("reader").items():
+            monkeypatch.setenv(key, value)
+        status = cli.main([noun, name, *given])
+        shown = capfd.readouterr()
+        if noun == "token" and name in {"rotate", "revoke", "show", "list", "create"}:
+            assert verb.scope == TOKENS_WRITE
+        assert status == 1 and shown.out == "", (noun, name, shown)
+        says = f"`tenfour {noun} {name}` needs the scope {verb.scope}"
+        assert (says in shown.err and "n operator's token" in shown.err) or (
+            says in shown.err and verb.scope == "instructions:ack"
+        ), (noun, name, shown.err)
+
+
+def open_text(text: str) -> object:
+    import io
+
+    return io.StringIO(text)
