@@ -21,7 +21,6 @@ LISTS = [
     "plans",
     "standing-instructions",
     "tasks",
-    "tokens",
 ]
 
 
