@@ -150,11 +150,12 @@ class Live(Driven[D]):
         self._is_over = True
         return task
 
-    @Operation
-    def _ask(self, question: str, options: Mapping[str, Any]) -> Steps[Escalation]:
+    def _asking_steps(self, question: str, options: Mapping[str, Any]) -> Steps[Escalation]:
         asked = yield from self._core.perform(tasks.ask(self.id, question, **options))
         self._is_over = True
         return asked
+
+    _ask = Operation(_asking_steps)
 
     def _heartbeat(self, **progress: Any) -> Steps[Heartbeat]:
         output = self._new_output()
