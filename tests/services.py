@@ -33,6 +33,7 @@ PASSED_ON = {
     "TENFOUR_CLAUDE",
     "TENFOUR_CODEX",
     "TENFOUR_REQUIRE_AGENTS",
+    "TENFOUR_REQUIRE_LANGGRAPH",
 }
 # Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
 OUTER_DATA = "TEST_DATA"
