@@ -81,21 +81,24 @@ class TokenInvalid(Refusal):
     """Invalid token"""
 
     code = "token_invalid"
-    hint = "Check that you copied the whole token, or create a new one with 'manage.py token'."
+    hint = (
+        "Check that you copied the whole token, or create a new one at /agents/connect/ or with "
+        "'manage.py token'."
+    )
 
 
 class TokenExpired(Refusal):
     """Expired token"""
 
     code = "token_expired"
-    hint = "Create a new token with 'manage.py token'."
+    hint = "Create a new token at /agents/connect/ or with 'manage.py token'."
 
 
 class TokenRevoked(Refusal):
     """Revoked token"""
 
     code = "token_revoked"
-    hint = "Create a new token with 'manage.py token'."
+    hint = "Create a new token at /agents/connect/ or with 'manage.py token'."
 
 
 class ScopeMissing(Refusal):

@@ -131,7 +131,8 @@ class Supervisor:
         credentials = self.place.data / "credentials"
         if not credentials.exists():
             hint = ".venv/bin/python manage.py token --kind agent --agent coder"
-            self.terminal.say("tenfour", f"there is no credentials file; make a token with: {hint}")
+            place = f"make a token at {self.url}/agents/connect/ or with: {hint}"
+            self.terminal.say("tenfour", f"there is no credentials file; {place}")
         elif first:
             self.terminal.say("tenfour", welcome(credentials, self.url, self.terminal.is_terminal))
         else:
@@ -267,6 +268,8 @@ def welcome(credentials: Path, url: str, is_terminal: bool) -> str:
     secret = known["TENFOUR_PASSWORD"] if is_terminal else f"in {shown(credentials)}"
     return f"""
 Sign in at {url}/ as {known["TENFOUR_LOGIN"]} with the password {secret}
+
+Connect Claude Code, Codex, or your own agent: {url}/agents/connect/
 
 In another terminal, in this folder:
   export PATH="$PWD/.venv/bin:$PATH" TENFOUR_URL={url}
