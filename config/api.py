@@ -26,6 +26,7 @@ from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, UnsupportedMediaType
 from retries.agent_hooks import api as agent_hooks
 from retries.api import (
+    attempt_reads,
     attempts,
     breakers,
     claims,
@@ -82,6 +83,7 @@ ROUTERS = tuple(
         standing_instructions,
         tasks,
         claims,
+        attempt_reads,
         attempts,
         questions,
         retry_context,

@@ -21,13 +21,12 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, Refusal
-from ledger.models import Agent, Attempt, Event, Need, Project, Task
+from ledger.models import Agent, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.needs import skipped_needs
 from ledger.principal import Principal
 from ledger.schemas import tasks as schemas
-from ledger.schemas.attempts import AttemptList, AttemptOut, attempt_out
 from ledger.schemas.events import EventList, events_out
 from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
@@ -180,17 +179,6 @@ def find_task(request: PrincipalRequest, id: UUID) -> Row:
     return row
 
 
-@router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=AttemptList)
-def tasks_list_attempts(
-    request: PrincipalRequest, id: UUID, query: Query[PageQuery]
-) -> HttpResponse:
-    """List a task's attempts with their failures, newest first."""
-    find_task(request, id)
-    rows = Attempt.objects.filter(task_id=id).select_related("failure")
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"task": id})
-    return json_response(page_body(page, map(attempt_out, page.rows)))
-
-
 @router.get("/tasks/{id}/events", auth=PrincipalAuth("tasks:read"), response=EventList)
 def tasks_list_events(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
     """List a task's events, oldest first."""
@@ -200,13 +188,3 @@ def tasks_list_events(request: PrincipalRequest, id: UUID, query: Query[PageQuer
         rows, limit=query.limit, cursor=query.cursor, filters={"task": id}, oldest_first=True
     )
     return json_response(page_body(page, events_out(page.rows)))
-
-
-@router.get("/attempts/{id}", auth=PrincipalAuth("tasks:read"), response=AttemptOut)
-def attempts_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Get an attempt with its failure and the decision that followed."""
-    rows = Attempt.objects.visible_to(request.auth).select_related("failure")
-    attempt = rows.filter(pk=id).first()
-    if attempt is None:
-        raise not_visible("attempt", id)
-    return json_response(attempt_out(attempt))

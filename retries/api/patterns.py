@@ -17,7 +17,7 @@ from retries.api.escalations import PersonAuth
 from retries.failures import figures, patterns
 from retries.models import FailurePattern
 from retries.schemas import patterns as schemas
-from retries.schemas.patterns import grouped_out, patterns_out, retry_out, stuck_out
+from retries.schemas.patterns import grouped_out, newest_out, patterns_out, retry_out, stuck_out
 from retries.states import PatternState, allowed_pattern_moves
 
 router = Router(tags=["patterns"])
@@ -68,8 +68,9 @@ def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
 
 
 def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    body = patterns_out([find_pattern(request, id)])[0]
-    return json_response(body | {"stuck": stuck_out(figures.count_stuck_tasks(id))})
+    pattern = find_pattern(request, id)
+    stuck = {"stuck": stuck_out(figures.count_stuck_tasks(id))}
+    return json_response(patterns_out([pattern])[0] | stuck | newest_out(pattern))
 
 
 # ---- what people do

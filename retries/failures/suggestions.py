@@ -10,6 +10,7 @@ from ledger.models import Failure
 from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages, lineage_cte
 from retries.failures import grouping, known_errors
+from retries.failures.known_errors import Match
 from retries.states import Answer, EscalationState
 
 MOST_FIXES = 3
@@ -58,11 +59,7 @@ class FixOffer:
 
 def suggest(failure: Failure) -> Suggestion:
     """Return a cause and a fix; a known error fills in what the agent left out."""
-    verification = failure.verification or {}
-    code = verification.get("exit_code")
-    known = known_errors.find(
-        *grouping.texts_of(failure), exit_code=code if isinstance(code, int) else None
-    )
+    known = find_known_error(failure)
     cause, fix = (known.cause, known.fix) if known else ("", "")
     return Suggestion(
         title=known.error.title if known else "",
@@ -70,6 +67,14 @@ def suggest(failure: Failure) -> Suggestion:
         cause_by=source_of(failure.root_cause_guess, cause),
         fix=failure.suggested_fix or fix,
         fix_by=source_of(failure.suggested_fix, fix),
+    )
+
+
+def find_known_error(failure: Failure) -> Match | None:
+    """Return the known error of a failure, if it has one."""
+    code = (failure.verification or {}).get("exit_code")
+    return known_errors.find(
+        *grouping.texts_of(failure), exit_code=code if isinstance(code, int) else None
     )
 
 

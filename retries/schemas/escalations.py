@@ -8,6 +8,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictInt
 
+from ledger.models import Failure
 from ledger.schemas.shared import (
     AGENT_ID,
     AGENT_ID_OR_NAME,
@@ -24,10 +25,11 @@ from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
 from retries.escalations.lifecycle import resolution
 from retries.escalations.options import Option, list_options
-from retries.escalations.record import load_record, render_escalation
+from retries.escalations.record import Record, failure_of, load_record, render_escalation
 from retries.escalations.response_schema import MOST_FIELDS
 from retries.failures.suggestions import find_first_fixes
 from retries.models import Escalation
+from retries.schemas.diagnoses import DIAGNOSIS, DiagnosisOut, diagnosis_out
 from retries.states import Answer, EscalationState, Reason
 
 
@@ -113,6 +115,7 @@ ESCALATION: dict[str, Any] = {
     "url": f"https://tenfour.example.org/escalations/{ID}/",
     "resolution": None,
     "outcome": None,
+    **dict.fromkeys(DIAGNOSIS),
     "version": 1,
 }
 
@@ -147,7 +150,7 @@ class OutcomeOut(Schema):
     )
 
 
-class EscalationOut(Schema):
+class EscalationOut(DiagnosisOut):
     id: UUID = Field(description="the escalation's id")
     state: EscalationState = Field(
         description="open until it is answered, expires, or is withdrawn"
@@ -286,8 +289,16 @@ def base_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "closed_at": escalation.closed_at,
         "url": f"/escalations/{escalation.id}/",  # `complete_url` adds the server's address
         "resolution": resolution(escalation),
+        **diagnosis_out(last_failure(escalation, record)),
         "version": escalation.version,
     }
+
+
+def last_failure(escalation: Escalation, record: Record | None) -> Failure | None:
+    """Return the last failure of the task until it was escalated."""
+    attempts = record.until(escalation) if record else []
+    found = (failure_of(attempt) for attempt in reversed(attempts))
+    return next((failure for failure in found if failure), None)
 
 
 def option_out(option: Option, *, fix: str) -> dict[str, Any]:

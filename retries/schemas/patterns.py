@@ -8,13 +8,21 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
-from ledger.schemas.attempts import ATTEMPT, FailureOut, failure_out
 from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
 from retries.failures import figures
 from retries.failures.figures import StuckTasks
 from retries.failures.grouping import NOTE_LENGTH
 from retries.failures.patterns import RetryResult
 from retries.models import FailurePattern, Grouped
+from retries.schemas.diagnoses import (
+    DIAGNOSIS,
+    FAILED_ATTEMPT,
+    DiagnosedFailureOut,
+    KnownErrorOut,
+    SuggestionOut,
+    diagnosed_failure_out,
+    diagnosis_out,
+)
 from retries.states import PatternState
 
 PATTERN: dict[str, Any] = {
@@ -72,10 +80,16 @@ class StuckOut(Schema):
     escalated: int = Field(description="tasks whose question a retry can answer")
 
 
+NEWEST = {name: DIAGNOSIS[name] for name in ("headline", "known_error", "suggestion")}
+
+
 class OnePatternOut(PatternOut):
     stuck: StuckOut = Field(description="the tasks that 'retry' covers, by their state")
+    headline: str | None = Field(description="the newest failure's line that tells the cause")
+    known_error: KnownErrorOut | None = Field(description="the newest failure's known error")
+    suggestion: SuggestionOut | None = Field(description="the newest failure's cause and fix")
 
-    model_config = ConfigDict(json_schema_extra={"example": PATTERN | {"stuck": STUCK}})
+    model_config = ConfigDict(json_schema_extra={"example": PATTERN | {"stuck": STUCK} | NEWEST})
 
 
 GROUPED = {
@@ -84,11 +98,11 @@ GROUPED = {
     "task": ID,
     "agent": "coder",
     "agent_id": AGENT_ID,
-    **ATTEMPT["failure"],
+    **FAILED_ATTEMPT["failure"],
 }
 
 
-class PatternFailureOut(FailureOut):
+class PatternFailureOut(DiagnosedFailureOut):
     id: UUID = Field(description="the failure's id")
     attempt: UUID = Field(description="the attempt that failed")
     task: UUID = Field(description="the task of the attempt")
@@ -154,6 +168,13 @@ def patterns_out(rows: Sequence[FailurePattern]) -> list[dict[str, Any]]:
     ]
 
 
+def newest_out(pattern: FailurePattern) -> dict[str, Any]:
+    """Return what the newest failure of a pattern tells."""
+    row = pattern.grouped.select_related("failure").order_by("-at", "-pk").first()
+    found = diagnosis_out(row.failure if row else None)
+    return {name: found[name] for name in NEWEST}
+
+
 def stuck_out(stuck: StuckTasks) -> dict[str, int]:
     return {"failed": stuck.dead, "waiting": stuck.waiting, "escalated": stuck.asked}
 
@@ -167,7 +188,7 @@ def grouped_out(row: Grouped) -> dict[str, Any]:
         "task": failure.task_id,
         "agent": row.agent.name,
         "agent_id": row.agent_id,
-        **failure_out(failure),
+        **diagnosed_failure_out(failure),
     }
 
 

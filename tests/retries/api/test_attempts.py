@@ -273,3 +273,32 @@ def test_a_failure_with_a_long_output_in_json_is_recorded(coder: Any, operator: 
     claimed = enqueue(operator) and claim(coder)["data"][0]["attempt"]["id"]
     verification["output"] = "x" * 4_200_000
     assert coder("POST", f"/attempts/{claimed}/result", body).body["code"] == "payload_too_large"
+
+
+def test_a_failure_tells_its_cause_to_an_orchestrator(coder: Any, operator: Any) -> None:
+    """In the attempt, its escalation, its pattern, and the pattern's failures."""
+    task = enqueue(operator, max_attempts=1, on_exhausted="escalate")
+    line = "ModuleNotFoundError: No module named 'polars'"
+    said = {"status": "failure", "failure": {"message": "it failed", "details": f"step\n{line}"}}
+    attempt = claim(coder)["data"][0]["attempt"]["id"]
+    decision = coder("POST", f"/attempts/{attempt}/result", said).body
+    failure = operator("GET", f"/attempts/{attempt}").body["failure"]
+    assert failure["headline"] == line
+    assert failure["signature"]["entities"] == ["polars"] and failure["signature"]["key"]
+    known = failure["known_error"]
+    assert (known["name"], known["action"]) == ("missing_module", "retry")
+    assert known["cause"].startswith("polars is not installed")
+    assert failure["suggestion"] == {
+        "cause": known["cause"],
+        "cause_by": "tenfour",
+        "fix": known["fix"],
+        "fix_by": "tenfour",
+    }
+    assert operator("GET", f"/tasks/{task}/attempts").body["data"][0]["failure"] == failure
+    names = ("headline", "pattern", "signature", "known_error", "suggestion")
+    escalation = operator("GET", f"/escalations/{decision['escalation']['id']}").body
+    assert [escalation[name] for name in names] == [failure[name] for name in names]
+    (of_pattern,) = operator("GET", f"/patterns/{failure['pattern']}/failures").body["data"]
+    assert [of_pattern[name] for name in names] == [failure[name] for name in names]
+    pattern = operator("GET", f"/patterns/{failure['pattern']}").body
+    assert [pattern[name] for name in ("headline", "known_error")] == [line, known]

@@ -1,0 +1,41 @@
+"""Attempts as they are read over HTTP, with what their failures tell."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Query, Router
+
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.responses import json_response, page_body
+from ledger.api.tasks import find_task
+from ledger.models import Attempt
+from ledger.schemas.shared import PageQuery
+from retries.schemas.diagnoses import (
+    DiagnosedAttemptList,
+    DiagnosedAttemptOut,
+    diagnosed_attempt_out,
+)
+
+router = Router(tags=["attempts"])
+
+
+@router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=DiagnosedAttemptList)
+def tasks_list_attempts(
+    request: PrincipalRequest, id: UUID, query: Query[PageQuery]
+) -> HttpResponse:
+    """List a task's attempts with their failures, newest first."""
+    find_task(request, id)
+    rows = Attempt.objects.filter(task_id=id).select_related("failure__grouped")
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"task": id})
+    return json_response(page_body(page, map(diagnosed_attempt_out, page.rows)))
+
+
+@router.get("/attempts/{id}", auth=PrincipalAuth("tasks:read"), response=DiagnosedAttemptOut)
+def attempts_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get an attempt with its failure and the decision that followed."""
+    rows = Attempt.objects.visible_to(request.auth).select_related("failure__grouped")
+    attempt = rows.filter(pk=id).first()
+    if attempt is None:
+        raise not_visible("attempt", id)
+    return json_response(diagnosed_attempt_out(attempt))

@@ -1,0 +1,120 @@
+"""Schemas of what Tenfour reads from a failure, and of the attempts and failures that have it."""
+
+from typing import Any
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from ledger.models import Attempt, Failure
+from ledger.schemas.attempts import ATTEMPT, AttemptOut, FailureOut, attempt_out, failure_out
+from ledger.schemas.shared import ID, Listed
+from retries.failures import grouping, suggestions
+from retries.failures.suggestions import find_known_error
+
+DIAGNOSIS: dict[str, Any] = {
+    "headline": "Error: Cannot find module 'uuid'",
+    "pattern": ID,
+    "signature": {"key": "1f0c9a6d5e7b8a42", "entities": ["uuid"]},
+    "known_error": {
+        "name": "missing_module",
+        "title": "Missing module",
+        "action": "retry",
+        "cause": "uuid is not installed where the command runs.",
+        "fix": "Declare it in the project's manifest and install it.",
+    },
+    "suggestion": {
+        "cause": "uuid is not installed where the command runs.",
+        "cause_by": "tenfour",
+        "fix": "Declare it in the project's manifest and install it.",
+        "fix_by": "tenfour",
+    },
+}
+FAILED_ATTEMPT = ATTEMPT | {"failure": ATTEMPT["failure"] | DIAGNOSIS}
+
+
+class SignatureOut(Schema):
+    key: str = Field(description="equal for failures of one pattern that name the same")
+    entities: list[str] = Field(description="what the error names, such as a module or a host")
+
+
+class KnownErrorOut(Schema):
+    name: str = Field(description="its name, such as rate_limit")
+    title: str = Field(description="its title")
+    action: str = Field(description="what helps: retry, wait, or ask")
+    cause: str = Field(description="the usual cause")
+    fix: str = Field(description="the usual fix")
+
+
+class SuggestionOut(Schema):
+    cause: str = Field(description="the likely cause; empty if there is none")
+    cause_by: str = Field(description="who names the cause: agent, tenfour, or empty")
+    fix: str = Field(description="the suggested fix; empty if there is none")
+    fix_by: str = Field(description="who suggests the fix: agent, tenfour, or empty")
+
+
+class DiagnosisOut(Schema):
+    headline: str | None = Field(description="the line that tells the cause; untrusted text")
+    pattern: UUID | None = Field(description="the failure's pattern, or null")
+    signature: SignatureOut | None = Field(description="the pattern with what the error names")
+    known_error: KnownErrorOut | None = Field(description="the known error, or null")
+    suggestion: SuggestionOut | None = Field(description="a likely cause and a fix, or null")
+
+
+class DiagnosedFailureOut(FailureOut, DiagnosisOut):
+    pass
+
+
+class DiagnosedAttemptOut(AttemptOut):
+    failure: DiagnosedFailureOut | None = Field(description="what went wrong; null if nothing did")
+
+    model_config = ConfigDict(json_schema_extra={"example": FAILED_ATTEMPT})
+
+
+class DiagnosedAttemptList(Listed):
+    data: list[DiagnosedAttemptOut] = Field(description="the rows of this page")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"data": [FAILED_ATTEMPT], "next_cursor": None, "has_more": False}
+        }
+    )
+
+
+def diagnosed_attempt_out(attempt: Attempt) -> dict[str, Any]:
+    """Return the JSON object for an attempt whose failure is loaded with its pattern."""
+    failure: Failure | None = getattr(attempt, "failure", None)
+    out = attempt_out(attempt)
+    return out | {"failure": diagnosed_failure_out(failure)} if failure else out
+
+
+def diagnosed_failure_out(failure: Failure) -> dict[str, Any]:
+    return failure_out(failure) | diagnosis_out(failure)
+
+
+def diagnosis_out(failure: Failure | None) -> dict[str, Any]:
+    """Return what a failure tells, which is loaded with its pattern; nulls without one."""
+    if failure is None:
+        return dict.fromkeys(DiagnosisOut.model_fields)
+    grouped, known = getattr(failure, "grouped", None), find_known_error(failure)
+    suggestion = suggestions.suggest(failure)
+    return {
+        "headline": grouping.headline_of(failure),
+        "pattern": grouped.pattern_id if grouped else None,
+        # A failure that was stored before there were signatures has none.
+        "signature": {"key": grouped.signature, "entities": grouped.entities}
+        if grouped and grouped.signature
+        else None,
+        "known_error": {
+            "name": known.error.name,
+            "title": known.error.title,
+            "action": str(known.error.action),
+            "cause": known.cause,
+            "fix": known.fix,
+        }
+        if known
+        else None,
+        "suggestion": {name: getattr(suggestion, name) for name in SuggestionOut.model_fields}
+        if suggestion
+        else None,
+    }
