@@ -1,4 +1,4 @@
-"""Time the client's start and a hook's call in fresh processes, each minus its baseline's start.
+"""Time the client's start, a hook's call and a run in fresh processes, minus a baseline's start.
 
 A round starts every program in turn, several times; its value is the difference of the medians.
 """
@@ -58,6 +58,12 @@ STARTED = (
         HTTPX2,
         60,
         stdin=json.dumps(COMMAND_RAN),
+    ),
+    Start(
+        "client: tenfour run -- true",
+        ("-m", "tenfour", "run", "--name", "bench", "--", "true"),
+        HTTPX2,
+        150,
     ),
 )
 STDIN = {each.argv: each.stdin.encode() for each in STARTED}
