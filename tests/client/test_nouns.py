@@ -90,6 +90,8 @@ def test_every_noun_shows_one_row(run: Run, world: World) -> None:
         check_clean(piped.out, COLOR.sub("", shown), as_json.out)
     for noun, name in (("agent", "coder"), ("plan", "03-01"), ("task", "03-01:task-2")):
         assert run(noun, "show", name, env=env).status == 0, noun
+    _, prompt = run_on_terminal("task", "prompt", world.ids["task"], env=env)
+    check_clean(COLOR.sub("", prompt), run("plan", "status", "03-01", env=env).out)
     plan = run("plan", "show", "03-01", env=env).out
     assert "03-01:task-1\tqueued" in plan
     task = run("task", "show", world.ids["task"], env=env).out

@@ -21,7 +21,7 @@ BIDI = "Look \u202eevil\u2066 日本語\nagain"
 HOSTILE = "Look\x1b]0;owned\x07 \x1b[31mred\x1b[0m\u202eevil\r\nagain\x9b2J"
 PLAN = {
     "ref": "03-01",
-    "title": "Release",
+    "title": "Release \u202e1",
     "tasks": [
         {"ref": "task-1", "title": "Build", "agent": "coder", "action": "make"},
         {"ref": "task-2", "title": "Ship", "agent": "coder", "action": "ship", "needs": ["task-1"]},

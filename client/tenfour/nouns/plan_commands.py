@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tenfour.client import Client
+from tenfour.display import clean
 from tenfour.models import ImportedPlan, Plan, PlanTask
 from tenfour.nouns.rows import Kind, find_id
 from tenfour.terminal import OK, note, pretty, say, text_of, wrong_usage
@@ -70,7 +71,7 @@ def import_plan(args: argparse.Namespace) -> int:
         say(pretty(done.raw))
         return OK
     for line in changes(done):
-        say(line)
+        say(clean(line))
     if done.unchanged:
         note("The plan is unchanged.")
     elif done.dry_run:
@@ -97,9 +98,9 @@ def status(args: argparse.Namespace) -> int:
     if args.json:
         say(pretty(found.raw))
         return OK
-    say(headline(found.plan))
+    say(clean(headline(found.plan)))
     for task in found.tasks:
-        say(line_of(task))
+        say(clean(line_of(task)))
     return OK
 
 
@@ -123,5 +124,5 @@ def change_state(args: argparse.Namespace) -> int:
             plan = tenfour.plans.restart(id, carry_over=args.carry_over)
         else:
             plan = getattr(tenfour.plans, args.verb)(id, reason=args.reason)
-    say(pretty(plan.raw) if args.json else headline(plan))
+    say(pretty(plan.raw) if args.json else clean(headline(plan)))
     return OK

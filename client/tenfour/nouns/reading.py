@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenfour.client import Client
-from tenfour.display import Screen, find_screen, one_line
+from tenfour.display import Screen, clean, find_screen, one_line
 from tenfour.nouns.columns import Column, Row
 from tenfour.nouns.noun import Parser, Verb, choose
 from tenfour.nouns.record import Layout, render_record
@@ -156,7 +156,7 @@ def make_action(
     def run(args: argparse.Namespace) -> int:
         with Client(args.url) as client:
             row = act(client, find_id(client, kind, args.id), args)
-        say(pretty(row) if args.json else (say_done or describe_state)(row))
+        say(pretty(row) if args.json else clean((say_done or describe_state)(row)))
         return OK
 
     return Verb(help, scope, run, add_arguments, example=example)

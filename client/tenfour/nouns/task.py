@@ -10,7 +10,7 @@ from tenfour import work
 from tenfour.calls import given, json_object
 from tenfour.client import Client
 from tenfour.core import Call
-from tenfour.display import Screen
+from tenfour.display import Screen, clean, find_screen
 from tenfour.nouns.columns import (
     Column,
     Row,
@@ -140,7 +140,9 @@ def print_prompt(args: argparse.Namespace) -> int:
     """Print the prompt that the task's next attempt gets."""
     with Client(args.url) as client:
         path = KIND.path_of(find_id(client, KIND, args.id), "prompt")
-        say(client.perform(Call("GET", path, str, accept="text/plain")))
+        text = client.perform(Call("GET", path, str, accept="text/plain"))
+    # A model reads the prompt as it is; a terminal must not obey it.
+    say(clean(text) if find_screen().tty else text)
     return OK
 
 
