@@ -23,6 +23,8 @@ VERBS = {
     "retire": (editing.retire_rules, "Retired. Its record stays."),
 }
 
+UNDONE_BY = {"pause": "resume", "resume": "pause"}
+
 
 @require_POST
 @operators_only
@@ -36,7 +38,10 @@ def act(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
     move, said = VERBS[verb]
     if move([rule_id], stamp=stamp_of(request)):
-        messages.success(request, said)
+        undo = UNDONE_BY.get(verb, "")
+        address = reverse("dashboard:rule_act", args=[rule_id, undo]) if undo else ""
+        # The toast posts it, and comes back to the page that it is on.
+        messages.success(request, said, extra_tags=address and address + scope.query)
     else:
         messages.warning(request, "Nothing changed: the rule is already in that state.")
     return redirect(back_to(request, otherwise=page))

@@ -1,6 +1,7 @@
 """Show and read the form of a rule, with its trial."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -25,9 +26,11 @@ from ledger.models import Agent, Project, StandingInstruction
 from ledger.standing_instructions import editing
 from ledger.standing_instructions.editing import RuleSpec
 from ledger.standing_instructions.trial import Sample, Trial, try_rule
+from ledger.text import truncate
 
 AGENTS_LISTED = 200
 SAMPLE_LENGTH = 20_000
+LABEL_LENGTH = 74
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,19 @@ class SampleChoice:
     value: str
     label: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTrial:
+    """What the rule would do with a signal that triggered some rule before."""
+
+    label: str
+    trial: Trial
+
+    @property
+    def because(self) -> str:
+        """The first condition that fails, if one does."""
+        return next((each.text for each in self.trial.conditions if not each.holds), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +66,7 @@ class RuleFormPage(PageContext):
     sample: str
     trial: Trial | None
     trial_error: str
+    earlier: list[EarlierTrial]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -168,9 +185,11 @@ def show_trial(
         sample = read_sample(text)
     except ValueError as error:
         problem = str(error)
-    trial = None
+    trial, earlier = None, []
     if spec and sample:
         trial = attempt_trial(form, spec, sample, project)
+    if spec and trial:
+        earlier = try_earlier(form, spec, project, besides=sample)
     status = 200 if trial else 422
     return show(
         visit,
@@ -181,6 +200,7 @@ def show_trial(
         sample=text,
         trial=trial,
         trial_error=problem,
+        earlier=earlier,
         status_code=status,
     )
 
@@ -191,6 +211,25 @@ def attempt_trial(form: RuleForm, spec: RuleSpec, sample: Sample, project: Proje
     except Refusal as refusal:
         note_refusal(form, refusal)
         return None
+
+
+def try_earlier(
+    form: RuleForm, spec: RuleSpec, project: Project, *, besides: Sample | None
+) -> list[EarlierTrial]:
+    """Try the rule on the last signals that triggered a rule, apart from the one just tried."""
+    found = []
+    for each in queries.list_samples(project):
+        sample = Sample(type=each["type"], data=each["data"])
+        trial = None if sample == besides else attempt_trial(form, spec, sample, project)
+        if trial:
+            found.append(EarlierTrial(label_of(each), trial))
+    return found
+
+
+def label_of(sample: dict[str, Any]) -> str:
+    """Return a signal in a few words: its type, and the path or the line."""
+    what = sample["data"].get("path") or sample["data"].get("line") or ""
+    return truncate(f"{sample['type']} {what}".strip(), LABEL_LENGTH)
 
 
 def pick_sample(visit: Visit, project: Project, recipe: str) -> str:
@@ -226,9 +265,7 @@ def list_samples(project: Project, recipe: str) -> list[SampleChoice]:
             SampleChoice("recipe", "sample of this recipe", show_sample(BY_NAME[recipe].sample))
         )
     for at, sample in enumerate(queries.list_samples(project)):
-        what = sample["data"].get("path") or sample["data"].get("line") or ""
-        label = f"last: {sample['type']} {what}".strip()
-        found.append(SampleChoice(f"last-{at}", label[:80], show_sample(sample)))
+        found.append(SampleChoice(f"last-{at}", f"last: {label_of(sample)}", show_sample(sample)))
     return found
 
 
@@ -246,6 +283,7 @@ def show(
     sample: str | None = None,
     trial: Trial | None = None,
     trial_error: str = "",
+    earlier: Sequence[EarlierTrial] = (),
     status_code: int = 200,
 ) -> HttpResponse:
     samples = list_samples(project, recipe)
@@ -270,6 +308,7 @@ def show(
         sample=sample,
         trial=trial,
         trial_error=trial_error,
+        earlier=list(earlier),
         status_code=status_code,
     )
     return respond(

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
+from django.urls import reverse
 
 from dashboard.sentences.instructions import describe_cause
 from dashboard.shared_queries import of_project
@@ -14,6 +15,7 @@ from dashboard.standing_instructions.wording import describe_expect, describe_wh
 from ledger import sql
 from ledger.instruction_stats import window_params
 from ledger.models import Event, Instruction, Project, StandingInstruction
+from ledger.models.standing_instruction import RuleState
 from ledger.states import InstructionState
 from retries.holds import MOST_HOLDS
 
@@ -54,6 +56,12 @@ class ListedRule:
     row: StandingInstruction
     record: Record
     last_fired_at: datetime | None
+
+    @property
+    def toggle_url(self) -> str:
+        """Return the address that pauses the rule, or switches it on."""
+        verb = "pause" if self.row.state == RuleState.ACTIVE else "resume"
+        return reverse("dashboard:rule_act", args=[self.row.pk, verb])
 
     @property
     def when(self) -> str:

@@ -1,5 +1,6 @@
 """How often a rule was sent, followed and ignored (pure)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dashboard.badges import urgency_badge
@@ -112,14 +113,28 @@ class DayBar:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeMark:
+    """A change of the rule, at its place in the chart in percent."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class DayChart:
     bars: list[DayBar] = field(default_factory=list)
     labels: list[tuple[float, str]] = field(default_factory=list)
+    marks: list[ChangeMark] = field(default_factory=list)
     summary: str = ""
 
 
-def draw_days(days: list[tuple[str, Record]]) -> DayChart:
-    """Return the bars of consecutive days, oldest first."""
+def draw_days(
+    days: list[tuple[str, Record]], changes: Sequence[tuple[float, str]] = ()
+) -> DayChart:
+    """Return the bars of consecutive days, oldest first, and a mark at each change of the rule.
+
+    A change is given by the days from the beginning of the first day, and a sentence.
+    """
     top = max((record.settled for _, record in days), default=0)
     if not top:
         return DayChart()
@@ -138,6 +153,7 @@ def draw_days(days: list[tuple[str, Record]]) -> DayChart:
     return DayChart(
         bars,
         labels,
+        [ChangeMark(round(at * step, 2), text) for at, text in changes if 0 <= at <= len(days)],
         f"{sum(whole.followed)} followed, {whole.reminded} of them after a reminder, "
         f"and {whole.ignored} ignored in {len(days)} days",
     )

@@ -1,12 +1,13 @@
 """The list of rules with their records, and the page of one rule."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.http import Http404
 from django.urls import reverse_lazy
 
+from dashboard.access import may_open
 from dashboard.actions import Action
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.sentences.events import EventSentence, EventSubject
@@ -49,6 +50,9 @@ class RuleListPage(PageContext):
     rules: list[ListedRule]
     total: int
     whole: Record
+    may_add: bool
+    may_act: bool
+    may_edit: bool
     most_holds: int = MOST_HOLDS
 
 
@@ -83,6 +87,9 @@ def index(visit: Visit) -> RuleListPage:
         rules=sort_rules(shown, sort),
         total=len(every),
         whole=sum((each.record for each in every), Record()),
+        may_add=may_open(visit.request.user, "rule_new"),
+        may_act=may_open(visit.request.user, "rule_act"),
+        may_edit=may_open(visit.request.user, "rule_edit"),
     )
 
 
@@ -125,6 +132,11 @@ class Change:
     event: Event
     sentence: EventSentence
 
+    @property
+    def text(self) -> str:
+        at, said = self.event.at.astimezone(UTC), self.sentence
+        return f"{at:%b} {at.day}: {said.who} {said.does}{said.tail}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePage(PageContext):
@@ -142,6 +154,8 @@ class RulePage(PageContext):
     changes: list[Change]
     open_count: int
     once_per: str
+    may_edit: bool
+    may_act: bool
     most_holds: int = MOST_HOLDS
 
 
@@ -161,7 +175,12 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
     by_day = queries.count_days(row, now=visit.now, days=days)
     record = sum((each for _, each in by_day), Record())
     firings = queries.list_firings(row)
-    actions = allowed_actions(row.state)
+    changes = [
+        Change(event, describe_rule_event(event, EventSubject()))
+        for event in queries.list_changes(row)
+    ]
+    may_act = may_open(visit.request.user, "rule_act")
+    actions = allowed_actions(row.state) if may_act else []
     wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
     return RulePage(
         title=f"{row.content[:60]} · Rule",
@@ -175,16 +194,22 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         ranges=[Segment(label, str(number), number == days) for number, label in RANGES],
         record=record,
         days=days,
-        chart=draw_days(by_day),
+        chart=draw_days(by_day, place_changes(changes, now=visit.now, days=days)),
         firings=firings,
         agents=queries.list_agents(row, since=visit.now - timedelta(days=days)),
-        changes=[
-            Change(event, describe_rule_event(event, EventSubject()))
-            for event in queries.list_changes(row)
-        ],
+        changes=changes,
         open_count=queries.count_open(row),
         once_per=ONCE_PER[OncePer(row.once_per)],
+        may_edit=may_open(visit.request.user, "rule_edit"),
+        may_act=may_act,
     )
+
+
+def place_changes(changes: list[Change], *, now: datetime, days: int) -> list[tuple[float, str]]:
+    """Return the changes with their days from the beginning of the chart, oldest first."""
+    last = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    start = last - timedelta(days=days - 1)
+    return [((each.event.at - start) / timedelta(days=1), each.text) for each in reversed(changes)]
 
 
 def read_days(text: str) -> int:

@@ -110,3 +110,48 @@ def test_the_form_works_without_scripts(visit: Callable[..., Visitor], coder: Ag
     expect(page.locator("#rule .detail__line")).to_contain_text("Draft")
     made = StandingInstruction.objects.get()
     assert made.match == {"path": {"glob": "**/openapi.json"}, "tool": "Edit"}
+
+
+def test_keys_pause_undo_try_and_save_and_a_draft_survives(
+    visit: Callable[..., Visitor], coder: Agent
+) -> None:
+    rule = make_rule()
+    visitor = visit()
+    page = visitor.sign_in("/instructions/standing/")
+    page.keyboard.press("j")
+    page.keyboard.press("Shift+P")
+    row = page.locator(f"#rule-{rule.id}")
+    expect(row).to_contain_text("Paused")
+    expect(row).to_have_attribute("data-cursor", "")
+    page.click("#toasts button:has-text('Undo')")
+    expect(row).to_contain_text("On")
+    assert StandingInstruction.objects.get().state == "active"
+    page.keyboard.press("?")
+    expect(page.locator("#keys-dialog")).to_contain_text("Pause or switch on")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("t")
+    page.wait_for_url("**/edit/#trial")
+    page.goto(page.url.partition("/instructions")[0] + NEW)
+    page.fill("#rule-content", "Say it twice.")
+    page.fill("#rule-signal", "fs_write")
+    page.select_option("[name=expect]", "ack")
+    page.check("[name=hold_stop]")
+    page.fill("[name=match_field_0]", "path")
+    page.fill("[name=match_value_0]", "a.py")
+    page.click("button:has-text('Condition')")
+    page.fill("[name=match_field_1]", "tool")
+    page.fill("[name=match_value_1]", "Edit")
+    page.goto(page.url.partition("/instructions")[0] + "/instructions/standing/")
+    page.goto(page.url.partition("/instructions")[0] + NEW)
+    expect(page.locator("[name=match_value_1]")).to_have_value("Edit")
+    expect(page.locator("#rule-content")).to_have_value("Say it twice.")
+    expect(page.locator("[name=hold_stop]")).to_be_checked()
+    page.focus("#rule-content")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#rule .detail__line")).to_contain_text("On")
+    made = StandingInstruction.objects.get(content="Say it twice.")
+    assert (made.match, made.hold_stop) == ({"path": "a.py", "tool": "Edit"}, True)
+    page.goto(page.url.partition("/instructions")[0] + NEW)
+    expect(page.locator("#rule-content")).to_have_value("")
+    assert visitor.complaints == []

@@ -1,11 +1,13 @@
 """The pages of standing instructions: the list, one rule, and the form with its trial."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from ledger.instructions import acknowledge_instruction
@@ -246,3 +248,63 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -
     sample: dict[str, Any] = {"type": "x", "data": {"path": HOSTILE}}
     form = FORM | {"try": "yes", "content": HOSTILE, "signal": "x", "sample": json.dumps(sample)}
     assert "<script>alert" not in browser.post(NEW, form).content.decode()
+
+
+def test_people_who_may_only_read_get_no_buttons(agent: Agent) -> None:
+    """One line says so instead, and the actions refuse them as well."""
+    rule, eve = make_rule(), User.objects.create_user("eve", is_staff=True)
+    client = Client()
+    client.force_login(eve)
+    eve.user_permissions.add(Permission.objects.get(codename="view_standinginstruction"))
+    for path in ("", f"{rule.id}/"):
+        page = client.get(f"{URL}{path}")
+        assert "You can read rules, but not change them." in words(page)
+        for marker in ("/pause/", "/retire/", "/edit/", 'id="new-rule"', ">New rule"):
+            assert marker not in html(page).partition("<main")[2].partition("</main>")[0]
+    assert client.post(f"{URL}{rule.id}/pause/").status_code == 403
+    eve.user_permissions.add(
+        *Permission.objects.filter(
+            codename__in=("change_standinginstruction", "add_standinginstruction")
+        )
+    )
+    for path in ("", f"{rule.id}/"):
+        text = html(client.get(f"{URL}{path}"))
+        assert "You can read rules" not in text and "/pause/" in text and "/edit/" in text
+
+
+def test_a_change_of_the_rule_is_marked_in_its_chart(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    rule = make_rule()
+    write(agent, now=now)
+    follow(agent, now=now)
+    said(browser, f"{URL}{rule.id}/pause/", {})
+    page = html(browser.get(f"{URL}{rule.id}/"))
+    marks = re.findall(r'<g class="change">\s*<title>(.*?)</title>\s*<line x1="([\d.]+)%"', page)
+    assert [text.partition(": ")[2] for text, _ in marks][-1].endswith("paused the rule")
+    assert 85.7 <= float(marks[-1][1]) <= 100  # today, the last of seven days
+
+
+def test_a_trial_shows_what_the_last_signals_would_do(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    make_rule()
+    make_rule("Read it.", on=On(event="signal", type="fs_write", match={"tool": "Edit"}))
+    write(agent, "src/old.py", now=now)
+    form = {
+        "event": "signal",
+        "signal": "fs_write",
+        "content": "Say it.",
+        "expect": "ack",
+        "match_field_0": "path",
+        "match_op_0": "glob",
+        "match_value_0": "docs/**",
+        "max_retries": "1",
+        "on_failed": "record",
+        "once_per": "trigger",
+        "try": "yes",
+        "sample": '{"type": "fs_write", "data": {"path": "docs/a.md"}}',
+    }
+    text = words(browser.post(f"{URL}new/", form))
+    assert "It would fire" in text and "Tried before" in text
+    assert "It would not fire: path src/old.py is not in docs/**" in text

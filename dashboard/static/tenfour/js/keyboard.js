@@ -48,7 +48,8 @@
     var place = Date.now() - going < GOING_FOR && $('[data-go="' + CSS.escape(event.key) + '"]');
     going = 0;
     if (place) return place.click();
-    var owner = $('[data-key="' + CSS.escape(event.key) + '"]');
+    var rowKey = '[data-row][data-cursor] [data-row-key="' + CSS.escape(event.key) + '"]';
+    var owner = $(rowKey) || $('[data-key="' + CSS.escape(event.key) + '"]');
     if (owner) {
       event.preventDefault();
       return owner.matches("input, textarea") ? owner.focus() : owner.click();
@@ -63,6 +64,9 @@
       else localStorage.setItem("tenfour-keys", "off");
     } catch (e) { /* storage is not available */ }
   });
+  /* back from an action on a row: the cursor is on it again */
+  var back = location.hash && document.getElementById(location.hash.slice(1));
+  if (back && back.matches("[data-row]")) back.setAttribute("data-cursor", "");
   var keySwitch = $("[data-keys-switch]");
   if (keySwitch) keySwitch.checked = !isOff();
 })();
