@@ -180,8 +180,10 @@ def test_the_light_follows_the_agent_to_its_first_acknowledgement(
     assert html(done).count("is-done") == 5
     token.refresh_from_db()
     stored = (token.first_call, token.first_hook)
-    Client().get("/v1/instructions", headers=headers)
+    Token.objects.update(last_used_at=now - timedelta(minutes=5))
+    Client().post("/v1/hooks/agent", hook, "application/json", headers=headers)
     token.refresh_from_db()
+    assert token.last_used_at and token.last_used_at > now - timedelta(minutes=1)
     assert stored == (token.first_call, token.first_hook)  # written once
 
 
