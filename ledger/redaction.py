@@ -6,6 +6,7 @@ secrets; the output of programs is also cleaned.
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from functools import partial
 from typing import Any, AnyStr, TypeVar, cast
 
@@ -82,9 +83,27 @@ def clean(text: str, *, limit_bytes: int, tail: float = 0.0, of: int = 0) -> str
 
 # ---- secrets
 
+
+def any_of(needs: Collection[str]) -> str:
+    """Return the pattern of a text that contains any of these.
+
+    >>> any_of(["sshpass", "pass", "://"])
+    'pass|://'
+    """
+    return "|".join(
+        re.escape(need)
+        for need in dict.fromkeys(needs)
+        if not any(other in need for other in needs if other != need)
+    )
+
+
 # Most texts are short and contain nothing that a pattern needs; that is checked first.
 SHORT = 256
 NAMED_BYTES = tuple(need.encode() for need in (*NEEDS, *NAME_NEEDS))
+# In a tiny text, one search for all of them takes a fraction of the time of one for each.
+TINY = 96
+NEED = re.compile(any_of(NEEDS))
+NAMED_NEED_BYTES = re.compile(any_of((*NEEDS, *NAME_NEEDS)).encode())
 GATES_BYTES = tuple(re.compile(gate.pattern.encode()) for gate in GATES)
 MASKED = re.compile(r"\[redacted:\w{1,32}\]")
 
@@ -125,7 +144,7 @@ def _is_plain(text: bytes) -> bool:
         and b"\\" not in text  # JSON writes every control character except DEL with one
         and b"\x7f" not in text
         and text.count(b"{") + text.count(b"[") < DEEPEST
-        and not _may_hold(text.lower(), NAMED_BYTES, GATES_BYTES)
+        and not _may_hold(text.lower(), NAMED_BYTES, NAMED_NEED_BYTES, GATES_BYTES)
     )
 
 
@@ -159,7 +178,7 @@ def _text(text: str, found: Counter[str]) -> str:
 def _masked_text(text: str, found: Counter[str]) -> str:
     masked = plain = stripped(text)
     lower = plain.lower()
-    if len(lower) < SHORT and not _may_hold(lower, NEEDS, GATES):
+    if len(lower) < SHORT and not _may_hold(lower, NEEDS, NEED, GATES):
         return UNSTORABLE.sub("", text)
     for form in FORMS:
         if any(need in lower for need in form.needs) or (form.gate and form.gate.search(lower)):
@@ -178,9 +197,14 @@ def _long_text(text: str, found: Counter[str]) -> str:
 
 
 def _may_hold(
-    text: AnyStr, needs: tuple[AnyStr, ...], gates: tuple[re.Pattern[AnyStr], ...]
+    text: AnyStr,
+    needs: tuple[AnyStr, ...],
+    any_need: re.Pattern[AnyStr],
+    gates: tuple[re.Pattern[AnyStr], ...],
 ) -> bool:
     """Return whether any form of secrets is worth a search in this lower-case text."""
+    if len(text) < TINY:
+        return bool(any_need.search(text)) or any(gate.search(text) for gate in gates)
     for need in needs:  # faster than any()
         if need in text:
             return True

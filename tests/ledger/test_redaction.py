@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ledger import tokens
+from ledger import redaction, tokens
 from ledger.models.token import TokenKind
 from ledger.redaction import (
     DEEPEST,
@@ -17,6 +17,8 @@ from ledger.redaction import (
     titled,
 )
 from ledger.secret_forms import LONGEST_SECRET
+from ledger.secret_names import NAME_NEEDS
+from ledger.secret_patterns import NEEDS
 from tests.ledger.test_secret_patterns import SECRET_NAMES
 
 # Put together here, so that nothing in this file looks like a secret.
@@ -259,3 +261,14 @@ def test_no_text_takes_long(unit: str) -> None:
     before = time.process_time()
     redact(text)
     assert time.process_time() - before < 0.3
+
+
+def test_one_search_finds_what_a_search_for_each_need_finds() -> None:
+    """Tiny texts are searched for all needs at once, longer ones for one after the other."""
+    for need in (*NEEDS, *NAME_NEEDS):
+        for text in (need, f"a{need}b", need[:-1], need[1:]):
+            data = text.encode()
+            assert bool(redaction.NEED.search(text)) == any(each in text for each in NEEDS)
+            assert bool(redaction.NAMED_NEED_BYTES.search(data)) == any(
+                named in data for named in redaction.NAMED_BYTES
+            )
