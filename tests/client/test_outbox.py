@@ -85,7 +85,7 @@ def test_the_next_command_sends_it(
     script = "echo up; read go; echo fine"
     running = start(through_line, *options, "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
-    line.faults.extend([AWAY] * 3)
+    line.faults.extend([AWAY] * 6)  # of a heartbeat with the last lines, then of the report
     out, err = running.communicate("go\n", timeout=15)
     assert (running.returncode, out) == (69, "fine\n")
     assert f"It waits in {state}/outbox" in err and "`tenfour resend`" in err
