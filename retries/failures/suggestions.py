@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from ledger import sql
 from ledger.models import Failure
+from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages, lineage_cte
 from retries.failures import grouping, known_errors
@@ -15,6 +17,7 @@ from retries.states import Answer, EscalationState
 
 MOST_FIXES = 3
 BY_AGENT = "suggested by the agent"
+Key = TypeVar("Key", UUID, str)  # the id of a pattern, or the key of a signature
 RECENT_ANSWERS = 1000  # how many of a project's newest answers are searched
 
 
@@ -44,9 +47,18 @@ class WorkedFix:
     tried: int
     last_at: datetime
     last_by: str
+    worked_for: tuple[str, ...] = ()  # what the errors named where it worked, and where it did not
+    failed_for: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"worked {self.worked} of {self.tried}"
+
+    @property
+    def named(self) -> str:
+        """What the fix worked for, such as "worked for polars, not for fastapi"."""
+        never = [name for name in self.failed_for if name not in self.worked_for]
+        text = f"worked for {', '.join(self.worked_for)}" if self.worked_for else ""
+        return f"{text}, not for {', '.join(never)}" if text and never else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +98,13 @@ def source_of(agents: str, ours: str) -> str:
 # A fix is for the pattern of the task's last failure before the answer. The result that counts is
 # that of the first attempt after it that was not released or aborted.
 def select_outcomes(rows: str, task: str) -> str:
-    """Return the SQL that selects the pattern of each fix in `rows` and the next outcome."""
-    return f"""select last.pattern_id, e.fix, e.closed_at, e.answered_by_name, next.outcome
+    """Return the SQL that selects the signature of each fix in `rows` and the next outcome."""
+    return f"""select last.pattern_id, last.signature, last.entities,
+    e.fix, e.closed_at, e.answered_by_name, next.outcome
 from {rows}
 cross join lateral (
-    select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
+    select g.pattern_id, g.signature, g.entities
+    from ledger_failure f join retries_grouped g on g.failure_id = f.id
     where f.task_id = {task} and f.at <= e.closed_at
     order by f.id desc limit 1
 ) last
@@ -136,20 +150,39 @@ def list_worked_fixes(pattern_id: UUID, *, most: int = MOST_FIXES) -> list[Worke
 
 def find_worked_fixes(pattern_ids: Iterable[UUID]) -> dict[UUID, list[WorkedFix]]:
     """Return the fixes that worked for each of a project's patterns, in one query."""
-    found: dict[UUID, dict[str, WorkedFix]] = {id: {} for id in pattern_ids}
-    for row in sql.run(FIX_OUTCOMES, patterns=list(found)) if found else ():
-        fixes, key = found[row["pattern_id"]], normalize_fix(row["fix"])
+    ids = set(pattern_ids)
+    return count_fixes(fetch_outcomes(ids), ids, of="pattern_id")
+
+
+def fetch_outcomes(pattern_ids: Iterable[UUID]) -> list[Row]:
+    """Return the fixes of patterns with the outcome of the next attempt, oldest first."""
+    ids = list(pattern_ids)
+    return sql.run(FIX_OUTCOMES, patterns=ids) if ids else []
+
+
+def count_fixes(rows: Iterable[Row], keys: Iterable[Key], *, of: str) -> dict[Key, list[WorkedFix]]:
+    """Return the fixes that worked, by pattern or by signature, the most reliable first."""
+    found: dict[Key, dict[str, WorkedFix]] = {key: {} for key in keys}
+    for row in rows:
+        if row[of] not in found:
+            continue
+        fixes, key = found[row[of]], normalize_fix(row["fix"])
         before = fixes.get(key)
+        has_worked, named = row["outcome"] == Outcome.SUCCESS, tuple(row["entities"])
+        worked_for = before.worked_for if before else ()
+        failed_for = before.failed_for if before else ()
         fixes[key] = WorkedFix(
             fix=row["fix"],
-            worked=(before.worked if before else 0) + (row["outcome"] == Outcome.SUCCESS),
+            worked=(before.worked if before else 0) + has_worked,
             tried=(before.tried if before else 0) + 1,
             last_at=row["closed_at"],
             last_by=row["answered_by_name"],
+            worked_for=tuple(dict.fromkeys(worked_for + named * has_worked)),
+            failed_for=tuple(dict.fromkeys(failed_for + named * (not has_worked))),
         )
     return {
-        id: sorted((each for each in fixes.values() if each.worked), key=confidence, reverse=True)
-        for id, fixes in found.items()
+        key: sorted((each for each in fixes.values() if each.worked), key=confidence, reverse=True)
+        for key, fixes in found.items()
     }
 
 
@@ -173,15 +206,17 @@ def find_offers(
 ) -> dict[UUID, list[FixOffer]]:
     """Return the fixes to offer for each of a project's failures, by failure id.
 
-    This is one query if the failures were read with `grouped`.
+    A fix that worked is offered only where the signature is the same: what helped with one module
+    does not help with another. This is one query if the failures were read with `grouped`.
     """
     rows = {failure.pk: failure for failure in failures}
     grouped = {id: getattr(failure, "grouped", None) for id, failure in rows.items()}
-    patterns = {id: each.pattern_id for id, each in grouped.items() if each}
-    worked = find_worked_fixes(set(patterns.values()))
+    signed = {id: each for id, each in grouped.items() if each and each.signature}
+    outcomes = fetch_outcomes({each.pattern_id for each in signed.values()})
+    worked = count_fixes(outcomes, {each.signature for each in signed.values()}, of="signature")
     found = {}
     for id, failure in rows.items():
-        before = worked[patterns[id]][:most] if id in patterns else []
+        before = worked[signed[id].signature][:most] if id in signed else []
         offered = [FixOffer(each.fix, str(each)) for each in before]
         suggestion = suggest(failure)
         if suggestion.fix and normalize_fix(suggestion.fix) not in {

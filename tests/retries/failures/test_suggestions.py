@@ -123,8 +123,28 @@ def test_worked_fixes_come_before_known_errors(agent: Agent) -> None:
     fixed(agent, "Run npm ci", works=True, now=NOW)
     later = NOW + timedelta(hours=1)
     make_task(agent, now=later)
-    fail(agent, attempt_of(claim(agent, now=later)), now=later, message="Cannot find module 'x'")
+    fail(agent, attempt_of(claim(agent, now=later)), now=later, message=f"{MISSING} ")
     last = Failure.objects.latest("at")
     offers = suggestions.list_offers(last)
     assert offers[0] == FixOffer("Run npm ci", "worked 1 of 1")
     assert [each.why for each in offers] == ["worked 1 of 1", "Missing module"]
+
+
+def test_a_fix_is_offered_only_for_what_its_error_named(agent: Agent) -> None:
+    """The pattern's page says for what it worked."""
+    hour, polars = timedelta(hours=1), MISSING.replace("uuid", "polars")
+    fixed(agent, "Add polars to the project", works=True, now=NOW, message=polars)
+    fixed(agent, "Run npm ci", works=True, now=NOW + hour, message=polars)
+    fixed(agent, "Run npm ci", works=False, now=NOW + 2 * hour)
+    last: dict[str, list[FixOffer]] = {}
+    for n, message in enumerate((polars, MISSING)):
+        id = make_task(agent, now=NOW + (3 + n) * hour, max_attempts=1)
+        fail(agent, attempt_of(claim(agent, task=id)), now=NOW + (3 + n) * hour, message=message)
+        found = Failure.objects.select_related("grouped").get(task=id)
+        last[message] = suggestions.list_offers(found)
+    assert [each.fix for each in last[polars]][:2] == ["Run npm ci", "Add polars to the project"]
+    assert [each.why for each in last[MISSING]] == ["Missing module"]
+    assert {each.fix: each.named for each in suggestions.list_worked_fixes(pattern())} == {
+        "Add polars to the project": "worked for polars",
+        "Run npm ci": "worked for polars, not for uuid",
+    }
