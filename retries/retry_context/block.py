@@ -19,7 +19,7 @@ from retries.retry_context.failure_elements import (
 )
 
 # Stored with each attempt: increase it when the block tells agents something in another way.
-RENDERER_VERSION = 3
+RENDERER_VERSION = 4
 
 # characters of the rendered block
 BUDGET, LEAST_BUDGET, MOST_BUDGET = 16_000, 6_000, 60_000
@@ -111,6 +111,7 @@ def render_retry_context(
         return ""
     tag = f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n'
     before = tag + render_intervention(guidance) + render_standing(history)
+    before += render_known(history)
     advice = choose_advice(history, is_last=attempt >= max_attempts).format(
         attempt=attempt, max_attempts=max_attempts
     )
@@ -143,6 +144,15 @@ def render_standing(history: History) -> str:
     """Render where things stand: how the last attempt ended, compared with those before it."""
     text = history.standing or compare_failures(history.failures)
     return f"  <standing>{escaped(text)}</standing>\n" if text else ""
+
+
+def render_known(history: History) -> str:
+    """Render the cause and the fix of the newest failure's known error, if it has one."""
+    known = history.failures[-1].known_error if history.failures and not history.standing else None
+    if known is None:
+        return ""
+    cause, fix = escaped(known.cause), escaped(known.fix)
+    return f'  <known by="tenfour">\n    <cause>{cause}</cause>\n    <fix>{fix}</fix>\n  </known>\n'
 
 
 def choose_advice(history: History, *, is_last: bool) -> str:

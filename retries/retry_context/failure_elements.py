@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ledger.text import describe_exit
+from retries.failures import known_errors
 from retries.failures.excerpts import shorten
 from retries.failures.salience import find_headline
 from retries.failures.salience_rules import WEAK
@@ -55,6 +56,11 @@ class FailureRecord:
     @cached_property
     def signature(self) -> Signature:
         return sign(*self.texts)
+
+    @cached_property
+    def known_error(self) -> known_errors.Match | None:
+        code = (self.verification or {}).get("exit_code")
+        return known_errors.find(*self.texts, exit_code=code if isinstance(code, int) else None)
 
     @cached_property
     def headline(self) -> str:

@@ -155,6 +155,7 @@ def test_there_is_no_intervention_without_a_fix_and_no_block_for_a_first_attempt
     """S1.17, S1.22"""
     block = render_retry_context(History(failures=THREE[:1]), attempt=2, max_attempts=3)
     assert [each.tag for each in read(block)] == [
+        "known",
         "reading_rules",
         "previous_failures",
         "accumulated_learnings",
@@ -578,3 +579,17 @@ def test_the_docs_show_the_actual_form_and_limits() -> None:
         assert re.search(rf"^\| {name} \| {most}\b", guide, re.MULTILINE)
     assert f"{OLDER_DETAILS_LENGTH} of older ones" in guide
     assert "Escaping stops forged structure, not persuasion." in guide
+
+
+def test_the_known_error_of_the_newest_failure_is_told() -> None:
+    """After where things stand and before the failures; without a known error there is nothing."""
+    at = datetime(2026, 11, 22, tzinfo=UTC)
+    line = "ModuleNotFoundError: No module named 'polars'"
+    failures = [FailureRecord(attempt=1, at=at, type="execution_error", message=line)]
+    block = render_retry_context(History(failures=failures), attempt=2, max_attempts=3)
+    known = block.partition('  <known by="tenfour">\n')[2].partition("  </known>\n")
+    assert known[0].startswith("    <cause>polars is not installed where the command runs.</cause>")
+    assert known[2].lstrip().startswith("<reading_rules>")
+    failures.append(FailureRecord(attempt=2, at=at, type="execution_error", message="1 is odd"))
+    block = render_retry_context(History(failures=failures), attempt=3, max_attempts=3)
+    assert "<known" not in block
