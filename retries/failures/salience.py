@@ -67,6 +67,7 @@ LONG_TEXT, LONG_START, LONG_END = 1_048_576, 131_072, 524_288
 NAME_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_./-")
 COUNT_BYTES = frozenset(b"s=_(/-")  # after one: `errors=0`, `error_log`
 NEWLINE = 10
+ECHO_START, ECHO_END = "<retry_context ", "</retry_context>"
 TRACEBACK = "Traceback (most recent call last)"
 CAUSED_BY = re.compile(r"^(?:Caused by:? |\[cause\]: )(?=\S)")
 CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the)\b")
@@ -123,15 +124,30 @@ def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
     """Return the scored lines by number; a line like earlier ones has a low score."""
     alike: Counter[str] = Counter()
     found = {}
+    echoed = find_echoed(text, lines)
     for number in select_lines(text, lines):
         start = lines[number][:LINE_LENGTH].strip()
-        if not start:
+        if not start or number in echoed:
             continue
         shape = DIGITS.sub("0", start)
         alike[shape] += 1
         if alike[shape] <= MOST_ALIKE:
             found[number] = scored(number, lines[number])
     return found
+
+
+def find_echoed(text: str, lines: Sequence[str]) -> set[int]:
+    """Return the lines of retry contexts that an agent printed: they tell of earlier failures."""
+    found: set[int] = set()
+    if ECHO_START not in text:
+        return found
+    inside = False
+    for number, line in enumerate(lines):
+        inside = inside or ECHO_START in line
+        if inside:
+            found.add(number)
+            inside = ECHO_END not in line
+    return found if not inside else set()
 
 
 def clean_margin(line: str) -> str:

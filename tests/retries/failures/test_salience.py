@@ -113,6 +113,16 @@ def test_the_headline_is_the_line_that_tells_the_cause(
     assert found.startswith(headline) if headline else found == ""
 
 
+def test_a_retry_context_that_the_agent_printed_tells_nothing() -> None:
+    told = (
+        "<retry_context attempt=\"2\">\nModuleNotFoundError: No module named 'x'</error_details>\n"
+    )
+    output = told + "</retry_context>\nsrc/a.ts(3,1): error TS2304: Cannot find name 'y'."
+    assert find_headline(output).cause == "src/a.ts(3,1): error TS2304: Cannot find name 'y'."
+    # A start without an end is a line of the output like others.
+    assert find_headline(told).cause.startswith("ModuleNotFoundError")
+
+
 def test_compared_values_belong_to_the_headline() -> None:
     assert find_headline(JEST).values == ("Expected: 30", "Received: 27")
 
