@@ -13,6 +13,7 @@ from django.test import Client
 
 from ledger.models import Agent, Project
 from tests import services
+from tests.chromium import browser_process as browser_process
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
 from tests.serving import agent_client as agent_client

@@ -139,7 +139,7 @@ def _run_cli_with_retry(
             case Err() if number == MAX_CLI_RETRIES or is_stopped(result, should_stop):
                 return result
             case Err(error) if is_timeout(result.cause) and not rules.idempotent:
-                return Err(f"{error} {NOT_REPEATED}", cause=result.cause)
+                return Err(f"{error}. {NOT_REPEATED}", cause=result.cause)
             case Err(error):
                 help = read_help(cli) if help is None else help
                 fixed = fix_args(rules.fix, args, error, help)
@@ -206,7 +206,15 @@ def resolve(value: Any) -> Any:
     async def wait() -> Any:
         return await value
 
-    return asyncio.run(wait())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    # The caller is a plain function in a thread whose loop runs, as in a notebook.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, wait()).result()
 
 
 def is_stopped(result: Err, should_stop: Callable[[], bool]) -> bool:

@@ -12,7 +12,6 @@ from ledger.models import Instruction, Task
 from tests.agents.command_lines import AGENTS, Agent, find_binary
 from tests.agents.network import Network, Relay
 from tests.agents.scripted_model import ScriptedModel
-from tests.browser.conftest import browser_process as browser_process
 from tests.serving import Tenfour
 
 MISSING = (

@@ -1,7 +1,5 @@
 """A real Chromium at a live server; without one these tests skip, loudly, or fail."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,29 +11,15 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from ledger import optional_cache
 from ledger.models import Agent, ClockRun
+from tests.chromium import MISSING, chromium
 from tests.factories import make_agent
 
-ARGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-NAMES = ("chromium", "google-chrome")
-MISSING = (
-    "NO BROWSER: tests/browser needs a Chromium (TENFOUR_CHROMIUM, chromium or google-chrome) and is "
-    "skipped."
-)
 PASSWORD = "tenfour-tenfour-tenfour"
 WIDTHS = (1440, 390)
 THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
@@ -47,32 +31,10 @@ HAS_SETTLED = """scheme => matchMedia(`(prefers-color-scheme: ${scheme})`).match
 TWO_FRAMES = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
 
 
-def chromium() -> str | None:
-    """The browser's executable, if there is one."""
-    named = os.environ.get("TENFOUR_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, NAMES)), None)
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     if any("tests/browser" in report.nodeid for report in skipped) and not chromium():
         terminalreporter.write_line(MISSING, red=True, bold=True)
-
-
-@pytest.fixture(scope="session")
-def browser_process() -> Iterator[Browser]:
-    path = chromium()
-    if path is None:
-        if os.environ.get("TENFOUR_REQUIRE_BROWSER") == "1":
-            pytest.fail(MISSING, pytrace=False)
-        pytest.skip(MISSING)
-    # Playwright's loop runs in this thread, and Django takes that for asynchronous code.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGS)
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @dataclass

@@ -274,6 +274,13 @@ def test_a_command_line_of_your_own_may_be_async() -> None:
     calls.clear()
     assert isinstance(run_cli(OwnCli(run), ["list"], idempotent=False), Err) and len(calls) == 1
 
+    async def call_a_plain_function() -> Result[Any]:
+        return run_cli(OwnCli(run), ["list"], idempotent=False)
+
+    calls.clear()
+    found = run_coroutine(call_a_plain_function())
+    assert isinstance(found, Err) and found.error.startswith("slow") and len(calls) == 1
+
 
 def test_a_cancelled_coroutine_stops_the_program(shelves: Shelves) -> None:
     async def story() -> None:
