@@ -1,6 +1,7 @@
 """Unknown variables with our prefix are named, with the nearest known one."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from config.local.places import PROJECT
 from tests.serving import environment
 
 ROOT = Path(settings.BASE_DIR)
+NAME = re.compile(r"\bTENFOUR_[A-Z_]+\b")
 
 
 def constants(path: Path) -> set[str]:
@@ -48,6 +50,13 @@ def read_in_code() -> set[str]:
 
 def test_every_variable_that_the_code_reads_is_known() -> None:
     assert read_in_code() <= KNOWN
+
+
+def test_every_variable_that_a_script_sets_is_known() -> None:
+    """An unknown one would fail `check --deploy`, and with it the run of all checks."""
+    scripts = [ROOT / ".ci" / "run", ROOT / "Makefile", ROOT / "tests" / "services.py"]
+    named = {name for path in scripts for name in NAME.findall(path.read_text())}
+    assert "TENFOUR_REQUIRE_BROWSER" in named and named <= KNOWN
 
 
 def test_no_name_is_known_that_nothing_reads() -> None:
