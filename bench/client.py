@@ -38,7 +38,7 @@ class Start:
 COMMAND_RAN = {
     "hook_event_name": "PostToolUse",
     "session_id": "s-1",
-    "cwd": "/home/dev/app",
+    "cwd": "/srv/app",
     "tool_name": "Bash",
     "tool_input": {"command": "make test"},
     "tool_response": {"stdout": "1 passed", "stderr": ""},

@@ -21,7 +21,7 @@ class BodySlots:
 
     def take(self, caller: str) -> bool:
         """Take a slot, if need be after a short wait; False if there is none."""
-        # An empty name stands for everybody without a token, for example whoever signs in.
+        # An empty name stands for all callers without a token, such as people who sign in.
         most = max(1, self.count // 2 if caller else self.count // 4)
         with self.changed:
             if not self.is_free(caller, most):

@@ -60,25 +60,20 @@ def titled(text: str) -> str:
     return stripped(text, unseen=DECEIVING)
 
 
-def clean(text: str, *, limit_bytes: int, tail: float = 0.0, of: int = 0) -> str:
+def clean(text: str, *, limit_bytes: int) -> str:
     """Return text stripped and cut to `limit_bytes` of UTF-8, with a mark at the cut.
 
-    `tail` is the share of the result that comes from the end. The mark counts toward the limit.
-    `of` is the original number of bytes if `text` is only a part.
+    The mark counts toward the limit.
     """
     text = stripped(text)
     data = text.encode()
     if len(data) <= limit_bytes:
         return text
-    whole = of or len(data)
-    room = limit_bytes - len(CUT.format(whole, whole).encode()) - bool(tail)
+    room = limit_bytes - len(CUT.format(len(data), len(data)).encode())
     if room < 0:
         return data[:limit_bytes].decode(errors="ignore")
-    last = int(room * tail)
-    head = data[: room - last].decode(errors="ignore")
-    end = data[len(data) - last :].decode(errors="ignore")
-    mark = CUT.format(len(head.encode()) + len(end.encode()), whole)
-    return f"{head}{mark}\n{end}" if end else head + mark
+    head = data[:room].decode(errors="ignore")
+    return head + CUT.format(len(head.encode()), len(data))
 
 
 # ---- secrets

@@ -23,6 +23,7 @@ from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.permissions import holds_scope, may
 from ledger.principal import Principal
+from ledger.scopes import PRESETS, TOKENS_WRITE
 from ledger.sql import Row
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -33,41 +34,6 @@ SHORT = {
     TokenKind.READER: "ro",
 }
 FORM = re.compile(r"tenfour_(agt|orc|opr|ro)_([0-9A-Za-z]{30})_([0-9A-Za-z]{6})")
-
-READING = {
-    "agents:read",
-    "escalations:read",
-    "events:read",
-    "instructions:read",
-    "metrics:read",
-    "sessions:read",
-    "tasks:read",
-}
-AGENT = {
-    "tasks:read",
-    "tasks:work",
-    "tasks:create",
-    "instructions:read",
-    "instructions:ack",
-    "signals:write",
-    "sessions:read",
-    "sessions:write",
-    "escalations:read",
-}
-ORCHESTRATOR = AGENT | READING | {"tasks:write", "plans:write", "instructions:write"}
-OPERATOR = (
-    ORCHESTRATOR
-    | {"deadletters:write", "escalations:resolve", "webhooks:write", "agents:write"}
-)  # fmt: skip
-# the scopes of a new token by kind; tokens of agents and orchestrators never get others
-PRESETS = {
-    TokenKind.AGENT: AGENT,
-    TokenKind.ORCHESTRATOR: ORCHESTRATOR,
-    TokenKind.OPERATOR: OPERATOR,
-    TokenKind.READER: READING,
-}
-TOKENS_WRITE = "tokens:write"
-SCOPES = frozenset(OPERATOR | {TOKENS_WRITE})
 
 
 class TokenMissing(Refusal):

@@ -1,6 +1,6 @@
 """Where `tenfour init` keeps a server's address and token: per folder, for this user alone.
 
-They do not lie in the folder itself: a project that somebody else wrote must not choose the server
+They do not lie in the folder itself: a project from another author must not choose the server
 whose tasks run commands here.
 """
 

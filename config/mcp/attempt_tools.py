@@ -307,7 +307,7 @@ def describe_answer(escalation: dict[str, Any]) -> str:
         if escalation["state"] == "open":
             wait = settings.TENFOUR["POLL_SECONDS"]
             return f"No answer yet. Call get_escalation again in {wait} seconds or later."
-        return f"The question is {escalation['state']}: nobody answered it. Call claim_task."
+        return f"The question is {escalation['state']}: it was not answered. Call claim_task."
     said = answer["instruction"] or ""
     if answer["response"]:
         said = json.dumps(answer["response"], ensure_ascii=False)

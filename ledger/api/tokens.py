@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, sql, tokens
+from ledger import agents, scopes, sql, tokens
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id
@@ -31,7 +31,7 @@ from ledger.schemas.tokens import (
 router = Router(tags=["tokens"])
 
 
-@router.get("/tokens", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenList)
+@router.get("/tokens", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenList)
 def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's tokens, newest first; secrets are not stored."""
     rows = Token.objects.visible_to(request.auth).select_related("agent")
@@ -44,7 +44,7 @@ def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpRespo
     return json_response(page_body(page, map(token_out, page.rows)))
 
 
-@router.post("/tokens", auth=PrincipalAuth(tokens.TOKENS_WRITE), response={201: SecretOut})
+@router.post("/tokens", auth=PrincipalAuth(scopes.TOKENS_WRITE), response={201: SecretOut})
 def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
     """Create a token; the response contains its secret, which is shown only once.
 
@@ -87,13 +87,13 @@ def find_token(request: PrincipalRequest, id: UUID) -> Token:
     return token
 
 
-@router.get("/tokens/{id}", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenOut)
+@router.get("/tokens/{id}", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenOut)
 def tokens_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a token, without its secret."""
     return json_response(token_out(find_token(request, id)))
 
 
-@router.delete("/tokens/{id}", auth=PrincipalAuth(tokens.TOKENS_WRITE), response=TokenOut)
+@router.delete("/tokens/{id}", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenOut)
 def tokens_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Revoke a token at once; it stays in the list. Revoking it again changes nothing."""
     tokens.revoke(find_token(request, id), stamp=stamp_of(request))
@@ -101,7 +101,7 @@ def tokens_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 
 @router.post(
-    "/tokens/{id}/rotate", auth=PrincipalAuth(tokens.TOKENS_WRITE), response={201: SecretOut}
+    "/tokens/{id}/rotate", auth=PrincipalAuth(scopes.TOKENS_WRITE), response={201: SecretOut}
 )
 def tokens_rotate(
     request: PrincipalRequest, id: UUID, body: Body[RotateIn | None] = None

@@ -118,9 +118,9 @@ def normalize_path(path: object, *, folder: object = None) -> str | None:
 
     >>> normalize_path("./src/../src/a.py")
     'src/a.py'
-    >>> normalize_path("/work/app/src/a.py", folder="/work/app")
+    >>> normalize_path("/srv/app/src/a.py", folder="/srv/app")
     'src/a.py'
-    >>> normalize_path("/etc/passwd", folder="/work/app")
+    >>> normalize_path("/etc/passwd", folder="/srv/app")
     """
     plain = slashed(path)
     if plain is None:

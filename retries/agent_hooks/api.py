@@ -56,7 +56,7 @@ class HookIn(BaseModel):
             "example": {
                 "hook_event_name": "PostToolUse",
                 "session_id": ID,
-                "cwd": "/home/dev/app",
+                "cwd": "/srv/app",
                 "tool_name": "Bash",
                 "tool_input": {"command": "make test"},
             }

@@ -16,7 +16,6 @@ PLAIN, HEADING, SUMMARY, HINT, NOISE = 30, 25, 20, 12, 5
 
 LEVEL = r"(?:fatal|internal|runtime|syntax|compile|build|assertion|unhandled|critical|PHP fatal)"
 PLACE = r"[\w@~./\\+-]{1,300}"
-WORDS = r"[\w ,'`\"-]{0,80}"
 EXCEPTION = (
     r"(?:[\w$]{1,80}(?:\.|::|\\)){0,12}[A-Z][\w$]{0,80}(?:Error|Exception|Exit|Interrupt|Fault"
     r"|Failure|Timeout|Expired|NotFound|DoesNotExist|Violation|Denied|Refused|Invalid|Overflow)"

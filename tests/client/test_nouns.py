@@ -10,7 +10,7 @@ from tenfour.completion import Node, read_tree
 from tenfour.display import UNSAFE, width_of
 from tenfour.nouns.noun import HOLDERS
 
-from ledger.tokens import PRESETS, SCOPES, TOKENS_WRITE
+from ledger.scopes import PRESETS, SCOPES, TOKENS_WRITE
 from tests.client.conftest import Run
 from tests.client.worlds import World, make_world, rows, run_on_terminal
 from tests.serving import Tenfour

@@ -11,7 +11,7 @@ from tenfour import cli
 from tenfour.completion import read_tree
 
 from ledger.journal import SYSTEM, Stamp
-from ledger.tokens import PRESETS, TOKENS_WRITE
+from ledger.scopes import PRESETS, TOKENS_WRITE
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation

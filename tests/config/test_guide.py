@@ -11,7 +11,7 @@ from django.test import Client
 from jsonschema import Draft202012Validator
 
 from config.problems import problem_kinds
-from ledger.tokens import SCOPES
+from ledger.scopes import SCOPES
 from retries.states import Reason
 from tests.ledger.api.openapi import openapi_schema
 

@@ -51,7 +51,7 @@ STORIES: dict[str, tuple[Callable[[Api], Any], Callable[[Api], Any], Callable[[A
     "Changelog after a fix": (
         signal("fs_write", path="src/a.py"),
         claim_fix,
-        signal("fs_write", path="/work/app/CHANGELOG.md", cwd="/work/app"),
+        signal("fs_write", path="/srv/app/CHANGELOG.md", cwd="/srv/app"),
     ),
     "Checklist before stopping": (
         signal("fs_write", path="src/a.py"),

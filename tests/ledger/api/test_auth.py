@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from ledger import tokens
+from ledger import scopes, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Token
 from tests.conftest import Api
@@ -38,7 +38,7 @@ def operations() -> list[tuple[str, str, str, str]]:
 
 
 def test_every_operation_but_me_asks_for_a_scope() -> None:
-    assert {name for *_, name, scope in operations() if scope not in tokens.SCOPES} == {"me_get"}
+    assert {name for *_, name, scope in operations() if scope not in scopes.SCOPES} == {"me_get"}
 
 
 @pytest.mark.parametrize(("method", "path", "name", "scope"), operations())
@@ -57,7 +57,7 @@ def test_a_token_without_the_scope_is_refused(
     if not scope:
         return
     caller = Api(make_token("operator"))
-    held = sorted(tokens.SCOPES - {scope})
+    held = sorted(scopes.SCOPES - {scope})
     Token.objects.update(scopes=held)
     bodies: dict[str, Any] = {
         "instructions_create": {"agent": "coder", "content": "x"},
@@ -139,8 +139,8 @@ def test_one_wrong_character_fails_the_checksum() -> None:
 def test_agents_and_orchestrators_can_never_answer_people_or_make_tokens() -> None:
     forbidden = {"escalations:resolve", "tokens:write"}
     for kind in ("agent", "orchestrator", "reader"):
-        assert not tokens.PRESETS[tokens.TokenKind(kind)] & forbidden
-    assert "tokens:write" not in tokens.PRESETS[tokens.TokenKind.OPERATOR]
+        assert not scopes.PRESETS[tokens.TokenKind(kind)] & forbidden
+    assert "tokens:write" not in scopes.PRESETS[tokens.TokenKind.OPERATOR]
 
 
 def test_me_says_who_calls(api: Callable[..., Api], coder: Api) -> None:

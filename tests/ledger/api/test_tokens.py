@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from ledger import tokens
+from ledger import scopes, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, IdempotencyKey, Token
 from ledger.models.token import TokenKind
@@ -77,7 +77,7 @@ def test_only_a_granted_operators_token_manages_tokens(manager: Api) -> None:
     for kind in TokenKind.values:
         with_agent = {"agent": "coder", "register": True} if kind == "agent" else {}
         made = manager("POST", "/tokens", {"kind": kind, **with_agent}).body
-        assert tokens.TOKENS_WRITE not in made["scopes"]
+        assert scopes.TOKENS_WRITE not in made["scopes"]
         problem(Api(made["secret"])("GET", "/tokens"), 403, "scope_missing")
         problem(Api(made["secret"])("POST", "/tokens", {"kind": "reader"}), 403, "scope_missing")
         if kind != TokenKind.OPERATOR:

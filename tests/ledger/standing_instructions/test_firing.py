@@ -70,7 +70,7 @@ def test_an_open_instruction_keeps_the_rule_from_piling_up(agent: Agent) -> None
         {"path": "src"},
         {"path": "../src/a.py"},
         {"path": "/elsewhere/src/a.py"},
-        {"path": "/elsewhere/src/a.py", "cwd": "/work/app"},
+        {"path": "/elsewhere/src/a.py", "cwd": "/srv/app"},
         {"path": 5},
         {"path": None},
         {"path": ["src/a.py"]},
@@ -91,7 +91,7 @@ def test_another_path_sends_nothing(agent: Agent, data: dict[str, Any]) -> None:
         {"path": "./src/deep/er/a.py"},
         {"path": "tests/../src/a.py"},
         {"path": "src\\win\\a.py"},
-        {"path": "/work/app/src/a.py", "cwd": "/work/app"},
+        {"path": "/srv/app/src/a.py", "cwd": "/srv/app"},
         {"path": "C:\\app\\src\\a.py", "cwd": "c:\\app"},
         {"path": "src/[id] {x} (y)+$.py"},
     ],
@@ -106,11 +106,11 @@ def test_a_path_inside_the_project_is_compared_in_one_form(
 def test_an_expected_path_is_compared_in_the_same_form(agent: Agent) -> None:
     make_rule("Add a changelog entry", expect=Expect("fs_write", {"path": "CHANGELOG.md"}))
     [id] = report(agent, path="src/a.py").sent
-    done = report(agent, path="/work/app/CHANGELOG.md", cwd="/work/app")
+    done = report(agent, path="/srv/app/CHANGELOG.md", cwd="/srv/app")
     assert done.acknowledged == [id]
     row = Instruction.objects.get(pk=id)
     assert row.acknowledged_by is not None
-    assert row.acknowledged_by["data"]["path"] == "/work/app/CHANGELOG.md"
+    assert row.acknowledged_by["data"]["path"] == "/srv/app/CHANGELOG.md"
 
 
 def test_what_a_rule_expects_does_not_trigger_it(agent: Agent) -> None:

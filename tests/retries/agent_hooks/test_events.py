@@ -14,7 +14,7 @@ def shell(command: str, *, response: Any = CLAUDE_OK, error: str = "") -> HookEv
         {
             "hook_event_name": "PostToolUseFailure" if error else "PostToolUse",
             "session_id": "s-1",
-            "cwd": "/home/dev/app",
+            "cwd": "/srv/app",
             "tool_name": "Bash",
             "tool_input": {"command": command},
             **({"error": error} if error else {"tool_response": response}),
@@ -77,23 +77,23 @@ def test_a_secret_in_a_command_is_masked() -> None:
 @pytest.mark.parametrize(
     ("tool", "given", "paths"),
     [
-        ("Write", {"file_path": "/home/dev/app/src/a.py", "content": "x"}, ["src/a.py"]),
-        ("Edit", {"file_path": "/home/dev/app/src/a.py"}, ["src/a.py"]),
-        ("NotebookEdit", {"notebook_path": "/home/dev/app/n.ipynb"}, ["n.ipynb"]),
+        ("Write", {"file_path": "/srv/app/src/a.py", "content": "x"}, ["src/a.py"]),
+        ("Edit", {"file_path": "/srv/app/src/a.py"}, ["src/a.py"]),
+        ("NotebookEdit", {"notebook_path": "/srv/app/n.ipynb"}, ["n.ipynb"]),
         (
             "apply_patch",
             {"command": "*** Begin Patch\n*** Add File: src/a.py\n+x\n*** Update File: b.py\n"},
             ["src/a.py", "b.py"],
         ),
-        ("Read", {"file_path": "/home/dev/app/src/a.py"}, []),
+        ("Read", {"file_path": "/srv/app/src/a.py"}, []),
         ("Write", {"file_path": 7}, []),
         ("Write", "no object", []),
     ],
 )
 def test_a_changed_file_is_a_signal(tool: str, given: Any, paths: list[str]) -> None:
-    body = {"hook_event_name": "PostToolUse", "cwd": "/home/dev/app", "tool_name": tool}
+    body = {"hook_event_name": "PostToolUse", "cwd": "/srv/app", "tool_name": tool}
     found = signals_of(read_event(body | {"tool_input": given}))
-    assert [each.data["path"].removeprefix("/home/dev/app/") for each in found] == paths
+    assert [each.data["path"].removeprefix("/srv/app/") for each in found] == paths
     assert {each.type for each in found} <= {"fs_write"}
     assert all(each.data["tool"] == tool for each in found)
 

@@ -1,4 +1,4 @@
-"""Escalations, and the patterns that group failures."""
+"""Questions to people about tasks and instructions."""
 
 from typing import Self
 
@@ -6,18 +6,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from ledger.models import Agent, Attempt, Failure, Instruction, Project, Task
+from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import (
-    QUESTIONS,
-    TROUBLING,
-    Answer,
-    EscalationState,
-    OnExpiry,
-    PatternState,
-    PolicyScope,
-)
+from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
 
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
@@ -198,126 +190,3 @@ class Escalation(models.Model):
     @property
     def is_question(self) -> bool:
         return self.reason in QUESTIONS
-
-
-class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
-    def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project."""
-        return self.filter(project_id=principal.project_id)
-
-
-class FailurePattern(models.Model):
-    """A group of failures of a project with the same error, apart from its variable parts.
-
-    Only `retries.failures.grouping` writes it. Counts come from `Grouped`: with a count in this
-    row, all failing agents would wait for the same row.
-    """
-
-    id = key()
-    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
-    fingerprint = models.CharField(max_length=16)
-    template = models.TextField()
-    example = models.TextField(help_text="the first error line that matched")
-    state = models.CharField(
-        max_length=10, choices=PatternState.choices, db_default=PatternState.OPEN.value
-    )
-    ignored_until = models.DateTimeField(null=True)
-    note = models.TextField(db_default="")
-    first_seen = models.DateTimeField()
-    last_seen = models.DateTimeField(help_text="updated at most once a minute")
-    state_at = models.DateTimeField()
-    state_by_name = models.CharField(max_length=64, db_default="")
-    updated_at = models.DateTimeField()
-
-    objects = FailurePatternQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["project", "fingerprint"], name="pattern_once"),
-            models.CheckConstraint(
-                condition=Q(state__in=PatternState.values), name="pattern_state_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(ignored_until__isnull=True) | Q(state=PatternState.IGNORED),
-                name="pattern_until_where_ignored",
-            ),
-        ]
-        indexes = [
-            models.Index(F("last_seen").desc(), F("id").desc(), name="pattern_newest"),
-        ]
-
-    def __str__(self) -> str:
-        return self.template[:80]
-
-    @property
-    def is_troubling(self) -> bool:
-        return self.state in TROUBLING
-
-
-class Grouped(models.Model):
-    """The membership of a failure in its pattern."""
-
-    failure = models.OneToOneField(Failure, models.CASCADE, primary_key=True)
-    pattern = models.ForeignKey(
-        FailurePattern, models.CASCADE, db_index=False, related_name="grouped"
-    )
-    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
-    at = models.DateTimeField()
-    signature = models.CharField(
-        max_length=16, db_default="", help_text="hash of the pattern and the entities"
-    )
-    entities = models.JSONField(db_default=[], help_text="what the cause names, such as a module")
-    files_changed = models.IntegerField(
-        null=True, help_text="number of changed files; null if the agent did not say"
-    )
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["pattern", "at"], include=["agent"], name="grouped_pattern"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.failure_id} in {self.pattern_id}"
-
-
-class RetryPolicy(models.Model):
-    """The policies of a project for decisions about failures; without a row the defaults count."""
-
-    project = models.OneToOneField(Project, models.CASCADE, primary_key=True)
-    ask_at_once = models.CharField(
-        max_length=8,
-        choices=PolicyScope.choices,
-        default=PolicyScope.PLANS,
-        db_default=PolicyScope.PLANS.value,
-        help_text="ask a person at once where credentials or credit are missing",
-    )
-    obey_waits = models.CharField(
-        max_length=8,
-        choices=PolicyScope.choices,
-        default=PolicyScope.ALL,
-        db_default=PolicyScope.ALL.value,
-        help_text="wait as long as a rate limit says, at most 15 minutes",
-    )
-    ask_on_same_failure = models.CharField(
-        max_length=8,
-        choices=PolicyScope.choices,
-        default=PolicyScope.OFF,
-        db_default=PolicyScope.OFF.value,
-        help_text="ask a person if an error comes back and no file has changed",
-    )
-
-    class Meta:
-        verbose_name_plural = "retry policies"
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(
-                    ask_at_once__in=PolicyScope.values,
-                    obey_waits__in=PolicyScope.values,
-                    ask_on_same_failure__in=PolicyScope.values,
-                ),
-                name="policy_scopes_known",
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"policies of {self.project}"

@@ -1,0 +1,38 @@
+"""What tokens may do: the scopes, and those that each kind of token gets."""
+
+from ledger.models.token import TokenKind
+
+READING = {
+    "agents:read",
+    "escalations:read",
+    "events:read",
+    "instructions:read",
+    "metrics:read",
+    "sessions:read",
+    "tasks:read",
+}
+AGENT = {
+    "tasks:read",
+    "tasks:work",
+    "tasks:create",
+    "instructions:read",
+    "instructions:ack",
+    "signals:write",
+    "sessions:read",
+    "sessions:write",
+    "escalations:read",
+}
+ORCHESTRATOR = AGENT | READING | {"tasks:write", "plans:write", "instructions:write"}
+OPERATOR = (
+    ORCHESTRATOR
+    | {"deadletters:write", "escalations:resolve", "webhooks:write", "agents:write"}
+)  # fmt: skip
+# the scopes of a new token by kind; tokens of agents and orchestrators never get others
+PRESETS = {
+    TokenKind.AGENT: AGENT,
+    TokenKind.ORCHESTRATOR: ORCHESTRATOR,
+    TokenKind.OPERATOR: OPERATOR,
+    TokenKind.READER: READING,
+}
+TOKENS_WRITE = "tokens:write"
+SCOPES = frozenset(OPERATOR | {TOKENS_WRITE})
