@@ -1,0 +1,69 @@
+"""Define what turns messages into tasks: a tracker, its batch and its toolbox (pure)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.sessions.message_parts import Part
+from ledger.sessions.tool_calls import ToolAnswer, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMessage:
+    """A message: its place in the session, which begins at 1, its role and its parts."""
+
+    order: int
+    role: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """A task that the session has already; `messages` are the orders of its messages."""
+
+    order: int
+    description: str
+    state: str
+    progress: tuple[str, ...] = ()
+    messages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one run of a tracker reads.
+
+    Ledger tools name messages by their index in `messages`, which begins at 0, and tasks by their
+    order. `earlier` are the last few messages before the batch, for context; no tool can name them.
+    """
+
+    messages: tuple[BatchMessage, ...]
+    tasks: tuple[KnownTask, ...] = ()
+    earlier: tuple[BatchMessage, ...] = ()
+    preferences: tuple[str, ...] = ()
+
+
+class ToolBox(Protocol):
+    """The ledger tools of one batch."""
+
+    def call_all(self, calls: Sequence[ToolCall]) -> list[ToolAnswer]:
+        """Run all calls of one response in one transaction; return an answer for each.
+
+        Raises ToolRefused after rolling back if a tool is unknown, has wrong arguments or fails.
+        """
+        ...
+
+    def list_tasks(self) -> tuple[KnownTask, ...]:
+        """Return the session's tasks as they are now."""
+        ...
+
+
+class Tracker(Protocol):
+    """Turns the messages of a batch into calls of the ledger tools."""
+
+    def respond(self, batch: Batch, ledger: ToolBox) -> None:
+        """Make the calls that the batch asks for, one `call_all` for each response.
+
+        An error that it raises makes the batch fail, with the error's text as the reason. What an
+        earlier `call_all` did stays.
+        """
+        ...
