@@ -1,0 +1,149 @@
+"""Read a transcript's bytes into messages, whichever program wrote it (pure).
+
+A transcript is JSON lines. The program appends to it while it runs, so the last line may be
+incomplete, and the same file is imported again when it has grown.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from ledger.errors import Invalid, UnsupportedMediaType
+from ledger.sessions.message_parts import parts_as_json
+from ledger.sessions.transcripts import claude, codex
+from ledger.sessions.transcripts.model import (
+    BadLine,
+    LineMessage,
+    Transcript,
+    TranscriptMessage,
+)
+
+# Types that do not say what the file contains are read all the same: it is detected.
+MEDIA = (
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+    "application/json-lines",
+    "application/json",
+    "text/plain",
+    "application/octet-stream",
+    "",
+)
+DEEPEST_ERROR = 120
+SESSION_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one program's lines are told from others', and read."""
+
+    name: str
+    is_line: Callable[[Mapping[str, Any]], bool]
+    session_of: Callable[[Mapping[str, Any]], str]
+    read_line: Callable[[Mapping[str, Any]], LineMessage | None]
+
+
+FORMATS = {
+    module.NAME: Format(module.NAME, module.is_line, module.session_of, module.read_line)
+    for module in (claude, codex)
+}
+
+
+def check_media(media: str) -> None:
+    """Raise UnsupportedMediaType for a type that no file of JSON lines has."""
+    kind = media.partition(";")[0].strip().lower()
+    if kind not in MEDIA:
+        raise UnsupportedMediaType(
+            f"The content type '{kind[:80]}' is not one of a transcript.",
+            hint="Send the file as it is, with the header 'Content-Type: application/x-ndjson'.",
+        )
+
+
+def read_transcript(data: bytes, *, format: str = "", first_line: int = 1) -> Transcript:
+    """Return the conversation in a transcript of Claude Code or Codex.
+
+    `format` is for a part of a file that does not tell by itself, and `first_line` is the number
+    of the part's first line in the file. An incomplete last line is left out and reported. Raises
+    BadLine for the first line that can't be read.
+    """
+    lines = list(split_lines(data, first_line))
+    whole = [(number, read_object(number, raw)) for number, raw, _ in lines[:-1]]
+    cut_line: int | None = None
+    for number, raw, is_ended in lines[-1:]:
+        try:
+            whole.append((number, read_object(number, raw)))
+        except BadLine:
+            if is_ended or not whole:
+                raise
+            cut_line = number
+    if not whole:
+        raise Invalid("", "The file has no lines. Import the agent's transcript file.")
+    reader = FORMATS[format] if format else detect_format(whole)
+    messages: list[TranscriptMessage] = []
+    seen: Counter[str] = Counter()
+    session = ""
+    for number, line in whole:
+        session = session or reader.session_of(line)[:SESSION_LENGTH]
+        try:
+            found = reader.read_line(line)
+        except ValueError as error:
+            raise BadLine(number, str(error)) from error
+        if found is not None:
+            messages.append(number_message(number, found, seen))
+    return Transcript(reader.name, session, tuple(messages), len(whole), cut_line)
+
+
+def split_lines(data: bytes, first_line: int) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield each line that is not blank: its number, its bytes, and whether it is ended."""
+    rows = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    last = len(rows) - 1
+    for at, raw in enumerate(rows):
+        if raw.strip():
+            yield first_line + at, raw, at < last
+
+
+def read_object(number: int, raw: bytes) -> dict[str, Any]:
+    """Return the JSON object in a line; raise BadLine for anything else."""
+    try:
+        value = json.loads(raw.decode())
+    except UnicodeDecodeError as error:
+        raise BadLine(number, f"it is not UTF-8 at byte {error.start + 1}.") from error
+    except RecursionError as error:
+        raise BadLine(number, "its JSON is nested too deep.") from error
+    except ValueError as error:
+        raise BadLine(number, f"it is not JSON: {str(error)[:DEEPEST_ERROR]}.") from error
+    if not isinstance(value, dict):
+        raise BadLine(number, "it is not a JSON object.")
+    return value
+
+
+def detect_format(lines: list[tuple[int, dict[str, Any]]]) -> Format:
+    """Return the format of the first line that one of the programs wrote."""
+    for _, line in lines:
+        for format in FORMATS.values():
+            if format.is_line(line):
+                return format
+    raise BadLine(
+        lines[0][0],
+        "neither Claude Code nor Codex writes such lines. Import a transcript of one of them.",
+    )
+
+
+def number_message(number: int, found: LineMessage, seen: Counter[str]) -> TranscriptMessage:
+    """Return a message with the digest by which a later import knows it.
+
+    Two lines that are equal in everything are told apart by their order.
+    """
+    key = found.identity or describe_content(found)
+    seen[key] += 1
+    digest = sha256(f"{key}\n{seen[key]}".encode(errors="replace")).digest()
+    return TranscriptMessage(number, found.role, found.parts, digest, found.sent_at)
+
+
+def describe_content(found: LineMessage) -> str:
+    at = found.sent_at.isoformat() if found.sent_at else ""
+    return json.dumps([at, found.role, parts_as_json(found.parts)], sort_keys=True)
