@@ -81,6 +81,8 @@ class Kind(TextChoices):
     AGENT_NEEDS_ATTENTION = "agent.needs_attention"
     PROJECT_CREATED = "project.created"
     PROJECT_POLICIES_CHANGED = "project.policies_changed"
+    PROJECT_EXPERIMENT_STARTED = "project.experiment_started"
+    PROJECT_EXPERIMENT_ENDED = "project.experiment_ended"
     TOKEN_CREATED = "token.created"
     TOKEN_REVOKED = "token.revoked"
     TOKEN_ROTATED = "token.rotated"

@@ -51,6 +51,17 @@ class PolicyScope(TextChoices):
     ALL = "all", "all tasks"
 
 
+class ContextElement(TextChoices):
+    """The elements of the retry context that an experiment can leave out."""
+
+    STANDING = "standing", "where things stand"
+    KNOWN = "known", "known errors and fixes"
+    LEARNINGS = "accumulated_learnings", "learnings"
+    WINDOWS = "windows", "the lines around an error"
+    # leaves nothing out: both sides should do equally well
+    NOTHING = "nothing", "nothing (an A/A run)"
+
+
 class Answer(TextChoices):
     """The answers to an escalation."""
 

@@ -252,6 +252,13 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.PROJECT_POLICIES_CHANGED:
             changed = ", ".join(f"{name} to {value}" for name, value in sorted(data.items()))
             return plain("project", actor, f"set the policies {changed}".replace("_", " "))
+        case Kind.PROJECT_EXPERIMENT_STARTED | Kind.PROJECT_EXPERIMENT_ENDED:
+            does = "started" if event.kind == Kind.PROJECT_EXPERIMENT_STARTED else "ended"
+            element = str(data.get("element") or "?").replace("_", " ")
+            reason = truncate(str(data.get("reason") or ""), QUOTE)
+            return EventSentence(
+                "f-verify", actor, f"{does} the experiment without {element}:", "", reason
+            )
         case Kind.TOKEN_CREATED:
             return plain("key", actor, f"created {describe_token(agent, data)}")
         case Kind.TOKEN_REVOKED:

@@ -274,6 +274,12 @@ class Attempt(models.Model):
                 condition=Q(worker_id__startswith="session:"),
                 name="attempt_session",
             ),
+            # of attempts under an experiment: see retries/insight/experiments.py
+            models.Index(
+                fields=["context_variant", "started_at"],
+                condition=Q(context_variant__startswith="with"),
+                name="attempt_in_experiment",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -138,7 +138,7 @@ def give(claimed: ClaimResult) -> Given | None:
         prompt = render_prompt(row, context, system=claimed.system_text)
         if len(prompt) <= TEXT_LENGTH:
             break
-    store_contexts({row["attempt_id"]: context})
+    store_contexts([(row, history, context)], budget=budget)
     rest = f"the rest is in 'tenfour task show {row['id']}'"
     return Given(row["attempt_id"], row, fit(prompt, rest=rest), fit(context, rest=rest))
 

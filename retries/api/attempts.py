@@ -167,8 +167,9 @@ def decision_body(
 def retry_fields(claimed: ClaimResult, decision: dict[str, Any]) -> dict[str, Any]:
     """Return the decision's fields about the next attempt, which is open."""
     row = claimed.rows[0]
-    body = claimed_out(row, load_histories([row["id"]])[row["id"]], system=claimed.system_text)
-    store_contexts({row["attempt_id"]: body["retry_context"]})
+    history = load_histories([row["id"]])[row["id"]]
+    body = claimed_out(row, history, system=claimed.system_text)
+    store_contexts([(row, history, body["retry_context"])])
     return {
         "decision": "retry",
         "retry": {

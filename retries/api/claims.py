@@ -15,7 +15,7 @@ from ledger.tasks import fetch_task
 from retries import claims
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.claims import ClaimResult
-from retries.retry_context.history import load_histories, may_have_history
+from retries.retry_context.history import EMPTY_HISTORY, load_histories, may_have_history
 from retries.retry_context.storing import store_contexts
 from retries.schemas.claims import ClaimIn, ClaimOut, claim_out
 
@@ -54,8 +54,12 @@ def claim_body(claimed: ClaimResult) -> dict[str, Any]:
     ids = [
         row["id"] for row in claimed.rows if may_have_history(row["type"], row["attempt_number"])
     ]
-    body = claim_out(claimed, histories=load_histories(ids), now=timezone.now())
-    store_contexts({each["attempt"]["id"]: each["retry_context"] for each in body["data"]})
+    histories = load_histories(ids)
+    body = claim_out(claimed, histories=histories, now=timezone.now())
+    store_contexts(
+        (row, histories.get(row["id"], EMPTY_HISTORY), each["retry_context"])
+        for row, each in zip(claimed.rows, body["data"], strict=True)
+    )
     return body
 
 

@@ -5,7 +5,7 @@ in half; it is escaped rather than put into CDATA, so that no `<` from a program
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retries.retry_context.comparison import compare_failures
@@ -17,6 +17,7 @@ from retries.retry_context.failure_elements import (
     fit_failures,
     omitted_element,
 )
+from retries.retry_context.trials import DEFAULT, Trial
 
 # Stored with each attempt: increase it when the block tells agents something in another way.
 RENDERER_VERSION = 4
@@ -77,7 +78,7 @@ class History:
     `failures` are all of them, oldest first. `fix` is a person's latest answer that is still
     valid, `question` what it answers, and `earlier` the valid answers before it, oldest first.
     `progress` is the last progress that the previous attempt reported, and `standing` the sentence
-    about its end, if it did not fail.
+    about its end, if it did not fail. `trial` is the task's side of a running experiment.
     """
 
     failures: Sequence[FailureRecord] = ()
@@ -86,6 +87,12 @@ class History:
     earlier: Sequence[Guidance] = ()
     progress: Any = None
     standing: str = ""
+    trial: Trial | None = None
+
+    def omits(self, element: str) -> bool:
+        """Return whether an experiment leaves this element out for the task."""
+        trial = self.trial
+        return trial is not None and trial.is_without and trial.element == element
 
     @property
     def guidance(self) -> list[Guidance]:
@@ -109,6 +116,9 @@ def render_retry_context(
     guidance = history.guidance
     if attempt < 2 and not guidance:
         return ""
+    if history.omits("windows"):
+        cut = [replace(each, has_windows=False) for each in history.failures]
+        history = replace(history, failures=cut)
     tag = f'<retry_context attempt="{attempt}" max_attempts="{max_attempts}">\n'
     before = tag + render_intervention(guidance) + render_standing(history)
     before += render_known(history)
@@ -118,10 +128,10 @@ def render_retry_context(
     rules = f"  <reading_rules>{RULES}</reading_rules>\n"
     after = f"  <instruction>{advice}</instruction>\n</retry_context>"
     room = budget - len(before) - len(rules) - len(after) - len(failures_element(""))
-    learnings, whole_progress = (
-        collect_learnings(history.failures),
-        render_progress(history.progress),
-    )
+    learnings = collect_learnings(history.failures)
+    if history.omits("accumulated_learnings"):
+        learnings = []
+    whole_progress = render_progress(history.progress)
     for most, progress, share in (
         (QUESTION_LENGTH, whole_progress, 0.5),
         (QUESTION_LENGTH, "", 0.5),
@@ -140,14 +150,36 @@ def render_retry_context(
     return before + rules + failures + render_learnings(learnings, 0) + after
 
 
+def find_variant(
+    history: History, text: str, *, attempt: int, max_attempts: int, budget: int = BUDGET
+) -> str:
+    """Return the variant of a block that was rendered with the same arguments as `text`.
+
+    An attempt takes part in an experiment only where the element makes a difference to its block,
+    which both sides decide alike: otherwise all cases without the element would dilute the result.
+    """
+    trial = history.trial
+    if trial is None or not text:
+        return DEFAULT
+    other = replace(history, trial=replace(trial, is_without=not trial.is_without))
+    is_equal = text == render_retry_context(
+        other, attempt=attempt, max_attempts=max_attempts, budget=budget
+    )
+    return DEFAULT if is_equal and trial.element != "nothing" else trial.variant
+
+
 def render_standing(history: History) -> str:
     """Render where things stand: how the last attempt ended, compared with those before it."""
+    if history.omits("standing"):
+        return ""
     text = history.standing or compare_failures(history.failures)
     return f"  <standing>{escaped(text)}</standing>\n" if text else ""
 
 
 def render_known(history: History) -> str:
     """Render the cause and the fix of the newest failure's known error, if it has one."""
+    if history.omits("known"):
+        return ""
     known = history.failures[-1].known_error if history.failures and not history.standing else None
     if known is None:
         return ""

@@ -43,6 +43,8 @@ class FailureRecord:
     suggested_fix: str = ""
     files: Sequence[Mapping[str, Any]] = ()
     learnings: Sequence[str] = ()
+    # false under an experiment: its details are cut in the middle, without the telling lines
+    has_windows: bool = True
 
     @property
     def output(self) -> str:
@@ -219,9 +221,20 @@ def render_details(
         return element("error_details", text, None, trust="untrusted")
     edges, after = (NEWEST_EDGES, NEWEST_AFTER) if is_newest else (OLDER_EDGES, OLDER_AFTER)
     short = shorten(text, most, edges=edges, after=after)
+    if not failure.has_windows:
+        short = cut_middle(text, len(short))
     cut = len(text) - len(short)
     more = f' truncated_chars="{cut}"' if cut > 0 else ""
     return element("error_details", short, None, trust="untrusted", more=more)
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Return the start and the end of a text, in about `most` characters, and what is left out."""
+    half = most // 2
+    left = len(text) - 2 * half
+    return (
+        f"{text[:half]}\n[… {left:,} characters left out …]\n{text[-half:]}" if left > 0 else text
+    )
 
 
 def join_details(failure: FailureRecord) -> str:

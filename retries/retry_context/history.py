@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import F
 
+from ledger import sql
 from ledger.models import Attempt
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
@@ -22,6 +23,7 @@ from retries.retry_context.block import (
 from retries.retry_context.failure_elements import FailureRecord
 from retries.retry_context.prompt import join_prompt, render_task
 from retries.retry_context.standing import Closing, describe_ending
+from retries.retry_context.trials import Trial, is_without
 from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState
 
 EMPTY_HISTORY = History()
@@ -51,7 +53,7 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
-    """Return the history of each task, in four queries for any number of tasks."""
+    """Return the history of each task, in five queries for any number of tasks."""
     ids = list(task_ids)
     if not ids:
         return {}
@@ -61,11 +63,15 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     for row in rows.values("task_id", "number", "outcome", **FAILURE_COLUMNS):
         ended[owners[row["task_id"]]].append(row)
     answers, progress = find_answers(owners), claims.fetch_last_progress(owners)
-    return {id: build_history(ended[id], answers.get(id), progress.get(id)) for id in ids}
+    trials = find_trials(ids)
+    return {
+        id: build_history(ended[id], answers.get(id), progress.get(id), trials.get(id))
+        for id in ids
+    }
 
 
 def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in one query.
+    """Return the history of the task whose rows of all runs are `lineage`, in two queries.
 
     The attempts come oldest first, and are read with their failures.
     """
@@ -79,11 +85,11 @@ def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> Histor
             ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id))
-    return build_history(ended, answers.get(task_id), progress)
+    return build_history(ended, answers.get(task_id), progress, find_trials([task_id]).get(task_id))
 
 
 def build_history(
-    ended: list[Mapping[str, Any]], answers: Answers | None, progress: Any
+    ended: list[Mapping[str, Any]], answers: Answers | None, progress: Any, trial: Trial | None
 ) -> History:
     """Return the history of these attempts, which have ended, oldest first."""
     answers = answers or Answers()
@@ -95,7 +101,24 @@ def build_history(
         earlier=earlier,
         progress=progress,
         standing=describe_last_ending(ended, answers),
+        trial=trial,
     )
+
+
+# An experiment is about the attempts that begin after it.
+TRIALS = """select t.id as task_id, e.id, e.element
+from ledger_task t join retries_contextexperiment e
+    on e.project_id = t.project_id and e.ended_at is null
+left join ledger_attempt a on a.id = t.current_attempt and a.outcome is null
+where t.id = any(%(ids)s) and (a.started_at is null or a.started_at >= e.started_at)"""
+
+
+def find_trials(ids: list[UUID]) -> dict[UUID, Trial]:
+    """Return the side that each task is on in its project's running experiment, if there is one."""
+    return {
+        row["task_id"]: Trial(row["element"], is_without(row["id"], row["task_id"]))
+        for row in sql.run(TRIALS, ids=ids)
+    }
 
 
 def describe_last_ending(ended: list[Mapping[str, Any]], answers: Answers) -> str:

@@ -3,42 +3,49 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping
-from uuid import UUID
+from collections.abc import Iterable
 
 from psycopg.types.json import Jsonb
 
 from ledger import sql
-from retries.retry_context.block import RENDERER_VERSION
+from ledger.sql import Row
+from retries.retry_context.block import BUDGET, RENDERER_VERSION, History, find_variant
 
-# the way of rendering, for comparisons between attempts that were told different things
-VARIANT = "default"
 OPENING_TAG = re.compile(r"<([a-z_]+)")
 
 # A worker that resumes an attempt usually gets the same block again, which needs no write.
-STORE = """update ledger_attempt a set context_version = %(version)s, context_variant = %(variant)s,
+STORE = """update ledger_attempt a set context_version = %(version)s, context_variant = c.variant,
     context_elements = c.elements, context_chars = c.chars, context_sha256 = decode(c.sha256, 'hex')
-from jsonb_to_recordset(%(contexts)s) as c(id uuid, elements jsonb, chars int, sha256 text)
+from jsonb_to_recordset(%(contexts)s)
+    as c(id uuid, variant text, elements jsonb, chars int, sha256 text)
 where a.id = c.id and a.context_sha256 is distinct from decode(c.sha256, 'hex')"""
 
 
-def store_contexts(contexts: Mapping[UUID, str]) -> None:
-    """Store version, variant, elements, size and hash of the blocks handed out, by attempt.
+def store_contexts(told: Iterable[tuple[Row, History, str]], *, budget: int = BUDGET) -> None:
+    """Store version, variant, elements, size and hash of the blocks handed out.
 
-    An empty block is not stored: a first attempt costs no write.
+    Each comes with the claimed row and the history that it was rendered from. An empty block is
+    not stored: a first attempt costs no write.
     """
     rows = [
         {
-            "id": str(id),
+            "id": str(row["attempt_id"]),
+            "variant": find_variant(
+                history,
+                context,
+                attempt=row["attempt_number"],
+                max_attempts=row["attempt_limit"],
+                budget=budget,
+            ),
             "elements": count_elements(context),
             "chars": len(context),
             "sha256": hashlib.sha256(context.encode()).hexdigest(),
         }
-        for id, context in contexts.items()
+        for row, history, context in told
         if context
     ]
     if rows:
-        sql.run(STORE, contexts=Jsonb(rows), version=RENDERER_VERSION, variant=VARIANT)
+        sql.run(STORE, contexts=Jsonb(rows), version=RENDERER_VERSION)
 
 
 def count_elements(context: str) -> Counter[str]:

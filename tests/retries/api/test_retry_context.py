@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from ledger.models import Agent, Attempt
 from retries.retry_context.block import RENDERER_VERSION
-from retries.retry_context.storing import VARIANT
+from retries.retry_context.trials import DEFAULT
 from tests.factories import make_agent, make_project
 
 pytestmark = pytest.mark.django_db
@@ -122,7 +122,7 @@ def test_an_attempt_stores_what_it_was_told(coder: Any, operator: Any, reclaim: 
     stored = Attempt.objects.get(pk=id)
     assert bytes(stored.context_sha256 or b"") == sha256(context.encode()).digest()
     assert (stored.context_chars, stored.context_version) == (len(context), RENDERER_VERSION)
-    assert stored.context_variant == VARIANT
+    assert stored.context_variant == DEFAULT
     tags = Counter(each.tag for each in ElementTree.fromstring(context).iter())
     assert stored.context_elements == tags and tags["failure"] == 1
     told_nothing = Attempt.objects.get(pk=first["attempt"]["id"])
