@@ -3,7 +3,7 @@
 `REQUIRED` lists what each URL needs, and `ledger.permissions.may` decides.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
@@ -96,6 +96,12 @@ def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
 def may_open(user: AbstractBaseUser | AnonymousUser, name: str) -> bool:
     """Return whether a user may use the URL pattern with this name."""
     return may(user, REQUIRED[name])
+
+
+def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[str]) -> list[str]:
+    """Return the permissions that a user lacks for the URL patterns with these names."""
+    verbs = dict.fromkeys(REQUIRED[name] for name in names)
+    return [describe_permission(verb) for verb in verbs if not may(user, verb)]
 
 
 def describe_permission(verb: str) -> str:

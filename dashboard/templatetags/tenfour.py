@@ -8,12 +8,14 @@ from html import escape
 from typing import Any
 
 from django import template
+from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
 from dashboard import badges, dependencies, formatting, query_box
+from dashboard.access import describe_missing, may_open
 from dashboard.agents.presence import trip_badge
 from dashboard.instructions.actions import allowed_actions
 from dashboard.patterns import queries as pattern_queries
@@ -37,6 +39,32 @@ register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", describe_status)
 register.filter("suggested", suggestions.suggest)
+
+
+@register.filter
+def may_use(request: HttpRequest, name: str) -> bool:
+    """Return whether the person may use the URL pattern with this name."""
+    return may_open(request.user, name)
+
+
+@register.filter
+def answer_or_open(request: HttpRequest) -> str:
+    """Return what a link to an open escalation says to this person."""
+    return "Answer" if may_use(request, "escalation_answer") else "Open"
+
+
+@register.simple_tag(takes_context=True)
+def read_only(context: template.Context, *names: str) -> SafeString | str:
+    """Say once what a person may not do on a page, and which permissions that needs."""
+    missing = describe_missing(context["request"].user, names)
+    if not missing:
+        return ""
+    return format_html(
+        '<p class="dim read-only" id="read-only">{}<span>You can read this page. To act on it, you '
+        "need {}; an administrator can give it to your account.</span></p>",
+        icon("info", "ic--sm"),
+        " and ".join(f"“{permission}”" for permission in missing),
+    )
 
 
 @register.filter

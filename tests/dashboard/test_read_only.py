@@ -1,0 +1,95 @@
+"""People who may only look: no page shows them a button that would refuse them."""
+
+import re
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from dashboard.access import REQUIRED
+from ledger.models import Agent, Plan
+from ledger.permissions import ENTER
+from ledger.states import TaskState
+from retries.models import Escalation, FailurePattern
+from tests.dashboard.plans.conftest import MARKDOWN, form
+from tests.dashboard.seen import html
+from tests.dashboard.worked import buried, make_task
+from tests.factories import pull, send, tick
+from tests.ledger.standing_instructions.rules import make_rule
+
+# What sends something: a form, a button that a form outside of it sends, and links to forms.
+SENDS = re.compile(
+    r'<form[^>]*method="post"|formaction=|hx-post=|<input[^>]*form="bulk-form"|data-pick-all'
+    r'|href="(/instructions/new/|/plans/import/|/instructions/standing/new/)|/edit/"|class="btn[^>]*[?&]ask='
+)
+SIGN_OUT = re.compile(r'<form[^>]*action="/sign-out/".*?</form>')
+
+
+def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
+    """Make one of everything that has actions, and return the addresses of its pages."""
+    start = now - timedelta(minutes=2)
+    ignored = send(agent, max_retries=0, on_failed="escalate", now=start)
+    pull(agent, now=start)
+    tick(now)
+    waiting = send(agent, now=now)
+    task = make_task(TaskState.ESCALATED, agent=agent, now=start)
+    letter = buried(agent=agent, now=start)
+    browser.post("/plans/import/", form(MARKDOWN, confirmed="yes"))
+    plan, rule = Plan.objects.get(), make_rule()
+    question = Escalation.objects.get(instruction=ignored)
+    asked = Escalation.objects.get(task=task)
+    pattern = FailurePattern.objects.first()
+    assert pattern
+    return {
+        "home": "/",
+        "settings": "/settings/",
+        "activity": "/activity/",
+        "instructions": f"/instructions/?open={waiting}",
+        "instruction": f"/instructions/{waiting}/?ask=cancel",
+        "rules": "/instructions/standing/",
+        "rule": f"/instructions/standing/{rule.pk}/",
+        "tasks": "/tasks/?ask=abort&id=" + str(task.pk),
+        "task": f"/tasks/{task.pk}/?ask=abort",
+        "plans": "/plans/",
+        "plan": f"/plans/{plan.pk}/?ask=abort",
+        "plan_summary": f"/plans/{plan.pk}/summary/",
+        "deadletters": "/dead-letters/?ask=replay&id=" + str(letter.pk),
+        "deadletter": f"/dead-letters/{letter.pk}/?ask=dismiss",
+        "patterns": "/patterns/",
+        "pattern": f"/patterns/{pattern.pk}/",
+        "agents": "/agents/",
+        "agent": f"/agents/{agent.pk}/?ask=trip",
+        "connect": "/agents/connect/",
+        "escalations": f"/escalations/?id={asked.pk}",
+        "escalation": f"/escalations/{question.pk}/",
+    }
+
+
+# what has no actions of its own, and views that are no pages
+QUIET = {"settings", "activity", "plan_summary", "connect", "home"}
+PARTS = {"plan_by_ref", "escalation_preview", "search"}
+
+
+def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now: datetime) -> None:
+    """One line says what is missing; those who may act get the buttons and not the line."""
+    views = {verb for verb in REQUIRED.values() if ".view_" in verb or verb == ENTER}
+    eve = User.objects.create_user("eve", is_staff=True)
+    names = [verb.partition(".")[2] for verb in views - {ENTER}]
+    eve.user_permissions.set(Permission.objects.filter(codename__in=names))
+    reader = Client()
+    reader.force_login(eve)
+    lists = [f"/{name}/" for name in ("plans", "tasks", "agents", "instructions/standing")]
+    for path in ("/", *lists):  # with nothing to show yet
+        assert not SENDS.search(read(reader, path)), path
+    paths = make_world(agent, browser, now)
+    assert {name for name, verb in REQUIRED.items() if verb in views} - PARTS == set(paths)
+    for name, path in paths.items():
+        text, acting = read(reader, path), read(browser, path)
+        assert not SENDS.search(text) and ">Answer" not in text, (name, SENDS.search(text))
+        assert text.count('id="read-only"') == (name not in QUIET), name
+        assert 'id="read-only"' not in acting, name
+        assert name in QUIET or SENDS.search(acting), name
+
+
+def read(client: Client, path: str) -> str:
+    return SIGN_OUT.sub("", html(client.get(path)))
