@@ -86,6 +86,11 @@ class Kind(TextChoices):
     TOKEN_CREATED = "token.created"
     TOKEN_REVOKED = "token.revoked"
     TOKEN_ROTATED = "token.rotated"
+    SESSION_CREATED = "session.created"
+    SESSION_PROCESSED = "session.processed"
+    SESSION_FAILED = "session.failed"
+    SESSION_TASK_CREATED = "session.task_created"
+    SESSION_TASK_UPDATED = "session.task_updated"
 
 
 @dataclass(frozen=True, slots=True)

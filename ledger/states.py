@@ -1,4 +1,4 @@
-"""The states of instructions and tasks, their legal moves, and the urgency of instructions."""
+"""The states of instructions, tasks and messages, their moves, and the urgency of instructions."""
 
 from django.db.models import TextChoices
 
@@ -235,3 +235,52 @@ class BreakerState(TextChoices):
     OPEN = "open"
     # one probe at a time shows whether the agent works again
     HALF_OPEN = "half_open"
+
+
+# ---- sessions
+
+
+class MessageState(TextChoices):
+    """The state of a session's message."""
+
+    # in the buffer; a batch takes it
+    PENDING = "pending"
+    # in a batch whose tracker is running
+    RUNNING = "running"
+    # processed; final
+    SUCCESS = "success"
+    # its batch failed; final
+    FAILED = "failed"
+    # stored in a session without task tracking, never processed; final
+    DISABLED = "disabled"
+
+
+# the legal moves of a message; a lost worker's messages return to the buffer once
+MESSAGE_MOVES: dict[MessageState, tuple[MessageState, ...]] = {
+    MessageState.PENDING: (MessageState.RUNNING,),
+    MessageState.RUNNING: (MessageState.SUCCESS, MessageState.FAILED, MessageState.PENDING),
+    MessageState.SUCCESS: (),
+    MessageState.FAILED: (),
+    MessageState.DISABLED: (),
+}
+
+
+class SessionTaskState(TextChoices):
+    """The state of a task that was found in a session; a tracker may set any of them."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+FINISHED_SESSION_TASKS = (SessionTaskState.SUCCESS, SessionTaskState.FAILED)
+
+
+class BatchOutcome(TextChoices):
+    """The outcome of a batch, null while it runs."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    # its worker was lost; the messages that were still running returned to the buffer, or failed
+    LOST = "lost"

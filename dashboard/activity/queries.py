@@ -29,9 +29,19 @@ from dashboard.query_box import ANY
 from dashboard.sentences.events import EventSentence, EventSubject, describe_event
 from dashboard.sentences.plans import describe_plan_event
 from dashboard.sentences.rules import describe_rule_event
+from dashboard.sentences.sessions import describe_session_event
 from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.ids import SLACK, first_id
-from ledger.models import Agent, Event, Instruction, Plan, Project, StandingInstruction, Task
+from ledger.models import (
+    Agent,
+    Event,
+    Instruction,
+    Plan,
+    Project,
+    Session,
+    StandingInstruction,
+    Task,
+)
 from retries.models import Escalation, FailurePattern
 
 SNIPPET = 240
@@ -116,6 +126,7 @@ TASK = Task.objects.filter(pk=OuterRef("subject_id"))
 PLAN = Plan.objects.filter(pk=OuterRef("subject_id"))
 PATTERN = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
 RULE = StandingInstruction.objects.filter(pk=OuterRef("subject_id"))
+SESSION = Session.objects.filter(pk=OuterRef("subject_id"))
 # the text of an event's subject, by its type
 TEXTS = {
     "instruction": INSTRUCTION.values(start=Left("content", SNIPPET)),
@@ -126,6 +137,7 @@ TEXTS = {
     ),
     "pattern": PATTERN.values(start=Left("template", SNIPPET)),
     "rule": RULE.values(start=Left("content", SNIPPET)),
+    "session": SESSION.values(start=Left("title", SNIPPET)),
 }
 
 
@@ -191,6 +203,8 @@ def describe(event: Event, about: EventSubject) -> EventSentence:
             return describe_plan_event(event, about)
         case "standing_instruction":
             return describe_rule_event(event, about)
+        case "session":
+            return describe_session_event(event, about)
     return describe_event(event, about)
 
 

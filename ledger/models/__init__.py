@@ -8,6 +8,7 @@ from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
+from ledger.models.session import Message, Session, SessionBatch, SessionTask
 from ledger.models.standing_instruction import StandingInstruction
 from ledger.models.task import (
     Attempt,
@@ -31,11 +32,15 @@ __all__ = [
     "Failure",
     "IdempotencyKey",
     "Instruction",
+    "Message",
     "MissingNeed",
     "Need",
     "Plan",
     "PlanState",
     "Project",
+    "Session",
+    "SessionBatch",
+    "SessionTask",
     "StandingInstruction",
     "Task",
     "TaskHistory",
