@@ -10,7 +10,7 @@ import ledger.models.fields
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ledger", "0009_attempt_last_output"),
+        ("ledger", "0010_insight"),
     ]
 
     operations = [
