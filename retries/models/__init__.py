@@ -4,16 +4,26 @@ from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailurePattern, Grouped
 from retries.models.insight_figure import InsightFigure
+from retries.models.notification_channel import Channel, QuietHours, StreamCursor
+from retries.models.notification_delivery import Delivery, DeliveryTry
+from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.outcome_rate import OutcomeRate
 from retries.models.retry_policy import RetryPolicy
 
 __all__ = [
+    "Channel",
     "ContextExperiment",
+    "Delivery",
+    "DeliveryTry",
     "Escalation",
     "EscalationQuerySet",
     "FailurePattern",
     "Grouped",
     "InsightFigure",
+    "NotificationRule",
+    "NotificationThread",
     "OutcomeRate",
+    "QuietHours",
     "RetryPolicy",
+    "StreamCursor",
 ]
