@@ -122,9 +122,14 @@ def read_id(text: str) -> UUID | None:
 
 def read_project(visit: Visit, given: QueryDict) -> Project:
     """Return the project that the form names, or the one that the page shows."""
-    known = {project.name: project for project in visit.scope.projects}
-    chosen = known.get(given.get("project", ""))
-    return chosen or visit.scope.project or known.get("default") or visit.scope.projects[0]
+    named = (each for each in visit.scope.projects if each.name == given.get("project"))
+    return next(named, None) or choose_project(visit)
+
+
+def choose_project(visit: Visit) -> Project:
+    """Return the project that the page shows, or the one that an agent is connected to first."""
+    default = (each for each in visit.scope.projects if each.name == "default")
+    return visit.scope.project or next(default, visit.scope.projects[0])
 
 
 def read_way(given: QueryDict) -> str:

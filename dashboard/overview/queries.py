@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, F, QuerySet, Window
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Window
 
 from dashboard.compiled_queries import compiled
+from dashboard.connect.queries import FIRST_DIGEST
 from dashboard.escalations.queries import first_words
 from dashboard.shared_queries import WINDOW, of_project
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import ACK_SECONDS, SENT, WAITING, share, window_params
-from ledger.models import Instruction, Project
+from ledger.models import Instruction, Project, Token
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import InstructionState
 from retries.models import Escalation
@@ -20,6 +21,8 @@ from retries.models import Escalation
 HALF_HOUR = timedelta(minutes=30)
 HALF_HOURS_SHOWN = 48
 ESCALATIONS_SHOWN = 3
+# With fewer instructions in a day, it is worth a query whether they are all first instructions.
+FEW = 2
 
 
 # ---- what needs an answer
@@ -41,7 +44,17 @@ def list_oldest_escalations(project: Project | None) -> QuerySet[Any]:
 
 
 def has_instructions(project: Project | None) -> bool:
-    return of_project(Instruction.objects.all(), project).exists()
+    """Return whether there is more than first instructions that nothing has acknowledged yet."""
+    first = Q(content_sha256=FIRST_DIGEST, acknowledged_at=None)
+    return of_project(Instruction.objects.exclude(first), project).exists()
+
+
+def find_waiting_token(project: Project | None) -> Token | None:
+    """Return the newest agent's token that connecting an agent created, if it is valid."""
+    rows = Token.objects.select_related("agent", "project").defer("digest")
+    first = Instruction.objects.filter(agent=OuterRef("agent"), content_sha256=FIRST_DIGEST)
+    valid = of_project(rows, project).filter(Exists(first), revoked_at=None)
+    return valid.order_by("-id").first()
 
 
 # ---- the last day and the day before

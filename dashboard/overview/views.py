@@ -18,6 +18,7 @@ from dashboard.agents.queries import (
 from dashboard.agents.rows import AgentRow, build_rows
 from dashboard.overview import queries
 from dashboard.overview.figures import Tile, build_tiles
+from dashboard.overview.first_step import FirstStep, read_first_step
 from dashboard.overview.outcome_chart import OutcomeChart, draw_outcomes
 from dashboard.rendering import PageContext, Visit, live_page
 from dashboard.shared_queries import read_figures
@@ -48,6 +49,7 @@ class OverviewPage(PageContext):
     silent: SilentAgents
     events: list[EventEntry]
     last_day: LastDay | None  # None before the first instruction
+    first_step: FirstStep | None  # only then
 
 
 @live_page("overview/index.html", "overview/_overview.html", current="home")
@@ -58,6 +60,7 @@ def index(visit: Visit) -> OverviewPage:
     waiting = needs[0].open_count if needs else 0
     tripped = list_tripped_agents(project)
     silent = list_silent_agents(project, now=visit.now)
+    last_day = read_last_day(project, [*tripped.agents, *silent.agents], now=visit.now)
     return OverviewPage(
         title=page_title(waiting),
         heading="Overview",
@@ -68,7 +71,8 @@ def index(visit: Visit) -> OverviewPage:
         tripped=tripped,
         silent=silent,
         events=activity_queries.list_latest(project, most=EVENTS_SHOWN),
-        last_day=read_last_day(project, [*tripped.agents, *silent.agents], now=visit.now),
+        last_day=last_day,
+        first_step=None if last_day or not visit.scope.projects else read_first_step(visit),
     )
 
 
@@ -82,7 +86,7 @@ def read_last_day(
     project: Project | None, troubled: list[Agent], *, now: datetime
 ) -> LastDay | None:
     whole, figures = read_figures(project, now=now)
-    if not whole.sent and not queries.has_instructions(project):
+    if whole.sent <= queries.FEW and not queries.has_instructions(project):
         return None
     trend = queries.read_trend(project, now=now)
     return LastDay(

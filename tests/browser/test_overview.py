@@ -4,13 +4,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from ledger import instructions
-from ledger.models import Agent
+from ledger.models import Agent, Instruction
 from retries.models import Escalation
 from tests.browser.conftest import Visitor, assert_whole
-from tests.factories import as_name, make_agent, pull, send, tick
+from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
 Visit = Callable[..., Visitor]
@@ -40,9 +41,32 @@ def test_the_page_is_whole(visit: Visit, day: None) -> None:
     expect(page.locator("#needs-title")).to_have_text("3 instructions need an answer")
 
 
-def test_the_very_first_page_is_whole(visit: Visit, coder: Agent) -> None:
-    page = assert_whole(visit().signed_in(), "/", widths=[390, 390])
+def test_an_agent_is_connected_from_the_very_first_page(
+    visit: Visit, transactional_db: None
+) -> None:
+    """By keys: a name that survives polls, then the lines; Overview has the light until it ends."""
+    make_project()
+    visitor = visit().signed_in()
+    page = assert_whole(visitor, "/", widths=[1440, 390])
+    page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.locator("#untouched")).to_be_visible()
+    page.keyboard.press("c")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("painter")
+    make_agent("another")  # a poll brings what is new and leaves the form alone
+    page.evaluate("document.querySelector('#overview').dispatchEvent(new Event('tenfour:poll'))")
+    page.get_by_label("curl").check(force=True)
+    assert page.input_value("#agent") == "painter"
+    page.get_by_role("button", name="Create token").click()
+    expect(page.locator(".way--curl")).to_be_visible()
+    secret = page.locator("#token").inner_text()
+    page = assert_whole(visitor, "/", widths=[1440, 390])
+    expect(page.locator("#light")).to_contain_text("Waiting for the first call")
+    assert secret not in page.content()
+    page.get_by_role("link", name="Show the lines for painter").click()
+    expect(page.locator("#prefix")).to_be_visible()
+    instructions.acknowledge_instruction(Instruction.objects.get().pk, now=timezone.now())
+    expect(visitor.open("/").locator("#tiles")).to_be_visible()
 
 
 def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: datetime) -> None:
