@@ -22,6 +22,7 @@ CLOCK: dict[str, float] = {
     "plans": settings.TENFOUR["PLANS_SECONDS"],
     "escalations": settings.TENFOUR["ESCALATIONS_SECONDS"],
     "standing_instructions": settings.TENFOUR["STANDING_INSTRUCTIONS_SECONDS"],
+    "insight": settings.TENFOUR["INSIGHT_SECONDS"],
 }
 
 app.conf.beat_schedule = {

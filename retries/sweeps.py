@@ -14,6 +14,7 @@ from ledger.models import ClockRun, Project
 from retries import reminders, rule_clock
 from retries.attempts import leases
 from retries.escalations import expiry
+from retries.insight import clock
 from retries.plans import completing
 
 
@@ -35,6 +36,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "plans": completing.complete_plans,
     "escalations": expiry.process_due,
     "standing_instructions": rule_clock.send_due,
+    "insight": clock.compute_figures,
 }
 
 

@@ -192,6 +192,11 @@ GROUPS = (
                 "15",
                 "interval of the check for standing instructions that are sent every so often",
             ),
+            Setting(
+                "INSIGHT_SECONDS",
+                "1800",
+                "interval of the computation of the figures on the Insight page",
+            ),
         ),
     ),
     Group(

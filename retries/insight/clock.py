@@ -1,0 +1,18 @@
+"""Compute the figures of the Insight page, at the clock's interval."""
+
+from datetime import datetime
+from typing import Any
+
+from ledger.models import Project
+from retries.insight.experiments import count_experiments
+from retries.insight.prediction_figures import compute_predictions
+
+
+def compute_figures(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
+    """Compute the figures of every project, or of one; return how much they rest on."""
+    projects = [project] if project else list(Project.objects.order_by("id"))
+    experiments = tasks = 0
+    for each in projects:
+        experiments += count_experiments(each, now=now)
+        tasks += compute_predictions(each, now=now)
+    return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

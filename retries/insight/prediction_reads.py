@@ -1,0 +1,71 @@
+"""Read the predictions of tasks and attempts, each in one query."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from ledger import sql
+from ledger.sql import Row
+from retries.insight.predictions import MOST_FAILURES, Features, Prediction, Rate, predict
+
+# A task's failures since a person last granted it attempts count.
+OF_TASKS = """select t.id, t.project_id, t.retry_count as failures, t.type as kind, t.agent_id,
+        l.pattern_id, l.signature
+    from ledger_task t left join lateral (
+        select g.pattern_id, g.signature from ledger_failure f
+        left join retries_grouped g on g.failure_id = f.id
+        where f.task_id = t.id order by f.id desc limit 1
+    ) l on t.retry_count > 0
+    where t.id = any(%(ids)s)"""
+# after an attempt's own failure; before its end, after the one of the attempt before
+OF_ATTEMPTS = """select a.id, t.project_id, a.agent_id, t.type as kind, l.pattern_id, l.signature,
+        case when l.number = a.number then a.number else a.number - 1 end as failures
+    from ledger_attempt a join ledger_task t on t.id = a.task_id left join lateral (
+        select b.number, g.pattern_id, g.signature
+        from ledger_attempt b join ledger_failure f on f.attempt_id = b.id
+        left join retries_grouped g on g.failure_id = f.id
+        where b.task_id = a.task_id and b.number <= a.number order by b.number desc limit 1
+    ) l on true
+    where a.id = any(%(ids)s)"""
+
+
+def read_rates(subjects: str) -> str:
+    """Return the query of subjects with the rates that their predictions rest on."""
+    return f"""with subject as ({subjects})
+select s.*, r.failures as of_failures, r.level, r.key, r.tasks, r.done
+from subject s left join retries_outcomerate r on r.project_id = s.project_id
+    and r.failures = least(s.failures, {MOST_FAILURES}) and (r.level, r.key) in (
+        ('all', ''), ('kind', s.kind), ('agent', s.agent_id || ':' || s.kind),
+        ('pattern', s.pattern_id::text), ('signature', s.signature))"""
+
+
+READ_TASKS, READ_ATTEMPTS = read_rates(OF_TASKS), read_rates(OF_ATTEMPTS)
+
+
+def find_task_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
+    """Return the chance of each task to be done within the attempts that it has left."""
+    return collect(sql.run(READ_TASKS, ids=list(ids)))
+
+
+def find_attempt_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
+    """Return the chance of each attempt's task: after its failure, or before its end."""
+    wanted = list(ids)
+    return collect(sql.run(READ_ATTEMPTS, ids=wanted)) if wanted else {}
+
+
+def collect(rows: Iterable[Row]) -> dict[UUID, Prediction]:
+    """Return the predictions by subject; each row has one of its rates, or none."""
+    rates: dict[UUID, dict[tuple[int, str, str], Rate]] = {}
+    features: dict[UUID, Features] = {}
+    for row in rows:
+        features[row["id"]] = Features(
+            row["failures"],
+            row["kind"],
+            str(row["agent_id"]),
+            str(row["pattern_id"] or ""),
+            row["signature"] or "",
+        )
+        found = rates.setdefault(row["id"], {})
+        if row["level"]:
+            key = (row["of_failures"], row["level"], row["key"])
+            found[key] = Rate(row["tasks"], row["done"])
+    return {id: predict(rates[id], each) for id, each in features.items()}
