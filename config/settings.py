@@ -98,6 +98,10 @@ TENFOUR = {
     "PREPARE": flag("TENFOUR_PREPARE", True),
     "TRUSTED_PROXIES": number("TRUSTED_PROXIES", 0, high=10),
     "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=[]),
+    "NOTIFICATIONS_SECONDS": number("NOTIFICATIONS_SECONDS", 1, low=1),
+    "CONDITIONS_SECONDS": number("CONDITIONS_SECONDS", 15, low=1),
+    "DELIVERY_DAYS": number("DELIVERY_DAYS", 30, low=1),
+    "WEBHOOK_ALLOW": env.list("TENFOUR_WEBHOOK_ALLOW", default=[]),
     "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),
     "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
 }
@@ -124,6 +128,8 @@ LINK_URL = (
 SECRET_KEY = secret("TENFOUR_SECRET_KEY")
 if len(SECRET_KEY) < 32:
     raise ImproperlyConfigured("TENFOUR_SECRET_KEY must have at least 32 random characters.")
+# Earlier keys: they still verify sessions and decrypt the secrets of channels.
+SECRET_KEY_FALLBACKS = env.list("TENFOUR_SECRET_KEY_FALLBACKS", default=[])
 DEBUG = False
 ALLOWED_HOSTS = env.list("TENFOUR_HOSTS", default=[_public.hostname] if TENFOUR_URL else ["*"])
 ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]  # health checks come from here

@@ -258,6 +258,30 @@ GROUPS = (
         ),
     ),
     Group(
+        "Notifications",
+        (
+            Setting(
+                "NOTIFICATIONS_SECONDS",
+                "1",
+                "interval of the check for events to tell channels of, and for deliveries that "
+                "are due",
+            ),
+            Setting(
+                "CONDITIONS_SECONDS",
+                "15",
+                "interval of the check for agents that have become silent and plans that are stuck",
+            ),
+            Setting("DELIVERY_DAYS", "30", "days that deliveries and their answers are stored"),
+            Setting(
+                "WEBHOOK_ALLOW",
+                "",
+                "hosts and networks that channels may reach although they are not public, with a "
+                "port or without, such as `10.0.0.5:3000,ntfy.lan`; it also allows `http://` and "
+                "other ports",
+            ),
+        ),
+    ),
+    Group(
         "API limits",
         (
             Setting("BODY_BYTES", "262144", "maximum size of a JSON body"),

@@ -4,8 +4,13 @@ from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailurePattern, Grouped
 from retries.models.insight_figure import InsightFigure
-from retries.models.notification_channel import Channel, QuietHours, StreamCursor
-from retries.models.notification_delivery import Delivery, DeliveryTry
+from retries.models.notification_channel import (
+    Channel,
+    OngoingCondition,
+    QuietHours,
+    StreamCursor,
+)
+from retries.models.notification_delivery import Delivery, DeliveryTally, DeliveryTry
 from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.outcome_rate import OutcomeRate
 from retries.models.retry_policy import RetryPolicy
@@ -14,6 +19,7 @@ __all__ = [
     "Channel",
     "ContextExperiment",
     "Delivery",
+    "DeliveryTally",
     "DeliveryTry",
     "Escalation",
     "EscalationQuerySet",
@@ -22,6 +28,7 @@ __all__ = [
     "InsightFigure",
     "NotificationRule",
     "NotificationThread",
+    "OngoingCondition",
     "OutcomeRate",
     "QuietHours",
     "RetryPolicy",

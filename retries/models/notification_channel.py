@@ -160,3 +160,22 @@ class StreamCursor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.tx}"
+
+
+class OngoingCondition(models.Model):
+    """A condition that the clock found and that has not ended, such as a silent agent."""
+
+    condition = models.CharField(max_length=16)
+    subject_id = models.UUIDField()
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    since = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["condition", "subject_id"], name="ongoing_condition_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.condition} {self.subject_id}"

@@ -154,3 +154,31 @@ class DeliveryTry(models.Model):
 
     def __str__(self) -> str:
         return f"try {self.number} of {self.delivery_id}"
+
+
+# upper bounds of the seconds that a try took
+TRY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
+
+
+class DeliveryTally(models.Model):
+    """How many tries of webhooks ended how; metrics count them after the tries are purged."""
+
+    project = models.ForeignKey(Project, models.CASCADE, null=True, db_index=False)
+    event_type = models.CharField(max_length=40)
+    status_class = models.CharField(max_length=5, help_text="2xx to 5xx, or none")
+    tries = models.BigIntegerField()
+    seconds = models.FloatField()
+    buckets = models.JSONField(help_text="tries of at most each of TRY_BUCKETS")
+
+    class Meta:
+        verbose_name_plural = "delivery tallies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "event_type", "status_class"],
+                nulls_distinct=False,
+                name="delivery_tally_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_type} {self.status_class}"

@@ -1,0 +1,228 @@
+"""Word the messages to people (pure).
+
+The first words carry the fact, because a lock screen shows no more. Agents' words are text: they
+are clipped, and each service gets them without markup of their own.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger.text import truncate
+
+TITLE_LENGTH = 60
+DETAIL_LENGTH = 300
+LISTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a message says about the subject of an event."""
+
+    project: str
+    agent: str = ""
+    title: str = ""
+    kind: str
+    reason: str = ""
+    attempts: str = ""
+    waiting: int = 0
+    actor: str = ""
+    action: str = ""
+    plan: str = ""
+    count: int = 0
+    detail: str = ""
+    url: str = ""
+    short_id: str = ""
+    severity: str = ""
+    is_question: bool = False
+    age: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: its subject line, its text, and the page that it leads to."""
+
+    subject: str
+    text: str
+    url: str = ""
+    thread: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return {
+            "subject": self.subject,
+            "text": self.text,
+            "url": self.url,
+            "thread": self.thread,
+        }
+
+
+# the beginning of the subject by the event's kind; `{title}` and `{agent}` are filled in
+HEADS = {
+    "escalation.opened": "Needs you: {title}",
+    "escalation.reopened": "Needs you again: {title}",
+    "escalation.resolved": "Answered: {title}",
+    "escalation.expired": "No answer in time: {title}",
+    "escalation.withdrawn": "Needs no answer any more: {title}",
+    "escalation.assigned": "Taken: {title}",
+    "escalation.commented": "Commented: {title}",
+    "agent.breaker_opened": "Breaker open: {agent}",
+    "agent.breaker_closed": "Breaker closed: {agent}",
+    "agent.silent": "Silent: {agent}",
+    "agent.heard": "Back: {agent}",
+    "agent.needs_attention": "Waits at its terminal: {agent}",
+    "plan.completed": "Plan done: {title}",
+    "plan.aborted": "Plan aborted: {title}",
+    "plan.stuck": "Plan stuck: {title}",
+    "instruction.failed": "Instruction ignored: {title}",
+    "task.failed": "Failed for good: {title}",
+    "webhook.disabled": "Channel stopped: {title}",
+}
+
+
+def word_event(facts: Facts, *, footer: str = "", thread: str = "") -> Message:
+    """Return the message about an event."""
+    return Message(
+        subject=f"[{facts.project}] {head_of(facts)}{tail_of(facts)}",
+        text=join_parts(
+            head_of(facts), sentence_of(facts), quote(facts.detail), links_of(facts), footer
+        ),
+        url=facts.url,
+        thread=thread,
+    )
+
+
+def word_reminder(facts: Facts, *, footer: str = "", thread: str = "") -> Message:
+    """Return the message that an open escalation or another condition goes on."""
+    since = f"Still open after {facts.age}." if facts.age else "Still open."
+    return Message(
+        subject=f"[{facts.project}] {head_of(facts)}{tail_of(facts)}",
+        text=join_parts(f"{since} {head_of(facts)}", sentence_of(facts), links_of(facts), footer),
+        url=facts.url,
+        thread=thread,
+    )
+
+
+def word_summary(
+    many: Sequence[Facts], *, closed: int = 0, because: str, url: str, footer: str = ""
+) -> Message:
+    """Return one message about everything that was held back."""
+    projects = sorted({facts.project for facts in many})
+    where = f"[{', '.join(projects[:3])}] " if projects else ""
+    total = f"{len(many)} held back" if len(many) != 1 else "1 held back"
+    kinds = Counter(label_of(facts.kind) for facts in many)
+    counts = ", ".join(f"{count} {label}" for label, count in kinds.most_common())
+    shown = [f"- {head_of(facts)}{tail_of(facts)}" for facts in many[:LISTED]]
+    if len(many) > LISTED:
+        shown.append(f"- and {len(many) - LISTED} more")
+    since = f"{closed} of them need nothing any more." if closed else ""
+    return Message(
+        subject=f"{where}{total}: {counts}",
+        text=join_parts(
+            f"{total}: {counts}", because, since, "\n".join(shown), f"Open: {url}", footer
+        ),
+        url=url,
+    )
+
+
+def word_test(*, project: str, sent_by: str, url: str) -> Message:
+    """Return the message of the test button."""
+    text = f"Test from Tenfour ({project}), sent by {sent_by}."
+    return Message(subject=f"[{project}] Test from Tenfour", text=join_parts(text, url), url=url)
+
+
+def head_of(facts: Facts) -> str:
+    """Return the first words: the state, and what it is about."""
+    head = HEADS.get(facts.kind, "{kind}: {title}")
+    title = truncate(one_line(facts.title), TITLE_LENGTH) or facts.short_id or "untitled"
+    return head.format(title=title, agent=facts.agent or "an agent", kind=facts.kind)
+
+
+def tail_of(facts: Facts) -> str:
+    """Return who failed and how often, in parentheses."""
+    of_agent = facts.kind.startswith("agent.")
+    parts = [part for part in ("" if of_agent else facts.agent, facts.attempts) if part]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def sentence_of(facts: Facts) -> str:
+    """Return the sentence with what happened and how many tasks wait for it."""
+    waits = counted(facts.waiting, "task waits", "tasks wait") + "." if facts.waiting else ""
+    match facts.kind:
+        case "escalation.opened" | "escalation.reopened" if facts.is_question:
+            said = f"{facts.agent} asks a question."
+        case "escalation.opened" | "escalation.reopened":
+            failed = f" failed {facts.attempts}" if facts.attempts else " needs an answer"
+            said = f"{facts.agent}{failed}: {words_of(facts.reason)}."
+        case "escalation.resolved":
+            said = f"{facts.actor} answered: {facts.action}. Nothing is left to do."
+            waits = ""
+        case "escalation.assigned":
+            said = f"{facts.actor} assigned it to {facts.action or 'no one'}."
+        case "escalation.commented":
+            said = f"{facts.actor} commented on it."
+        case "agent.breaker_opened":
+            failures = counted(facts.count, "failure", "failures")
+            said = f"{failures} in a row; it gets no tasks until its breaker lets one through."
+        case "agent.breaker_closed":
+            said = "It gets tasks again. Nothing is left to do."
+        case "agent.silent":
+            waiting = counted(facts.count, "instruction waits", "instructions wait")
+            said = f"It has not called, and {waiting}."
+        case "agent.heard":
+            said = "It has called again. Nothing is left to do."
+        case "plan.stuck":
+            said = "None of its tasks can start until a person decides."
+        case "webhook.disabled":
+            said = f"It is disabled: {words_of(facts.reason)}. Nothing is sent to it."
+        case _:
+            said = f"{facts.kind}{f': {words_of(facts.reason)}' if facts.reason else ''}."
+    where = f"Project {facts.project}{f', plan {facts.plan}' if facts.plan else ''}."
+    return " ".join(part for part in (said, waits, where) if part)
+
+
+def links_of(facts: Facts) -> str:
+    """Return where to decide: the page, and for an open escalation the command to paste.
+
+    The page asks for a sign-in and changes nothing by being opened.
+    """
+    lines = []
+    asks = facts.kind in ("escalation.opened", "escalation.reopened")
+    if facts.url:
+        lines.append(f"{'Open and answer' if asks else 'Open'}: {facts.url}")
+    if asks and facts.short_id:
+        answer = "answer" if facts.is_question else "fix: …"
+        lines.append(f'From a terminal: tenfour esc resolve {facts.short_id} "{answer}"')
+    return "\n".join(lines)
+
+
+def label_of(kind: str) -> str:
+    """Return what a summary counts.
+
+    >>> label_of("escalation.opened"), label_of("plan.stuck")
+    ('new escalations', 'plan stuck')
+    """
+    if kind.startswith("escalation."):
+        return "new escalations"
+    return kind.replace(".", " ").replace("_", " ")
+
+
+def words_of(reason: str) -> str:
+    return reason.replace("_", " ") or "no reason given"
+
+
+def counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def quote(detail: str) -> str:
+    """Return error text as an indented quotation."""
+    lines = truncate(detail.strip(), DETAIL_LENGTH).splitlines()
+    return "\n".join(f"    {line.rstrip()}" for line in lines)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def join_parts(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
