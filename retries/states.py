@@ -62,6 +62,15 @@ class ContextElement(TextChoices):
     NOTHING = "nothing", "nothing (an A/A run)"
 
 
+class Verdict(TextChoices):
+    """A person's decision about a fix."""
+
+    # it is advice, whatever its counts
+    PROMOTED = "promoted"
+    # it is offered and told no more
+    RETIRED = "retired"
+
+
 class Answer(TextChoices):
     """The answers to an escalation."""
 

@@ -23,6 +23,7 @@ from ledger.models import Attempt, Event, Failure, Instruction, Task
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, render_escalation
 from retries.failures import suggestions
+from retries.failures.fixes import normalize_fix
 from retries.failures.suggestions import FixOffer, Suggestion
 from retries.models import Escalation
 from retries.retry_context import history
@@ -222,7 +223,7 @@ def suggest_fixes(record: Record) -> list[FixOffer]:
         for each in failures[1:]
         if each.suggested_fix
     ]
-    once = {suggestions.normalize_fix(each.fix): each for each in reversed(found)}
+    once = {normalize_fix(each.fix): each for each in reversed(found)}
     return list(once.values())[::-1]
 
 

@@ -250,8 +250,13 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.PROJECT_CREATED:
             return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
         case Kind.PROJECT_POLICIES_CHANGED:
-            changed = ", ".join(f"{name} to {value}" for name, value in sorted(data.items()))
-            return plain("project", actor, f"set the policies {changed}".replace("_", " "))
+            changed = ", ".join(
+                f"{name} to {value}".replace("_", " ")
+                for name, value in sorted(data.items())
+                if name != "reason"
+            )
+            reason = f": {data['reason']}" if data.get("reason") else ""
+            return plain("project", actor, f"set the policies {changed}", reason)
         case Kind.PROJECT_EXPERIMENT_STARTED | Kind.PROJECT_EXPERIMENT_ENDED:
             does = "started" if event.kind == Kind.PROJECT_EXPERIMENT_STARTED else "ended"
             element = str(data.get("element") or "?").replace("_", " ")
@@ -343,6 +348,12 @@ PATTERNS = {
     Kind.PATTERN_RESOLVED: ("s-done", "resolved the failures", "green", "resolved"),
     Kind.PATTERN_REOPENED: ("undo", "reopened the failures", "", "reopened"),
 }
+# a person's verdicts about fixes: icon, verb, tone
+FIXES = {
+    Kind.PATTERN_FIX_PROMOTED: ("s-done", "promoted the fix", "green"),
+    Kind.PATTERN_FIX_RETIRED: ("s-skipped", "retired the fix", ""),
+    Kind.PATTERN_FIX_RESET: ("undo", "reset the fix", ""),
+}
 
 
 def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
@@ -355,6 +366,12 @@ def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
     if event.kind == Kind.PATTERN_REOPENED and event.actor_type != "user":
         note = " · recurred, no longer ignored"
         return EventSentence("undo", about.agent or actor, "repeated", "", about.quote, "", note)
+    if event.kind in FIXES:
+        icon, does, tone = FIXES[Kind(event.kind)]
+        named = ", ".join(map(str, event.data.get("entities") or ()))
+        tail = f" for {named}" if named else ""
+        quote = truncate(str(event.data.get("fix") or ""), QUOTE)
+        return EventSentence(icon, actor, does, tone, quote, tail, f" · {does}{tail}")
     if event.kind in PATTERNS:
         icon, does, tone, done = PATTERNS[Kind(event.kind)]
         return EventSentence(icon, actor, does, tone, about.quote, "", f" · {done}")

@@ -14,6 +14,8 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Failure
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
+from retries.failures import known_errors
+from retries.failures.known_errors import Match
 from retries.failures.salience import find_headline
 from retries.failures.signatures import sign
 from retries.states import (
@@ -47,8 +49,9 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
     where project_id = %(of)s and fingerprint = %(fingerprint)s
 ), grouped as (
     insert into retries_grouped
-        (failure_id, pattern_id, agent_id, at, signature, entities, files_changed)
-    select %(failure)s, id, %(whose)s, %(now)s, %(signature)s, %(entities)s, %(files_changed)s
+        (failure_id, pattern_id, agent_id, at, signature, entities, files_changed, known_error)
+    select %(failure)s, id, %(whose)s, %(now)s, %(signature)s, %(entities)s, %(files_changed)s,
+        %(known_error)s
     from found
 ), seen as (
     update retries_failurepattern p
@@ -89,6 +92,12 @@ def texts_of(failure: Failure) -> tuple[str, str, str]:
     return str(output), failure.details, failure.message
 
 
+def find_known_error(failure: Failure) -> Match | None:
+    """Return the known error of a failure, if it has one."""
+    code = (failure.verification or {}).get("exit_code")
+    return known_errors.find(*texts_of(failure), exit_code=code if isinstance(code, int) else None)
+
+
 def join(
     failure: Failure,
     *,
@@ -103,7 +112,7 @@ def join(
     `files_changed` is None if it is unknown whether the attempt changed files.
     """
     signature = sign(*texts_of(failure))
-    found = signature.identity
+    found, known_error = signature.identity, find_known_error(failure)
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     for _ in range(2):
         rows = sql.run(
@@ -116,6 +125,7 @@ def join(
             signature=signature.key,
             entities=Jsonb(list(signature.entities)),
             files_changed=files_changed,
+            known_error=known_error.error.name if known_error else "",
             now=stamp.at,
             **known.params,
         )

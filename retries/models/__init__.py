@@ -3,6 +3,7 @@
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailurePattern, Grouped
+from retries.models.fix_verdict import FixVerdict
 from retries.models.insight_figure import InsightFigure
 from retries.models.notification_channel import (
     Channel,
@@ -14,6 +15,7 @@ from retries.models.notification_delivery import Delivery, DeliveryTally, Delive
 from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.outcome_rate import OutcomeRate
 from retries.models.retry_policy import RetryPolicy
+from retries.models.stored_context import StoredContext
 
 __all__ = [
     "Channel",
@@ -24,6 +26,7 @@ __all__ = [
     "Escalation",
     "EscalationQuerySet",
     "FailurePattern",
+    "FixVerdict",
     "Grouped",
     "InsightFigure",
     "NotificationRule",
@@ -32,5 +35,6 @@ __all__ = [
     "OutcomeRate",
     "QuietHours",
     "RetryPolicy",
+    "StoredContext",
     "StreamCursor",
 ]

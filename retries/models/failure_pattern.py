@@ -81,10 +81,14 @@ class Grouped(models.Model):
     files_changed = models.IntegerField(
         null=True, help_text="number of changed files; null if the agent did not say"
     )
+    known_error = models.CharField(  # noqa: DJ001 - null: it was grouped before this was stored
+        max_length=64, null=True, help_text="name of the known error; empty if there is none"
+    )
 
     class Meta:
         indexes = [
             models.Index(fields=["pattern", "at"], include=["agent"], name="grouped_pattern"),
+            models.Index(fields=["signature", "at"], name="grouped_signature"),
         ]
 
     def __str__(self) -> str:

@@ -32,6 +32,7 @@ class RetryPolicy(models.Model):
         db_default=PolicyScope.OFF.value,
         help_text="ask a person if an error comes back and no file has changed",
     )
+    version = models.IntegerField(default=1, db_default=1, editable=False)
 
     class Meta:
         verbose_name_plural = "retry policies"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ledger.text import truncate
 from retries.retry_context.comparison import compare_failures
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
 from retries.retry_context.failure_elements import (
@@ -20,13 +21,13 @@ from retries.retry_context.failure_elements import (
 from retries.retry_context.trials import DEFAULT, Trial
 
 # Stored with each attempt: increase it when the block tells agents something in another way.
-RENDERER_VERSION = 4
+RENDERER_VERSION = 5
 
 # characters of the rendered block
 BUDGET, LEAST_BUDGET, MOST_BUDGET = 16_000, 6_000, 60_000
 
 # characters of each text before it is escaped
-PROGRESS_LENGTH, LEARNING_LENGTH = 1_000, 300
+PROGRESS_LENGTH, LEARNING_LENGTH, KNOWN_FIX_LENGTH = 1_000, 300, 1_000
 QUESTION_LENGTH, SHORT_QUESTION_LENGTH = 1_000, 200
 
 RULES = (
@@ -71,6 +72,17 @@ class Guidance:
     question: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFix:
+    """A fix that worked for failures of the newest failure's signature, with its evidence."""
+
+    text: str
+    worked: str  # such as "5 of 6"
+    plain: str = ""  # the same for retries without a fix; empty if there were none
+    signature: str = ""
+    key: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The history of a task's attempts.
@@ -78,7 +90,8 @@ class History:
     `failures` are all of them, oldest first. `fix` is a person's latest answer that is still
     valid, `question` what it answers, and `earlier` the valid answers before it, oldest first.
     `progress` is the last progress that the previous attempt reported, and `standing` the sentence
-    about its end, if it did not fail. `trial` is the task's side of a running experiment.
+    about its end, if it did not fail. `trial` is the task's side of a running experiment, and
+    `known_fix` is for the newest failure.
     """
 
     failures: Sequence[FailureRecord] = ()
@@ -88,11 +101,18 @@ class History:
     progress: Any = None
     standing: str = ""
     trial: Trial | None = None
+    known_fix: KnownFix | None = None
 
     def omits(self, element: str) -> bool:
         """Return whether an experiment leaves this element out for the task."""
         trial = self.trial
         return trial is not None and trial.is_without and trial.element == element
+
+    @property
+    def told_fix(self) -> KnownFix | None:
+        """The fix to tell: none beside a person's own words, or if no failure came last."""
+        is_told = self.failures and not (self.standing or self.guidance or self.omits("known"))
+        return self.known_fix if is_told else None
 
     @property
     def guidance(self) -> list[Guidance]:
@@ -177,14 +197,25 @@ def render_standing(history: History) -> str:
 
 
 def render_known(history: History) -> str:
-    """Render the cause and the fix of the newest failure's known error, if it has one."""
+    """Render the usual cause of the newest failure's known error, and the fix that worked before.
+
+    Without one that worked, the fix is the known error's.
+    """
     if history.omits("known"):
         return ""
     known = history.failures[-1].known_error if history.failures and not history.standing else None
-    if known is None:
-        return ""
-    cause, fix = escaped(known.cause), escaped(known.fix)
-    return f'  <known by="tenfour">\n    <cause>{cause}</cause>\n    <fix>{fix}</fix>\n  </known>\n'
+    cause = f"    <cause>{escaped(known.cause)}</cause>\n" if known else ""
+    fix = render_fix(history.told_fix) if history.told_fix else ""
+    if known and not fix:
+        fix = f"    <fix>{escaped(known.fix)}</fix>\n"
+    return f'  <known by="tenfour">\n{cause}{fix}  </known>\n' if cause or fix else ""
+
+
+def render_fix(fix: KnownFix) -> str:
+    """Render a fix that worked before, with its counts beside those of plain retries."""
+    counts = f' worked="{fix.worked}"' + (f' plain_retries="{fix.plain}"' if fix.plain else "")
+    text = truncate(clean_text(fix.text), KNOWN_FIX_LENGTH)
+    return f"    <fix{counts}>{escaped(text)}</fix>\n"
 
 
 def choose_advice(history: History, *, is_last: bool) -> str:

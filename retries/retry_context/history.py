@@ -13,11 +13,13 @@ from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
 from retries import claims
+from retries.failures import fixes
 from retries.models import Escalation
 from retries.retry_context.block import (
     BUDGET,
     Guidance,
     History,
+    KnownFix,
     render_retry_context,
 )
 from retries.retry_context.failure_elements import FailureRecord
@@ -40,7 +42,10 @@ FAILURE_FIELDS = (
     "files_modified",
     "learnings",
 )
-FAILURE_COLUMNS = {name: F(f"failure__{name}") for name in FAILURE_FIELDS}
+FAILURE_COLUMNS = {
+    "failure_id": F("failure__id"),
+    **{name: F(f"failure__{name}") for name in FAILURE_FIELDS},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,10 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
-    """Return the history of each task, in five queries for any number of tasks."""
+    """Return the history of each task, in six queries for any number of tasks.
+
+    Where a fix worked for the newest failures before, some more read its counts.
+    """
     ids = list(task_ids)
     if not ids:
         return {}
@@ -63,9 +71,9 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     for row in rows.values("task_id", "number", "outcome", **FAILURE_COLUMNS):
         ended[owners[row["task_id"]]].append(row)
     answers, progress = find_answers(owners), claims.fetch_last_progress(owners)
-    trials = find_trials(ids)
+    trials, known = find_trials(ids), find_known_fixes(ended.values())
     return {
-        id: build_history(ended[id], answers.get(id), progress.get(id), trials.get(id))
+        id: build_history(ended[id], answers.get(id), progress.get(id), trials.get(id), known)
         for id in ids
     }
 
@@ -81,15 +89,36 @@ def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> Histor
     for each in attempts:
         failure = getattr(each, "failure", None)
         row = {name: getattr(failure, name, None) for name in FAILURE_FIELDS}
+        row |= {"failure_id": failure.pk if failure else None}
         if each.outcome is not None:
             ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id))
-    return build_history(ended, answers.get(task_id), progress, find_trials([task_id]).get(task_id))
+    trial, known = find_trials([task_id]).get(task_id), find_known_fixes([ended])
+    return build_history(ended, answers.get(task_id), progress, trial, known)
+
+
+def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:
+    """Return the fixes that worked for the last failures of some attempts, by failure."""
+    last = [id for ended in histories if ended and (id := ended[-1]["failure_id"])]
+    return {
+        id: KnownFix(
+            fix.fix,
+            str(fix.counts),
+            str(fix.plain) if fix.plain.tried else "",
+            fix.signature,
+            fix.key,
+        )
+        for id, fix in (fixes.find_advice(last) if last else {}).items()
+    }
 
 
 def build_history(
-    ended: list[Mapping[str, Any]], answers: Answers | None, progress: Any, trial: Trial | None
+    ended: list[Mapping[str, Any]],
+    answers: Answers | None,
+    progress: Any,
+    trial: Trial | None,
+    known_fixes: Mapping[UUID, KnownFix],
 ) -> History:
     """Return the history of these attempts, which have ended, oldest first."""
     answers = answers or Answers()
@@ -102,6 +131,7 @@ def build_history(
         progress=progress,
         standing=describe_last_ending(ended, answers),
         trial=trial,
+        known_fix=known_fixes.get(ended[-1]["failure_id"]) if ended else None,
     )
 
 

@@ -14,15 +14,27 @@ from retries.retry_context.block import BUDGET, RENDERER_VERSION, History, find_
 OPENING_TAG = re.compile(r"<([a-z_]+)")
 
 # A worker that resumes an attempt usually gets the same block again, which needs no write.
-STORE = """update ledger_attempt a set context_version = %(version)s, context_variant = c.variant,
-    context_elements = c.elements, context_chars = c.chars, context_sha256 = decode(c.sha256, 'hex')
-from jsonb_to_recordset(%(contexts)s)
-    as c(id uuid, variant text, elements jsonb, chars int, sha256 text)
-where a.id = c.id and a.context_sha256 is distinct from decode(c.sha256, 'hex')"""
+STORE = """with contexts as (
+    select * from jsonb_to_recordset(%(contexts)s)
+        as c(id uuid, variant text, elements jsonb, chars int, sha256 text, text text,
+            signature text, fix_key text)
+), stored as (
+    update ledger_attempt a
+    set context_version = %(version)s, context_variant = c.variant,
+        context_elements = c.elements, context_chars = c.chars,
+        context_sha256 = decode(c.sha256, 'hex')
+    from contexts c
+    where a.id = c.id and a.context_sha256 is distinct from decode(c.sha256, 'hex')
+    returning a.id
+)
+insert into retries_storedcontext (attempt_id, text, signature, fix_key)
+select s.id, c.text, c.signature, c.fix_key from stored s join contexts c using (id)
+on conflict (attempt_id) do update
+set text = excluded.text, signature = excluded.signature, fix_key = excluded.fix_key"""
 
 
 def store_contexts(told: Iterable[tuple[Row, History, str]], *, budget: int = BUDGET) -> None:
-    """Store version, variant, elements, size and hash of the blocks handed out.
+    """Store the blocks handed out, with version, variant, elements, size and hash.
 
     Each comes with the claimed row and the history that it was rendered from. An empty block is
     not stored: a first attempt costs no write.
@@ -40,6 +52,9 @@ def store_contexts(told: Iterable[tuple[Row, History, str]], *, budget: int = BU
             "elements": count_elements(context),
             "chars": len(context),
             "sha256": hashlib.sha256(context.encode()).hexdigest(),
+            "text": context,
+            "signature": fix.signature if (fix := history.told_fix) else "",
+            "fix_key": fix.key if fix else "",
         }
         for row, history, context in told
         if context

@@ -10,7 +10,7 @@ from ledger.models import Attempt, Failure
 from ledger.schemas.attempts import ATTEMPT, AttemptOut, FailureOut, attempt_out, failure_out
 from ledger.schemas.shared import ID, Listed
 from retries.failures import grouping, suggestions
-from retries.failures.suggestions import find_known_error
+from retries.failures.grouping import find_known_error
 
 DIAGNOSIS: dict[str, Any] = {
     "headline": "Error: Cannot find module 'uuid'",
