@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
-
 from ledger import sql
 from ledger.models import Attempt
 from ledger.moves import CHECKPOINT
@@ -42,10 +40,8 @@ FAILURE_FIELDS = (
     "files_modified",
     "learnings",
 )
-FAILURE_COLUMNS = {
-    "failure_id": F("failure__id"),
-    **{name: F(f"failure__{name}") for name in FAILURE_FIELDS},
-}
+FAILURE_PREFIX = "failure__"
+FAILURE_COLUMNS = [f"{FAILURE_PREFIX}{name}" for name in ("id", *FAILURE_FIELDS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,9 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     owners = fetch_lineages(ids)
     ended: dict[UUID, list[Mapping[str, Any]]] = {id: [] for id in ids}
     rows = Attempt.objects.filter(task_id__in=owners, outcome__isnull=False).order_by("number")
-    for row in rows.values("task_id", "number", "outcome", **FAILURE_COLUMNS):
-        ended[owners[row["task_id"]]].append(row)
+    for row in rows.values("task_id", "number", "outcome", *FAILURE_COLUMNS):
+        found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
+        ended[owners[row["task_id"]]].append(found)
     answers, progress = find_answers(owners), claims.fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     return {
@@ -88,8 +85,7 @@ def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> Histor
     progress = None
     for each in attempts:
         failure = getattr(each, "failure", None)
-        row = {name: getattr(failure, name, None) for name in FAILURE_FIELDS}
-        row |= {"failure_id": failure.pk if failure else None}
+        row = {name: getattr(failure, name, None) for name in ("id", *FAILURE_FIELDS)}
         if each.outcome is not None:
             ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
@@ -100,7 +96,7 @@ def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> Histor
 
 def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:
     """Return the fixes that worked for the last failures of some attempts, by failure."""
-    last = [id for ended in histories if ended and (id := ended[-1]["failure_id"])]
+    last = [id for ended in histories if ended and (id := ended[-1]["id"])]
     return {
         id: KnownFix(
             fix.fix,
@@ -131,7 +127,7 @@ def build_history(
         progress=progress,
         standing=describe_last_ending(ended, answers),
         trial=trial,
-        known_fix=known_fixes.get(ended[-1]["failure_id"]) if ended else None,
+        known_fix=known_fixes.get(ended[-1]["id"]) if ended else None,
     )
 
 
