@@ -1,5 +1,7 @@
 """Promote and retire fixes: a person decides what counts alone would not."""
 
+from typing import Any
+
 from ledger import journal, sql
 from ledger.errors import NotFound
 from ledger.journal import Kind, Stamp
@@ -41,7 +43,7 @@ def judge(
     """
     found = find_fix(pattern, signature=signature, key=key)
     before = found.verdict.verdict if found.verdict else None
-    chosen = {"pattern": pattern, "signature": signature, "fix_key": key}
+    chosen: dict[str, Any] = {"pattern": pattern, "signature": signature, "fix_key": key}
     note = note.strip()[:NOTE_LENGTH]
     if verdict is None:
         FixVerdict.objects.filter(**chosen).delete()
