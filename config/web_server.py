@@ -91,7 +91,7 @@ def max_connections() -> int:
 
 def open_door() -> socket.socket:
     """Return the listening socket: the one that `make up` handed on, or a new one."""
-    bind = os.environ.get("TENFOUR_BIND") or f"127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"
+    bind = os.environ.get("TENFOUR_BIND") or default_address()
     if bind.startswith("fd://"):
         door = socket.socket(fileno=int(bind.removeprefix("fd://")))
     else:
@@ -102,12 +102,21 @@ def open_door() -> socket.socket:
             door = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
         except OSError as error:
             why = os.strerror(error.errno or 0)
-            sys.exit(f"{bind} can't be used: {why}. Choose another TENFOUR_BIND.")
+            named = (
+                "TENFOUR_BIND" if "TENFOUR_BIND" in os.environ else "TENFOUR_PORT or TENFOUR_HOST"
+            )
+            sys.exit(f"{bind} can't be used: {why}. Choose another {named}.")
         except ValueError:
             sys.exit(f"TENFOUR_BIND must be an address and a port like 127.0.0.1:8000, not {bind}.")
     for (level, option), value in TCP_OPTIONS.items():  # accepted connections inherit them
         door.setsockopt(level, option, value)
     return door
+
+
+def default_address() -> str:
+    """Return the address to bind where `make up` has not handed on a socket."""
+    host = os.environ.get("TENFOUR_HOST") or "127.0.0.1"
+    return f"{f'[{host}]' if ':' in host else host}:{os.environ.get('TENFOUR_PORT') or 8000}"
 
 
 def wait_for_gate() -> None:

