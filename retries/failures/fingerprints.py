@@ -16,6 +16,7 @@ FINGERPRINT_LENGTH = 16
 
 METHOD = r"(?:GET|PUT|POST|HEAD|PATCH|DELETE|OPTIONS)"
 MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?"
 UNIT = (
     r"(?:(?:[num]s|s|secs?|seconds?|min|minutes?|hours?|days?|milliseconds?|[KMGT]i?B|B|bytes)\b|%)"
 )
@@ -39,7 +40,12 @@ QUOTED = re.compile(
 REQUEST = re.compile(METHOD + r"(?= [/‹])")
 # A quotation that is longer than this share of its line is the message itself.
 QUOTED_SHARE = 0.6
-DATE = re.compile(rf"{MONTH} +\d\d? +(?:\d{{4}} +)?(?=\d\d:\d\d)")
+# the date before a time, also in the forms of ctime and of mail
+DATE = re.compile(
+    rf"(?:{DAY} +)?(?:{MONTH} +\d\d?,? +(?:\d{{4}} +)?|\d\d? +{MONTH} +\d{{4}} +)(?=\d\d:\d\d)"
+)
+# an optional name before a parenthesis, as in `by root(uid=0)` and `by (uid=0)`
+OPTIONAL_NAME = re.compile(r"\b(by|for|from|as) [\w.@-]{0,80}\((?=\w+=)")
 # Status codes stay, because 404 and 500 have different causes; other numbers go.
 STATUS = re.compile(r"\b(?:HTTP(?:/[\d.]+)?|status code) ([1-5]\d\d)\b")
 AMOUNT = re.compile(rf"(?<!\d)\d++(?:\.\d++)? ?{UNIT}")
@@ -65,10 +71,12 @@ PARTS = {
         r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4})+(?![\w:])"
         rf"|(?<![\w./@-])(?:[\w-]+\.)+(?:{TOP_LEVEL})\b(?![.(-]?\w){PORT}"
         rf"|(?<![\w./@-])(?:[\w-]+\.){{2,}}{COUNTRY}\b(?![.(-]?\w){PORT}"
+        # a host without a known suffix, with a port
+        rf"|(?<![\w./@:\[-])(?!{CAUSE_KEYS}:)(?=[A-Za-z_]{{1,80}}[\d.-])[\w.-]{{2,200}}:\d{{2,5}}\b(?![.:]?\w)"
         rf"|\blocalhost\b{PORT}|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     ),
     "path": (
-        r"(?<![\w/.\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\]++(?:[\w.@~+%*=,$#-]+[/\\]*)+(?::\d+)*"
+        r"(?<![\w/.\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\]++(?:[\w.@~+%*=,$#-]+[/\\]*)+(?::\d+)*(?:\?[\w.%&=+,*~-]+)?"
         rf"|(?<![\w/.])(?:[\w.@+-]{{1,400}}/){{0,200}}[\w@+-][\w.@+-]{{0,400}}\.{SUFFIX}\b(?::\d+)*"
         r"|(?<![\w/.])(?:[\w.@+-]{1,400}/){2,200}[\w@+.-]*"
     ),
@@ -85,7 +93,7 @@ ANY_PART = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in PAR
 PUNCTUATION = ".,:;!?()[]{}<>-*‹›"
 TRUTHS = {"true", "false", "True", "False"}
 DIGITS = re.compile(r"\d+")
-MOST_DIGITS = 5
+MOST_DIGITS, MOST_NUMBERS = 5, 2
 # TS2345, E501, HTTP404: error codes stay
 CODE = re.compile(r"[A-Z]{1,6}\d{3,5}")
 HEX_ID = re.compile(r"(?=[a-f]{0,400}\d)[0-9a-f]{7,400}|(?=[A-F]{0,400}\d)[0-9A-F]{7,400}")
@@ -127,6 +135,8 @@ def make_template(line: str) -> str:
     line = DATE.sub("", line)
     line = STATUS.sub(r"HTTP\1", line)
     line = AMOUNT.sub("‹amount›", line)
+    if "(" in line:
+        line = OPTIONAL_NAME.sub(r"\1 ‹name›(", line)
     line = USER_NAME.sub(lambda match: f"{match[0].partition(' ')[0]} ‹name›", line)
     return " ".join([mask_word(each) for each in line.split()])
 
@@ -167,7 +177,8 @@ def mask_digits(text: str) -> str:
         return text
     if sum(map(str.isdigit, text)) > MOST_DIGITS or HEX_ID.fullmatch(text):
         return "‹id›"
-    return DIGITS.sub("‹n›", text)
+    masked, numbers = DIGITS.subn("‹n›", text)
+    return masked if numbers <= MOST_NUMBERS else "‹id›"
 
 
 def compute_fingerprint(template: str) -> str:

@@ -1,0 +1,197 @@
+"""Find the templates that are one (pure): those that differ in one or two words.
+
+A template is made from its line alone, so a bare word such as the name of a user stays in it. Only
+several templates show that the word varies: three of one shape that differ in that slot.
+"""
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from retries.failures.fingerprints import CODE, MARKS
+
+LEAST_FILLERS = 3
+MOST_SLOTS = 2
+LEAST_CONSTANTS = 2
+MOST_WORDS = 60
+SLOT = "‹word›"
+# what may stand around a filler, as in `(root)` or `[worker],`
+FRAME = re.compile(r"([^\w‹:]*)([^:]*?)([^\w›:]*)", re.DOTALL)
+LETTERS = re.compile(r"[^\W\d_]{2}")
+# A message with another one of these words says something else.
+GRAMMAR = frozenset(
+    """a an the this that these those it its is are was were be been am not no never none nor cannot
+    can could will would shall should may might must do does did done has have had having to from of
+    on in into at by for with without within and or but if than then as so too very while when where
+    because already yet still now again also only all any some each every other another more less
+    most least up down out off over under above below before after during between via per until
+    since against about""".split()
+)
+VERB = re.compile(r"[A-Za-z]?[a-z]{2,}(?:ed|ing)")
+# a state, a level, a method or a signal, such as RUNNING or GET
+CONSTANT = re.compile(r"[A-Z][A-Z_]+")
+# a class of errors, which is a part of the cause
+EXCEPTION = re.compile(
+    r"(?:[\w$]+[.\\]+)*\w*(?:Error|Exception|Exit|Interrupt|Fault|Failure|Timeout|Warning)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Templates that are one: which of those given, and the template of all of them."""
+
+    numbers: tuple[int, ...]
+    template: str
+
+
+def measure_shape(template: str) -> int:
+    """Return the number of words of a template, or 0 if it has too many to be compared."""
+    count = template.count(" ") + 1
+    return count if count <= MOST_WORDS else 0
+
+
+def find_merge(template: str, others: Sequence[str], *, fixed: Iterable[str] = ()) -> Merge | None:
+    """Return which other templates of its shape are one with a template, or None.
+
+    A slot of a general template is filled by any word that varies. The words in `fixed` do not
+    vary, such as the name of a test.
+
+    >>> find_merge("no route to mara", ["no route to ada", "no way to mara", "no route to joe"])
+    Merge(numbers=(0, 2), template='no route to ‹word›')
+    """
+    words = template.split(" ")
+    plain = [bare(word) for word in words]
+    kept = {bare(word) for word in fixed}
+    near: dict[int, dict[int, str]] = {}
+    for number, other in enumerate(others):
+        if differences := compare(plain, other.split(" ")):
+            near[number] = differences
+    best: Merge | None = None
+    for slots in list_slots(near.values()):
+        if not has_constants(plain, slots):
+            continue
+        frames = {at: split_frame(words[at]) for at in slots}
+        general = {at for at in slots for found in near.values() if SLOT in found.get(at, "")}
+        if not all((fits if at in general else varies)(core, kept) for at, (_, core, _) in frames.items()):
+            continue
+        numbers = [
+            number
+            for number, found in near.items()
+            if found.keys() <= set(slots) and all(may_fill(word, frames[at], kept) for at, word in found.items())
+        ]
+        if all(count_fillers(at, plain[at], [near[n] for n in numbers]) >= LEAST_FILLERS for at in slots):
+            if best is None or len(numbers) > len(best.numbers):
+                best = Merge(tuple(numbers), fill_slots(words, frames))
+    return best
+
+
+def bare(word: str) -> str:
+    """Return a word as fingerprints compare it."""
+    return MARKS.sub("‹›", word).casefold().rstrip(".")
+
+
+def compare(plain: list[str], others: list[str]) -> dict[int, str]:
+    """Return the words that differ by their places; none if they are too many."""
+    found = {}
+    for at, (word, other) in enumerate(zip(plain, others, strict=True)):
+        if word != bare(other) or SLOT in other:
+            found[at] = other
+            if len(found) > MOST_SLOTS:
+                return {}
+    return found
+
+
+def list_slots(differences: Iterable[dict[int, str]]) -> list[tuple[int, ...]]:
+    """Return the places that may be slots, alone before pairs."""
+    found = {tuple(sorted(each)) for each in differences}
+    alone = sorted({at for each in found if len(each) == 1 for at in each})
+    return sorted(found | set(combinations(alone, MOST_SLOTS)), key=lambda slots: (len(slots), slots))
+
+
+def has_constants(plain: list[str], slots: Container[int]) -> bool:
+    """Return whether enough words stay to tell one message from another."""
+    staying = [
+        word
+        for at, word in enumerate(plain)
+        if at not in slots and word not in GRAMMAR and LETTERS.search(word.replace("‹›", ""))
+    ]
+    return len(staying) >= LEAST_CONSTANTS
+
+
+def split_frame(word: str) -> tuple[str, str, str]:
+    """Return a word without what stands around it, between that."""
+    if match := FRAME.fullmatch(word):
+        return match[1], match[2], match[3]
+    return "", "", ""
+
+
+def varies(core: str, fixed: Container[str]) -> bool:
+    """Return whether a word may vary between cases of a template."""
+    return fits(core, fixed) and not VERB.fullmatch(core) and not CONSTANT.fullmatch(core)
+
+
+def fits(core: str, fixed: Container[str]) -> bool:
+    """Return whether a word may fill a slot that is known to vary."""
+    plain = core.casefold()
+    is_cause = EXCEPTION.fullmatch(core) or CODE.fullmatch(core)
+    return bool(core) and plain not in GRAMMAR and plain not in fixed and not is_cause
+
+
+def may_fill(word: str, frame: tuple[str, str, str], fixed: Container[str]) -> bool:
+    """Return whether a word may stand in a slot, with the same frame around it."""
+    before, core, after = split_frame(word)
+    return (before, after) == (frame[0], frame[2]) and varies(core, fixed)
+
+
+def count_fillers(at: int, plain: str, differences: Iterable[dict[int, str]]) -> int:
+    """Return how many fillers a slot has; a slot of a general template has enough."""
+    found = {plain}
+    for each in differences:
+        if SLOT in each.get(at, ""):
+            return LEAST_FILLERS
+        found.add(bare(each.get(at, plain)))
+    return len(found)
+
+
+def fill_slots(words: Sequence[str], frames: dict[int, tuple[str, str, str]]) -> str:
+    """Return a template with the mark of a slot in place of its words."""
+    found = list(words)
+    for at, (before, _, after) in frames.items():
+        found[at] = f"{before}{SLOT}{after}"
+    return " ".join(found)
+
+
+class TemplateTable:
+    """A shared table in memory that learns which templates are one.
+
+    >>> table = TemplateTable()
+    >>> for name in ("ada", "joe", "mara", "zoe"):
+    ...     table.add(f"no route to {name}")
+    >>> table.find("no route to ada"), table.find("no route to zoe")
+    ('no route to ‹word›', 'no route to ‹word›')
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self.by_shape: dict[int, list[str]] = {}
+
+    def add(self, template: str) -> None:
+        """Add a template, and merge those that it shows to be one."""
+        if template in self.known:
+            return
+        self.known[template] = template
+        peers = self.by_shape.setdefault(measure_shape(template), [])
+        if merge := find_merge(template, peers):
+            for merged in [peers[number] for number in merge.numbers]:
+                peers.remove(merged)
+                self.known[merged] = merge.template
+            self.known[template] = self.known[merge.template] = merge.template
+            template = merge.template
+        peers.append(template)
+
+    def find(self, template: str) -> str:
+        """Return the template that a template was merged into, or itself."""
+        while (found := self.known.get(template, template)) != template:
+            template = found
+        return template
