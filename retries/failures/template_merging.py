@@ -73,14 +73,20 @@ def find_merge(template: str, others: Sequence[str], *, fixed: Iterable[str] = (
             continue
         frames = {at: split_frame(words[at]) for at in slots}
         general = {at for at in slots for found in near.values() if SLOT in found.get(at, "")}
-        if not all((fits if at in general else varies)(core, kept) for at, (_, core, _) in frames.items()):
+        if not all(
+            (fits if at in general else varies)(core, kept) for at, (_, core, _) in frames.items()
+        ):
             continue
         numbers = [
             number
             for number, found in near.items()
-            if found.keys() <= set(slots) and all(may_fill(word, frames[at], kept) for at, word in found.items())
+            if found.keys() <= set(slots)
+            and all(may_fill(word, frames[at], kept) for at, word in found.items())
         ]
-        if all(count_fillers(at, plain[at], [near[n] for n in numbers]) >= LEAST_FILLERS for at in slots):
+        if all(
+            count_fillers(at, plain[at], [near[n] for n in numbers]) >= LEAST_FILLERS
+            for at in slots
+        ):
             if best is None or len(numbers) > len(best.numbers):
                 best = Merge(tuple(numbers), fill_slots(words, frames))
     return best
@@ -106,7 +112,9 @@ def list_slots(differences: Iterable[dict[int, str]]) -> list[tuple[int, ...]]:
     """Return the places that may be slots, alone before pairs."""
     found = {tuple(sorted(each)) for each in differences}
     alone = sorted({at for each in found if len(each) == 1 for at in each})
-    return sorted(found | set(combinations(alone, MOST_SLOTS)), key=lambda slots: (len(slots), slots))
+    return sorted(
+        found | set(combinations(alone, MOST_SLOTS)), key=lambda slots: (len(slots), slots)
+    )
 
 
 def has_constants(plain: list[str], slots: Container[int]) -> bool:

@@ -16,12 +16,19 @@ class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
         """Filter by the caller's project."""
         return self.filter(project_id=principal.project_id)
 
+    def current(self) -> Self:
+        """Filter out the patterns that were merged into another one."""
+        return self.filter(merged_into=None)
+
 
 class FailurePattern(models.Model):
     """A group of failures of a project with the same error, apart from its variable parts.
 
-    Only `retries.failures.grouping` writes it. Counts come from `Grouped`: with a count in this
-    row, all failing agents would wait for the same row.
+    Only `retries.failures.grouping` and `retries.failures.pattern_merging` write it. Counts come
+    from `Grouped`: with a count in this row, all failing agents would wait for the same row.
+
+    A pattern whose template is one with another pattern's is merged into that: it keeps its
+    fingerprint, so that later failures find their pattern, and has no failures.
     """
 
     id = key()
@@ -39,6 +46,16 @@ class FailurePattern(models.Model):
     state_at = models.DateTimeField()
     state_by_name = models.CharField(max_length=64, db_default="")
     updated_at = models.DateTimeField()
+    merged_into = models.ForeignKey(
+        "self", models.PROTECT, null=True, db_index=False, related_name="merged"
+    )
+    merged_at = models.DateTimeField(null=True)
+    shape = models.SmallIntegerField(
+        db_default=0, help_text="number of words of the template; 0 if it is not compared"
+    )
+    own_template = models.TextField(
+        db_default="", help_text="the template before others were merged into the pattern"
+    )
 
     objects = FailurePatternQuerySet.as_manager()
 
@@ -55,6 +72,18 @@ class FailurePattern(models.Model):
         ]
         indexes = [
             models.Index(F("last_seen").desc(), F("id").desc(), name="pattern_newest"),
+            models.Index(
+                F("project"),
+                F("shape"),
+                F("last_seen").desc(),
+                name="pattern_shape",
+                condition=Q(merged_into=None),
+            ),
+            models.Index(
+                fields=["merged_into", "merged_at"],
+                name="pattern_merged",
+                condition=Q(merged_into__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:
