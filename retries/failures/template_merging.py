@@ -20,21 +20,25 @@ SLOT = "‹word›"
 FRAME = re.compile(r"([^\w‹:]*)([^:]*?)([^\w›:]*)", re.DOTALL)
 LETTERS = re.compile(r"[^\W\d_]{2}")
 # A message with another one of these words says something else.
-GRAMMAR = frozenset(
-    """a an the this that these those it its is are was were be been am not no never none nor cannot
-    can could will would shall should may might must do does did done has have had having to from of
-    on in into at by for with without within and or but if than then as so too very while when where
-    because already yet still now again also only all any some each every other another more less
-    most least up down out off over under above below before after during between via per until
-    since against about""".split()
-)
+GRAMMAR_WORDS = """
+a an the this that these those it its is are was were be been am not no never none nor cannot can
+could will would shall should may might must do does did done has have had having to from of on in
+into at by for with without within and or but if than then as so too very while when where because
+already yet still now again also only all any some each every other another more less most least up
+down out off over under above below before after during between via per until since against about
+"""
+GRAMMAR = frozenset(GRAMMAR_WORDS.split())
 VERB = re.compile(r"[A-Za-z]?[a-z]{2,}(?:ed|ing)")
-# a state, a level, a method or a signal, such as RUNNING or GET
-CONSTANT = re.compile(r"[A-Z][A-Z_]+")
+# a state, a level, a method or a code, such as RUNNING, GET or AccessDenied
+CONSTANT = re.compile(r"[A-Z][A-Z_]+|(?:[A-Z][a-z0-9]+){2,12}")
 # a class of errors, which is a part of the cause
 EXCEPTION = re.compile(
     r"(?:[\w$]+[.\\]+)*\w*(?:Error|Exception|Exit|Interrupt|Fault|Failure|Timeout|Warning)"
 )
+
+
+# the words by which other templates differ from one: by their number, by place
+Near = dict[int, dict[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +61,42 @@ def find_merge(template: str, others: Sequence[str], *, fixed: Iterable[str] = (
     A slot of a general template is filled by any word that varies. The words in `fixed` do not
     vary, such as the name of a test.
 
-    >>> find_merge("no route to mara", ["no route to ada", "no way to mara", "no route to joe"])
-    Merge(numbers=(0, 2), template='no route to ‹word›')
+    >>> find_merge("lost link to zoe", ["lost link to ada", "lost way to zoe", "lost link to joe"])
+    Merge(numbers=(0, 2), template='lost link to ‹word›')
     """
-    words = template.split(" ")
+    words, kept = template.split(" "), {bare(word) for word in fixed}
     plain = [bare(word) for word in words]
-    kept = {bare(word) for word in fixed}
-    near: dict[int, dict[int, str]] = {}
+    near: Near = {}
     for number, other in enumerate(others):
         if differences := compare(plain, other.split(" ")):
             near[number] = differences
     best: Merge | None = None
     for slots in list_slots(near.values()):
-        if not has_constants(plain, slots):
-            continue
-        frames = {at: split_frame(words[at]) for at in slots}
-        general = {at for at in slots for found in near.values() if SLOT in found.get(at, "")}
-        if not all(
-            (fits if at in general else varies)(core, kept) for at, (_, core, _) in frames.items()
-        ):
-            continue
-        numbers = [
-            number
-            for number, found in near.items()
-            if found.keys() <= set(slots)
-            and all(may_fill(word, frames[at], kept) for at, word in found.items())
-        ]
-        if all(
-            count_fillers(at, plain[at], [near[n] for n in numbers]) >= LEAST_FILLERS
-            for at in slots
-        ):
-            if best is None or len(numbers) > len(best.numbers):
-                best = Merge(tuple(numbers), fill_slots(words, frames))
+        numbers = find_members(slots, words, near, kept)
+        found = [near[number] for number in numbers]
+        is_slot = (count_fillers(at, plain[at], found) >= LEAST_FILLERS for at in slots)
+        if len(numbers) > (len(best.numbers) if best else 0) and all(is_slot):
+            best = Merge(tuple(numbers), fill_slots(words, slots))
     return best
+
+
+def find_members(
+    slots: Sequence[int], words: Sequence[str], near: Near, kept: Container[str]
+) -> list[int]:
+    """Return which near templates differ in these slots alone, by words that may vary."""
+    if not has_constants(words, slots):
+        return []
+    general = {at for at in slots for found in near.values() if SLOT in found.get(at, "")}
+    frames = {at: split_frame(words[at]) for at in slots}
+    for at, (_, core, _) in frames.items():
+        if not (fits if at in general else varies)(core, kept):
+            return []
+    return [
+        number
+        for number, found in near.items()
+        if found.keys() <= set(slots)
+        and all(may_fill(word, frames[at], kept) for at, word in found.items())
+    ]
 
 
 def bare(word: str) -> str:
@@ -117,11 +124,11 @@ def list_slots(differences: Iterable[dict[int, str]]) -> list[tuple[int, ...]]:
     )
 
 
-def has_constants(plain: list[str], slots: Container[int]) -> bool:
+def has_constants(words: Sequence[str], slots: Container[int]) -> bool:
     """Return whether enough words stay to tell one message from another."""
     staying = [
         word
-        for at, word in enumerate(plain)
+        for at, word in enumerate(map(bare, words))
         if at not in slots and word not in GRAMMAR and LETTERS.search(word.replace("‹›", ""))
     ]
     return len(staying) >= LEAST_CONSTANTS
@@ -162,10 +169,11 @@ def count_fillers(at: int, plain: str, differences: Iterable[dict[int, str]]) ->
     return len(found)
 
 
-def fill_slots(words: Sequence[str], frames: dict[int, tuple[str, str, str]]) -> str:
+def fill_slots(words: Sequence[str], slots: Iterable[int]) -> str:
     """Return a template with the mark of a slot in place of its words."""
     found = list(words)
-    for at, (before, _, after) in frames.items():
+    for at in slots:
+        before, _, after = split_frame(found[at])
         found[at] = f"{before}{SLOT}{after}"
     return " ".join(found)
 
@@ -175,9 +183,9 @@ class TemplateTable:
 
     >>> table = TemplateTable()
     >>> for name in ("ada", "joe", "mara", "zoe"):
-    ...     table.add(f"no route to {name}")
-    >>> table.find("no route to ada"), table.find("no route to zoe")
-    ('no route to ‹word›', 'no route to ‹word›')
+    ...     table.add(f"lost link to {name}")
+    >>> table.find("lost link to ada"), table.find("lost link to zoe")
+    ('lost link to ‹word›', 'lost link to ‹word›')
     """
 
     def __init__(self) -> None:
