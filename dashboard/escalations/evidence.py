@@ -25,9 +25,12 @@ from retries.escalations.record import Record, render_escalation
 from retries.failures import suggestions
 from retries.failures.fixes import normalize_fix
 from retries.failures.suggestions import FixOffer, Suggestion
+from retries.insight.prediction_reads import find_attempt_predictions
+from retries.insight.predictions import Prediction
 from retries.models import Escalation
 from retries.retry_context import history
 from retries.retry_context.block import History
+from retries.retry_context.trials import Trial, is_without
 
 COMPARED = 4  # pairs of failures, the newest
 MOST_DOTS = 12
@@ -119,6 +122,7 @@ class TaskEvidence:
     dependents: list[Task]
     comments: list[Event]
     message: str
+    prediction: Prediction | None
 
     @property
     def last_failure(self) -> Failure | None:
@@ -168,7 +172,16 @@ def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
         dependents=record.dependents[: detail_queries.NEIGHBORS_SHOWN],
         comments=queries.list_comments(escalation.pk),
         message=render_escalation(escalation, record),
+        prediction=find_prediction(escalation, failures),
     )
+
+
+def find_prediction(escalation: Escalation, failures: list[Failure]) -> Prediction | None:
+    """Return how often tasks that failed like this were done, while a person may retry it."""
+    if not (escalation.is_open and failures):
+        return None
+    attempt_id = failures[0].attempt_id
+    return find_attempt_predictions([attempt_id]).get(attempt_id)
 
 
 def list_steps(attempts: list[Attempt]) -> list[AttemptStep]:
@@ -248,7 +261,7 @@ def preview_context(escalation: Escalation, record: Record, message: str) -> Con
 def render_context(escalation: Escalation, record: Record, message: str) -> str:
     task = escalation.task
     assert task is not None
-    past = history.load_history(record.line, record.attempts)
+    past = history.load_history(record.line, record.attempts, find_trial(escalation))
     if message and escalation.is_question:
         past = replace(past, fix=message, question=escalation.question, earlier=past.guidance)
         limit = task.attempt_limit + (1 if task.attempts else 0)
@@ -257,6 +270,14 @@ def render_context(escalation: Escalation, record: Record, message: str) -> str:
         return render_for_limit(task, past, limit=task.attempt_limit, fix=message)
     past = replace(past, fix="", question="", earlier=())
     return render_for_limit(task, past, limit=task.attempts + task.max_attempts)
+
+
+def find_trial(escalation: Any) -> Trial | None:
+    """Return the task's side of the running experiment, which `find_escalation` has read."""
+    if escalation.experiment_id is None:
+        return None
+    is_out = is_without(escalation.experiment_id, escalation.task_id)
+    return Trial(escalation.experiment_element, is_out)
 
 
 def render_for_limit(task: Task, past: History, *, limit: int, fix: str | None = None) -> str:

@@ -18,7 +18,7 @@ from ledger.journal import Kind
 from ledger.models import Event, Instruction, Project
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
-from retries.models import Escalation
+from retries.models import ContextExperiment, Escalation
 from retries.states import EscalationState
 
 PAGE = 30
@@ -162,11 +162,13 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     """Return an escalation with all its columns, or None.
 
     Annotated with the number of instructions `waiting` for its agent, whether the agent is
-    `silent`, and the escalation `following` what was sent for its answer.
+    `silent`, the escalation `following` what was sent for its answer, and the id and the element
+    of the project's running experiment.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
     silent = find_silent(now).filter(pk=OuterRef("agent"))
     following = Escalation.objects.filter(instruction=OuterRef("resent_as"))
+    running = ContextExperiment.objects.filter(project=OuterRef("project"), ended_at=None)
     return (
         Escalation.objects.filter(pk=escalation_id)
         .select_related(
@@ -182,6 +184,8 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
             waiting=CountOf(waiting.order_by().values("pk")),
             silent=Exists(silent),
             following=Subquery(following.order_by("-id").values("pk")[:1]),
+            experiment_id=Subquery(running.values("pk")[:1]),
+            experiment_element=Subquery(running.values("element")[:1]),
         )
         .first()
     )

@@ -32,7 +32,10 @@ from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger import agents
 from ledger.models import Attempt, Event, Failure, Task
+from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
+from retries.insight.prediction_reads import find_task_predictions
+from retries.insight.predictions import Prediction
 from retries.models import Escalation
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
@@ -48,6 +51,8 @@ ORDER = (
     TaskState.SKIPPED,
     TaskState.ABORTED,
 )
+# the states in which a task has attempts left
+UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
 
 
 # ---- one task
@@ -79,6 +84,7 @@ class TaskPage(PageContext):
     around: Neighbors
     waiting: int
     graph: Graph | None
+    prediction: Prediction | None
     payload: Node
     payload_size: int
     result: Node
@@ -117,10 +123,18 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
         graph=build_graph(row, around.needs, around.dependents) if around else None,
+        prediction=find_prediction(row),
         payload=build_tree(row.payload),
         payload_size=json_size(row.payload),
         result=build_tree(row.result),
     )
+
+
+def find_prediction(row: Task) -> Prediction | None:
+    """Return the task's chance to be done within its attempts, while it has some left."""
+    if row.state not in UNDER_WAY or row.type.startswith(CHECKPOINT):
+        return None
+    return find_task_predictions([row.pk]).get(row.pk)
 
 
 def describe_history(events: Sequence[Event], *, agent: str, now: datetime) -> list[HistoryRow]:

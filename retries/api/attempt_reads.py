@@ -11,6 +11,7 @@ from ledger.api.responses import json_response, page_body
 from ledger.api.tasks import find_task
 from ledger.models import Attempt
 from ledger.schemas.shared import PageQuery
+from retries.insight.prediction_reads import find_attempt_predictions
 from retries.schemas.diagnoses import (
     DiagnosedAttemptList,
     DiagnosedAttemptOut,
@@ -28,7 +29,9 @@ def tasks_list_attempts(
     find_task(request, id)
     rows = Attempt.objects.filter(task_id=id).select_related("failure__grouped")
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"task": id})
-    return json_response(page_body(page, map(diagnosed_attempt_out, page.rows)))
+    chances = find_attempt_predictions(row.pk for row in page.rows)
+    data = (diagnosed_attempt_out(row, chances.get(row.pk)) for row in page.rows)
+    return json_response(page_body(page, data))
 
 
 @router.get("/attempts/{id}", auth=PrincipalAuth("tasks:read"), response=DiagnosedAttemptOut)
@@ -38,4 +41,4 @@ def attempts_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     attempt = rows.filter(pk=id).first()
     if attempt is None:
         raise not_visible("attempt", id)
-    return json_response(diagnosed_attempt_out(attempt))
+    return json_response(diagnosed_attempt_out(attempt, find_attempt_predictions([id]).get(id)))

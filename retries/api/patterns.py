@@ -15,6 +15,7 @@ from ledger.schemas.shared import PageQuery
 from ledger.states import Who
 from retries.api.escalations import PersonAuth
 from retries.failures import figures, patterns
+from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import FailurePattern
 from retries.schemas import patterns as schemas
 from retries.schemas.patterns import grouped_out, newest_out, patterns_out, retry_out, stuck_out
@@ -56,7 +57,9 @@ def patterns_list_failures(
     """List a pattern's failures, newest first."""
     rows = find_pattern(request, id).grouped.select_related("failure", "agent")
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"pattern": id})
-    return json_response(page_body(page, map(grouped_out, page.rows)))
+    chances = find_attempt_predictions(row.failure.attempt_id for row in page.rows)
+    data = (grouped_out(row, chances.get(row.failure.attempt_id)) for row in page.rows)
+    return json_response(page_body(page, data))
 
 
 def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:

@@ -1,6 +1,7 @@
 """Read the predictions of tasks and attempts, each in one query."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from uuid import UUID
 
 from ledger import sql
@@ -28,17 +29,28 @@ OF_ATTEMPTS = """select a.id, t.project_id, a.agent_id, t.type as kind, l.patter
     where a.id = any(%(ids)s)"""
 
 
+# after a first failure with the pattern
+OF_PATTERNS = """select p.id, p.project_id, 1 as failures, '' as kind, '' as agent_id,
+        p.id as pattern_id, '' as signature
+    from retries_failurepattern p where p.id = any(%(ids)s)"""
+
+
 def read_rates(subjects: str) -> str:
     """Return the query of subjects with the rates that their predictions rest on."""
     return f"""with subject as ({subjects})
-select s.*, r.failures as of_failures, r.level, r.key, r.tasks, r.done
-from subject s left join retries_outcomerate r on r.project_id = s.project_id
+select s.*, r.failures as of_failures, r.level, r.key, r.tasks, r.done,
+    (q.data ->> 'brier')::float as brier
+from subject s
+left join retries_insightfigure q on q.project_id = s.project_id
+    and q.panel = 'predictions' and q.days = 0
+left join retries_outcomerate r on r.project_id = s.project_id
     and r.failures = least(s.failures, {MOST_FAILURES}) and (r.level, r.key) in (
         ('all', ''), ('kind', s.kind), ('agent', s.agent_id || ':' || s.kind),
         ('pattern', s.pattern_id::text), ('signature', s.signature))"""
 
 
 READ_TASKS, READ_ATTEMPTS = read_rates(OF_TASKS), read_rates(OF_ATTEMPTS)
+READ_PATTERNS = read_rates(OF_PATTERNS)
 
 
 def find_task_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
@@ -52,11 +64,18 @@ def find_attempt_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
     return collect(sql.run(READ_ATTEMPTS, ids=wanted)) if wanted else {}
 
 
+def find_pattern_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
+    """Return the chance of a task whose first attempt failed with each pattern."""
+    return collect(sql.run(READ_PATTERNS, ids=list(ids)))
+
+
 def collect(rows: Iterable[Row]) -> dict[UUID, Prediction]:
     """Return the predictions by subject; each row has one of its rates, or none."""
     rates: dict[UUID, dict[tuple[int, str, str], Rate]] = {}
     features: dict[UUID, Features] = {}
+    brier: dict[UUID, float | None] = {}
     for row in rows:
+        brier[row["id"]] = row["brier"]
         features[row["id"]] = Features(
             row["failures"],
             row["kind"],
@@ -68,4 +87,4 @@ def collect(rows: Iterable[Row]) -> dict[UUID, Prediction]:
         if row["level"]:
             key = (row["of_failures"], row["level"], row["key"])
             found[key] = Rate(row["tasks"], row["done"])
-    return {id: predict(rates[id], each) for id, each in features.items()}
+    return {id: replace(predict(rates[id], each), brier=brier[id]) for id, each in features.items()}

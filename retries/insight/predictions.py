@@ -65,12 +65,18 @@ class Features:
 class Prediction:
     """The chance of a task, the number of tasks that it rests on, and what those have in common.
 
-    The chance is None where too few tasks have anything in common with it.
+    The chance is None where too few tasks have anything in common with it. `brier` is the score
+    of such chances for the newest tasks.
     """
 
     chance: float | None
     tasks: int
     level: str = ""
+    brier: float | None = None
+
+    @property
+    def percent(self) -> int | None:
+        return None if self.chance is None else round(100 * self.chance)
 
 
 def predict(rates: Rates, features: Features) -> Prediction:

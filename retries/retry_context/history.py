@@ -75,8 +75,10 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     }
 
 
-def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in two queries.
+def load_history(
+    lineage: Iterable[UUID], attempts: Iterable[Attempt], trial: Trial | None
+) -> History:
+    """Return the history of the task whose rows of all runs are `lineage`, in one query.
 
     The attempts come oldest first, and are read with their failures.
     """
@@ -90,7 +92,7 @@ def load_history(lineage: Iterable[UUID], attempts: Iterable[Attempt]) -> Histor
             ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id))
-    trial, known = find_trials([task_id]).get(task_id), find_known_fixes([ended])
+    known = find_known_fixes([ended])
     return build_history(ended, answers.get(task_id), progress, trial, known)
 
 

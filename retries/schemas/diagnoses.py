@@ -11,6 +11,8 @@ from ledger.schemas.attempts import ATTEMPT, AttemptOut, FailureOut, attempt_out
 from ledger.schemas.shared import ID, Listed
 from retries.failures import grouping, suggestions
 from retries.failures.grouping import find_known_error
+from retries.insight.predictions import Prediction
+from retries.schemas.predictions import PREDICTION, PredictionOut, prediction_out
 
 DIAGNOSIS: dict[str, Any] = {
     "headline": "Error: Cannot find module 'uuid'",
@@ -29,8 +31,12 @@ DIAGNOSIS: dict[str, Any] = {
         "fix": "Declare it in the project's manifest and install it.",
         "fix_by": "tenfour",
     },
+    "prediction": PREDICTION,
 }
-FAILED_ATTEMPT = ATTEMPT | {"failure": ATTEMPT["failure"] | DIAGNOSIS}
+FAILED_ATTEMPT = ATTEMPT | {
+    "failure": ATTEMPT["failure"] | DIAGNOSIS,
+    "prediction": PREDICTION,
+}
 
 
 class SignatureOut(Schema):
@@ -59,6 +65,10 @@ class DiagnosisOut(Schema):
     signature: SignatureOut | None = Field(description="the pattern with what the error names")
     known_error: KnownErrorOut | None = Field(description="the known error, or null")
     suggestion: SuggestionOut | None = Field(description="a likely cause and a fix, or null")
+    prediction: PredictionOut | None = Field(
+        description="the chance of a task with this failure to be done within its attempts; null "
+        "without a failure"
+    )
 
 
 class DiagnosedFailureOut(FailureOut, DiagnosisOut):
@@ -67,6 +77,10 @@ class DiagnosedFailureOut(FailureOut, DiagnosisOut):
 
 class DiagnosedAttemptOut(AttemptOut):
     failure: DiagnosedFailureOut | None = Field(description="what went wrong; null if nothing did")
+    prediction: PredictionOut | None = Field(
+        description="the chance of its task to be done within its attempts: after its failure, or "
+        "as it was before its end"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": FAILED_ATTEMPT})
 
@@ -81,18 +95,18 @@ class DiagnosedAttemptList(Listed):
     )
 
 
-def diagnosed_attempt_out(attempt: Attempt) -> dict[str, Any]:
+def diagnosed_attempt_out(attempt: Attempt, prediction: Prediction | None) -> dict[str, Any]:
     """Return the JSON object for an attempt whose failure is loaded with its pattern."""
     failure: Failure | None = getattr(attempt, "failure", None)
-    out = attempt_out(attempt)
-    return out | {"failure": diagnosed_failure_out(failure)} if failure else out
+    out = attempt_out(attempt) | {"prediction": prediction_out(prediction)}
+    return out | {"failure": diagnosed_failure_out(failure, prediction)} if failure else out
 
 
-def diagnosed_failure_out(failure: Failure) -> dict[str, Any]:
-    return failure_out(failure) | diagnosis_out(failure)
+def diagnosed_failure_out(failure: Failure, prediction: Prediction | None) -> dict[str, Any]:
+    return failure_out(failure) | diagnosis_out(failure, prediction)
 
 
-def diagnosis_out(failure: Failure | None) -> dict[str, Any]:
+def diagnosis_out(failure: Failure | None, prediction: Prediction | None) -> dict[str, Any]:
     """Return what a failure tells, which is loaded with its pattern; nulls without one."""
     if failure is None:
         return dict.fromkeys(DiagnosisOut.model_fields)
@@ -117,4 +131,5 @@ def diagnosis_out(failure: Failure | None) -> dict[str, Any]:
         "suggestion": {name: getattr(suggestion, name) for name in SuggestionOut.model_fields}
         if suggestion
         else None,
+        "prediction": prediction_out(prediction),
     }

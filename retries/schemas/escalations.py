@@ -28,6 +28,7 @@ from retries.escalations.options import Option, list_options
 from retries.escalations.record import Record, failure_of, load_record, render_escalation
 from retries.escalations.response_schema import MOST_FIELDS
 from retries.failures.suggestions import find_first_fixes
+from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import Escalation
 from retries.schemas.diagnoses import DIAGNOSIS, DiagnosisOut, diagnosis_out
 from retries.states import Answer, EscalationState, Reason
@@ -238,10 +239,15 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     asked = [each.task_id for each in escalations if each.is_open and each.task_id]
     fixes = find_first_fixes(asked) if asked else {}
     since = answer_outcome.find_outcomes(escalations)
+    records = {each.pk: load_record(each) for each in escalations}
+    failures = {each.pk: last_failure(each, records[each.pk]) for each in escalations}
+    chances = find_attempt_predictions(each.attempt_id for each in failures.values() if each)
     return [
-        base_out(each, fix=fixes.get(each.task_id, "") if each.task_id else "")
+        base_out(each, records[each.pk], fix=fixes.get(each.task_id, "") if each.task_id else "")
+        | diagnosis_out(failure, chances.get(failure.attempt_id) if failure else None)
         | {"outcome": outcome_out(since.get(each.pk))}
         for each in escalations
+        for failure in [failures[each.pk]]
     ]
 
 
@@ -258,10 +264,12 @@ def outcome_out(since: TaskOutcome | None) -> dict[str, Any] | None:
     }
 
 
-def base_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
-    """Return the JSON object without its outcome; `fix` is the suggested text of a fix."""
+def base_out(escalation: Escalation, record: Record | None, *, fix: str) -> dict[str, Any]:
+    """Return the JSON object without its diagnosis and outcome.
+
+    `fix` is the suggested text of a fix.
+    """
     is_open = escalation.is_open
-    record = load_record(escalation)
     offered = list_options(escalation, record) if is_open else []
     return {
         "id": escalation.id,
@@ -289,7 +297,6 @@ def base_out(escalation: Escalation, *, fix: str) -> dict[str, Any]:
         "closed_at": escalation.closed_at,
         "url": f"/escalations/{escalation.id}/",  # `complete_url` adds the server's address
         "resolution": resolution(escalation),
-        **diagnosis_out(last_failure(escalation, record)),
         "version": escalation.version,
     }
 

@@ -13,6 +13,8 @@ from retries.failures import figures
 from retries.failures.figures import StuckTasks
 from retries.failures.grouping import NOTE_LENGTH
 from retries.failures.patterns import RetryResult
+from retries.insight.prediction_reads import find_pattern_predictions
+from retries.insight.predictions import Prediction
 from retries.models import FailurePattern, Grouped
 from retries.schemas.diagnoses import (
     DIAGNOSIS,
@@ -23,6 +25,7 @@ from retries.schemas.diagnoses import (
     diagnosed_failure_out,
     diagnosis_out,
 )
+from retries.schemas.predictions import PredictionOut
 from retries.states import PatternState
 
 PATTERN: dict[str, Any] = {
@@ -80,7 +83,7 @@ class StuckOut(Schema):
     escalated: int = Field(description="tasks whose question a retry can answer")
 
 
-NEWEST = {name: DIAGNOSIS[name] for name in ("headline", "known_error", "suggestion")}
+NEWEST = {name: DIAGNOSIS[name] for name in ("headline", "known_error", "suggestion", "prediction")}
 
 
 class OnePatternOut(PatternOut):
@@ -88,6 +91,10 @@ class OnePatternOut(PatternOut):
     headline: str | None = Field(description="the newest failure's line that tells the cause")
     known_error: KnownErrorOut | None = Field(description="the newest failure's known error")
     suggestion: SuggestionOut | None = Field(description="the newest failure's cause and fix")
+    prediction: PredictionOut | None = Field(
+        description="the chance of a task to be done within its attempts whose first one failed "
+        "like this"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": PATTERN | {"stuck": STUCK} | NEWEST})
 
@@ -171,7 +178,8 @@ def patterns_out(rows: Sequence[FailurePattern]) -> list[dict[str, Any]]:
 def newest_out(pattern: FailurePattern) -> dict[str, Any]:
     """Return what the newest failure of a pattern tells."""
     row = pattern.grouped.select_related("failure").order_by("-at", "-pk").first()
-    found = diagnosis_out(row.failure if row else None)
+    prediction = find_pattern_predictions([pattern.pk]).get(pattern.pk)
+    found = diagnosis_out(row.failure if row else None, prediction)
     return {name: found[name] for name in NEWEST}
 
 
@@ -179,7 +187,7 @@ def stuck_out(stuck: StuckTasks) -> dict[str, int]:
     return {"failed": stuck.dead, "waiting": stuck.waiting, "escalated": stuck.asked}
 
 
-def grouped_out(row: Grouped) -> dict[str, Any]:
+def grouped_out(row: Grouped, prediction: Prediction | None) -> dict[str, Any]:
     """Return the JSON object for a pattern's failure, whose agent is loaded."""
     failure = row.failure
     return {
@@ -188,7 +196,7 @@ def grouped_out(row: Grouped) -> dict[str, Any]:
         "task": failure.task_id,
         "agent": row.agent.name,
         "agent_id": row.agent_id,
-        **diagnosed_failure_out(failure),
+        **diagnosed_failure_out(failure, prediction),
     }
 
 

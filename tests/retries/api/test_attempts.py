@@ -295,7 +295,7 @@ def test_a_failure_tells_its_cause_to_an_orchestrator(coder: Any, operator: Any)
         "fix_by": "tenfour",
     }
     assert operator("GET", f"/tasks/{task}/attempts").body["data"][0]["failure"] == failure
-    names = ("headline", "pattern", "signature", "known_error", "suggestion")
+    names = ("headline", "pattern", "signature", "known_error", "suggestion", "prediction")
     escalation = operator("GET", f"/escalations/{decision['escalation']['id']}").body
     assert [escalation[name] for name in names] == [failure[name] for name in names]
     (of_pattern,) = operator("GET", f"/patterns/{failure['pattern']}/failures").body["data"]

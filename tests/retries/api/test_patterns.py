@@ -43,7 +43,8 @@ def test_patterns_are_listed_and_read_with_their_failures(operator: Api, coder: 
     assert operator("GET", "/patterns?state=resolved,ignored").body["data"] == []
     problem(operator("GET", "/patterns?state=gone"), 422, "validation_error")
     one = operator("GET", f"/patterns/{row['id']}").body
-    newest = {name: one.pop(name) for name in ("headline", "known_error", "suggestion")}
+    names = ("headline", "known_error", "suggestion", "prediction")
+    newest = {name: one.pop(name) for name in names}
     assert one == row | {"stuck": {"failed": 2, "waiting": 0, "escalated": 0}}
     assert newest["known_error"]["name"] == "missing_module"
     page = operator("GET", f"/patterns/{row['id']}/failures?limit=1").body

@@ -108,5 +108,15 @@ def test_a_real_history_predicts(agent: Agent, coder: Any, operator: Any) -> Non
     attempts = Attempt.objects.filter(task_id__in=waiting)
     told = find_attempt_predictions([each.pk for each in attempts])
     assert sorted(each.chance or 0 for each in told.values()) == [bad.chance, good.chance]
+    rows = operator("GET", f"/tasks/{waiting[0]}/attempts").body["data"]
+    brier = figure.data["brier"]
+    chance = {"chance": round(bad.chance, 4), "n": 27, "by": "signature", "brier_score": brier}
+    assert rows[0]["prediction"] == rows[0]["failure"]["prediction"] == chance
+    assert operator("GET", f"/attempts/{rows[0]['id']}").body["prediction"] == chance
+    pattern = f"/patterns/{rows[0]['failure']['pattern']}"
+    told = operator("GET", pattern).body["prediction"]
+    assert (told["n"], told["by"]) == (27, "pattern") and told["chance"] < 0.5
+    of_pattern = operator("GET", f"{pattern}/failures").body["data"]
+    assert of_pattern[0]["prediction"] == chance
     sweeps.run("insight")  # again: the rows are replaced
     assert OutcomeRate.objects.filter(level="all").count() == 2
