@@ -65,6 +65,20 @@ PATTERN_STATES = {
     PatternState.IGNORED: Badge("Ignored", "s-skipped", "st--skipped"),
     PatternState.RESOLVED: Badge("Resolved", "s-done", "st--done"),
 }
+# derived from a session's row, most urgent first; good is gray
+SESSION_STATES = {
+    "failed": Badge("Batch failed", "s-failed", "st--failed"),
+    "processing": Badge("Processing", "s-running", "st--running"),
+    "buffering": Badge("Buffering", "clock", "st--queued"),
+    "up-to-date": Badge("Up to date", "check", "st--calm"),
+    "stored": Badge("Stored only", "file", "st--blocked"),
+}
+BATCH_STATES = {
+    "running": Badge("Processing", "s-running", "st--running"),
+    "success": Badge("Processed", "s-done", "st--done"),
+    "failed": Badge("Failed", "s-failed", "st--failed"),
+    "lost": Badge("Worker lost", "s-aborted", "st--failed"),
+}
 FAILURE_ICONS = {
     FailureType.EXECUTION_ERROR: "f-exec",
     FailureType.VERIFICATION_FAILED: "f-verify",
@@ -109,6 +123,14 @@ def breaker_badge(state: str) -> Badge:
 
 def pattern_badge(state: str) -> Badge:
     return PATTERN_STATES[PatternState(state)]
+
+
+def session_badge(state: str) -> Badge:
+    return SESSION_STATES[state]
+
+
+def batch_badge(state: str) -> Badge:
+    return BATCH_STATES[state]
 
 
 def failure_icon(type: str) -> str:

@@ -11,7 +11,7 @@ from django.db.models import Model
 
 from dashboard.pagination import PAGE
 from ledger import journal, sql
-from ledger.models import DeadLetter, Instruction, Plan, Project, StandingInstruction, Task
+from ledger.models import DeadLetter, Instruction, Plan, Project, Session, StandingInstruction, Task
 from retries.models import FailurePattern
 from retries.states import EscalationState
 
@@ -54,6 +54,7 @@ LIVE_KEYS: dict[type[Model], str] = {
     Plan: live_key_sql("ledger_plan"),
     FailurePattern: live_key_sql("retries_failurepattern"),
     StandingInstruction: live_key_sql("ledger_standinginstruction"),
+    Session: live_key_sql("ledger_session"),
 }
 
 # the newest escalation and the last answer count for themselves, as rows do elsewhere
@@ -61,6 +62,14 @@ INBOX_LIVE_KEY = f"""select head.tx, head.id,
     (select id from retries_escalation order by id desc limit 1) as opened,
     (select id from retries_escalation where state <> '{EscalationState.OPEN}'
         order by closed_at desc, id desc limit 1) as answered
+from (select) as one left join ({journal.HEAD}) head on true"""
+
+# any session may be the most recently active one; a message is no event of the journal
+SESSIONS_LIVE_KEY = f"""select head.tx, head.id,
+    (select max(last_message_at) from ledger_session) as active,
+    (select max(updated_at) from (
+        select updated_at from ledger_session order by last_message_at desc limit {PAGE}
+    ) shown) as newest
 from (select) as one left join ({journal.HEAD}) head on true"""
 
 
@@ -82,6 +91,12 @@ def read_live_key(
 def read_inbox_live_key(*, now: datetime) -> str:
     """Return the live key of the inbox; ask for it before reading what the page shows."""
     parts = ".".join(str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values())
+    return f"{bucket_of(now)}~{parts}"
+
+
+def read_session_list_key(*, now: datetime) -> str:
+    """Return the live key of the list of sessions; ask for it before reading what it shows."""
+    parts = ".".join(str(part or 0) for part in sql.run(SESSIONS_LIVE_KEY)[0].values())
     return f"{bucket_of(now)}~{parts}"
 
 

@@ -20,6 +20,8 @@ from dashboard.plans import action_views as plan_action_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
+from dashboard.sessions import detail_views as session_detail_views
+from dashboard.sessions import views as session_views
 from dashboard.settings import views as settings_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
@@ -79,6 +81,13 @@ urlpatterns = [
     path("agents/connect/<uuid:token_id>/light/", connect_views.light, name="connect_light"),
     path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
     path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
+    path("sessions/", session_views.index, name="sessions"),
+    path("sessions/<uuid:session_id>/", session_detail_views.detail, name="session"),
+    path(
+        "sessions/<uuid:session_id>/messages/<int:number>/",
+        session_detail_views.message,
+        name="session_message",
+    ),
     path("activity/", activity_views.index, name="activity"),
     path("settings/", settings_views.index, name="settings"),
     path("escalations/", escalation_views.index, name="escalations"),

@@ -21,6 +21,7 @@ from dashboard.instructions.actions import allowed_actions
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
+from dashboard.sessions.inline_text import render_inline
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
@@ -39,6 +40,7 @@ register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", describe_status)
 register.filter("suggested", suggestions.suggest)
+register.filter("inline", render_inline)
 
 
 @register.filter
@@ -120,6 +122,20 @@ def rule_state(name: str) -> SafeString:
 @cache
 def pattern_state(name: str) -> SafeString:
     badge = badges.pattern_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def session_state(name: str) -> SafeString:
+    badge = badges.session_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def batch_state(name: str) -> SafeString:
+    badge = badges.batch_badge(name)
     return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
 
 

@@ -55,7 +55,7 @@ def test_only_active_staff_may_enter(flags: dict[str, bool]) -> None:
     assert client.get("/instructions/").status_code == 302
 
 
-ARGUMENTS = {"slug": "abort", "str": "03-01", "uuid": ID}
+ARGUMENTS = {"slug": "abort", "str": "03-01", "uuid": ID, "int": 1}
 # what asks for no permission, so that people can sign in and out
 OPEN = {"sign_in", "sign_out"}
 

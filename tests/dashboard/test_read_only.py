@@ -13,6 +13,7 @@ from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.plans.conftest import MARKDOWN, form
 from tests.dashboard.seen import html
+from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_task
 from tests.factories import pull, send, tick
 from tests.ledger.standing_instructions.rules import make_rule
@@ -60,14 +61,16 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "agents": "/agents/",
         "agent": f"/agents/{agent.pk}/?ask=trip",
         "connect": "/agents/connect/",
+        "sessions": "/sessions/",
+        "session": f"/sessions/{make_busy_session(agent, now=now).pk}/",
         "escalations": f"/escalations/?id={asked.pk}",
         "escalation": f"/escalations/{question.pk}/",
     }
 
 
 # what has no actions of its own, and views that are no pages
-QUIET = {"settings", "activity", "plan_summary", "connect", "home"}
-PARTS = {"plan_by_ref", "escalation_preview", "search"}
+QUIET = {"settings", "activity", "plan_summary", "connect", "home", "sessions", "session"}
+PARTS = {"plan_by_ref", "escalation_preview", "search", "session_message"}
 
 
 def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now: datetime) -> None:

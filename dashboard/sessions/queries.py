@@ -1,0 +1,235 @@
+"""Read the rows of the Sessions list, most recently active first, and count them for its facets."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, JSONObject, NullIf
+
+from dashboard.pagination import PAGE
+from dashboard.query_box import Values
+from dashboard.sessions.filters import STATES, SessionQuery
+from dashboard.shared_queries import hash_of, match_any, match_values, of_project
+from ledger.models import Attempt, Message, Project, Session
+from ledger.models.session import TrackerName
+from ledger.optional_cache import get_or_compute_slow
+from ledger.states import BatchOutcome
+
+FACETS_SHOWN = 8
+# the last messages that are looked at for the attempt of a row
+LINKED_WITHIN = 50
+
+
+# ---- filters
+
+STORED = Q(disable_task_tracking=True) | Q(tracker=TrackerName.NONE)
+
+
+def state_case(now: datetime) -> Case:
+    """Return the expression of the derived state, as `rows.derive_state` does."""
+    return Case(
+        When(last_outcome__in=(BatchOutcome.FAILED, BatchOutcome.LOST), then=Value("failed")),
+        When(Q(running_count__gt=0) | Q(lock_until__gt=now), then=Value("processing")),
+        When(pending_count__gt=0, then=Value("buffering")),
+        When(STORED, then=Value("stored")),
+        default=Value("up-to-date"),
+        output_field=CharField(),
+    )
+
+
+LINKED = Message.objects.filter(attempt__isnull=False, session=OuterRef("pk"))
+
+
+def is_linked(name: str) -> Q:
+    """Return the condition that a session has messages of an attempt, or none."""
+    return Q(~Exists(LINKED)) if name == "none" else Q(Exists(LINKED))
+
+
+def match_task(values: Values) -> Q:
+    """Return the condition that a session has messages of attempts of tasks with these refs."""
+
+    def of_ref(ref: str) -> Q:
+        attempts = Attempt.objects.filter(task__ref=ref)
+        return Q(pk__in=Message.objects.filter(attempt__in=attempts).values("session"))
+
+    return match_any(values, of_ref)
+
+
+def filter_sessions(query: SessionQuery, project: Project | None, now: datetime) -> QuerySet[Any]:
+    """Return the sessions that match a query, with their derived state."""
+    rows = of_project(Session.objects.annotate(state=state_case(now)), project)
+    rows = rows.filter(
+        match_values(query.agent, "agent__name"),
+        match_values(query.state, "state"),
+        match_values(query.tracker, "tracker"),
+        match_any(query.attempt, is_linked),
+        match_task(query.task),
+    )
+    if query.older is not None:
+        rows = rows.filter(last_message_at__lt=now - timedelta(seconds=query.older))
+    if query.newer is not None:
+        rows = rows.filter(last_message_at__gte=now - timedelta(seconds=query.newer))
+    for word in query.words:
+        rows = rows.filter(Q(title__icontains=word) | Q(external_id=word))
+    found: QuerySet[Any] = rows.filter(id__in=query.ids) if query.ids else rows
+    return found
+
+
+# ---- rows
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPage:
+    """A page of sessions and the cursors of its neighbors."""
+
+    rows: list[Any]
+    newer: str | None
+    older: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in the order of the last activity."""
+
+    at: datetime
+    id: UUID
+
+    def __str__(self) -> str:
+        return f"{self.at.timestamp():.6f}~{self.id}"
+
+
+def read_cursor(text: str) -> Cursor | None:
+    """Return the cursor in an address, or None if it is not one."""
+    seconds, _, id = text.partition("~")
+    try:
+        whole, _, rest = seconds.partition(".")
+        at = datetime.fromtimestamp(int(whole)).astimezone() + timedelta(microseconds=int(rest))
+        return Cursor(at, UUID(id))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def cursor_of(row: Session) -> str:
+    return str(Cursor(row.last_message_at, row.pk))
+
+
+LAST_LINKED = (
+    Message.objects.filter(
+        pk__in=Message.objects.filter(session=OuterRef(OuterRef("pk")))
+        .order_by("-order")
+        .values("pk")[:LINKED_WITHIN],
+        attempt__isnull=False,
+    )
+    .order_by("-order")
+    .values(
+        linked=JSONObject(
+            id="attempt",
+            task_id="attempt__task",
+            label=Coalesce(NullIf("attempt__task__ref", Value("")), "attempt__task__title"),
+        )
+    )[:1]
+)
+
+
+def with_extras(rows: QuerySet[Any]) -> QuerySet[Any]:
+    found = rows.select_related("agent", "project")
+    return found.annotate(linked=Subquery(LAST_LINKED))  # type: ignore[no-any-return]
+
+
+def list_sessions(
+    query: SessionQuery,
+    project: Project | None,
+    *,
+    before: Cursor | None,
+    after: Cursor | None,
+    now: datetime,
+) -> ActivityPage:
+    """Return a page of sessions next to a cursor."""
+    rows = with_extras(filter_sessions(query, project, now)).defer("metadata", "preferences")
+    found: list[Any] = []
+    if after:
+        found = list(
+            rows.filter(beside(after, newer=True)).order_by("last_message_at", "id")[: PAGE + 1]
+        )
+    if len(found) <= PAGE:  # fewer rows than a page are newer: show the first page
+        after = None
+        older = rows.filter(beside(before, newer=False)) if before else rows
+        found = list(older.order_by("-last_message_at", "-id")[: PAGE + 1])
+    more = len(found) > PAGE
+    found = found[:PAGE][::-1] if after else found[:PAGE]
+    if not found:
+        return ActivityPage([], None, None)
+    return ActivityPage(
+        found,
+        newer=cursor_of(found[0]) if before or (after and more) else None,
+        older=cursor_of(found[-1]) if after or more else None,
+    )
+
+
+def beside(cursor: Cursor, *, newer: bool) -> Q:
+    """Return the condition of a row's place relative to a cursor."""
+    op = "gt" if newer else "lt"
+    # the first condition alone can use the index
+    return Q(**{f"last_message_at__{op}e": cursor.at}) & (
+        Q(**{f"last_message_at__{op}": cursor.at}) | Q(**{f"id__{op}": cursor.id})
+    )
+
+
+# ---- counts
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """The number of matching sessions by state, agent and tracker, each for any value of it."""
+
+    states: dict[str, int]
+    agents: list[tuple[str, int]]
+    trackers: list[tuple[str, int]]
+
+    @property
+    def total(self) -> int:
+        return sum(self.states.values())
+
+
+def count_sessions(query: SessionQuery, project: Project | None, now: datetime) -> SessionCounts:
+    """Count with one statement, then sum up by state, agent and tracker."""
+    wanted = query.anything()
+
+    def count() -> list[tuple[str, str, str, int]]:
+        rows = filter_sessions(wanted, project, now).order_by()
+        groups = rows.values_list("state", "agent__name", "tracker").annotate(n=Count("*"))
+        return list(groups)
+
+    where = project.id if project else "all"
+    groups = get_or_compute_slow(f"sessions:{where}:{hash_of(wanted)}", count)
+    states, agents, trackers = Counter[str](), Counter[str](), Counter[str]()
+    for state, agent, tracker, n in groups:
+        of_state = has_value(query.state, state)
+        of_agent, of_tracker = has_value(query.agent, agent), has_value(query.tracker, tracker)
+        states[state] += n * (of_agent and of_tracker)
+        agents[agent] += n * (of_state and of_tracker)
+        trackers[tracker] += n * (of_state and of_agent)
+    return SessionCounts(
+        {state: states[state] for state in STATES},
+        [(name, n) for name, n in agents.most_common(FACETS_SHOWN) if n],
+        [(name, n) for name, n in trackers.most_common() if n],
+    )
+
+
+def has_value(values: Values, name: str) -> bool:
+    """Return whether a key's values ask for this name."""
+    return (not values.wanted or name in values.wanted) and name not in values.unwanted

@@ -1,0 +1,184 @@
+"""Describe a tool call in one line: its icon, its argument and what came out (pure)."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LONGEST = 160
+ICONS = {
+    "f-exec": ("bash", "exec_command", "shell", "local_shell", "run_command", "write_stdin"),
+    "tool-read": ("read", "read_file", "notebookread", "view", "cat"),
+    "search": ("grep", "glob", "search", "ls", "list_dir", "grep_files", "find", "toolsearch"),
+    "pen": ("edit", "multiedit", "write", "notebookedit", "apply_patch", "write_file"),
+    "n-tasks": (
+        "taskcreate",
+        "taskupdate",
+        "taskget",
+        "tasklist",
+        "todowrite",
+        "update_plan",
+        "create_goal",
+        "update_goal",
+        "get_goal",
+    ),
+    "n-agents": ("task", "agent", "spawn_agent"),
+    "link": ("webfetch", "websearch", "web_search", "fetch"),
+}
+ICON_OF = {name: icon for icon, names in ICONS.items() for name in names}
+# the arguments that say most about a call, the first that is there counts
+TELLING = (
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "notebook_path",
+    "pattern",
+    "subject",
+    "objective",
+    "query",
+    "url",
+    "description",
+    "prompt",
+    "explanation",
+)
+TODO_TOOLS = ICONS["n-tasks"]
+
+EXITED = re.compile(r"(?:Exit code|[Pp]rocess exited with code|exit(?:ed with)? status) (\d{1,3})")
+TESTED = re.compile(
+    r"(?m)^=* ?((?:\d+ (?:failed|passed|skipped|errors?|warnings?|xfailed|xpassed|deselected)"
+    r"(?:, )?)+) in ([0-9.]+)s"
+)
+CREATED = re.compile(r"Task #(\d{1,6}) created successfully")
+WRAPPED = re.compile(r"(?s)^Chunk ID: .*?\nOutput:\n")
+
+
+def icon_of(name: str) -> str:
+    """Return the symbol of a tool.
+
+    >>> icon_of("Bash"), icon_of("TodoWrite"), icon_of("mcp__tenfour__claim_task")
+    ('f-exec', 'n-tasks', 'plug')
+    """
+    lower = name.lower()
+    if lower in ICON_OF:
+        return ICON_OF[lower]
+    return "plug" if lower.startswith("mcp_") else "play"
+
+
+def is_todo_call(name: str) -> bool:
+    """Return whether a tool keeps the to-do list."""
+    return name.lower() in TODO_TOOLS
+
+
+def describe_argument(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return what a call is about, in one line.
+
+    >>> describe_argument("Bash", {"command": "make test", "timeout": 5})
+    'make test'
+    >>> describe_argument("TaskUpdate", {"taskId": "2", "status": "completed"})
+    '2 → completed'
+    >>> describe_argument("TodoWrite", {"todos": [{"status": "completed"}, {}]})
+    '2 to-dos, 1 done'
+    """
+    todos = arguments.get("todos", arguments.get("plan"))
+    if isinstance(todos, Sequence) and not isinstance(todos, str):
+        return describe_todos(todos)
+    if "taskId" in arguments:
+        status = str(arguments.get("status", ""))
+        return one_line(f"{arguments['taskId']} → {status}" if status else arguments["taskId"])
+    for key in TELLING:
+        if arguments.get(key):
+            return one_line(joined(arguments[key]))
+    for value in arguments.values():
+        if isinstance(value, str) and value.strip():
+            return one_line(value)
+    return one_line(json.dumps(arguments, ensure_ascii=False)) if arguments else ""
+
+
+def joined(value: Any) -> str:
+    """Return a command that is a list as one text."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def describe_todos(todos: Sequence[Any]) -> str:
+    done = sum(isinstance(each, dict) and each.get("status") == "completed" for each in todos)
+    count = f"{len(todos)} to-do{'' if len(todos) == 1 else 's'}"
+    return f"{count}, {done} done" if done else count
+
+
+def describe_result(
+    name: str, arguments: Mapping[str, Any], text: str, *, is_error: bool, length: int | None = None
+) -> str:
+    """Return what came out of a call, in a few words; `length` is that of an uncut text.
+
+    >>> describe_result("Bash", {}, "Exit code 2\\nls: no such file", is_error=True)
+    'exit 2 · ls: no such file'
+    >>> describe_result("Bash", {}, "..\\n== 3 failed, 41 passed in 6.02s ==", is_error=False)
+    '3 failed, 41 passed · 6.0 s'
+    >>> describe_result("Edit", {"old_string": "a", "new_string": "a\\nb"}, "ok", is_error=False)
+    '+2 −1'
+    """
+    if not is_error and (created := CREATED.match(text)):
+        return f"to-do {created[1]}"
+    text = WRAPPED.sub("", text) if not is_error else text
+    parts = []
+    if is_error and (exited := EXITED.search(text[:400])):
+        parts.append(f"exit {exited[1]}")
+    if tested := find_last(TESTED, text):
+        parts += [tested[1].rstrip(", "), f"{float(tested[2]):.1f} s"]
+    elif is_error:
+        parts.append(first_line(text))
+    elif changed := describe_change(arguments):
+        parts.append(changed)
+    else:
+        parts.append(describe_output(text, length))
+    return one_line(" · ".join(filter(None, parts))) or ("failed" if is_error else "no output")
+
+
+def find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the last match near the end of a text, where test runners write their sum."""
+    found = None
+    for match in pattern.finditer(text[-2_000:]):
+        found = match
+    return found if found and re.fullmatch(r"\d+(\.\d+)?", found[2]) else None
+
+
+def describe_change(arguments: Mapping[str, Any]) -> str:
+    """Return how many lines an edit adds and removes, or nothing if the call is no edit."""
+    edits = arguments.get("edits")
+    pairs = edits if isinstance(edits, list) else [arguments]
+    added = removed = 0
+    for each in pairs:
+        if not isinstance(each, Mapping) or not isinstance(each.get("new_string"), str):
+            return ""
+        added += count_lines(each["new_string"])
+        removed += count_lines(str(each.get("old_string", "")))
+    return f"+{added} −{removed}" if added or removed else ""
+
+
+def describe_output(text: str, length: int | None) -> str:
+    if length is not None and length > len(text):
+        return f"{length:,} characters"
+    lines = count_lines(text.strip())
+    return text.strip() if lines <= 1 else f"{lines:,} lines"
+
+
+def count_lines(text: str) -> int:
+    return len(text.splitlines())
+
+
+def first_line(text: str) -> str:
+    """Return the first line that says something more than the exit code."""
+    for line in text.splitlines():
+        rest = EXITED.sub("", line).strip()
+        if rest:
+            return rest
+    return ""
+
+
+def one_line(text: object) -> str:
+    """Return a text without line breaks, cut to LONGEST characters."""
+    line = " ".join(str(text)[: 4 * LONGEST].split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

@@ -1,0 +1,133 @@
+"""The list of sessions with its facets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard import badges
+from dashboard.live_updates import read_session_list_key
+from dashboard.query_box import term
+from dashboard.rendering import PageContext, Visit, live_page
+from dashboard.sessions import filters, queries
+from dashboard.sessions.filters import STATES, SessionQuery
+from dashboard.sessions.queries import ActivityPage, SessionCounts, read_cursor
+from dashboard.sessions.rows import SessionEntry, describe_row
+from ledger import agents
+
+THRESHOLD = 16
+TRACKERS = {"todo": "To-do calls", "llm": "Model", "none": "None"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A value of a key beside the list, with the query that adds or removes it."""
+
+    label: str
+    query: str
+    count: int
+    current: bool
+    icon: str = ""
+    css: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    states: list[Facet]
+    agents: list[Facet]
+    attempts: list[Facet]
+    trackers: list[Facet]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionListPage(PageContext):
+    query: SessionQuery
+    facets: Facets
+    total: int
+    page: ActivityPage
+    entries: list[SessionEntry]
+    nearest: Sequence[str]
+    threshold: int = THRESHOLD
+
+
+def read_key(now: datetime) -> str:
+    return read_session_list_key(now=now)
+
+
+@live_page("sessions/index.html", "sessions/_sessions.html", current="sessions", read_key=read_key)
+def index(visit: Visit) -> SessionListPage:
+    """Show the sessions that the query asks for, most recently active first."""
+    request, scope, now = visit.request, visit.scope, visit.now
+    query = filters.parse(request.GET.get("q", ""))
+    counts = queries.count_sessions(query, scope.project, now)
+    page = queries.list_sessions(
+        query,
+        scope.project,
+        before=read_cursor(request.GET.get("before", "")),
+        after=read_cursor(request.GET.get("after", "")),
+        now=now,
+    )
+    return SessionListPage(
+        title=f"{query.text} · Sessions" if query.text else "Sessions",
+        heading="Sessions",
+        query=query,
+        facets=build_facets(counts, query),
+        total=find_total(counts, query),
+        page=page,
+        entries=[describe_row(row, now=now, threshold=THRESHOLD) for row in page.rows],
+        nearest=[] if page.rows else find_nearest(query, visit),
+    )
+
+
+def find_total(counts: SessionCounts, query: SessionQuery) -> int:
+    """Return the number of matching sessions, from the counts of the facets."""
+    wanted = query.state.wanted or STATES
+    return sum(counts.states[each] for each in wanted if each not in query.state.unwanted)
+
+
+def build_facets(counts: SessionCounts, query: SessionQuery) -> Facets:
+    everything = query.one_state == "all"
+    states = [Facet("All", query.having("state", ""), counts.total, everything, "n-sessions")]
+    for state in STATES:
+        badge, current = badges.session_badge(state), query.one_state == state
+        text = query.having("state", "" if current else f"state:{state}")
+        states.append(
+            Facet(badge.label, text, counts.states[state], current, badge.icon, badge.css)
+        )
+    return Facets(
+        states=states,
+        agents=value_facets("agent", counts.agents, query.one_agent, query),
+        attempts=[],
+        trackers=[
+            Facet(
+                TRACKERS.get(name, name),
+                query.having("tracker", "" if query.one_tracker == name else f"tracker:{name}"),
+                n,
+                query.one_tracker == name,
+            )
+            for name, n in counts.trackers
+        ],
+    )
+
+
+def value_facets(
+    key: str, counted: list[tuple[str, int]], one: str, query: SessionQuery
+) -> list[Facet]:
+    """Return the most frequent values of a key, and the one that is asked for."""
+    known = dict(counted)
+    names = list(known) + ([one] if one and one not in known else [])
+    return [
+        Facet(
+            name,
+            query.having(key, "" if name == one else term(key, name)),
+            known.get(name, 0),
+            name == one,
+        )
+        for name in names
+    ]
+
+
+def find_nearest(query: SessionQuery, visit: Visit) -> list[str]:
+    """Return similar names if there is no agent with the name in the query."""
+    name, project = query.one_agent, visit.scope.project
+    near: list[str] = agents.find_similar_names(name, project=project) if name and project else []
+    return [] if name in near else near
