@@ -22,6 +22,8 @@ CLOCK: dict[str, float] = {
     "plans": settings.TENFOUR["PLANS_SECONDS"],
     "escalations": settings.TENFOUR["ESCALATIONS_SECONDS"],
     "standing_instructions": settings.TENFOUR["STANDING_INSTRUCTIONS_SECONDS"],
+    "conditions": settings.TENFOUR["CONDITIONS_SECONDS"],
+    "notifications": settings.TENFOUR["NOTIFICATIONS_SECONDS"],
     "insight": settings.TENFOUR["INSIGHT_SECONDS"],
 }
 

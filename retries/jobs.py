@@ -1,13 +1,34 @@
 """Celery tasks; each calls one verb."""
 
 from datetime import timedelta
+from uuid import UUID
 
 from celery import shared_task
+from django.utils import timezone
 
 from retries import sweeps
+from retries.notifications import sending
+
+# A request to send that waited longer is stale: the clock asks again all the time.
+RING_SECONDS = 30
 
 
 @shared_task
 def run_entry(name: str, every: float) -> None:
     """Run one entry of the clock, unless another beat has just run it."""
-    sweeps.run_due(name, every=timedelta(seconds=every))
+    did = sweeps.run_due(name, every=timedelta(seconds=every))
+    if name == "notifications" and did is not None:
+        for channel_id in sending.due_channels(timezone.now()):
+            ring_sender(channel_id)
+
+
+@shared_task
+def send_to_channel(channel_id: str) -> None:
+    """Send what is due to a channel, and go on if its run was too short for everything."""
+    if sending.send_to_channel(UUID(channel_id)):
+        ring_sender(UUID(channel_id))
+
+
+def ring_sender(channel_id: UUID) -> None:
+    """Ask a worker to send to a channel; if Redis is away, the next run of the clock asks again."""
+    send_to_channel.apply_async(kwargs={"channel_id": str(channel_id)}, expires=RING_SECONDS)

@@ -15,6 +15,7 @@ from retries import reminders, rule_clock
 from retries.attempts import leases
 from retries.escalations import expiry
 from retries.insight import clock
+from retries.notifications import tick, watches
 from retries.plans import completing
 
 
@@ -36,6 +37,8 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "plans": completing.complete_plans,
     "escalations": expiry.process_due,
     "standing_instructions": rule_clock.send_due,
+    "conditions": watches.watch_conditions,
+    "notifications": tick.process_due,
     "insight": clock.compute_figures,
 }
 

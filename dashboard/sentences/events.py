@@ -51,7 +51,7 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_instruction_event(event, about)
         case "task":
             return describe_task_event(event, about)
-        case "agent" | "token" | "project":
+        case "agent" | "token" | "project" | "webhook":
             return describe_agent_event(event, about)
         case "escalation" | "signal":
             return describe_escalation_event(event, about)
@@ -246,6 +246,17 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
                 said,
                 "",
                 note if said else "Waits for the person at its terminal",
+            )
+        case Kind.AGENT_SILENT:
+            tail = f" while {counted(int(data.get('waiting') or 0), 'instruction')} waited"
+            return replace(plain("clock", agent, "has not called", tail), tone="amber")
+        case Kind.AGENT_HEARD:
+            return plain("beat", agent, "called again")
+        case Kind.WEBHOOK_DISABLED:
+            reason = str(data.get("reason") or "unknown").replace("_", " ")
+            name = data.get("name", "")
+            return replace(
+                plain("s-failed", actor, f"disabled the channel {name}: {reason}"), tone="red"
             )
         case Kind.PROJECT_CREATED:
             return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())

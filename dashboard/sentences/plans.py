@@ -25,6 +25,11 @@ def describe_plan_event(event: Event, about: EventSubject) -> EventSentence:
     who, quote = event.actor_name or event.actor_type, about.quote
     if event.kind == Kind.PLAN_COMPLETED:
         return EventSentence("s-done", "The plan", "", "green", quote, " completed", " · completed")
+    if event.kind == Kind.PLAN_STUCK:
+        why = ": none of its tasks can start"
+        return EventSentence(
+            "s-blocked", "The plan", "is stuck", "red", quote, why, f" · stuck{why}"
+        )
     icon, does, tone = PLANS.get(Kind(event.kind), ("info", event.kind, ""))
     more = detail(event)
     note = f" · {does}{more}" if quote else f"{does[:1].upper()}{does[1:]}{more}"

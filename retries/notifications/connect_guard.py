@@ -24,12 +24,12 @@ guarded = Guarded()
 
 
 @contextmanager
-def guard_connections() -> Iterator[list[socket.socket]]:
-    """Refuse connections of this thread to addresses that are not allowed; yield its sockets."""
+def guard_connections(sockets: list[socket.socket]) -> Iterator[None]:
+    """Refuse connections of this thread to addresses that are not allowed; collect its sockets."""
     install()
-    guarded.sockets, guarded.host = [], ""
+    guarded.sockets, guarded.host = sockets, ""
     try:
-        yield guarded.sockets
+        yield
     finally:
         guarded.sockets = None
 

@@ -40,20 +40,17 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: its subject line, its text, and the page that it leads to."""
+    """A message: its subject line, its text, and the page that it leads to.
+
+    Messages with the same `thread` belong together; `reply_to` is the subject line of the first
+    of them, and empty in the first.
+    """
 
     subject: str
     text: str
     url: str = ""
     thread: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        return {
-            "subject": self.subject,
-            "text": self.text,
-            "url": self.url,
-            "thread": self.thread,
-        }
+    reply_to: str = ""
 
 
 # the beginning of the subject by the event's kind; `{title}` and `{agent}` are filled in
@@ -79,7 +76,7 @@ HEADS = {
 }
 
 
-def word_event(facts: Facts, *, footer: str = "", thread: str = "") -> Message:
+def word_event(facts: Facts, *, footer: str = "") -> Message:
     """Return the message about an event."""
     return Message(
         subject=f"[{facts.project}] {head_of(facts)}{tail_of(facts)}",
@@ -87,38 +84,36 @@ def word_event(facts: Facts, *, footer: str = "", thread: str = "") -> Message:
             head_of(facts), sentence_of(facts), quote(facts.detail), links_of(facts), footer
         ),
         url=facts.url,
-        thread=thread,
     )
 
 
-def word_reminder(facts: Facts, *, footer: str = "", thread: str = "") -> Message:
+def word_reminder(facts: Facts, *, footer: str = "") -> Message:
     """Return the message that an open escalation or another condition goes on."""
     since = f"Still open after {facts.age}." if facts.age else "Still open."
     return Message(
         subject=f"[{facts.project}] {head_of(facts)}{tail_of(facts)}",
         text=join_parts(f"{since} {head_of(facts)}", sentence_of(facts), links_of(facts), footer),
         url=facts.url,
-        thread=thread,
     )
 
 
 def word_summary(
-    many: Sequence[Facts], *, closed: int = 0, because: str, url: str, footer: str = ""
+    many: Sequence[Facts], *, total: int, closed: int, because: str, url: str, footer: str = ""
 ) -> Message:
-    """Return one message about everything that was held back."""
-    projects = sorted({facts.project for facts in many})
+    """Return one message about everything that was held back; `many` are the first of them."""
+    projects = sorted({facts.project for facts in many if facts.project})
     where = f"[{', '.join(projects[:3])}] " if projects else ""
-    total = f"{len(many)} held back" if len(many) != 1 else "1 held back"
     kinds = Counter(label_of(facts.kind) for facts in many)
-    counts = ", ".join(f"{count} {label}" for label, count in kinds.most_common())
+    counts = ", ".join(f"{count} {label}" for label, count in kinds.most_common(LISTED))
+    head = f"{total} held back" + (f": {counts}" if total == len(many) else "")
     shown = [f"- {head_of(facts)}{tail_of(facts)}" for facts in many[:LISTED]]
-    if len(many) > LISTED:
-        shown.append(f"- and {len(many) - LISTED} more")
-    since = f"{closed} of them need nothing any more." if closed else ""
+    if total > LISTED:
+        shown.append(f"- and {total - LISTED} more")
+    ended = f"{closed} of them {'needs' if closed == 1 else 'need'} nothing any more."
     return Message(
-        subject=f"{where}{total}: {counts}",
+        subject=f"{where}{head}",
         text=join_parts(
-            f"{total}: {counts}", because, since, "\n".join(shown), f"Open: {url}", footer
+            head, because, ended if closed else "", "\n".join(shown), f"Open: {url}", footer
         ),
         url=url,
     )

@@ -398,6 +398,12 @@ QUOTE = "“Rebase on main before you push”"
             " “Claude needs your permission to use Bash”",
         ),
         (event("agent.needs_attention"), "coder waits for the person at its terminal"),
+        (event("agent.silent", waiting=2), "coder has not called while 2 instructions waited"),
+        (event("agent.heard"), "coder called again"),
+        (
+            event("webhook.disabled", actor=MARA, name="mirror", reason="gave_up"),
+            "mara disabled the channel mirror: gave up",
+        ),
         (
             event("agent.reset", actor=MARA, cancelled=1),
             "mara reset coder: 1 instruction cancelled",

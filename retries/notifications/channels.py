@@ -1,0 +1,284 @@
+"""Create, change, disable and delete channels, and read what is secret in them."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from ledger import journal
+from ledger.errors import Invalid, NotFound, VersionMismatch
+from ledger.journal import Kind, Stamp
+from ledger.models import Project
+from ledger.text import truncate
+from retries.models import Channel, Delivery
+from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
+from retries.models.notification_delivery import DeliveryState
+from retries.notifications import addresses, encryption, person_services, rule_defaults, signatures
+from retries.notifications.stream_position import ensure_cursor
+
+NAME_LENGTH = 64
+URL_LENGTH = 2000
+MOST_FILTERS = 50
+ROTATION_HOURS = 24
+PATTERN = re.compile(r"[a-z_]+\.(\*|[a-z_]+)|\*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSpec:
+    """What a person or a program says of a channel."""
+
+    kind: ChannelKind
+    name: str
+    url: str
+    events: tuple[str, ...] = ()
+    include_details: bool = False
+    person: User | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new channel; `secret` signs its webhooks and is shown only now."""
+
+    channel: Channel
+    secret: str
+
+
+def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) -> Created:
+    """Create a channel of a project or of all; the first for people gets the default rules."""
+    check_spec(spec)
+    service, shown = describe_address(spec.kind, spec.url)
+    ensure_cursor(stamp.at)  # what happens before the next run of the clock counts too
+    secret = signatures.new_secret() if spec.kind == ChannelKind.WEBHOOK else ""
+    with unique_name(spec.name), transaction.atomic():
+        channel = Channel.objects.create(
+            project=project,
+            kind=spec.kind,
+            name=spec.name,
+            service=service,
+            address=encryption.encrypt(spec.url),
+            shown_address=shown,
+            signing_secrets=encryption.encrypt([{"secret": secret}]) if secret else "",
+            events=list(spec.events),
+            include_details=spec.include_details,
+            person=spec.person,
+            enabled_at=stamp.at,
+            created_by_type=stamp.actor.type,
+            created_by_name=stamp.actor.name,
+            created_at=stamp.at,
+            updated_at=stamp.at,
+        )
+        if spec.kind == ChannelKind.PERSON:
+            rule_defaults.create_default_rules(channel, stamp=stamp)
+    return Created(channel, secret)
+
+
+def update_channel(
+    channel_id: UUID, *, version: int | None, stamp: Stamp, **changes: Any
+) -> Channel:
+    """Change a channel's name, url, events, include_details or person; the rest stays.
+
+    `version` is the one that the caller has read; None changes whatever is there.
+    """
+    with unique_name(changes.get("name", "")), transaction.atomic():
+        channel = lock_channel(channel_id, version=version)
+        spec = ChannelSpec(
+            kind=ChannelKind(channel.kind),
+            name=changes.get("name", channel.name),
+            url=changes.get("url", ""),
+            events=tuple(changes.get("events", channel.events)),
+            include_details=changes.get("include_details", channel.include_details),
+            person=changes.get("person", channel.person),
+        )
+        check_spec(spec, has_url="url" in changes)
+        channel.name, channel.events = spec.name, list(spec.events)
+        channel.include_details, channel.person = spec.include_details, spec.person
+        if "url" in changes:
+            channel.service, channel.shown_address = describe_address(spec.kind, spec.url)
+            channel.address = encryption.encrypt(spec.url)
+        save_channel(channel, stamp)
+        return channel
+
+
+def delete_channel(channel_id: UUID) -> None:
+    """Delete a channel with its rules and deliveries."""
+    Channel.objects.filter(pk=channel_id).delete()
+
+
+def enable_channel(channel_id: UUID, *, stamp: Stamp) -> Channel:
+    """Switch a channel on; it gets what happens from now on."""
+    with transaction.atomic():
+        channel = lock_channel(channel_id)
+        if not channel.is_on:
+            channel.state, channel.disabled_at, channel.disabled_because = (
+                ChannelState.ACTIVE,
+                None,
+                "",
+            )
+            channel.enabled_at = stamp.at
+            channel.failures, channel.failing_since, channel.resume_at = 0, None, None
+            save_channel(channel, stamp)
+        return channel
+
+
+def disable_channel(channel_id: UUID, because: DisabledBecause, *, stamp: Stamp) -> bool:
+    """Switch a channel off and journal it unless a person did it; what waits for it is not sent."""
+    with transaction.atomic():
+        channel = lock_channel(channel_id)
+        if not channel.is_on:
+            return False
+        channel.state, channel.disabled_at = ChannelState.DISABLED, stamp.at
+        channel.disabled_because = because
+        save_channel(channel, stamp)
+        Delivery.objects.filter(channel=channel).unsettled().update(
+            state=DeliveryState.NOT_SENT, next_try_at=None
+        )
+        if because != DisabledBecause.BY_HAND:
+            journal_disabled(channel, stamp)
+        return True
+
+
+def journal_disabled(channel: Channel, stamp: Stamp) -> None:
+    """Journal that a channel was disabled: in its project, or in all that it serves."""
+    projects = [channel.project_id] if channel.project_id else Project.objects.values_list("pk")
+    for project in projects:
+        journal.record(
+            Kind.WEBHOOK_DISABLED,
+            subject_type="channel",
+            subject_id=channel.id,
+            project_id=project if isinstance(project, UUID) else project[0],
+            stamp=stamp,
+            data={
+                "name": channel.name,
+                "service": channel.service,
+                "reason": channel.disabled_because,
+            },
+        )
+
+
+def lock_channel(channel_id: UUID, *, version: int | None = None) -> Channel:
+    """Return a channel with its row locked; raise NotFound or VersionMismatch."""
+    channel = Channel.objects.select_for_update(of=("self",)).filter(pk=channel_id).first()
+    if channel is None:
+        raise NotFound(f"There is no channel {channel_id} here.")
+    if version is not None and channel.version != version:
+        raise VersionMismatch(
+            f"The channel is at version {channel.version}, not {version}.",
+            current={"version": channel.version},
+        )
+    return channel
+
+
+def save_channel(channel: Channel, stamp: Stamp) -> None:
+    channel.version += 1
+    channel.updated_at = stamp.at
+    channel.save()
+
+
+# ---- secrets
+
+
+def address_of(channel: Channel) -> str:
+    """Return the whole address; raises encryption.Unreadable."""
+    return str(encryption.decrypt(channel.address))
+
+
+def signing_secrets_of(channel: Channel, *, now: datetime) -> list[str]:
+    """Return the secrets that sign now: the newest, and those before it until they expire."""
+    found = encryption.decrypt(channel.signing_secrets) if channel.signing_secrets else []
+    return [each["secret"] for each in found if is_valid(each, now)]
+
+
+def is_valid(secret: dict[str, str], now: datetime) -> bool:
+    return "until" not in secret or datetime.fromisoformat(secret["until"]) > now
+
+
+def rotate_secret(
+    channel_id: UUID, *, stamp: Stamp, hours: int = ROTATION_HOURS
+) -> tuple[Channel, str]:
+    """Give a webhook a new signing secret; the earlier ones sign too for some hours."""
+    with transaction.atomic():
+        channel = lock_channel(channel_id)
+        if not channel.is_webhook:
+            raise Invalid("/id", "Only webhooks have a signing secret.")
+        secret, until = signatures.new_secret(), stamp.at + timedelta(hours=hours)
+        earlier = [
+            each if "until" in each else each | {"until": until.isoformat()}
+            for each in encryption.decrypt(channel.signing_secrets)
+        ]
+        kept = [each for each in earlier if is_valid(each, stamp.at)] if hours else []
+        channel.signing_secrets = encryption.encrypt([{"secret": secret}, *kept])
+        save_channel(channel, stamp)
+        return channel, secret
+
+
+def reencrypt_secrets() -> int:
+    """Encrypt all secrets with the current key; return how many channels changed."""
+    changed = 0
+    with transaction.atomic():
+        for channel in Channel.objects.select_for_update():
+            if encryption.is_current(channel.address):
+                continue
+            secrets = channel.signing_secrets and encryption.rotate(channel.signing_secrets)
+            Channel.objects.filter(pk=channel.pk).update(
+                address=encryption.rotate(channel.address), signing_secrets=secrets
+            )
+            changed += 1
+    return changed
+
+
+# ---- checks
+
+
+def check_spec(spec: ChannelSpec, *, has_url: bool = True) -> None:
+    """Raise Invalid for the first value that can't be stored."""
+    if not spec.name.strip() or len(spec.name) > NAME_LENGTH or not spec.name.isprintable():
+        raise Invalid("/name", f"The name must have 1 to {NAME_LENGTH} visible characters.")
+    if has_url and len(spec.url) > URL_LENGTH:
+        raise Invalid("/url", f"The URL must have at most {URL_LENGTH} characters.")
+    if spec.events and spec.kind != ChannelKind.WEBHOOK:
+        raise Invalid("/events", "Only webhooks have an event filter; use a rule instead.")
+    if len(spec.events) > MOST_FILTERS:
+        raise Invalid("/events", f"At most {MOST_FILTERS} filters are allowed.")
+    for at, pattern in enumerate(spec.events):
+        if not PATTERN.fullmatch(pattern) or not matches_kind(pattern):
+            raise Invalid(
+                f"/events/{at}",
+                f"'{truncate(pattern, 60)}' matches no kind of event. "
+                "Use a kind such as task.failed, or all of a noun such as task.*.",
+            )
+
+
+def matches_kind(pattern: str) -> bool:
+    noun, _, verb = pattern.partition(".")
+    if pattern == "*":
+        return True
+    return any(kind == pattern or (verb == "*" and kind.startswith(noun + ".")) for kind in Kind)
+
+
+def describe_address(kind: ChannelKind, url: str) -> tuple[str, str]:
+    """Return a channel's service and the address to show; raise Invalid if it can't be used."""
+    if kind == ChannelKind.PERSON:
+        service = person_services.read_service(url)
+        return service.name, service.shown
+    addresses.check_url(url)
+    parts = urlsplit(url)
+    query = "?…" if parts.query else ""
+    return "Webhook", truncate(f"{parts.scheme}://{parts.netloc}{parts.path}{query}", 200)
+
+
+@contextmanager
+def unique_name(name: str) -> Iterator[None]:
+    """Raise Invalid where the database refuses a name that another channel has."""
+    try:
+        yield
+    except IntegrityError as error:
+        if "channel_name_once" in str(error):
+            raise Invalid("/name", f"Another channel is called '{name}'.") from error
+        raise

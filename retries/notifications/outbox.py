@@ -1,0 +1,119 @@
+"""Read the journal as a stream and write a delivery for each channel that gets an event.
+
+The event of a move is the outbox: it commits with the move, and this reader comes later.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from ledger import journal
+from ledger.journal import Cursor
+from ledger.models import Project
+from ledger.sql import Row
+from retries.models import Channel, Delivery, NotificationRule
+from retries.models.notification_channel import ChannelKind, DisabledBecause
+from retries.models.notification_delivery import DeliveryRole, DeliveryState
+from retries.notifications import conditions
+from retries.notifications.rule_batch import RuleBatch, rules_for
+from retries.notifications.stream_position import lock_cursor, move_cursor
+from retries.notifications.subjects import Subjects, fetch_subjects, subject_columns
+from retries.notifications.webhook_bodies import build_body, traceparent_of
+
+BATCH_SIZE = 500
+MOST_BATCHES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The channels and rules that may be told of events."""
+
+    webhooks: list[Channel]
+    rules: list[NotificationRule]
+
+    def wants(self, event: Row) -> bool:
+        """Return whether a webhook or a rule may be told of this event."""
+        return any(is_subscribed(channel, event) for channel in self.webhooks) or bool(
+            rules_for(event, self.rules)
+        )
+
+
+def read_outbox(*, now: datetime, project: Project | None = None) -> int:
+    """Write the deliveries of all events that are settled; return how many were written."""
+    written = 0
+    for _ in range(MOST_BATCHES):
+        count, is_last = read_batch(now)
+        written += count
+        if is_last:
+            break
+    return written
+
+
+@transaction.atomic
+def read_batch(now: datetime) -> tuple[int, bool]:
+    """Read some events and move the cursor in one transaction; return whether none is left."""
+    cursor = lock_cursor(now)
+    audience = fetch_audience()
+    if not audience.webhooks and not audience.rules:
+        move_cursor(cursor, journal.fetch_head(), now)
+        return 0, True
+    events = journal.fetch_stream(Cursor(cursor.tx, str(cursor.event_id)), limit=BATCH_SIZE)
+    if not events:
+        return 0, True
+    wanted = [event for event in events if audience.wants(event)]
+    written = write_deliveries(wanted, audience, now=now) if wanted else 0
+    last = events[-1]
+    move_cursor(cursor, Cursor(int(last["tx"]), str(last["id"])), now)
+    return written, len(events) < BATCH_SIZE
+
+
+def fetch_audience() -> Audience:
+    """Return what may be told: also channels that gave up, whose deliveries are kept unsent."""
+    webhooks = Channel.objects.filter(kind=ChannelKind.WEBHOOK).exclude(
+        disabled_because=DisabledBecause.BY_HAND
+    )
+    rules = NotificationRule.objects.filter(enabled=True)
+    return Audience(
+        list(webhooks), list(rules.select_related("channel__person", "second_channel__person"))
+    )
+
+
+def is_subscribed(channel: Channel, event: Row) -> bool:
+    """Return whether a webhook gets an event; none is told of its own end."""
+    if channel.project_id not in (None, event["project_id"]) or event["at"] < channel.enabled_at:
+        return False
+    if event["subject_type"] == "channel" and event["subject_id"] == channel.pk:
+        return False
+    return conditions.passes_filter(channel.events, event["kind"])
+
+
+def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) -> int:
+    """Write a delivery for each channel that gets one of these events; return how many."""
+    about = fetch_subjects(events)
+    deliveries = [
+        webhook_delivery(channel, event, about, now=now)
+        for event in events
+        for channel in audience.webhooks
+        if is_subscribed(channel, event)
+    ]
+    batch = RuleBatch(audience.rules, about, now=now)
+    deliveries += batch.process(events)
+    # An event that was read before, by a reader that died, has its deliveries already.
+    Delivery.objects.bulk_create(deliveries, batch_size=200, ignore_conflicts=True)
+    return len(deliveries)
+
+
+def webhook_delivery(channel: Channel, event: Row, about: Subjects, *, now: datetime) -> Delivery:
+    state = DeliveryState.PENDING if channel.is_on else DeliveryState.NOT_SENT
+    return Delivery(
+        channel=channel,
+        message_id=f"evt-{event['id']}",
+        role=DeliveryRole.EVENT,
+        body=build_body(event, about, include_details=channel.include_details),
+        traceparent=traceparent_of(event["id"]),
+        state=state,
+        next_try_at=now if channel.is_on else None,
+        created_at=now,
+        **subject_columns(event, about),
+    )

@@ -1,0 +1,259 @@
+"""Reach people by the services that apprise knows: mail, Slack, ntfy and many more.
+
+apprise is imported at the first use, because that takes 0.4 s and 20 MB.
+"""
+
+import ast
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+from ledger.errors import Invalid
+from ledger.text import truncate
+from retries.notifications import addresses, connect_guard
+from retries.notifications.addresses import ForbiddenAddress
+from retries.notifications.http_post import (
+    DEADLINE_SECONDS,
+    ERROR_LENGTH,
+    RESPONSE_BYTES,
+    Answer,
+    readable,
+)
+from retries.notifications.messages import Message
+
+SHOWN_LENGTH = 200
+# services of the computer that Tenfour runs on, not of a person
+LOCAL = {
+    "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows",
+}  # fmt: skip
+COMMON = ("mailto", "mailtos", "slack", "ntfy", "ntfys", "discord", "tgram", "pover")
+# the root of a thread of mails; no mail has this id, and mail programs need none
+THREAD_ID = "<{thread}@threads.tenfour>"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a page shows of a channel's address."""
+
+    name: str
+    shown: str
+
+
+def read_service(url: str, *, pointer: str = "/url") -> Service:
+    """Return the service of an apprise URL; raise Invalid with the reason if it can't be used."""
+    check_scheme(url, pointer=pointer)
+    check_files(url, pointer=pointer)
+    plugin = make_plugin(url)
+    if plugin is None:
+        scheme = url.partition("://")[0].lower()
+        raise Invalid(
+            pointer,
+            f"The parts of this {scheme}:// address are not what the service needs. "
+            f"See https://appriseit.com/services/ for its form.",
+        )
+    check_host(plugin, pointer=pointer)
+    return Service(name_of(plugin), shown_address(plugin))
+
+
+def check_scheme(url: str, *, pointer: str) -> None:
+    scheme, found, _ = url.partition("://")
+    scheme = scheme.strip().lower()
+    known = known_schemes()
+    if not found:
+        raise Invalid(pointer, f"The address must begin with a scheme: {described(COMMON)}.")
+    if scheme in LOCAL:
+        raise Invalid(pointer, f"{scheme}:// reaches only the computer that Tenfour runs on.")
+    if scheme in ("http", "https"):
+        raise Invalid(
+            pointer, "This is the address of a webhook. Create a webhook, or use json:// for one."
+        )
+    if scheme not in known:
+        near = get_close_matches(scheme, known - LOCAL, n=3) or COMMON
+        raise Invalid(
+            pointer,
+            f"'{truncate(scheme, 40)}' is not a known scheme. Use one of: {described(near)}.",
+        )
+
+
+def described(schemes: Any) -> str:
+    return ", ".join(f"{each}://" for each in schemes)
+
+
+def check_files(url: str, *, pointer: str) -> None:
+    """Raise Invalid if a parameter names a file, which the service would read on the server."""
+    for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
+        if value.startswith(("/", "~", ".", "\\")) or value.lower().startswith("file:"):
+            raise Invalid(pointer, f"The parameter '{name}' must not name a file of the server.")
+
+
+def check_host(plugin: Any, *, pointer: str) -> None:
+    """Raise Invalid if the service's own host has an address that is not allowed.
+
+    A host that can't be resolved now may be resolved later; each connection is checked anyway.
+    """
+    host = getattr(plugin, "smtp_host", None)
+    if not host and "host" in plugin.template_tokens:
+        host = plugin.host
+    if not isinstance(host, str) or not host:
+        return
+    port = plugin.port or addresses.DEFAULT_PORTS["https" if plugin.secure else "http"]
+    try:
+        for address in addresses.resolve(host, port):
+            addresses.check_address(address, host=host, port=port)
+    except ForbiddenAddress as error:
+        raise Invalid(pointer, str(error)) from error
+    except OSError:
+        return
+
+
+def shown_address(plugin: Any) -> str:
+    """Return the address without its secrets and parameters."""
+    return truncate(str(plugin.url(privacy=True)).partition("?")[0], SHOWN_LENGTH)
+
+
+def name_of(plugin: Any) -> str:
+    name = str(plugin.service_name or "Service")
+    return "Email" if is_mail(plugin) else truncate(name, 64)
+
+
+def send(url: str, message: Message) -> Answer:
+    """Send a message and return how it ended; never raises for what a service does."""
+    started = time.monotonic()
+    sockets: list[Any] = []
+    pool = ThreadPoolExecutor(1, thread_name_prefix="notify")
+    try:
+        answer = pool.submit(send_guarded, url, message, sockets).result(DEADLINE_SECONDS)
+    except Late:
+        connect_guard.cut(sockets)
+        answer = Answer(None, error=f"no answer within {DEADLINE_SECONDS} s")
+    finally:
+        pool.shutdown(wait=False)
+    took = round((time.monotonic() - started) * 1000)
+    return Answer(answer.code, answer.text, answer.error[:ERROR_LENGTH], took)
+
+
+def send_guarded(url: str, message: Message, sockets: list[Any]) -> Answer:
+    with connect_guard.guard_connections(sockets), listen() as heard:
+        try:
+            plugin = make_plugin(url)
+            if plugin is None:
+                return Answer(None, error="The address is not valid any more.")
+            thread_mails(plugin, message)
+            sent = plugin.notify(
+                body=message.text, title=subject_of(plugin, message), body_format="text"
+            )
+        except ForbiddenAddress as error:
+            return Answer(None, error=str(error))
+        except Exception as error:  # a plugin may raise anything
+            return Answer(None, error=f"{type(error).__name__}: {error}")
+    if sent:
+        return Answer(200, text=heard.response or "accepted")
+    # a service may refuse a message with the status 200
+    code = heard.code if heard.code and heard.code >= 300 else None
+    return Answer(code, text=heard.response, error=heard.error or "the service refused it")
+
+
+def subject_of(plugin: Any, message: Message) -> str:
+    """Return the subject line; a reply by mail has that of the first message."""
+    return f"Re: {message.reply_to}" if is_mail(plugin) and message.reply_to else message.subject
+
+
+def thread_mails(plugin: Any, message: Message) -> None:
+    """Give a mail the headers by which mail programs show one thread."""
+    if not is_mail(plugin):
+        return
+    plugin.headers |= {"Auto-Submitted": "auto-generated"}
+    if message.thread:
+        root = THREAD_ID.format(thread=message.thread)
+        plugin.headers |= {"References": root, "In-Reply-To": root}
+
+
+def is_mail(plugin: Any) -> bool:
+    return isinstance(getattr(plugin, "smtp_host", None), str)
+
+
+def make_plugin(url: str) -> Any:
+    """Return apprise's plugin for a URL, or None if it can't be one."""
+    import apprise
+
+    # no redirects, no images or logos of apprise's own, and no retries behind our schedule
+    asset = apprise.AppriseAsset(
+        app_id="Tenfour",
+        app_desc="Tenfour",
+        app_url="",
+        http_redirects=False,
+        image_url_mask="",
+        image_url_logo="",
+        plugin_paths=[],
+    )
+    return apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
+
+
+@cache
+def known_schemes() -> set[str]:
+    import apprise
+
+    return set(apprise.manager_plugins.NotificationManager().schemas())
+
+
+# ---- apprise says why it failed only in its log
+
+
+class Listener(logging.Handler):
+    """Collects what apprise logs in one thread."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.thread = threading.get_ident()
+        self.error, self.response = "", ""
+        self.code: int | None = None
+
+    def __enter__(self) -> "Listener":
+        logger = logging.getLogger("apprise")
+        logger.propagate = False  # its lines may name addresses
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("apprise").removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread != self.thread:
+            return
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            self.error = self.error or " ".join(text.split())
+            self.code = self.code or code_in(text)
+        elif text.startswith("Response Details:"):
+            self.response = readable(unquoted(text.partition(":")[2].strip())[:RESPONSE_BYTES])
+
+
+def unquoted(text: str) -> bytes:
+    """Return the bytes that apprise logged in Python's notation."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text.encode()
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def listen() -> Listener:
+    return Listener()
+
+
+def code_in(text: str) -> int | None:
+    """Return the status that a line of apprise's log names.
+
+    >>> code_in("Failed to send Slack notification: Not Found, error=404.")
+    404
+    """
+    digits = text.rpartition("error=")[2][:3] if "error=" in text else ""
+    return int(digits) if digits.isdecimal() and 100 <= int(digits) <= 599 else None

@@ -1,0 +1,56 @@
+"""Send deliveries again, with the same id, so that a receiver can tell that it has seen them."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Q
+
+from ledger.errors import InvalidTransition
+from retries.models import Channel, Delivery
+from retries.models.notification_delivery import DeliveryQuerySet, DeliveryState
+
+# states that a person can send again; those held back wait for their summary
+SETTLED = (DeliveryState.DELIVERED, DeliveryState.GAVE_UP, DeliveryState.NOT_SENT)
+MOST = 10_000
+
+
+def redeliver(delivery: Delivery, *, now: datetime) -> int:
+    """Make one delivery due again; raise InvalidTransition if its channel is off."""
+    require_on(delivery.channel)
+    return make_due(Delivery.objects.filter(pk=delivery.pk), now=now)
+
+
+def in_range(
+    channel: Channel, *, since: datetime, until: datetime, undelivered_only: bool = True
+) -> DeliveryQuerySet:
+    """Return the deliveries of a channel from a time on and before another that can be resent."""
+    rows = Delivery.objects.filter(channel=channel, created_at__gte=since, created_at__lt=until)
+    rows = rows.filter(state__in=SETTLED).exclude(role="test")
+    return rows.filter(~Q(state=DeliveryState.DELIVERED)) if undelivered_only else rows
+
+
+def redeliver_range(channel: Channel, rows: DeliveryQuerySet, *, now: datetime) -> int:
+    """Make deliveries due again, oldest first; return how many."""
+    require_on(channel)
+    return make_due(rows, now=now)
+
+
+def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
+    """Give settled deliveries a new round of tries; those under way are tried at once."""
+    ids: list[UUID] = list(
+        rows.exclude(state__in=(DeliveryState.HELD, DeliveryState.SUMMARIZED))
+        .order_by("id")
+        .values_list("pk", flat=True)[:MOST]
+    )
+    return Delivery.objects.filter(pk__in=ids).update(
+        state=DeliveryState.PENDING, next_try_at=now, tries=0, delivered_at=None
+    )
+
+
+def require_on(channel: Channel) -> None:
+    if not channel.is_on:
+        raise InvalidTransition(
+            f"The channel '{channel.name}' is disabled. Enable it first.",
+            current=channel.state,
+            allowed=[],
+        )

@@ -1,0 +1,27 @@
+"""The rules that a project gets with its first channel for people."""
+
+from ledger.journal import Stamp
+from retries.models import Channel, NotificationRule
+from retries.notifications.conditions import DEFAULTS
+
+CAP_PER_HOUR = 10
+
+
+def create_default_rules(channel: Channel, *, stamp: Stamp) -> list[NotificationRule]:
+    """Create the default rules for a channel, unless its project has rules."""
+    if NotificationRule.objects.filter(project=channel.project_id).exists():
+        return []
+    return [
+        NotificationRule.objects.create(
+            project_id=channel.project_id,
+            conditions=[condition],
+            channel=channel,
+            cap_per_hour=CAP_PER_HOUR,
+            enabled_at=stamp.at,
+            created_by_type=stamp.actor.type,
+            created_by_name=stamp.actor.name,
+            created_at=stamp.at,
+            updated_at=stamp.at,
+        )
+        for condition in DEFAULTS
+    ]

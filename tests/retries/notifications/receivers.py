@@ -1,0 +1,124 @@
+"""Receivers of notifications: a real HTTP server whose answers a test chooses, and the clock."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from django.utils import timezone
+
+from ledger.journal import SYSTEM, Actor, Stamp
+from ledger.models import Project
+from retries.models import Channel
+from retries.models.notification_channel import ChannelKind
+from retries.notifications import channels, sending, tick
+from retries.notifications.channels import ChannelSpec, Created
+
+MARA = Actor("user", "7", "mara")
+
+
+@dataclass
+class Received:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+
+Answering = Callable[[BaseHTTPRequestHandler], None]
+
+
+@dataclass
+class Receiver:
+    """What has arrived, and how the next request is answered: a status, or a function."""
+
+    port: int
+    received: list[Received] = field(default_factory=list)
+    answer: int | Answering = 200
+    text: bytes = b"thank you"
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def allowed(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+@contextmanager
+def receive() -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            named = {name.lower(): value for name, value in self.headers.items()}
+            receiver.received.append(Received(self.path, named, body))
+            if callable(receiver.answer):
+                receiver.answer(self)
+                return
+            self.send_response(receiver.answer)
+            for name, value in receiver.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(receiver.text)))
+            self.end_headers()
+            self.wfile.write(receiver.text)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: Any) -> None:
+            pass  # a sender that leaves early is expected
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        receiver = Receiver(server.server_address[1])
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield receiver
+        server.shutdown()
+
+
+def make_webhook(
+    receiver: Receiver, *, project: Project | None, name: str = "mirror", **more: Any
+) -> Created:
+    spec = ChannelSpec(kind=ChannelKind.WEBHOOK, name=name, url=receiver.url, **more)
+    return channels.create_channel(spec, project=project, stamp=Stamp(MARA))
+
+
+def make_person_channel(
+    url: str, *, project: Project | None, name: str = "on-call", **more: Any
+) -> Channel:
+    spec = ChannelSpec(kind=ChannelKind.PERSON, name=name, url=url, **more)
+    return channels.create_channel(spec, project=project, stamp=Stamp(SYSTEM)).channel
+
+
+def run_clock(now: datetime | None = None) -> dict[str, Any]:
+    """Read the journal and send what is due, as the clock and a worker do."""
+    did = tick.process_due(now=now or timezone.now())
+    for channel_id in sending.due_channels(timezone.now()):
+        while sending.send_to_channel(channel_id):
+            pass
+    return did
+
+
+def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+    """Return what a function returns as soon as it is true; fail after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return found
