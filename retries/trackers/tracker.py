@@ -49,6 +49,9 @@ class ToolBox(Protocol):
         """Run all calls of one response in one transaction; return an answer for each.
 
         Raises ToolRefused after rolling back if a tool is unknown, has wrong arguments or fails.
+        With `finish` among the calls, the batch succeeds in the same transaction: if the worker is
+        killed afterwards, its messages are not processed again. A tracker that needs one response
+        ends it with `finish`.
         """
         ...
 
