@@ -39,13 +39,16 @@ from retries.api import (
     questions,
     renderings,
     retry_context,
+    sessions,
     tasks,
 )
 
 logger = logging.getLogger(__name__)
 
 # These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
-CLEANED_PATHS = re.compile(r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent)")
+CLEANED_PATHS = re.compile(
+    r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|sessions/[^/]+/messages)"
+)
 # Query parameters that contain a cursor.
 CURSORS = ("cursor", "after")
 
@@ -96,6 +99,7 @@ ROUTERS = tuple(
         renderings,
         tokens,
         agent_hooks,
+        sessions,
         events,
         stats,
     )

@@ -25,6 +25,7 @@ CLOCK: dict[str, float] = {
     "conditions": settings.TENFOUR["CONDITIONS_SECONDS"],
     "notifications": settings.TENFOUR["NOTIFICATIONS_SECONDS"],
     "insight": settings.TENFOUR["INSIGHT_SECONDS"],
+    "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
 }
 
 app.conf.beat_schedule = {

@@ -29,6 +29,7 @@ TAGS = {
     "standing instructions": "Rules that send instructions when something happens.",
     "signals": "Reports of what agents do or see; they acknowledge matching instructions.",
     "hooks": "Events of coding agents, such as Claude Code and Codex, and what their hooks return.",
+    "sessions": "Conversations of agents, and the tasks that are found in them.",
     "tasks": "Units of work for agents. Each one ends in a known state.",
     "plans": "Ordered sets of tasks, imported from files.",
     "attempts": "Executions of a task under a lease.",
@@ -136,7 +137,14 @@ WITH_ATTEMPT = {
 }
 WITH_OUTPUT_LIMIT = {"attempts_report_exit"}
 # Error codes that tell when to try again.
-WAITING = {"rate_limited", "temporarily_unavailable", "breaker_open", "concurrency_limit"}
+WAITING = {
+    "rate_limited",
+    "temporarily_unavailable",
+    "breaker_open",
+    "concurrency_limit",
+    "flush_exhausted",
+    "session_locked",
+}
 # What a path's {id} is, by the path's first part.
 IDS = {
     "agents": "the agent's id or name",
@@ -146,6 +154,7 @@ IDS = {
     "instructions": "the instruction's id",
     "patterns": "the pattern's id",
     "plans": "the plan's id or ref, such as 03-01",
+    "sessions": "the session's id",
     "standing-instructions": "the rule's id",
     "tasks": "the task's id",
     "tokens": "the token's id",
@@ -288,7 +297,9 @@ def list_headers(operation: dict[str, Any], name: str) -> list[str]:
 
 
 def find_example(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
-    """Return the example of the schema that a media type refers to, or None."""
+    """Return the example of a media type's schema, or of the schema it refers to, or None."""
+    if "example" in schema:
+        return schema["example"]
     refs = [schema, *schema.get("anyOf", [])]
     names = [part["$ref"].removeprefix(REF) for part in refs if "$ref" in part]
     return next((schemas[name]["example"] for name in names if "example" in schemas[name]), None)

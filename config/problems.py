@@ -28,6 +28,7 @@ STATUS = {
     "breaker_open": 409,
     "concurrency_limit": 409,
     "lease_lost": 409,
+    "session_locked": 409,
     "attempt_already_reported": 409,
     "already_resolved": 409,
     "plan_changed": 409,
@@ -44,9 +45,11 @@ STATUS = {
     "malformed_task": 422,
     "verification_missing": 422,
     "unknown_agent": 422,
+    "tool_call_refused": 422,
     "idempotency_key_reused": 422,
     "if_match_required": 428,
     "rate_limited": 429,
+    "flush_exhausted": 503,
 }
 
 

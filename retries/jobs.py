@@ -1,6 +1,7 @@
 """Celery tasks; each calls one verb."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from celery import shared_task
@@ -8,6 +9,8 @@ from django.utils import timezone
 
 from retries import sweeps
 from retries.notifications import sending
+from retries.sessions import buffering, processing
+from retries.sessions.buffering import InsertNewMessage
 
 # A request to send that waited longer is stale: the clock asks again all the time.
 RING_SECONDS = 30
@@ -32,3 +35,15 @@ def send_to_channel(channel_id: str) -> None:
 def ring_sender(channel_id: UUID) -> None:
     """Ask a worker to send to a channel; if Redis is away, the next run of the clock asks again."""
     send_to_channel.apply_async(kwargs={"channel_id": str(channel_id)}, expires=RING_SECONDS)
+
+
+@shared_task
+def insert_new_message(event: dict[str, Any]) -> None:
+    """Buffer or process the messages of an event that came back from a held lock."""
+    buffering.insert_new_message(InsertNewMessage.from_json(event))
+
+
+@shared_task
+def buffer_new_message(event: dict[str, Any]) -> None:
+    """Process the buffer of a session."""
+    processing.buffer_new_message(InsertNewMessage.from_json(event))

@@ -17,6 +17,7 @@ from retries.escalations import expiry
 from retries.insight import clock
 from retries.notifications import tick, watches
 from retries.plans import completing
+from retries.sessions import sweeping
 
 
 class UnknownEntry(Refusal):
@@ -40,6 +41,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "conditions": watches.watch_conditions,
     "notifications": tick.process_due,
     "insight": clock.compute_figures,
+    "sessions": sweeping.sweep_sessions,
 }
 
 

@@ -135,6 +135,16 @@ MECHANISMS = (
         "calls",
         "Err with the last error",
     ),
+    Mechanism(
+        "session flush",
+        "session_message_flush_max_retries",
+        "SESSION_MESSAGE_FLUSH_MAX_RETRIES",
+        60,
+        True,
+        "lock try",
+        "lock tries",
+        "503",
+    ),
 )
 GROUPS = (
     Group(
@@ -278,6 +288,52 @@ GROUPS = (
                 "hosts and networks that channels may reach although they are not public, with a "
                 "port or without, such as `10.0.0.5:3000,ntfy.lan`; it also allows `http://` and "
                 "other ports",
+            ),
+        ),
+    ),
+    Group(
+        "Sessions",
+        (
+            Setting(
+                "SESSION_MESSAGE_BUFFER_MAX_TURNS",
+                "16",
+                "messages that fill a session's buffer: it is processed at once",
+            ),
+            Setting(
+                "SESSION_MESSAGE_BUFFER_MAX_OVERFLOW",
+                "16",
+                "messages that a batch may take beyond a full buffer",
+            ),
+            Setting(
+                "SESSION_MESSAGE_BUFFER_TTL_SECONDS",
+                "8",
+                "how long messages wait in a buffer that is not full",
+            ),
+            Setting(
+                "SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS",
+                "60",
+                "lifetime of a session's lock; it is renewed at a third of it while a batch runs",
+            ),
+            Setting(
+                "SESSION_MESSAGE_SESSION_LOCK_WAIT_SECONDS",
+                "1",
+                "time between two tries of a flush to get the session's lock",
+            ),
+            Setting(
+                "SESSION_MESSAGE_FLUSH_MAX_RETRIES",
+                "60",
+                "how often a flush tries to get the session's lock",
+            ),
+            Setting(
+                "SESSIONS_SECONDS",
+                "5",
+                "interval of the check for messages that no timer and no worker will process",
+            ),
+            Setting(
+                "SESSION_DAYS",
+                "0",
+                "days after its last message that a session is deleted; 0 keeps it, as reports are "
+                "kept",
             ),
         ),
     ),

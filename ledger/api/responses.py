@@ -10,11 +10,13 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 
-from ledger import idempotency
-from ledger.api.auth import PrincipalRequest
+from ledger import idempotency, tokens
+from ledger.api.auth import BearerRequest, PrincipalRequest
 from ledger.api.cursors import Page
 from ledger.idempotency import StoredResponse
+from ledger.principal import Principal
 from ledger.timestamps import format_timestamp
+from ledger.tokens import Bearer
 
 JSON = "application/json"
 
@@ -51,7 +53,9 @@ def page_body(page: Page, data: Iterable[Any]) -> dict[str, Any]:
     return {"data": list(data), "next_cursor": page.next_cursor, "has_more": page.has_more}
 
 
-def respond_once(request: PrincipalRequest, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
+def respond_once(
+    request: PrincipalRequest | BearerRequest, work: Callable[[], tuple[int, Any]]
+) -> HttpResponse:
     """Return the status and body that `work` returns; a repeated Idempotency-Key replays them."""
     key = request.headers.get("Idempotency-Key")
     if key is None:
@@ -64,7 +68,7 @@ def respond_once(request: PrincipalRequest, work: Callable[[], tuple[int, Any]])
 
     stored = idempotency.run_once(
         key,
-        token_id=request.auth.token_id,
+        token_id=token_id_of(request.auth),
         fingerprint=idempotency.fingerprint_request(
             request.method or "", request.get_full_path(), canonical_body(request)
         ),
@@ -77,7 +81,14 @@ def respond_once(request: PrincipalRequest, work: Callable[[], tuple[int, Any]])
     return response
 
 
-def canonical_body(request: PrincipalRequest) -> bytes:
+def token_id_of(caller: Principal | Bearer) -> UUID:
+    """Return the id of the caller's token, which is looked up only for those who send a key."""
+    if isinstance(caller, Bearer):
+        caller = tokens.fetch_principal(caller, now=timezone.now())
+    return caller.token_id
+
+
+def canonical_body(request: PrincipalRequest | BearerRequest) -> bytes:
     """Return a JSON body independent of its spacing and key order; any other body unchanged."""
     try:
         return json.dumps(json.loads(request.body or b"null"), sort_keys=True).encode()

@@ -1,0 +1,317 @@
+"""Build the statements that change sessions, their messages, tasks and batches.
+
+No other module writes these four tables. Each statement is one change as a whole: it begins at the
+session's row, whose lock token it compares, so a worker that has lost its lock changes nothing.
+"""
+
+from ledger import journal
+from ledger.journal import Kind
+from ledger.models.session import TrackerName
+from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+
+# the database's clock, because workers on several machines compare with it
+HOLDS_LOCK = "s.lock_token = %(token)s and s.lock_until > clock_timestamp()"
+
+
+def message_sources(to: MessageState) -> str:
+    """Return the states that a message may leave for `to` as an SQL list."""
+    return ", ".join(f"'{state}'" for state, targets in MESSAGE_MOVES.items() if to in targets)
+
+
+CREATE = f"""with {TrustedCaller.cte}, made as (
+    insert into ledger_session as s (project_id, agent_id, external_id, tracker,
+        disable_task_tracking, metadata, title, last_message_at, created_at, updated_at)
+    select c.project_id, c.agent_id, %(external_id)s, %(tracker)s, %(disabled)s, %(metadata)s,
+        %(title)s, %(now)s, %(now)s, %(now)s
+    from caller c
+    on conflict (agent_id, external_id) where external_id is not null do nothing
+    returning s.id, s.project_id, s.agent_id
+), journaled as ({
+    journal.insert(
+        "made",
+        kind=f"'{Kind.SESSION_CREATED}'",
+        subject="session",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('tracker', %(tracker)s::text)",
+    )
+})
+select id from made"""
+
+
+def store_statement(caller: type[Caller]) -> str:
+    """Return the statement that appends messages to a session that the caller may write to.
+
+    The UPDATE reads the number of messages after it has the row's lock, so that no two messages
+    get the same order.
+    """
+    stored_as = (
+        f"case when b.disable_task_tracking or b.tracker = '{TrackerName.NONE}' "
+        f"then '{MessageState.DISABLED}' else '{MessageState.PENDING}' end"
+    )
+    return f"""with {caller.cte}, bumped as (
+        update ledger_session s
+        set message_count = s.message_count + %(count)s,
+            pending_count = s.pending_count + case when s.disable_task_tracking
+                or s.tracker = '{TrackerName.NONE}' then 0 else %(count)s end,
+            title = case when s.title = '' then %(title)s else s.title end,
+            last_message_at = greatest(s.last_message_at, %(now)s), version = s.version + 1,
+            updated_at = %(now)s
+        from caller c
+        where s.id = %(session)s and s.project_id = c.project_id
+            and (c.agent_id is null or s.agent_id = c.agent_id)
+        returning s.id, s.project_id, s.message_count - %(count)s as before, s.tracker,
+            s.disable_task_tracking, s.pending_count
+    ), given as (
+        select number, m
+        from jsonb_array_elements(%(messages)s::jsonb) with ordinality as g(m, number)
+    ), stored as (
+        insert into ledger_message (session_id, "order", role, content, state, digest, redactions,
+            attempt_id, sent_at, created_at)
+        select b.id, b.before + g.number, g.m->>'role', g.m->'content', {stored_as},
+            decode(g.m->>'digest', 'hex'), coalesce(g.m->'redactions', '{{}}'),
+            %(attempt)s::uuid, coalesce((g.m->>'sent_at')::timestamptz, %(now)s), %(now)s
+        from bumped b, given g
+        returning id, "order"
+    )
+    select b.id, b.project_id, b.pending_count, b.before, c.unseen,
+        (select array_agg(id order by "order") from stored) as message_ids
+    from caller c left join bumped b on true"""
+
+
+STORE: Statements = {caller: store_statement(caller) for caller in (Bearer, TrustedCaller)}
+
+TAKE_LOCK = """update ledger_session s
+    set lock_token = gen_random_uuid(),
+        lock_until = clock_timestamp() + %(ttl_s)s::int * interval '1 second'
+    where s.id = %(session)s and (s.lock_until is null or s.lock_until <= clock_timestamp())
+    returning s.id, s.lock_token, s.project_id, s.agent_id, s.tracker, s.disable_task_tracking,
+        s.message_count, s.pending_count, s.running_count, s.preferences"""
+RENEW_LOCK = f"""update ledger_session s
+    set lock_until = clock_timestamp() + %(ttl_s)s::int * interval '1 second'
+    where s.id = %(session)s and {HOLDS_LOCK} returning s.id"""
+RELEASE_LOCK = """update ledger_session s set lock_token = null, lock_until = null
+    where s.id = %(session)s and s.lock_token = %(token)s returning s.pending_count"""
+
+BEGIN_BATCH = f"""with picked as materialized (
+        select m.id, m."order" from ledger_message m
+        where m.session_id = %(session)s and m.state in ({message_sources(MessageState.RUNNING)})
+            and m."order" <= %(last)s
+        order by m."order" limit %(most)s::int
+    ), bumped as (
+        update ledger_session s
+        set pending_count = s.pending_count - p.n, running_count = s.running_count + p.n,
+            version = s.version + 1, updated_at = %(now)s
+        from (select count(*) as n, min("order") as first, max("order") as last from picked) p
+        where s.id = %(session)s and {HOLDS_LOCK} and p.n > 0
+        returning s.id, s.tracker, p.n, p.first, p.last
+    ), batch as (
+        insert into ledger_sessionbatch (session_id, tracker, first_order, last_order,
+            message_count, started_at)
+        select b.id, b.tracker, b.first, b.last, b.n, %(now)s from bumped b
+        returning id, session_id
+    )
+    update ledger_message m set state = '{MessageState.RUNNING}', batch_id = b.id
+    from picked p, batch b where m.id = p.id
+    returning m.id, m."order", m.role, m.content, m.batch_id"""
+
+# One model response. `given` are all tasks of the session, the new ones without an id; `links` are
+# the messages that it gives to a task, or to the planning section where the order is null.
+RESPOND = f"""with {TrustedCaller.cte}, given as materialized (
+        select g.id, g."order", g.description, g.progress, g.state, g.changed
+        from jsonb_to_recordset(%(tasks)s::jsonb)
+            as g(id uuid, "order" int, description text, progress jsonb, state text, changed bool)
+    ), links as (
+        select l.id, l."order"
+        from jsonb_to_recordset(%(links)s::jsonb) as l(id uuid, "order" int)
+    ), counts as (
+        select count(*) as n, count(*) filter (where state = '{
+    SessionTaskState.RUNNING
+}') as running,
+            count(*) filter (where state = '{SessionTaskState.SUCCESS}') as success,
+            count(*) filter (where state = '{SessionTaskState.FAILED}') as failed
+        from given
+    ), bumped as (
+        update ledger_session s
+        set task_count = k.n, task_running_count = k.running, task_success_count = k.success,
+            task_failed_count = k.failed, preferences = %(preferences)s::jsonb,
+            running_count = s.running_count - case when %(finish)s then %(running)s else 0 end,
+            success_count = s.success_count + case when %(finish)s then %(running)s else 0 end,
+            last_outcome = case when %(finish)s then '{
+    BatchOutcome.SUCCESS
+}' else s.last_outcome end,
+            version = s.version + 1, updated_at = %(now)s
+        from counts k
+        where s.id = %(session)s and {HOLDS_LOCK}
+        returning s.id, s.project_id, s.agent_id
+    ), inserted as (
+        insert into ledger_sessiontask (session_id, "order", description, progress, state,
+            created_at, updated_at)
+        select b.id, g."order", g.description, g.progress, g.state, %(now)s, %(now)s
+        from bumped b, given g where g.id is null
+        returning id, "order", description, state
+    ), updated as (
+        update ledger_sessiontask t
+        set "order" = g."order", description = g.description, progress = g.progress,
+            state = g.state, version = t.version + 1, updated_at = %(now)s
+        from bumped b, given g where t.session_id = b.id and t.id = g.id and g.changed
+        returning t.id, t."order", t.description, t.state, old.state as from_state,
+            old.description <> t.description as worded
+    ), placed as (
+        select id, "order" from inserted union all
+        select id, "order" from given where id is not null
+    ), linked as (
+        update ledger_message m
+        set session_task_id = case when l.id is null then m.session_task_id else p.id end,
+            planning = case when l.id is null then m.planning else l."order" is null end,
+            state = case when %(finish)s and m.batch_id = %(batch)s::uuid
+                and m.state = '{MessageState.RUNNING}' then '{
+    MessageState.SUCCESS
+}' else m.state end
+        from bumped b, ledger_message x left join links l on l.id = x.id
+            left join placed p on p."order" = l."order"
+        where x.session_id = b.id and m.id = x.id
+            and (x.id in (select id from links) or %(finish)s and x.batch_id = %(batch)s::uuid)
+        returning m.id
+    ), batched as (
+        update ledger_sessionbatch h
+        set responses = h.responses + 1, calls = h.calls + %(calls)s::int,
+            outcome = case when %(finish)s then '{BatchOutcome.SUCCESS}' end,
+            ended_at = case when %(finish)s then %(now)s::timestamptz end
+        from bumped b where h.id = %(batch)s::uuid and h.outcome is null
+        returning h.id, h.message_count, h.calls
+    ), moved as (
+        select b.id, b.project_id, b.agent_id, null::text as from_state, i.state,
+            '{Kind.SESSION_TASK_CREATED}' as kind, i."order" as place, i.description
+        from inserted i, bumped b
+        union all
+        select b.id, b.project_id, b.agent_id, u.from_state, u.state,
+            '{Kind.SESSION_TASK_UPDATED}', u."order", u.description
+        from updated u, bumped b where u.worded or u.from_state <> u.state
+    ), ended as (
+        select b.id, b.project_id, b.agent_id, h.message_count, h.calls from batched h, bumped b
+        where %(finish)s
+    ), journaled as ({
+    journal.insert(
+        "moved",
+        kind="m.kind",
+        subject="session",
+        data="jsonb_build_object('order', m.place, 'description', left(m.description, 200),"
+        " 'state', m.state)",
+    )
+}), journaled_end as ({
+    journal.insert(
+        "ended",
+        kind=f"'{Kind.SESSION_PROCESSED}'",
+        subject="session",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('messages', m.message_count, 'calls', m.calls)",
+    )
+})
+    select b.id, (select jsonb_object_agg(i."order", i.id) from inserted i) as inserted
+    from bumped b"""
+
+# The end of a batch without `finish`, or its failure.
+END_BATCH = f"""with {TrustedCaller.cte}, bumped as (
+        update ledger_session s
+        set running_count = s.running_count - r.n,
+            success_count = s.success_count + case when %(failed)s then 0 else r.n end,
+            failed_count = s.failed_count + case when %(failed)s then r.n else 0 end,
+            last_outcome = %(outcome)s, version = s.version + 1, updated_at = %(now)s
+        from (select count(*) as n from ledger_message where batch_id = %(batch)s
+            and state = '{MessageState.RUNNING}') r
+        where s.id = %(session)s and {HOLDS_LOCK}
+        returning s.id, s.project_id, s.agent_id
+    ), moved as (
+        update ledger_message m set state = case when %(failed)s
+            then '{MessageState.FAILED}' else '{MessageState.SUCCESS}' end
+        from bumped b where m.batch_id = %(batch)s and m.state = '{MessageState.RUNNING}'
+    ), batched as (
+        update ledger_sessionbatch h
+        set outcome = %(outcome)s, ended_at = %(now)s, reason = %(reason)s
+        from bumped b where h.id = %(batch)s and h.outcome is null
+        returning b.id, b.project_id, b.agent_id, h.message_count, h.calls
+    ), journaled as ({
+    journal.insert(
+        "batched",
+        kind=f"case when %(failed)s then '{Kind.SESSION_FAILED}' "
+        f"else '{Kind.SESSION_PROCESSED}' end",
+        subject="session",
+        from_state="null",
+        to_state="null",
+        data="jsonb_strip_nulls(jsonb_build_object('messages', m.message_count, "
+        "'calls', m.calls, 'reason', left(nullif(%(reason)s, ''), 300)))",
+    )
+})
+    select id from bumped"""
+
+# What a lost worker left. A message that a response has given to a task is done; the others return
+# to the buffer once, and fail the second time. No lock of another worker may be live.
+RECOVER = f"""with {TrustedCaller.cte}, left_over as materialized (
+        select m.id, case
+            when m.session_task_id is not null or m.planning then '{MessageState.SUCCESS}'
+            when m.recoveries = 0 then '{MessageState.PENDING}'
+            else '{MessageState.FAILED}' end as state
+        from ledger_message m
+        where m.session_id = %(session)s and m.state = '{MessageState.RUNNING}'
+    ), bumped as (
+        update ledger_session s
+        set running_count = s.running_count - n.total, pending_count = s.pending_count + n.pending,
+            success_count = s.success_count + n.success, failed_count = s.failed_count + n.failed,
+            last_outcome = '{BatchOutcome.LOST}', version = s.version + 1, updated_at = %(now)s
+        from (select count(*) as total,
+            count(*) filter (where state = '{MessageState.PENDING}') as pending,
+            count(*) filter (where state = '{MessageState.SUCCESS}') as success,
+            count(*) filter (where state = '{MessageState.FAILED}') as failed from left_over) n
+        where s.id = %(session)s and {HOLDS_LOCK} and n.total > 0
+        returning s.id, s.project_id, s.agent_id, n.pending, n.failed
+    ), moved as (
+        update ledger_message m
+        set state = o.state, recoveries = m.recoveries + 1,
+            batch_id = case when o.state = '{MessageState.PENDING}' then null else m.batch_id end
+        from left_over o, bumped b where m.id = o.id
+    ), batched as (
+        update ledger_sessionbatch h
+        set outcome = '{BatchOutcome.LOST}', ended_at = %(now)s, reason = %(reason)s
+        from bumped b where h.session_id = b.id and h.outcome is null
+        returning b.id, b.project_id, b.agent_id, b.pending, h.message_count
+    ), journaled as ({
+    journal.insert(
+        "batched",
+        kind=f"'{Kind.SESSION_FAILED}'",
+        subject="session",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('messages', m.message_count, 'returned', m.pending, "
+        "'reason', %(reason)s::text)",
+    )
+})
+    select pending, failed from bumped"""
+
+UNPROCESSED = """select s.id, s.project_id, s.running_count,
+        (select m.id from ledger_message m where m.session_id = s.id and m.state = 'pending'
+            order by m."order" desc limit 1) as message_id
+    from ledger_session s
+    where (s.pending_count > 0 or s.running_count > 0)
+        and (s.lock_until is null or s.lock_until <= clock_timestamp())
+        and (s.running_count > 0 or s.last_message_at <= %(before)s)
+        and (%(project)s::uuid is null or s.project_id = %(project)s)
+    order by s.last_message_at limit %(most)s::int"""
+
+
+# No lock may be live, and no message waiting: what is stored for processing is processed first.
+DELETE_OLD = """with old as materialized (
+        select s.id from ledger_session s
+        where s.last_message_at < %(before)s and s.lock_token is null
+            and s.pending_count = 0 and s.running_count = 0
+        order by s.last_message_at limit %(most)s::int for update skip locked
+    ), messages as (
+        delete from ledger_message m using old o where m.session_id = o.id
+    ), tasks as (
+        delete from ledger_sessiontask t using old o where t.session_id = o.id
+    ), batches as (
+        delete from ledger_sessionbatch b using old o where b.session_id = o.id
+    )
+    delete from ledger_session s using old o where s.id = o.id returning s.id"""

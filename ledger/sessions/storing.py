@@ -1,0 +1,217 @@
+"""Create sessions and append messages to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+from psycopg.types.json import Jsonb
+from pydantic_core import to_json
+
+from ledger import sql
+from ledger.errors import Invalid, NotFound, PayloadTooLarge
+from ledger.journal import Stamp
+from ledger.models import Agent, Attempt, Message, Session
+from ledger.models.session import TrackerName
+from ledger.redaction import redact, redacted, titled
+from ledger.sessions.message_parts import Part, Text, parts_as_json
+from ledger.sessions.statements import CREATE, STORE
+from ledger.text import truncate
+from ledger.tokens import Caller, TrustedCaller, require_caller
+
+MOST_MESSAGES = 100
+MESSAGE_BYTES = 1024 * 1024
+EXTERNAL_ID_LENGTH, TITLE_LENGTH, METADATA_BYTES = 200, 160, 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to be stored; `digest` identifies one that may be imported again."""
+
+    role: str
+    parts: Sequence[Part]
+    sent_at: datetime | None = None
+    digest: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was stored: the session, its new messages, and how many wait in its buffer."""
+
+    session_id: UUID
+    project_id: UUID
+    message_ids: list[UUID]
+    pending: int
+    first_order: int
+
+
+def create_session(
+    agent: Agent,
+    *,
+    external_id: str | None = None,
+    tracker: str = TrackerName.TODO.value,
+    disable_task_tracking: bool = False,
+    metadata: dict[str, Any] | None = None,
+    title: str = "",
+    stamp: Stamp,
+) -> tuple[Session, bool]:
+    """Return the agent's session with this external id, and whether this call created it.
+
+    Without an external id, every call creates a session.
+    """
+    if tracker not in TrackerName.values:
+        raise Invalid("/tracker", f"tracker is one of: {', '.join(TrackerName.values)}.")
+    check_external_id(external_id)
+    hidden = redacted(metadata or {})
+    if len(to_json(hidden)) > METADATA_BYTES:
+        raise Invalid("/metadata", f"metadata may have at most {METADATA_BYTES} bytes.")
+    caller = TrustedCaller(stamp.actor, agent=agent, request_id=stamp.request_id)
+    rows = sql.run(
+        CREATE,
+        external_id=external_id,
+        tracker=tracker,
+        disabled=disable_task_tracking,
+        metadata=Jsonb(hidden),
+        title=cut_title(title),
+        now=stamp.at,
+        **caller.params,
+    )
+    sessions = Session.objects.select_related("agent")
+    if rows:
+        return sessions.get(pk=rows[0]["id"]), True
+    return sessions.get(agent=agent, external_id=external_id), False
+
+
+def check_external_id(external_id: str | None) -> None:
+    if external_id is None:
+        return
+    if not external_id.strip() or len(external_id) > EXTERNAL_ID_LENGTH:
+        raise Invalid(
+            "/external_id", f"external_id must have 1 to {EXTERNAL_ID_LENGTH} characters."
+        )
+    if not external_id.isprintable():
+        raise Invalid("/external_id", "external_id must have no invisible characters.")
+
+
+def cut_title(text: str) -> str:
+    """Return the start of a prompt as a title, on one line."""
+    return truncate(" ".join(titled(redacted(text[:4096])).split()), TITLE_LENGTH)
+
+
+def store_messages(
+    session_id: UUID,
+    messages: Sequence[NewMessage],
+    *,
+    caller: Caller,
+    attempt_id: UUID | None = None,
+    now: datetime | None = None,
+) -> Stored:
+    """Append messages to a session that the caller may write to; raises NotFound for others.
+
+    Secrets are masked before anything is stored. Whoever calls this rings the bell afterwards:
+    see `retries.sessions.buffering.announce`.
+    """
+    now = now or timezone.now()
+    rows = require_caller(
+        sql.run(
+            STORE[caller.__class__],
+            session=session_id,
+            messages=Jsonb([message_row(message) for message in messages]),
+            count=len(messages),
+            title=title_of(messages),
+            attempt=attempt_id,
+            now=now,
+            **caller.params,
+        ),
+        caller,
+        now,
+    )
+    if not rows:
+        raise session_not_visible(session_id)
+    row = rows[0]
+    return Stored(
+        row["id"], row["project_id"], row["message_ids"], row["pending_count"], row["before"] + 1
+    )
+
+
+@sql.atomic
+def store_new_messages(
+    session: Session,
+    messages: Sequence[NewMessage],
+    *,
+    caller: TrustedCaller,
+    attempt_id: UUID | None = None,
+    now: datetime | None = None,
+) -> Stored:
+    """Append those messages whose digest the session does not have yet."""
+    # Locks the row first: a concurrent import of the same file waits here, and then sees them.
+    locked = Session.objects.select_for_update().filter(
+        pk=session.pk, project_id=caller.params["project"]
+    )
+    for found in locked:
+        digests = [message.digest for message in messages if message.digest]
+        known = {
+            bytes(digest)
+            for digest in Message.objects.filter(session=found, digest__in=digests).values_list(
+                "digest", flat=True
+            )
+            if digest
+        }
+        new: list[NewMessage] = []
+        for message in messages:
+            if message.digest is None or message.digest not in known:
+                new.append(message)
+                known |= {message.digest} if message.digest else set()
+        if not new:
+            return Stored(found.pk, found.project_id, [], found.pending_count, 0)
+        return store_messages(found.pk, new, caller=caller, attempt_id=attempt_id, now=now)
+    raise session_not_visible(session.pk)
+
+
+def message_row(message: NewMessage) -> dict[str, Any]:
+    """Return a message as the statement reads it, with its secrets masked."""
+    content, found = redact(parts_as_json(message.parts))
+    row: dict[str, Any] = {"role": message.role, "content": content}
+    if found:
+        row["redactions"] = dict(found)
+    if message.digest:
+        row["digest"] = message.digest.hex()
+    if message.sent_at:
+        row["sent_at"] = message.sent_at.isoformat()
+    return row
+
+
+def title_of(messages: Sequence[NewMessage]) -> str:
+    """Return the title that a session gets from its first prompt, or nothing."""
+    for message in messages:
+        if message.role == "user":
+            for part in message.parts:
+                if isinstance(part, Text) and part.text.strip():
+                    return cut_title(part.text)
+    return ""
+
+
+def check_size(size: int, *, pointer: str) -> None:
+    """Raise PayloadTooLarge for a message of more than 1 MiB."""
+    if size > MESSAGE_BYTES:
+        raise PayloadTooLarge(
+            f"The message at {pointer} has {size} bytes; at most {MESSAGE_BYTES} are allowed.",
+            limit_bytes=MESSAGE_BYTES,
+        )
+
+
+def check_attempt(attempt_id: UUID, *, session_id: UUID) -> None:
+    """Raise Invalid unless the attempt is one of the session's agent."""
+    agents = Session.objects.filter(pk=session_id).values("agent_id")
+    if not Attempt.objects.filter(pk=attempt_id, agent_id__in=agents).exists():
+        raise Invalid("/attempt", f"No attempt {attempt_id} of this session's agent is known.")
+
+
+def session_not_visible(session_id: object) -> NotFound:
+    return NotFound(f"No session with id {session_id} is visible to this token.")
+
+
+def with_digest(message: NewMessage, digest: bytes) -> NewMessage:
+    return replace(message, digest=digest)

@@ -1,0 +1,151 @@
+"""Ring for messages: set the buffer's timer, or have them processed at once.
+
+Redis is only the bell. If it is away, nothing is announced, and the sweep finds what waits.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import redis
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from kombu.exceptions import OperationalError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from ledger.models import Message, Session
+from ledger.sessions.storing import Stored
+from ledger.states import MessageState
+
+logger = logging.getLogger(__name__)
+
+AWAY = (redis.RedisError, OperationalError, OSError)
+INSERT_JOB = "retries.jobs.insert_new_message"
+BUFFER_JOB = "retries.jobs.buffer_new_message"
+RETRY_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InsertNewMessage:
+    """The event of a new message.
+
+    With `skip_latest_check`, which only the buffer's timer sets, it stands for whatever is pending;
+    otherwise it is ignored once a newer message has come.
+    """
+
+    project_id: str
+    session_id: str
+    message_id: str
+    skip_latest_check: bool = False
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "InsertNewMessage":
+        """Return the event in a job's body; bodies of older versions lack the flag."""
+        return cls(
+            body["project_id"],
+            body["session_id"],
+            body["message_id"],
+            bool(body.get("skip_latest_check", False)),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def flagged(self) -> "InsertNewMessage":
+        return InsertNewMessage(self.project_id, self.session_id, self.message_id, True)
+
+
+@cache
+def bell() -> redis.Redis:
+    """Return the connection for timers, which gives up soon: no request waits for Redis."""
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=0.5,
+        socket_connect_timeout=0.5,
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
+def check_buffer_timer_or_set(
+    project_id: UUID | str, session_id: UUID | str, ttl_seconds: int
+) -> bool:
+    """Return true if this call set the session's timer, false if one was running."""
+    key = f"buffer_timer.{project_id}.{session_id}"
+    return bool(bell().set(key, "1", nx=True, ex=ttl_seconds))
+
+
+def announce(stored: Stored) -> None:
+    """Announce stored messages once they are committed; never fails."""
+    if not stored.message_ids or not stored.pending:
+        return
+    event = InsertNewMessage(
+        str(stored.project_id), str(stored.session_id), str(stored.message_ids[-1])
+    )
+    transaction.on_commit(lambda: ring(event, stored.pending))
+
+
+def ring(event: InsertNewMessage, pending: int) -> bool:
+    """Have a full buffer processed, or else set its timer; return whether a job was sent.
+
+    Only the first message of a window sets the timer, and later ones do not extend it.
+    """
+    limits = settings.TENFOUR
+    ttl = limits["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
+    try:
+        if pending >= limits["SESSION_MESSAGE_BUFFER_MAX_TURNS"]:
+            bell().ping()  # fails sooner than the broker's own connection does
+            return send_job(BUFFER_JOB, event)
+        if check_buffer_timer_or_set(event.project_id, event.session_id, ttl):
+            return send_job(BUFFER_JOB, event.flagged(), countdown=ttl)
+    except AWAY as error:
+        logger.info("messages not announced, the sweep will find them: %s", error)
+    return False
+
+
+def send_job(name: str, event: InsertNewMessage, *, countdown: float = 0) -> bool:
+    current_app.send_task(
+        name, kwargs={"event": event.as_json()}, countdown=countdown or None, retry=False
+    )
+    return True
+
+
+# ---- what the jobs do
+
+
+def read_buffer(event: InsertNewMessage) -> tuple[int, bool]:
+    """Return how many messages of the event's session are pending, and whether to go on.
+
+    A normal event is over if a newer message is pending, because that one has its own event.
+    """
+    pending = (
+        Session.objects.filter(pk=event.session_id, project_id=event.project_id)
+        .values_list("pending_count", flat=True)
+        .first()
+    )
+    if not pending:
+        return 0, False
+    if event.skip_latest_check:
+        return pending, True
+    newest = (
+        Message.objects.filter(session_id=event.session_id, state=MessageState.PENDING)
+        .order_by("-order")
+        .values_list("id", flat=True)
+        .first()
+    )
+    return pending, str(newest) == event.message_id
+
+
+def insert_new_message(event: InsertNewMessage) -> None:
+    """Buffer or process the messages of an event that came back from a held lock."""
+    pending, goes_on = read_buffer(event)
+    if not goes_on:
+        return
+    if event.skip_latest_check:  # its timer has run out already
+        send_job(BUFFER_JOB, event)
+    else:
+        ring(event, pending)

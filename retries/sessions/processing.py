@@ -1,0 +1,189 @@
+"""Process a session's buffer: take batches under the lock, and run the tracker on each."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+from django.utils import timezone
+
+from ledger.journal import Stamp, clock
+from ledger.models import Message
+from ledger.models.session import TrackerName
+from ledger.sessions import batches
+from ledger.sessions.batches import Lock, LockLost, TakenBatch
+from ledger.sessions.message_parts import parts_from_json
+from ledger.sessions.tool_calls import ToolAnswer, ToolCall, ToolRefused
+from ledger.sessions.tools import Worksheet, run_calls
+from retries.sessions import buffering
+from retries.sessions.buffering import InsertNewMessage
+from retries.trackers.tracker import Batch, BatchMessage, KnownTask, Tracker
+
+logger = logging.getLogger(__name__)
+
+EARLIER = 3
+# a lost database says nothing about a batch: the sweep returns its messages to the buffer
+AWAY = (OperationalError, InterfaceError)
+
+
+class NoTracker:
+    """Makes no calls: the messages are only stored."""
+
+    def respond(self, batch: Batch, ledger: object) -> None:
+        """Do nothing."""
+
+
+# how to make each tracker
+TRACKERS: dict[str, Callable[[], Tracker]] = {TrackerName.NONE: NoTracker}
+
+
+@dataclass(slots=True)
+class BatchToolBox:
+    """The ledger tools of one batch: each response is one statement."""
+
+    lock: Lock
+    batch: TakenBatch
+    sheet: Worksheet
+    is_finished: bool = False
+
+    def call_all(self, calls: Sequence[ToolCall]) -> list[ToolAnswer]:
+        if self.is_finished:
+            name = calls[0].name if calls else "finish"
+            raise ToolRefused(0, name, "the batch is finished.")
+        work, answers = run_calls(self.sheet, calls)
+        batches.write_response(
+            self.lock,
+            work,
+            message_ids=[row["id"] for row in self.batch.messages],
+            calls=len(calls),
+            batch_id=self.batch.id,
+            stamp=Stamp(clock("sessions")),
+        )
+        self.sheet, self.is_finished = work, work.is_finished
+        return answers
+
+    def list_tasks(self) -> tuple[KnownTask, ...]:
+        links = batches.links_of_tasks(self.lock.session_id)
+        return known_tasks(self.sheet, links)
+
+
+def process_session(session_id: UUID | str) -> int | None:
+    """Process what is pending now; return the number of messages, or None if it is locked.
+
+    Messages that come meanwhile have events of their own.
+    """
+    lock = batches.take_lock(UUID(str(session_id)))
+    return None if lock is None else process_locked(lock)
+
+
+def process_locked(lock: Lock) -> int:
+    """Process the buffer of a locked session, the oldest messages first, and release the lock."""
+    turns = settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_TURNS"]
+    most = turns + settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_OVERFLOW"]
+    processed = 0
+    try:
+        with renewed(lock):
+            while batch := batches.begin_batch(
+                lock, most=most, last=lock.last_order, now=timezone.now()
+            ):
+                process_batch(lock, batch)
+                processed += len(batch.messages)
+    except LockLost:
+        logger.warning(
+            "the lock of session %s was lost; its batch will be recovered", lock.session_id
+        )
+    finally:
+        batches.release_lock(lock)
+    return processed
+
+
+def process_batch(lock: Lock, taken: TakenBatch) -> None:
+    """Run the tracker on a batch; an error of the tracker makes the batch fail with its text."""
+    preferences = lock.preferences
+    sheet = batches.load_worksheet(
+        lock.session_id, messages=len(taken.messages), preferences=preferences
+    )
+    ledger = BatchToolBox(lock, taken, sheet)
+    failure = ""
+    try:
+        tracker = TRACKERS[lock.tracker]()
+        tracker.respond(read_batch(lock, taken, sheet), ledger)
+    except (LockLost, *AWAY):
+        raise
+    except Exception as error:
+        logger.warning("session %s: a batch failed: %s", lock.session_id, error)
+        failure = str(error) or type(error).__name__
+    if not ledger.is_finished:
+        batches.end_batch(lock, taken.id, failure=failure, now=timezone.now())
+    lock.preferences[:] = ledger.sheet.preferences
+
+
+def read_batch(lock: Lock, taken: TakenBatch, sheet: Worksheet) -> Batch:
+    messages = tuple(
+        BatchMessage(row["order"], row["role"], parts_from_json(row["content"]))
+        for row in taken.messages
+    )
+    before = Message.objects.filter(
+        session_id=lock.session_id, order__lt=messages[0].order
+    ).order_by("-order")[:EARLIER]
+    earlier = tuple(
+        BatchMessage(row.order, row.role, parts_from_json(row.content)) for row in reversed(before)
+    )
+    links = batches.links_of_tasks(lock.session_id) if sheet.tasks else {}
+    return Batch(messages, known_tasks(sheet, links), earlier, tuple(sheet.preferences))
+
+
+def known_tasks(sheet: Worksheet, links: dict[UUID, list[int]]) -> tuple[KnownTask, ...]:
+    return tuple(
+        KnownTask(
+            place,
+            task.description,
+            task.state,
+            tuple(task.progress),
+            tuple(links.get(task.id, ())) if task.id else (),
+        )
+        for place, task in enumerate(sheet.tasks, start=1)
+    )
+
+
+@contextmanager
+def renewed(lock: Lock) -> Iterator[None]:
+    """Renew the lock at a third of its lifetime, from a thread with its own connection."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        try:
+            while not ended.wait(batches.lock_ttl() / 3):
+                if not batches.renew_lock(lock):
+                    return
+        except AWAY as error:
+            logger.warning("the lock of session %s was not renewed: %s", lock.session_id, error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=renew, name=f"renew-{lock.session_id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def buffer_new_message(event: InsertNewMessage) -> int:
+    """Process the session of an event; return the number of messages.
+
+    A held lock is tried again after a second, with the flag that the event has.
+    """
+    _, goes_on = buffering.read_buffer(event)
+    if not goes_on:
+        return 0
+    processed = process_session(event.session_id)
+    if processed is None:
+        buffering.send_job(buffering.INSERT_JOB, event, countdown=buffering.RETRY_S)
+        return 0
+    return processed

@@ -1,0 +1,61 @@
+"""Find messages that no timer and no worker will process, and sessions that are too old."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from ledger import sql
+from ledger.models import Project
+from ledger.sessions import batches, retention
+from ledger.sessions.statements import UNPROCESSED
+from retries.sessions import buffering
+from retries.sessions.buffering import InsertNewMessage
+from retries.sessions.processing import process_session
+
+MOST = 500
+
+
+def sweep_sessions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
+    """Have every session processed whose buffer is overdue; return the counts.
+
+    That is one whose timer was lost with Redis, or whose worker was lost in the middle of a batch.
+    """
+    ttl = settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
+    rows = sql.run(
+        UNPROCESSED,
+        before=now - timedelta(seconds=ttl),
+        project=project.id if project else None,
+        most=MOST,
+    )
+    recovered = rung = 0
+    for row in rows:
+        if row["running_count"]:
+            recovered += recover_session(row["id"])
+        if row["message_id"] or row["running_count"]:
+            rung += ring_overdue(row["project_id"], row["id"], row["message_id"], ttl)
+    return {"recovered": recovered, "rung": rung, "deleted": retention.delete_old(now=now)}
+
+
+def recover_session(session_id: UUID) -> int:
+    """Clear up what a lost worker left; return 1, or 0 if another worker has the lock by now."""
+    lock = batches.take_lock(session_id)
+    if lock is None:
+        return 0
+    batches.release_lock(lock)
+    return 1
+
+
+def ring_overdue(
+    project_id: UUID, session_id: UUID, message_id: UUID | None, ttl_seconds: int
+) -> int:
+    """Send the job of a timer that is overdue, at most once in its window; return how many."""
+    event = InsertNewMessage(str(project_id), str(session_id), str(message_id or ""), True)
+    try:
+        if not buffering.check_buffer_timer_or_set(project_id, session_id, ttl_seconds):
+            return 0
+        buffering.send_job(buffering.BUFFER_JOB, event)
+    except buffering.AWAY:
+        process_session(session_id)
+    return 1
