@@ -82,6 +82,7 @@ OPERATIONS: dict[str, set[str]] = {
     "sessions_list": FILTERED,
     "sessions_list_messages": LIST,
     "sessions_store_messages": IDEMPOTENT | {"payload_too_large"},
+    "policies_update": LOCKED | {"human_required"},
     "standing_instructions_create": IDEMPOTENT | {"unknown_agent"},
     "standing_instructions_list": FILTERED,
     "standing_instructions_pause": {"invalid_transition"},

@@ -11,11 +11,10 @@ from django.utils import timezone
 from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
-from ledger import journal
 from ledger.admin import ReadOnly
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
-from ledger.journal import Kind, stamp_of
+from ledger.journal import stamp_of
 from ledger.models import Agent, Breaker, DeadLetter, Instruction, Plan, Task
 from ledger.plans import editing as ledger_plans
 from retries import admin_effects, breaker, deadletters, reminders, task_actions
@@ -25,6 +24,7 @@ from retries.escalations.record import render_escalation
 from retries.failures import patterns
 from retries.models import Escalation, FailurePattern, RetryPolicy
 from retries.plans import aborting, restarting
+from retries.policies.editing import record_change
 from retries.states import Answer, Dependents
 
 SUBJECT_LENGTH = 80
@@ -316,15 +316,10 @@ class RetryPolicyAdmin(ReadOnly):
         return ("project",) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
+        obj.version += change  # a form that was read before is refused by the API
         super().save_model(request, obj, form, change)
-        journal.record(
-            Kind.PROJECT_POLICIES_CHANGED,
-            subject_type="project",
-            subject_id=obj.project_id,
-            project_id=obj.project_id,
-            stamp=stamp_of(request),
-            data={name: form.cleaned_data[name] for name in form.changed_data if name != "project"},
-        )
+        changed = {name: form.cleaned_data[name] for name in form.changed_data if name != "project"}
+        record_change(obj, changed, stamp=stamp_of(request))
 
 
 class BreakerActions(ReadOnly):

@@ -17,7 +17,7 @@ from tests.retries.api.calls import enqueue
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
 # Operations whose path ends with the resource, by method.
-WITHOUT_ID = {"get": ("list", "get"), "post": ("create",)}
+WITHOUT_ID = {"get": ("list", "get"), "post": ("create",), "patch": ("update",)}
 WITH_ID = {"get": ("get",), "patch": ("update",), "delete": ("delete",)}
 
 

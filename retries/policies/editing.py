@@ -1,0 +1,75 @@
+"""Read and change a project's policies for decisions about failures."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from ledger import journal, sql
+from ledger.errors import Invalid, VersionMismatch
+from ledger.journal import Kind, Stamp
+from ledger.models import Project
+from ledger.redaction import clean, redacted
+from retries.models import RetryPolicy
+from retries.states import PolicyScope
+
+NAMES = ("ask_at_once", "obey_waits", "ask_on_same_failure")
+REASON_BYTES = 2000
+
+
+def read_policies(project_id: UUID) -> RetryPolicy:
+    """Return a project's policies; without a row the defaults, as its first version."""
+    found = RetryPolicy.objects.filter(project=project_id).first()
+    return found or RetryPolicy(project_id=project_id)
+
+
+@sql.atomic
+def change_policies(
+    project: Project,
+    scopes: Mapping[str, str],
+    *,
+    version: int | None = None,
+    reason: str = "",
+    stamp: Stamp,
+) -> RetryPolicy:
+    """Switch policies on, off or to plans; the journal says which, who and why.
+
+    Raises VersionMismatch if they are no longer at this version, and Invalid for an unknown policy
+    or scope. Nothing is written where nothing changes.
+    """
+    for name, scope in scopes.items():
+        if name not in NAMES:
+            raise Invalid(f"/{name}", f"The policies are: {', '.join(NAMES)}.")
+        if scope not in PolicyScope.values:
+            raise Invalid(f"/{name}", f"{name} is one of: {', '.join(PolicyScope.values)}.")
+    RetryPolicy.objects.get_or_create(project=project)
+    row = RetryPolicy.objects.select_for_update().get(project=project)
+    if version not in (None, row.version):
+        raise VersionMismatch(
+            f"You read version {version}, but the policies are at version {row.version} now.",
+            current=row.version,
+        )
+    changed = {name: scope for name, scope in scopes.items() if getattr(row, name) != scope}
+    if changed:
+        for name, scope in changed.items():
+            setattr(row, name, scope)
+        row.version += 1
+        row.save()
+        record_change(row, changed, reason=reason, stamp=stamp)
+    return row
+
+
+def record_change(
+    row: RetryPolicy, changed: Mapping[str, str], *, reason: str = "", stamp: Stamp
+) -> None:
+    """Note in the journal which policies a person changed."""
+    data: dict[str, Any] = dict(changed)
+    if said := clean(redacted(reason.strip()), limit_bytes=REASON_BYTES):
+        data["reason"] = said
+    journal.record(
+        Kind.PROJECT_POLICIES_CHANGED,
+        subject_type="project",
+        subject_id=row.project_id,
+        project_id=row.project_id,
+        stamp=stamp,
+        data=data,
+    )
