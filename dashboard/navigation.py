@@ -74,6 +74,7 @@ PLACES = (
         Place("agents", "Agents", "n-agents", "a", TROUBLED, in_tabs=False),
         Place("sessions", "Sessions", "n-sessions", "c", in_tabs=False),
         Place("activity", "Activity", "n-activity", "l", in_tabs=False),
+        Place("insight", "Insight", "n-insight", "n", in_tabs=False),
         Place("settings", "Settings", "n-settings", "s", in_tabs=False),
     ),
 )

@@ -11,6 +11,8 @@ from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as deadletter_views
 from dashboard.escalations import action_views as escalation_action_views
 from dashboard.escalations import views as escalation_views
+from dashboard.insight import action_views as insight_action_views
+from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views
 from dashboard.instructions import views as instruction_views
 from dashboard.overview import views as overview_views
@@ -89,6 +91,13 @@ urlpatterns = [
         name="session_message",
     ),
     path("activity/", activity_views.index, name="activity"),
+    path("insight/", insight_views.index, name="insight"),
+    path("insight/experiments/", insight_action_views.start, name="experiment_start"),
+    path(
+        "insight/experiments/<uuid:experiment_id>/end/",
+        insight_action_views.end,
+        name="experiment_end",
+    ),
     path("settings/", settings_views.index, name="settings"),
     path("escalations/", escalation_views.index, name="escalations"),
     path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),

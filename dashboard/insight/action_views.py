@@ -1,0 +1,59 @@
+"""Start and end experiments on the retry context."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only
+from dashboard.navigation import read_scope
+from dashboard.rendering import HtmxRequest
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from retries.insight.experiments import end_experiment, start_experiment
+from retries.models import ContextExperiment
+
+
+@require_POST
+@operators_only
+def start(request: HtmxRequest) -> HttpResponse:
+    """Start an experiment in the project that the form names."""
+    scope = read_scope(request)
+    name = request.POST.get("in", "")
+    project = next((each for each in scope.projects if each.name == name), None)
+    if project is None:
+        raise Http404(f"There is no project “{name[:64]}”.")
+    try:
+        experiment = start_experiment(
+            project,
+            request.POST.get("element", ""),
+            reason=request.POST.get("reason", ""),
+            stamp=stamp_of(request),
+        )
+    except Refusal as refusal:
+        messages.warning(request, f"{refusal.detail} Nothing was changed.")
+    else:
+        element = experiment.get_element_display()
+        messages.success(request, f"Experiment started in {project.name}: without {element}.")
+    return redirect(f"{reverse('dashboard:insight')}{scope.query}#experiments")
+
+
+@require_POST
+@operators_only
+def end(request: HtmxRequest, experiment_id: UUID) -> HttpResponse:
+    """End an experiment."""
+    scope = read_scope(request)
+    try:
+        end_experiment(
+            experiment_id, reason=request.POST.get("reason", ""), stamp=stamp_of(request)
+        )
+    except ContextExperiment.DoesNotExist as error:
+        raise Http404(f"There is no experiment {experiment_id}.") from error
+    except Refusal as refusal:
+        messages.warning(request, f"{refusal.detail} Nothing was changed.")
+    else:
+        messages.success(request, "Experiment ended. Every task gets whole contexts again.")
+    return redirect(f"{reverse('dashboard:insight')}{scope.query}#experiments")

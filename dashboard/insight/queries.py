@@ -1,0 +1,33 @@
+"""Read the figures of the Insight page, which the clock has computed: one query per panel."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from ledger.models import Project, Task
+from ledger.states import TaskState
+from retries.models import ContextExperiment, InsightFigure
+
+UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
+EXPERIMENTS_SHOWN = 12
+
+
+def list_experiments(project: Project | None) -> list[ContextExperiment]:
+    """Return the running experiments, then the newest ones that have ended."""
+    rows = ContextExperiment.objects.select_related("project")
+    if project:
+        rows = rows.filter(project=project)
+    newest = list(rows.order_by("-started_at", "-pk")[:EXPERIMENTS_SHOWN])
+    return sorted(newest, key=lambda each: each.ended_at is not None)
+
+
+def list_figures(project: Project | None) -> list[InsightFigure]:
+    """Return the figures of all panels, of one project or of each."""
+    rows = InsightFigure.objects.order_by("project_id", "panel", "days")
+    return list(rows.filter(project=project) if project else rows)
+
+
+def find_tasks(ids: Sequence[UUID]) -> dict[UUID, Any]:
+    """Return the tasks of these that still have attempts left, by id."""
+    rows = Task.objects.filter(pk__in=ids, state__in=UNDER_WAY).select_related("agent")
+    return {row.pk: row for row in rows.defer("payload", "result", "error")}

@@ -1,0 +1,60 @@
+"""The Insight page: what the history says about contexts, policies and tasks under way."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_safe
+
+from dashboard import rendering
+from dashboard.access import operators_only
+from dashboard.insight import queries
+from dashboard.insight.experiments import ExperimentRow, find_scale
+from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
+from dashboard.rendering import HtmxRequest, PageContext
+from ledger.models import Project
+from retries.insight.experiments import LEAST_ATTEMPTS, REASON_LENGTH, measure_difference
+from retries.states import ContextElement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsightPage(PageContext):
+    computed_at: datetime | None
+    experiments: list[ExperimentRow]
+    elements: list[tuple[str, str]]
+    free: list[Project]  # the projects without a running experiment
+    reason_length: int = REASON_LENGTH
+    predictions: PredictionFigures
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """Show the figures that the clock has computed."""
+    visit = rendering.begin_visit(request, current="insight")
+    project, projects = visit.scope.project, visit.scope.projects
+    experiments = list_experiments(project)
+    running = {each.row.project_id for each in experiments if each.is_running}
+    figures = queries.list_figures(project)
+    predicted = [each.data for each in figures if each.panel == "predictions"]
+    page = InsightPage(
+        title="Insight",
+        heading="Insight",
+        computed_at=min((each.computed_at for each in figures), default=None),
+        experiments=experiments,
+        elements=[(value, str(label)) for value, label in ContextElement.choices],
+        free=[each for each in ([project] if project else projects) if each.pk not in running],
+        predictions=combine_figures(predicted, queries.find_tasks(list_ids(predicted))),
+    )
+    return rendering.respond(visit, "insight/index.html", "insight/_insight.html", page)
+
+
+def list_experiments(project: Project | None) -> list[ExperimentRow]:
+    """Return the experiments with their differences, on one scale."""
+    rows = queries.list_experiments(project)
+    found = [measure_difference(each) for each in rows]
+    scale = find_scale([each for each in found if each])
+    return [
+        ExperimentRow(row, each, scale, LEAST_ATTEMPTS)
+        for row, each in zip(rows, found, strict=True)
+    ]

@@ -1,0 +1,60 @@
+"""Insight in a browser: whole in every theme and width, and worked without JavaScript."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from playwright.sync_api import expect
+
+from ledger.models import Agent
+from retries.models import ContextExperiment
+from tests.browser.conftest import WIDTHS, Visitor, assert_whole
+from tests.dashboard.insight.worlds import make_experiment, make_predictions
+from tests.factories import as_name, make_agent, make_project
+
+
+def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: datetime) -> None:
+    """Empty, and with experiments of all kinds, hostile titles and several projects."""
+    visitor = visit().signed_in()
+    page = assert_whole(visitor, "/insight/")
+    expect(page.locator("#experiments")).to_contain_text("No experiment has run here.")
+    make_project("other")
+    hostile = make_agent(as_name("<b>" + "w" * 60))
+    make_experiment(coder, "known", (486, 355, 54, 22), now=now, ends=True)
+    make_experiment(coder, "nothing", (448, 313, 50, 36), now=now, ends=True)
+    make_experiment(coder, "standing", (300, 200, 49, 20), now=now, ends=False)
+    make_predictions(hostile, now=now, count=12)
+
+    page = assert_whole(
+        visitor,
+        "/insight/",
+        widths=(*WIDTHS, 1100),
+        act=lambda page: page.locator("summary").first.click(),
+    )
+    expect(page.locator(".exp")).to_have_count(3)
+    expect(page.locator(".prs li")).to_have_count(9)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("#predictions")).to_have_attribute("data-cursor", "")
+
+
+def test_an_experiment_is_started_and_ended_without_script(
+    visit: Callable[..., Visitor], coder: Agent
+) -> None:
+    page = visit(java_script_enabled=False).sign_in("/insight/")
+    page.click("text=Start an experiment…")
+    page.select_option("#start-element", "known")
+    page.fill("#start-reason", "do they help?")
+    page.click("button:has-text('Start experiment')")
+    assert "Experiment started in default" in page.inner_text("body")
+    page.click("text=Details, end…")
+    page.fill("[id^=end-]", "enough")
+    page.click("button:has-text('End experiment')")
+    assert "Every task gets whole contexts again." in page.inner_text("body")
+    assert ContextExperiment.objects.get().end_reason == "enough"
+
+
+def test_it_is_opened_by_key(visit: Callable[..., Visitor], coder: Agent) -> None:
+    page = visit().sign_in("/settings/")
+    page.keyboard.press("g")
+    page.keyboard.press("n")
+    page.wait_for_url("**/insight/")

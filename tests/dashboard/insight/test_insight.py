@@ -1,0 +1,117 @@
+"""The Insight page: its figures, what it hides, and who may start an experiment."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from dashboard.insight.experiments import find_scale
+from dashboard.insight.predictions import combine_figures
+from ledger.models import Agent
+from retries.insight.intervals import Difference
+from retries.models import ContextExperiment, InsightFigure
+from tests.dashboard.insight.worlds import make_experiment, make_predictions
+from tests.dashboard.seen import words
+
+pytestmark = pytest.mark.django_db
+
+
+def test_nothing_has_been_computed_yet(browser: Client, agent: Agent) -> None:
+    shown = words(browser.get("/insight/"))
+    assert "Not computed yet." in shown and "No experiment has run here." in shown
+    assert "Hidden: n = 0, shown from 20" in shown
+    assert "Start an experiment…" in shown
+
+
+def test_experiments_are_shown_from_fifty_a_side(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    make_experiment(agent, "known", (486, 355, 54, 22), now=now, ends=True)
+    make_experiment(agent, "nothing", (448, 313, 50, 36), now=now, ends=True)
+    make_experiment(agent, "standing", (300, 200, 49, 20), now=now, ends=False)
+    shown = words(browser.get("/insight/"))
+    # 355/486 and 22/54: Newcombe's interval by hand
+    assert "73% with it, 41% without" in shown
+    assert "−32 points (95%: −45 … −18)" in shown and "n = 540 , conclusive" in shown
+    assert "A/A run: nothing left out" in shown and "not conclusive" in shown
+    assert "Hidden: n = 49, shown from 50 a side" in shown
+    assert shown.index("Without where things stand") < shown.index("Without known errors")
+    assert "67% with it" not in shown  # below the minimum nothing is told
+
+
+def test_predictions_are_shown_with_their_score(
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
+) -> None:
+    ids = make_predictions(agent, now=now - timedelta(minutes=4), count=12)
+    shown = words(browser.get("/insight/"))
+    assert "Computed 4 m ago." in shown
+    assert "90% " in shown and "same signature, n = 20" in shown
+    assert "Ended meanwhile" not in shown  # it is done by now
+    assert "32 more below 25% or further down." in shown
+    assert "6 have n below 20 and show no chance." in shown
+    assert "Brier score 0.121 on the newest fifth of the history ( n = 412 )" in shown
+    assert f"/tasks/{ids[0]}/" in browser.get("/insight/").content.decode()
+    assert statements(browser, "/insight/") <= 8
+    InsightFigure.objects.update(data=InsightFigure.objects.get().data | {"cases": 7})
+    assert "Hidden: n = 7, shown from 20" in words(browser.get("/insight/"))
+
+
+def test_an_experiment_is_started_and_ended(browser: Client, agent: Agent) -> None:
+    form = {"in": agent.project.name, "element": "known", "reason": "do they help?"}
+    browser.post("/insight/experiments/", form | {"reason": " "})
+    assert not ContextExperiment.objects.exists()
+    shown = words(browser.get("/insight/"))
+    assert "Give a reason of 1 to 500 characters. Nothing was changed." in shown
+    done = browser.post("/insight/experiments/", form)
+    assert (done.status_code, done["Location"]) == (302, "/insight/#experiments")
+    one = ContextExperiment.objects.get()
+    assert (one.element, one.started_by_name, one.start_reason) == (
+        "known",
+        "mara",
+        "do they help?",
+    )
+    shown = words(browser.get("/insight/"))
+    assert "End experiment" in shown and "Start an experiment…" not in shown
+    browser.post("/insight/experiments/", form)
+    assert "already. End it first." in words(browser.get("/insight/"))
+    browser.post(f"/insight/experiments/{one.pk}/end/", {"reason": "enough"})
+    one.refresh_from_db()
+    assert (one.ended_by_name, one.end_reason) == ("mara", "enough")
+    gone = browser.post(f"/insight/experiments/{agent.pk}/end/", {"reason": "enough"})
+    assert gone.status_code == 404
+    assert browser.post("/insight/experiments/", form | {"in": "gone"}).status_code == 404
+
+
+def test_only_those_who_may_switch_it_see_the_form(agent: Agent, now: datetime) -> None:
+    one = make_experiment(agent, "known", (0, 0, 0, 0), now=now, ends=False)
+    visitor = User.objects.create_user("jonas", is_staff=True)
+    visitor.user_permissions.add(Permission.objects.get(codename="view_contextexperiment"))
+    client = Client()
+    client.force_login(visitor)
+    shown = words(client.get("/insight/"))
+    assert "Without known errors" in shown
+    assert "End experiment" not in shown and "Start an experiment…" not in shown
+    assert client.post("/insight/experiments/", {}).status_code == 403
+    assert client.post(f"/insight/experiments/{one.pk}/end/", {}).status_code == 403
+
+
+def test_the_scale_holds_every_interval() -> None:
+    assert find_scale([]) == 20
+    assert find_scale([Difference(-0.1, -0.31, 0.05), Difference(0.1, 0, 0.2)]) == 40
+
+
+def test_the_figures_of_projects_are_combined() -> None:
+    bins = [{"predicted": 0.12, "observed": 0.2, "cases": 10}]
+    one = {"likely": [], "shown": 3, "hidden": 1, "cases": 10, "brier": 0.1, "base": 0.2}
+    two = one | {"cases": 30, "brier": 0.2, "base": 0.4}
+    many = [{"predicted": 0.18, "observed": 0.4, "cases": 30}]
+    nothing = {"likely": [], "shown": 0, "hidden": 2, "cases": 0, "brier": None, "base": None}
+    found = combine_figures(
+        [one | {"bins": bins}, two | {"bins": many}, nothing | {"bins": []}], {}
+    )
+    assert (found.cases, found.below, found.hidden) == (40, 6, 4)
+    assert (found.brier, found.base) == (pytest.approx(0.175), pytest.approx(0.35))
+    (point,) = found.points
+    assert (point.predicted, point.observed) == (84, 65)

@@ -1,0 +1,56 @@
+"""Worlds for the Insight page: experiments at all stages, and predictions of tasks."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger.journal import Stamp
+from ledger.models import Agent
+from ledger.states import TaskState
+from retries.insight import experiments
+from retries.models import ContextExperiment, InsightFigure
+from tests.dashboard.worked import MARA, make_task
+
+HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
+
+
+def make_experiment(
+    agent: Agent, element: str, counts: tuple[int, int, int, int], *, now: datetime, ends: bool
+) -> ContextExperiment:
+    """An experiment with the counts of a computation: attempts and successes with, and without."""
+    stamp = Stamp(MARA, now - timedelta(days=6))
+    made = experiments.start_experiment(agent.project, element, reason=HOSTILE, stamp=stamp)
+    names = ("with_attempts", "with_successes", "without_attempts", "without_successes")
+    ContextExperiment.objects.filter(pk=made.pk).update(
+        counted_at=now, **dict(zip(names, counts, strict=True))
+    )
+    if ends:
+        experiments.end_experiment(made.pk, reason="enough", stamp=Stamp(MARA, now))
+    return made
+
+
+def make_predictions(agent: Agent, *, now: datetime, count: int) -> list[str]:
+    """The figures of some running tasks, the last of which is done by now; return the ids."""
+    titles = [HOSTILE, *(f"Step {number}" for number in range(1, count))]
+    tasks = [make_task(TaskState.QUEUED, title, agent=agent, now=now) for title in titles]
+    tasks.append(make_task(TaskState.DONE, "Ended meanwhile", agent=agent, now=now))
+    levels = ("signature", "pattern", "agent", "kind")
+    data: dict[str, Any] = {
+        "likely": [
+            {"task": str(each.pk), "chance": 0.9 - n / 20, "n": 20 + n, "level": levels[n % 4]}
+            for n, each in enumerate(tasks)
+        ],
+        "shown": 40,
+        "hidden": 6,
+        "tasks": 2_000,
+        "cases": 412,
+        "brier": 0.121,
+        "base": 0.176,
+        "bins": [
+            {"predicted": 0.05 + n / 10, "observed": 0.04 + n / 10, "cases": 4 * n + 4}
+            for n in range(10)
+        ],
+    }
+    InsightFigure.objects.create(
+        project=agent.project, panel="predictions", days=0, computed_at=now, data=data
+    )
+    return [str(each.pk) for each in tasks]
