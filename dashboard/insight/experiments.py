@@ -42,11 +42,13 @@ class ExperimentRow:
 
     @property
     def share_with(self) -> int:
-        return round(100 * self.row.with_successes / self.row.with_attempts)
+        share: int = round(100 * self.row.with_successes / self.row.with_attempts)
+        return share
 
     @property
     def share_without(self) -> int:
-        return round(100 * self.row.without_successes / self.row.without_attempts)
+        share: int = round(100 * self.row.without_successes / self.row.without_attempts)
+        return share
 
     @property
     def points(self) -> str:
