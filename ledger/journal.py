@@ -66,6 +66,7 @@ class Kind(TextChoices):
     PATTERN_RESOLVED = "pattern.resolved"
     PATTERN_REOPENED = "pattern.reopened"
     PATTERN_REGRESSED = "pattern.regressed"
+    PATTERN_MERGED = "pattern.merged"
     PATTERN_FIX_PROMOTED = "pattern.fix_promoted"
     PATTERN_FIX_RETIRED = "pattern.fix_retired"
     PATTERN_FIX_RESET = "pattern.fix_reset"

@@ -51,7 +51,10 @@ def test_one_module_writes_states() -> None:
         ("FailurePattern", "retries_failurepattern"),
         ("Grouped", "retries_grouped"),
     ):
-        assert modules_that_write(model, table) == {"retries/failures/grouping.py"}
+        assert modules_that_write(model, table) == {
+            "retries/failures/grouping.py",
+            "retries/failures/pattern_merging.py",
+        }
     # small machines whose one writer is the module of their verbs
     notifications = {f"retries/notifications/{name}.py" for name in NOTIFICATION_WRITERS}
     assert modules_that_assign("state") - notifications == {

@@ -65,7 +65,7 @@ class PatternList:
 
 
 def filter_patterns(project: Project | None, *, state: str, words: str) -> QuerySet[FailurePattern]:
-    rows = of_project(FailurePattern.objects.filter(state__in=STATES[state]), project)
+    rows = of_project(FailurePattern.objects.current().filter(state__in=STATES[state]), project)
     for word in words.split():
         rows = rows.filter(template__icontains=word)
     return rows
@@ -151,7 +151,10 @@ def exists(pattern_id: UUID) -> bool:
 
 
 def find_pattern(pattern_id: UUID) -> FailurePattern | None:
-    return FailurePattern.objects.select_related("project").filter(pk=pattern_id).first()
+    """Return a pattern, or the one that it was merged into."""
+    rows = FailurePattern.objects.select_related("project", "merged_into__project")
+    found = rows.filter(pk=pattern_id).first()
+    return found and (found.merged_into or found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dashboard.query_box import clean
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
 from ledger.models import Agent
-from retries.failures import suggestions
+from retries.failures import figures, suggestions
 from retries.failures.figures import StuckTasks
 from retries.failures.suggestions import Suggestion, WorkedFix
 from retries.models import FailurePattern, Grouped
@@ -40,6 +40,7 @@ class PatternPage(PageContext):
     agents: list[Agent]
     failures: list[Grouped]
     examples: list[Example]
+    merged: list[str]
     total: int
     suggestion: Suggestion | None
     worked_fixes: list[WorkedFix]
@@ -75,6 +76,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         agents=queries.list_agents(row),
         failures=failures[: queries.FAILURES_SHOWN],
         examples=queries.pick_examples(failures),
+        merged=figures.list_merged_templates(row),
         total=row.grouped.count(),
         suggestion=suggestions.suggest(failures[0].failure) if failures else None,
         worked_fixes=suggestions.list_worked_fixes(row.pk),

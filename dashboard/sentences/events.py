@@ -383,6 +383,10 @@ def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
         tail = f" for {named}" if named else ""
         quote = truncate(str(event.data.get("fix") or ""), QUOTE)
         return EventSentence(icon, actor, does, tone, quote, tail, f" · {does}{tail}")
+    if event.kind == Kind.PATTERN_MERGED:
+        number = counted(len(event.data.get("patterns") or []), "pattern")
+        does, note = f"merged {number} into", f" · {number} merged into it"
+        return EventSentence("s-done", "Tenfour", does, "", about.quote, "", note)
     if event.kind in PATTERNS:
         icon, does, tone, done = PATTERNS[Kind(event.kind)]
         return EventSentence(icon, actor, does, tone, about.quote, "", f" · {done}")

@@ -29,7 +29,7 @@ CHANNEL = "api"
 @router.get("/patterns", auth=PrincipalAuth("events:read"), response=schemas.PatternList)
 def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery]) -> HttpResponse:
     """List failure patterns, the newest first."""
-    rows = FailurePattern.objects.visible_to(request.auth)
+    rows = FailurePattern.objects.visible_to(request.auth).current()
     if query.state:
         rows = rows.filter(state__in=parse_states(query.state, PatternState))
     for word in query.q.split():
@@ -63,17 +63,19 @@ def patterns_list_failures(
 
 
 def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
-    """Return a pattern that the caller may see; raise NotFound."""
-    pattern = FailurePattern.objects.visible_to(request.auth).filter(pk=id).first()
+    """Return a pattern that the caller may see, or what it was merged into; raise NotFound."""
+    rows = FailurePattern.objects.visible_to(request.auth).select_related("merged_into")
+    pattern = rows.filter(pk=id).first()
     if pattern is None:
         raise not_visible("pattern", id)
-    return pattern
+    return pattern.merged_into or pattern
 
 
 def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
     pattern = find_pattern(request, id)
-    stuck = {"stuck": stuck_out(figures.count_stuck_tasks(id))}
-    return json_response(patterns_out([pattern])[0] | stuck | newest_out(pattern))
+    stuck = {"stuck": stuck_out(figures.count_stuck_tasks(pattern.pk))}
+    merged = {"merged_templates": figures.list_merged_templates(pattern)}
+    return json_response(patterns_out([pattern])[0] | stuck | merged | newest_out(pattern))
 
 
 # ---- what people do
@@ -89,7 +91,9 @@ def patterns_ignore(
 ) -> HttpResponse:
     """Ignore a pattern, for good or until a time."""
     pattern, options = find_pattern(request, id), body or schemas.IgnoreIn.model_validate({})
-    moved = patterns.ignore([id], until=options.until, note=options.note, stamp=stamp_of(request))
+    moved = patterns.ignore(
+        [pattern.pk], until=options.until, note=options.note, stamp=stamp_of(request)
+    )
     return moved_response(request, pattern, moved, PatternState.IGNORED)
 
 
@@ -103,7 +107,7 @@ def patterns_resolve(
 ) -> HttpResponse:
     """Mark a pattern's cause as fixed; its next failure is a regression."""
     pattern = find_pattern(request, id)
-    moved = patterns.resolve([id], note=body.note if body else "", stamp=stamp_of(request))
+    moved = patterns.resolve([pattern.pk], note=body.note if body else "", stamp=stamp_of(request))
     return moved_response(request, pattern, moved, PatternState.RESOLVED)
 
 
@@ -115,7 +119,7 @@ def patterns_resolve(
 def patterns_reopen(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Reopen a pattern that is ignored or resolved."""
     pattern = find_pattern(request, id)
-    moved = patterns.reopen([id], stamp=stamp_of(request))
+    moved = patterns.reopen([pattern.pk], stamp=stamp_of(request))
     return moved_response(request, pattern, moved, PatternState.OPEN)
 
 
@@ -145,9 +149,11 @@ def patterns_retry(request: PrincipalRequest, id: UUID) -> HttpResponse:
     Dead letters are replayed as new tasks, pending retries become due, and open questions that
     another attempt can settle are answered with a retry.
     """
-    find_pattern(request, id)
+    pattern = find_pattern(request, id)
 
     def retry() -> tuple[int, Any]:
-        return 200, retry_out(patterns.retry([id], stamp=stamp_of(request), channel=CHANNEL))
+        return 200, retry_out(
+            patterns.retry([pattern.pk], stamp=stamp_of(request), channel=CHANNEL)
+        )
 
     return respond_once(request, retry)

@@ -8,7 +8,9 @@ from uuid import UUID
 from ledger import sql
 from ledger.states import TaskState
 from retries.failures.patterns import BATCH_SIZE, stuck_tasks
+from retries.models import FailurePattern
 
+MOST_MERGED = 50  # templates that are listed
 TOTALS = """select pattern_id, count(*) as total, max(at) as last_at
 from retries_grouped where pattern_id = any(%(ids)s) group by 1"""
 AGENT_NAMES = """select g.pattern_id, array_agg(a.name order by a.name) as names
@@ -33,6 +35,14 @@ def count_failures(ids: Sequence[UUID]) -> dict[UUID, Total]:
 def list_agent_names(ids: Sequence[UUID]) -> dict[UUID, list[str]]:
     """Return the names of the agents with failures, by pattern."""
     return {row["pattern_id"]: row["names"] for row in sql.run(AGENT_NAMES, ids=list(ids))}
+
+
+def list_merged_templates(pattern: FailurePattern) -> list[str]:
+    """Return the first templates that were merged into a pattern, and its own before them."""
+    if not pattern.own_template:
+        return []
+    rows = pattern.merged.order_by("merged_at", "pk").values_list("template", flat=True)
+    return [pattern.own_template, *rows[: MOST_MERGED - 1]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,11 +102,15 @@ MARKS = re.compile(r"‹[^›]{0,400}›(?:[\s,;:/.|#_+-]{0,400}‹[^›]{0,400}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What identifies an error: its headline, the template of that, and its fingerprint."""
+    """What identifies an error: its headline, the template of that, and its fingerprint.
+
+    `test` is the name of the failing test, if one failed.
+    """
 
     headline: str
     template: str
     fingerprint: str
+    test: str = ""
 
 
 def identify(*texts: str) -> Identity:
@@ -120,7 +124,7 @@ def identify(*texts: str) -> Identity:
     test = find_failing_test(*texts)
     if test and test not in headline.cause:
         template = f"{test}: {template}"
-    return Identity(str(headline), template, compute_fingerprint(template))
+    return Identity(str(headline), template, compute_fingerprint(template), test)
 
 
 def make_template(line: str) -> str:

@@ -1,6 +1,6 @@
 """Group each failure into its pattern, and move patterns between their states.
 
-The only writer of `FailurePattern` and `Grouped`.
+With `retries.failures.pattern_merging` the only writer of `FailurePattern` and `Grouped`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Failure
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
-from retries.failures import known_errors
+from retries.failures import known_errors, pattern_merging
 from retries.failures.known_errors import Match
 from retries.failures.salience import find_headline
 from retries.failures.signatures import sign
@@ -26,7 +26,6 @@ from retries.states import (
 )
 
 NOTE_LENGTH = 2000
-EXAMPLE_LENGTH = 400
 
 # ---- a new failure
 
@@ -44,9 +43,10 @@ DOES_RETURN = f"""(p.state in ({", ".join(f"'{state}'" for state in RETURNS)})
 
 # Most patterns exist already, and then the row is only read: if every failure wrote to it, all
 # agents that fail at once would wait for each other. So `last_seen` moves at most once a minute.
+# The lock waits for a merge of the pattern, and costs nothing: a reference takes the same one.
 JOIN = f"""with {TrustedCaller.cte}, found as (
-    select id from retries_failurepattern
-    where project_id = %(of)s and fingerprint = %(fingerprint)s
+    select coalesce(merged_into_id, id) as id from retries_failurepattern
+    where project_id = %(of)s and fingerprint = %(fingerprint)s for key share
 ), grouped as (
     insert into retries_grouped
         (failure_id, pattern_id, agent_id, at, signature, entities, files_changed, known_error)
@@ -74,11 +74,6 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
         data="jsonb_build_object('failure', %(failure)s::uuid, 'task', %(task)s::uuid)",
     )
 }) select id from found"""
-
-INSERT_PATTERN = """insert into retries_failurepattern (project_id, fingerprint, template, example,
-    first_seen, last_seen, state_at, updated_at)
-values (%(of)s, %(fingerprint)s, %(template)s, %(example)s, %(now)s, %(now)s, %(now)s, %(now)s)
-on conflict (project_id, fingerprint) do nothing"""
 
 
 def headline_of(failure: Failure) -> str:
@@ -131,14 +126,7 @@ def join(
         )
         if rows:
             break
-        sql.run(
-            INSERT_PATTERN,
-            of=project_id,
-            fingerprint=found.fingerprint,
-            template=found.template,
-            example=found.headline[:EXAMPLE_LENGTH],
-            now=stamp.at,
-        )
+        pattern_merging.insert_pattern(found, project_id=project_id, stamp=stamp)
     id: UUID = rows[0]["id"]
     return id
 
@@ -153,7 +141,8 @@ def move_statement(to: PatternState, kind: Kind) -> str:
         update retries_failurepattern p
         set state = '{to}', ignored_until = %(until)s, note = %(note)s, state_at = %(now)s,
             state_by_name = c.actor_name, updated_at = %(now)s
-        from caller c where p.state in ({sources}) and p.id = any(array(
+        from caller c
+        where p.state in ({sources}) and p.merged_into_id is null and p.id = any(array(
             select id from retries_failurepattern where id = any(%(ids)s) order by id for update))
         returning p.id, p.project_id, p.state, p.ignored_until, old.state as from_state
     ), events as ({

@@ -88,6 +88,10 @@ NEWEST = {name: DIAGNOSIS[name] for name in ("headline", "known_error", "suggest
 
 class OnePatternOut(PatternOut):
     stuck: StuckOut = Field(description="the tasks that 'retry' covers, by their state")
+    merged_templates: list[str] = Field(
+        description="the templates that were merged into this pattern, the first ones, because "
+        "they differ in one or two words; empty if none were"
+    )
     headline: str | None = Field(description="the newest failure's line that tells the cause")
     known_error: KnownErrorOut | None = Field(description="the newest failure's known error")
     suggestion: SuggestionOut | None = Field(description="the newest failure's cause and fix")
@@ -96,7 +100,9 @@ class OnePatternOut(PatternOut):
         "like this"
     )
 
-    model_config = ConfigDict(json_schema_extra={"example": PATTERN | {"stuck": STUCK} | NEWEST})
+    model_config = ConfigDict(
+        json_schema_extra={"example": PATTERN | {"stuck": STUCK, "merged_templates": []} | NEWEST}
+    )
 
 
 GROUPED = {
