@@ -9,7 +9,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from retries.failures.fingerprints import CODE, MARKS
+from retries.failures.fingerprints import MARKS
+from retries.failures.masks import CODE
 
 LEAST_FILLERS = 3
 MOST_SLOTS = 2

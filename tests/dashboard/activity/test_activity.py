@@ -389,6 +389,7 @@ QUOTE = "“Rebase on main before you push”"
         (event("pattern.reopened", actor=MARA), f"mara reopened the failures {QUOTE}"),
         (event("pattern.reopened"), f"coder repeated {QUOTE}"),
         (event("pattern.regressed"), f"coder repeated {QUOTE}"),
+        (event("pattern.merged", patterns=[1, 2]), f"Tenfour merged 2 patterns into {QUOTE}"),
         (event("agent.registered", actor=MARA), "mara registered coder"),
         (event("agent.paused", actor=MARA), "mara paused coder"),
         (event("agent.resumed", actor=MARA), "mara resumed coder"),

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retries.failures.fingerprints import (
-    LINE_LENGTH,
     compute_fingerprint,
     identify,
     make_template,
 )
+from retries.failures.masks import LINE_LENGTH
 
 
 def print_of(line: str) -> str:
