@@ -45,7 +45,8 @@ def test_patterns_are_listed_and_read_with_their_failures(operator: Api, coder: 
     one = operator("GET", f"/patterns/{row['id']}").body
     names = ("headline", "known_error", "suggestion", "prediction")
     newest = {name: one.pop(name) for name in names}
-    assert one == row | {"stuck": {"failed": 2, "waiting": 0, "escalated": 0}}
+    stuck = {"failed": 2, "waiting": 0, "escalated": 0}
+    assert one == row | {"stuck": stuck, "merged_templates": []}
     assert newest["known_error"]["name"] == "missing_module"
     page = operator("GET", f"/patterns/{row['id']}/failures?limit=1").body
     rest = operator("GET", f"/patterns/{row['id']}/failures?cursor={page['next_cursor']}").body
