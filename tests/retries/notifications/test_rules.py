@@ -1,0 +1,297 @@
+"""Rules: who is told of what, once, later, again, or in a summary."""
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from ledger import journal
+from ledger.agents import pause
+from ledger.journal import SYSTEM, Kind, Stamp
+from ledger.models import Agent, Event
+from retries.escalations import answering, assignment, lifecycle
+from retries.escalations.choices import Choice
+from retries.models import (
+    Channel,
+    Delivery,
+    Escalation,
+    NotificationRule,
+    NotificationThread,
+)
+from retries.notifications import channels, rules, tick, watches
+from retries.notifications.rules import NotificationRuleSpec
+from retries.states import Answer
+from tests.factories import make_agent, make_project, send
+from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.retries.notifications.receivers import (
+    MARA,
+    Receiver,
+    make_person_channel,
+    run_clock,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def ntfy(receiver: Receiver, topic: str = "oncall") -> str:
+    return f"ntfy://127.0.0.1:{receiver.port}/{topic}"
+
+
+def told(receiver: Receiver) -> list[tuple[str, str]]:
+    """Return the topics and titles of the messages that have arrived, and forget them."""
+    found = [(each.json["topic"], each.json["title"]) for each in receiver.received]
+    receiver.received.clear()
+    return found
+
+
+def escalate(agent: Agent, title: str = "Rename the column") -> Escalation:
+    """Let a task fail until a person is asked."""
+    now = timezone.now()
+    task = make_task(agent, now=now, title=title, max_attempts=1, on_exhausted="escalate")
+    fail(
+        agent,
+        attempt_of(claim(agent, now=now)),
+        now=now,
+        type="verification_failed",
+        message="KeyError: total\nsecret text",
+    )
+    return Escalation.objects.get(task=task)
+
+
+def set_rule(**changes: Any) -> None:
+    for rule in NotificationRule.objects.filter(conditions=["escalation"]):
+        rules.update_rule(rule.pk, version=None, stamp=Stamp(MARA), **changes)
+
+
+def age(seconds: int) -> None:
+    """Let all threads have begun some time ago."""
+    for thread in NotificationThread.objects.all():
+        for name in ("opened_at", "repeat_at", "second_at"):
+            at: datetime | None = getattr(thread, name)
+            if at:
+                setattr(thread, name, at - timedelta(seconds=seconds))
+        thread.save()
+
+
+def test_one_escalation_is_one_thread_from_question_to_answer(receiver: Receiver) -> None:
+    """Told once, reminded until someone takes it, then the second channel, then the answer."""
+    project, agent = make_project(), make_agent()
+    first = make_person_channel(ntfy(receiver), project=project)
+    phone = make_person_channel(ntfy(receiver, "phone"), project=project, name="phone")
+    # the first channel brought the rules that a new project wants; the second brings none
+    defaults = NotificationRule.objects.filter(channel=first)
+    assert sorted(rule.conditions[0] for rule in defaults) == [
+        "agent_silent",
+        "breaker",
+        "escalation",
+        "plan",
+    ]
+    assert not NotificationRule.objects.filter(channel=phone).exists()
+    set_rule(repeat_s=600, repeat_until="taken", second_channel=phone, second_after_s=3600)
+    asked = escalate(agent)
+    run_clock()
+    run_clock()
+    assert told(receiver) == [
+        ("oncall", "[default] Needs you: Rename the column (coder, failed 1 of 1)")
+    ]
+    (message,) = Delivery.objects.filter(role="new").values_list("body", flat=True)
+    assert f"/escalations/{asked.pk}/" in message["text"] and "secret text" not in message["text"]
+    assert f'tenfour esc resolve {str(asked.pk)[-8:]} "fix: …"' in message["text"]
+    age(700)
+    run_clock()
+    run_clock()
+    assert [topic for topic, _ in told(receiver)] == ["oncall"]
+    age(3000)
+    run_clock()
+    assert sorted(topic for topic, _ in told(receiver)) == ["oncall", "phone"]
+    User.objects.create(username="mara", is_staff=True, is_superuser=True)
+    assignment.assign(asked.pk, "mara", among=Escalation.objects.all(), stamp=Stamp(MARA))
+    run_clock()
+    assert sorted(topic for topic, title in told(receiver) if "Taken" in title) == [
+        "oncall",
+        "phone",
+    ]
+    age(100_000)
+    run_clock()
+    assert told(receiver) == []
+    answering.answer(
+        asked.pk,
+        Choice(Answer.RETRY),
+        channel="api",
+        among=Escalation.objects.all(),
+        stamp=Stamp(MARA),
+    )
+    run_clock()
+    assert sorted(told(receiver)) == [
+        ("oncall", "[default] Answered: Rename the column (coder, failed 1 of 1)"),
+        ("phone", "[default] Answered: Rename the column (coder, failed 1 of 1)"),
+    ]
+    thread = NotificationThread.objects.get()
+    assert not thread.is_open and thread.repeat_at is None
+    bodies = Delivery.objects.filter(thread=thread).values_list("body", flat=True)
+    assert {body["thread"] for body in bodies} == {str(thread.pk)}
+
+
+def test_a_storm_becomes_a_summary(receiver: Receiver) -> None:
+    """Over the cap one message tells the rest; what a person answered meanwhile is counted."""
+    project, agent = make_project(), make_agent()
+    make_person_channel(ntfy(receiver), project=project)
+    set_rule(cap_per_hour=3)
+    asked = [escalate(agent, f"Task {n}") for n in range(8)]
+    run_clock()
+    assert len(told(receiver)) == 3
+    with transaction.atomic():
+        lifecycle.withdraw([asked[7].task_id], stamp=Stamp(SYSTEM))
+    run_clock()
+    assert told(receiver) == []
+    assert Delivery.objects.filter(state="held").count() == 5
+    Delivery.objects.filter(state="held").update(held_until=timezone.now())
+    run_clock()
+    (summary,) = told(receiver)
+    assert summary == ("oncall", "[default] 5 held back: 5 new escalations")
+    text = Delivery.objects.get(role="summary").body["text"]
+    assert (
+        "Held back: the rule sends 3 an hour." in text
+        and "1 of them needs nothing any more." in text
+    )
+    assert Delivery.objects.filter(state="summarized", summary__role="summary").count() == 5
+    run_clock()
+    assert told(receiver) == []
+
+
+def test_quiet_hours_hold_all_but_severe(receiver: Receiver) -> None:
+    """A person's channel stays quiet; a severe question comes through; the rest arrives as one."""
+    project, agent = make_project(), make_agent()
+    mara = User.objects.create(username="mara")
+    make_person_channel(ntfy(receiver), project=project, person=mara)
+    set_rule(cap_per_hour=None)
+    rules.set_quiet_hours(mara, starts=time(0), ends=time(23, 59, 59), timezone="UTC")
+    escalate(agent)
+    severe = escalate(agent, "Severe")
+    Escalation.objects.filter(pk=severe.pk).update(severity="high")
+    run_clock()
+    now = timezone.now().astimezone(UTC)
+    if now.time() < time(23, 59, 50):
+        assert [title for _, title in told(receiver)] == [
+            "[default] Needs you: Severe (coder, failed 1 of 1)"
+        ]
+        held = Delivery.objects.get(state="held")
+        assert held.held_until and held.held_until.time() == time(23, 59, 59)
+    rules.set_quiet_hours(mara, starts=None, ends=None)
+    Delivery.objects.filter(state="held").update(held_until=timezone.now())
+    run_clock()
+    assert [title for _, title in told(receiver)] == ["[default] 1 held back: 1 new escalations"]
+
+
+def test_only_changes_are_told(receiver: Receiver) -> None:
+    """A breaker that opens again and again, a silent agent, a stuck plan: one message each."""
+    project, agent = make_project(), make_agent()
+    make_person_channel(ntfy(receiver), project=project)
+
+    def breaker(kind: Kind) -> None:
+        journal.record(
+            kind,
+            subject_type="agent",
+            subject_id=agent.id,
+            agent_id=agent.id,
+            project_id=project.id,
+            stamp=Stamp(SYSTEM),
+            data={"failures": 5},
+        )
+
+    for kind in (
+        Kind.AGENT_BREAKER_OPENED,
+        Kind.AGENT_BREAKER_HALF_OPEN,
+        Kind.AGENT_BREAKER_OPENED,
+    ):
+        breaker(kind)
+        run_clock()
+    assert told(receiver) == [("oncall", "[default] Breaker open: coder")]
+    breaker(Kind.AGENT_BREAKER_CLOSED)
+    run_clock()
+    breaker(Kind.AGENT_BREAKER_OPENED)
+    run_clock()
+    assert [title for _, title in told(receiver)] == [
+        "[default] Breaker closed: coder",
+        "[default] Breaker open: coder",
+    ]
+    send(agent, now=timezone.now() - timedelta(hours=1))
+    for _ in range(3):
+        watches.watch_conditions(now=timezone.now())
+        run_clock()
+    assert [title for _, title in told(receiver)] == ["[default] Silent: coder"]
+    Agent.objects.filter(pk=agent.pk).update(last_seen_at=timezone.now())
+    watches.watch_conditions(now=timezone.now())
+    run_clock()
+    assert [title for _, title in told(receiver)] == ["[default] Back: coder"]
+    assert Event.objects.filter(kind="agent.silent").count() == 1
+
+
+def test_a_rule_is_for_its_project_agent_and_severity(receiver: Receiver) -> None:
+    """What a rule is not for is not told; a channel that stops is told to others only."""
+    project, agent = make_project(), make_agent()
+    channel = make_person_channel(ntfy(receiver), project=project)
+    other = make_person_channel(ntfy(receiver, "other"), project=project, name="other")
+    set_rule(agent=make_agent("reviewer"))
+    escalate(agent)
+    set_rule(agent=None, severity="high")
+    escalate(agent)
+    run_clock()
+    assert told(receiver) == []
+    for each in (channel, other):
+        spec = NotificationRuleSpec(conditions=("channel_stopped",), channel=each)
+        rules.create_rule(spec, project=project, stamp=Stamp(MARA))
+    set_rule(severity="")
+    receiver.answer = 500
+    escalate(agent)
+    run_clock()
+    Delivery.objects.filter(state="retrying").update(tries=9, next_try_at=timezone.now())
+    run_clock()
+    assert Channel.objects.get(pk=channel.pk).state == "disabled"
+    receiver.answer = 200
+    told(receiver)
+    for _ in range(5):
+        run_clock()
+    assert told(receiver) == [("other", "[default] Channel stopped: on-call")]
+    # agents' pauses and other projects' events cause nothing
+    pause([agent], stamp=Stamp(MARA))
+    elsewhere = make_agent(project=make_project("demo"))
+    escalate(elsewhere)
+    assert tick.process_due(now=timezone.now())["written"] == 0
+
+
+def test_a_storm_is_read_in_batches(receiver: Receiver) -> None:
+    """Two thousand events become ten messages and a summary, and end with their channel."""
+    project, agent = make_project(), make_agent()
+    make_person_channel(ntfy(receiver), project=project)
+    spec = NotificationRuleSpec(
+        conditions=("token.created",), channel=Channel.objects.get(), cap_per_hour=10
+    )
+    rules.create_rule(spec, project=project, stamp=Stamp(MARA))
+    now = timezone.now()
+    Event.objects.bulk_create(
+        Event(
+            at=now,
+            project_id=project.id,
+            kind="token.created",
+            subject_type="token",
+            subject_id=UUID(int=n),
+            agent_id=agent.id,
+            actor_type="system",
+        )
+        for n in range(2000)
+    )
+    did = tick.process_due(now=timezone.now())
+    while did["written"]:
+        did = tick.process_due(now=timezone.now())
+    assert Delivery.objects.filter(state="held").count() == 1990
+    Delivery.objects.filter(state="held").update(held_until=timezone.now())
+    run_clock()
+    titles = [title for _, title in told(receiver)]
+    assert len(titles) == 11 and titles[-1] == "[default] 1990 held back"
+    channels.delete_channel(Channel.objects.get().pk)
+    assert not Delivery.objects.exists()
