@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import redis
-from celery import current_app
+from celery import Celery
 from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
@@ -71,6 +71,14 @@ def bell() -> redis.Redis:
     )
 
 
+@cache
+def queue() -> Celery:
+    """Return the application that sends jobs; a web server has no worker's application."""
+    app = Celery("tenfour", set_as_current=False)
+    app.config_from_object("django.conf:settings", namespace="CELERY")
+    return app
+
+
 def check_buffer_timer_or_set(
     project_id: UUID | str, session_id: UUID | str, ttl_seconds: int
 ) -> bool:
@@ -108,7 +116,7 @@ def ring(event: InsertNewMessage, pending: int) -> bool:
 
 
 def send_job(name: str, event: InsertNewMessage, *, countdown: float = 0) -> bool:
-    current_app.send_task(
+    queue().send_task(
         name, kwargs={"event": event.as_json()}, countdown=countdown or None, retry=False
     )
     return True

@@ -97,8 +97,19 @@ def process_locked(lock: Lock) -> int:
             "the lock of session %s was lost; its batch will be recovered", lock.session_id
         )
     finally:
-        batches.release_lock(lock)
+        release(lock)
     return processed
+
+
+def release(lock: Lock) -> None:
+    """Release the lock, also if the database connection was what failed."""
+    try:
+        batches.release_lock(lock)
+    except AWAY:
+        if connection.in_atomic_block:
+            raise
+        connection.close()  # the next statement opens another
+        batches.release_lock(lock)
 
 
 def process_batch(lock: Lock, taken: TakenBatch) -> None:
