@@ -30,6 +30,8 @@ REQUIRED = {
     "home": "ledger.view_event",
     "search": ENTER,
     "settings": ENTER,
+    "policies": "retries.view_retrypolicy",
+    "policy_switch": "retries.change_retrypolicy",
     "activity": "ledger.view_event",
     "instructions": "ledger.view_instruction",
     "instruction": "ledger.view_instruction",

@@ -24,6 +24,7 @@ from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
 from dashboard.sessions import detail_views as session_detail_views
 from dashboard.sessions import views as session_views
+from dashboard.settings import policy_views
 from dashboard.settings import views as settings_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
@@ -99,6 +100,8 @@ urlpatterns = [
         name="experiment_end",
     ),
     path("settings/", settings_views.index, name="settings"),
+    path("settings/policies/", policy_views.index, name="policies"),
+    path("settings/policies/<slug:name>/", policy_views.switch, name="policy_switch"),
     path("escalations/", escalation_views.index, name="escalations"),
     path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),
     path(
