@@ -78,8 +78,10 @@ def read_figures(project: Project, policy: str, *, scope: str, now: datetime) ->
     """Return a policy's figures for a scope, computed at most some minutes ago."""
 
     def compute() -> tuple[Replay, Effects]:
-        about = {"project_id": project.pk, "now": now}
-        return replay_policy(policy, **about), count_effects(policy, **about)
+        return (
+            replay_policy(policy, project_id=project.pk, now=now),
+            count_effects(policy, project_id=project.pk, now=now),
+        )
 
     key = f"policies:{project.pk}:{policy}"
     replay, effects = get_or_compute(key, compute, seconds=FIGURES_SECONDS)
