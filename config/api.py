@@ -40,6 +40,7 @@ from retries.api import (
     questions,
     renderings,
     retry_context,
+    session_imports,
     sessions,
     tasks,
 )
@@ -101,6 +102,7 @@ ROUTERS = tuple(
         renderings,
         tokens,
         agent_hooks,
+        session_imports,
         sessions,
         events,
         stats,

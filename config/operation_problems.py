@@ -78,6 +78,12 @@ OPERATIONS: dict[str, set[str]] = {
     "plans_resume": {"invalid_transition"},
     "sessions_call_tools": IDEMPOTENT | {"session_locked", "tool_call_refused"},
     "sessions_create": {"unknown_agent"},
+    "sessions_import": {
+        "not_found",
+        "payload_too_large",
+        "unknown_agent",
+        "unsupported_media_type",
+    },
     "sessions_flush": {"flush_exhausted"},
     "sessions_list": FILTERED,
     "sessions_list_messages": LIST,
