@@ -148,7 +148,9 @@ def read_calls(given: Any) -> Iterator[ToolCall]:
         raise Nonsense(f"its tool calls are not a list of at most {MOST_CALLS}.")
     for place, each in enumerate(given, 1):
         function = each.get("function") if isinstance(each, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(function, Mapping):
+            raise Nonsense(f"call {place} names no tool.")
+        name = function.get("name")
         if not isinstance(name, str) or not name:
             raise Nonsense(f"call {place} names no tool.")
         id = each.get("id")
