@@ -67,6 +67,7 @@ REQUIRED = {
     "sessions": "ledger.view_session",
     "session": "ledger.view_session",
     "session_message": "ledger.view_session",
+    "session_task": "ledger.add_task",
     "connect": "ledger.view_agent",
     "connect_token": "ledger.add_token",
     "connect_light": "ledger.add_token",

@@ -22,6 +22,7 @@ from dashboard.plans import action_views as plan_action_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
+from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
 from dashboard.sessions import views as session_views
 from dashboard.settings import policy_views
@@ -90,6 +91,11 @@ urlpatterns = [
         "sessions/<uuid:session_id>/messages/<int:number>/",
         session_detail_views.message,
         name="session_message",
+    ),
+    path(
+        "sessions/<uuid:session_id>/to-dos/<int:order>/task/",
+        session_action_views.make_task,
+        name="session_task",
     ),
     path("activity/", activity_views.index, name="activity"),
     path("insight/", insight_views.index, name="insight"),

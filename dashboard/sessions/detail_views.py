@@ -41,6 +41,7 @@ from dashboard.sessions.rows import (
     describe_todos,
     join_numbers,
 )
+from dashboard.sessions.task_form import TaskForm, asked_form
 from dashboard.sessions.views import THRESHOLD
 from ledger.models import Session, SessionBatch, SessionTask
 from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
@@ -109,6 +110,7 @@ class SessionPage(PageContext):
     failed_batch: BatchRow | None
     linked: Linked | None
     is_end: bool
+    task_form: TaskForm | None = None
 
 
 @live_page(
@@ -120,8 +122,15 @@ class SessionPage(PageContext):
 )
 def detail(visit: Visit, session_id: UUID) -> SessionPage:
     """Show one session."""
-    row, now = find_or_404(session_id), visit.now
-    window = read_window(visit.request)
+    row = find_or_404(session_id)
+    return build_page(visit, row, task_form=asked_form(visit.request, row))
+
+
+def build_page(
+    visit: Visit, row: Session, *, task_form: TaskForm | None = None, status_code: int = 200
+) -> SessionPage:
+    """Return the page of a session, with the form of the to-do that becomes a task."""
+    now, window = visit.now, read_window(visit.request)
     batches = number_batches(detail_queries.list_batches(row), now)
     page = detail_queries.list_messages(row, window, {each.row.pk: each.number for each in batches})
     state = derive_state(row, now)
@@ -149,6 +158,8 @@ def detail(visit: Visit, session_id: UUID) -> SessionPage:
         failed_batch=last if last and state == "failed" else None,
         linked=detail_queries.find_attempt(page.messages),
         is_end=is_end,
+        task_form=task_form,
+        status_code=status_code,
     )
 
 

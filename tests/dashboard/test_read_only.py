@@ -62,14 +62,14 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "agent": f"/agents/{agent.pk}/?ask=trip",
         "connect": "/agents/connect/",
         "sessions": "/sessions/",
-        "session": f"/sessions/{make_busy_session(agent, now=now).pk}/",
+        "session": f"/sessions/{make_busy_session(agent, now=now).pk}/?make=4",
         "escalations": f"/escalations/?id={asked.pk}",
         "escalation": f"/escalations/{question.pk}/",
     }
 
 
 # what has no actions of its own, and views that are no pages
-QUIET = {"settings", "activity", "plan_summary", "connect", "home", "sessions", "session"}
+QUIET = {"settings", "activity", "plan_summary", "connect", "home", "sessions"}
 PARTS = {"plan_by_ref", "escalation_preview", "search", "session_message"}
 
 
