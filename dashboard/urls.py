@@ -92,6 +92,7 @@ urlpatterns = [
         session_detail_views.message,
         name="session_message",
     ),
+    path("sessions/<uuid:session_id>/flush/", session_action_views.flush, name="session_flush"),
     path(
         "sessions/<uuid:session_id>/to-dos/<int:order>/task/",
         session_action_views.make_task,

@@ -1,4 +1,4 @@
-"""Handle the buttons of a session: make a task of a to-do, or link it to one."""
+"""Handle the buttons of a session: flush its buffer, make a task of a to-do, or link it to one."""
 
 from uuid import UUID
 
@@ -9,8 +9,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
+from dashboard.formatting import counted
 from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest, begin_visit, respond
+from dashboard.rendering import HtmxRequest, back_to, begin_visit, respond
 from dashboard.sessions.detail_views import build_page, find_or_404
 from dashboard.sessions.task_form import build_form
 from ledger.errors import Invalid, NotFound, Refusal
@@ -18,6 +19,39 @@ from ledger.journal import stamp_of
 from ledger.models import Agent, SessionTask
 from ledger.sessions import task_links
 from ledger.sessions.task_links import NewTask
+from retries.sessions.flushing import FlushExhausted, flush_from_web
+
+
+@require_POST
+@operators_only
+def flush(request: HtmxRequest, session_id: UUID) -> HttpResponse:
+    """Process the buffer of a session, and return to the page; a held lock is waited for."""
+    row = find_or_404(session_id)
+    before = row.task_count
+    page_url = reverse("dashboard:session", args=[session_id]) + read_scope(request).query
+    target = back_to(request, otherwise=page_url)
+    try:
+        processed = flush_from_web(session_id)
+    except FlushExhausted as refusal:
+        if "next" in request.POST:
+            messages.warning(request, f"The buffer was not flushed. {refusal.detail}")
+            return redirect(target)
+        visit = begin_visit(request, current="sessions")
+        row.refresh_from_db()
+        page = build_page(visit, row, gave_up=refusal.detail, status_code=503)
+        response = respond(visit, "sessions/detail.html", "sessions/_session.html", page)
+        response["Retry-After"] = str(refusal.more["retry_after_s"])
+        return response
+    row.refresh_from_db()
+    messages.success(request, describe_flush(processed, row.task_count - before))
+    return redirect(target)
+
+
+def describe_flush(processed: int, found: int) -> str:
+    if not processed:
+        return "The buffer was empty already."
+    more = f": {counted(found, 'new to-do')}" if found > 0 else ""
+    return f"Processed {counted(processed, 'message')}{more}."
 
 
 @require_POST

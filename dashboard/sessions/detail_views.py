@@ -42,7 +42,6 @@ from dashboard.sessions.rows import (
     join_numbers,
 )
 from dashboard.sessions.task_form import TaskForm, asked_form
-from dashboard.sessions.views import THRESHOLD
 from ledger.models import Session, SessionBatch, SessionTask
 from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
 from ledger.states import BatchOutcome
@@ -111,6 +110,7 @@ class SessionPage(PageContext):
     linked: Linked | None
     is_end: bool
     task_form: TaskForm | None = None
+    gave_up: str = ""  # why a flush did not happen
 
 
 @live_page(
@@ -127,7 +127,12 @@ def detail(visit: Visit, session_id: UUID) -> SessionPage:
 
 
 def build_page(
-    visit: Visit, row: Session, *, task_form: TaskForm | None = None, status_code: int = 200
+    visit: Visit,
+    row: Session,
+    *,
+    task_form: TaskForm | None = None,
+    gave_up: str = "",
+    status_code: int = 200,
 ) -> SessionPage:
     """Return the page of a session, with the form of the to-do that becomes a task."""
     now, window = visit.now, read_window(visit.request)
@@ -149,7 +154,7 @@ def build_page(
         page=page,
         items=lay_out(page.messages, lines, is_end=is_end, folds=window.is_whole),
         first=page.messages[0].number if page.messages and is_end else None,
-        buffer=describe_buffer(row, state, THRESHOLD),
+        buffer=describe_buffer(row, state),
         todos=[describe_todo(each) for each in detail_queries.list_todos(row)],
         todo_counts=describe_todos(row),
         planning=detail_queries.list_planning(row),
@@ -159,6 +164,7 @@ def build_page(
         linked=detail_queries.find_attempt(page.messages),
         is_end=is_end,
         task_form=task_form,
+        gave_up=gave_up,
         status_code=status_code,
     )
 

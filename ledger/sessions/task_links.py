@@ -6,39 +6,17 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import journal, sql, tasks
+from ledger import sql, tasks
 from ledger.errors import Invalid, InvalidTransition, NotFound
-from ledger.journal import Kind, Stamp
+from ledger.journal import Stamp
 from ledger.models import Agent, SessionTask, Task
+from ledger.sessions import statements
 from ledger.tasks import Spec
 from ledger.text import truncate
 from ledger.tokens import TrustedCaller
 
 TYPE = "todo"
 TITLE_LENGTH = 200
-
-DATA = """jsonb_build_object('order', m."order", 'description', m.description,
-    'state', m.todo_state, 'task', %(task_name)s::text)"""
-# A to-do is linked once: what a task does later must not be told of another one.
-LINK = f"""with {TrustedCaller.cte}, linked as (
-    update ledger_sessiontask t set task_id = %(task)s, version = t.version + 1,
-        updated_at = %(now)s
-    from ledger_session s
-    where t.id = %(id)s and s.id = t.session_id and t.task_id is null
-    returning s.id, s.agent_id, s.project_id, t."order", t.description, t.state as todo_state
-), touched as (
-    update ledger_session s set version = s.version + 1, updated_at = %(now)s
-    from linked l where s.id = l.id
-), journaled as ({
-    journal.insert(
-        "linked",
-        kind=f"'{Kind.SESSION_TASK_UPDATED}'",
-        subject="session",
-        from_state="null",
-        to_state="null",
-        data=DATA,
-    )
-}) select id from linked"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +82,7 @@ def link_task(todo: SessionTask, task: Task, *, stamp: Stamp) -> None:
 
 def link(todo: SessionTask, task_id: UUID, *, name: str, stamp: Stamp) -> None:
     rows = sql.run(
-        LINK,
+        statements.LINK_TASK,
         id=todo.pk,
         task=task_id,
         task_name=name,

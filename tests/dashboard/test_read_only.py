@@ -69,7 +69,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
 
 
 # what has no actions of its own, and views that are no pages
-QUIET = {"settings", "activity", "plan_summary", "connect", "home", "sessions"}
+QUIET = {"settings", "activity", "plan_summary", "connect", "home"}
 PARTS = {"plan_by_ref", "escalation_preview", "search", "session_message"}
 
 

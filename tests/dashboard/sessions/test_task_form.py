@@ -53,7 +53,8 @@ def test_a_todo_becomes_a_task_with_its_words(browser: Client, agent: Agent, now
         "mara",
         str(task.pk),
     )
-    assert "mara linked a task to" in words(browser.get("/activity/"))
+    said = words(browser.get("/activity/"))
+    assert "mara “ Write the note for partners ” · linked to a task" in said
     # once only: nothing is enqueued for the second click
     again = words(browser.post(f"{path}to-dos/1/task/", sent, follow=True))
     assert "Nothing changed. To-do 1 is linked to a task already." in again
