@@ -31,8 +31,10 @@ from retries.api import (
     breakers,
     claims,
     deadletters,
+    deliveries,
     escalations,
     holds,
+    notification_rules,
     pattern_fixes,
     patterns,
     plans,
@@ -43,6 +45,7 @@ from retries.api import (
     session_imports,
     sessions,
     tasks,
+    webhooks,
 )
 
 logger = logging.getLogger(__name__)
@@ -101,6 +104,9 @@ ROUTERS = tuple(
         deadletters,
         renderings,
         tokens,
+        webhooks,
+        notification_rules,
+        deliveries,
         agent_hooks,
         session_imports,
         sessions,
