@@ -31,10 +31,8 @@ from retries.api import (
     breakers,
     claims,
     deadletters,
-    deliveries,
     escalations,
     holds,
-    notification_rules,
     pattern_fixes,
     patterns,
     plans,
@@ -42,10 +40,8 @@ from retries.api import (
     questions,
     renderings,
     retry_context,
-    session_imports,
     sessions,
     tasks,
-    webhooks,
 )
 
 logger = logging.getLogger(__name__)
@@ -104,11 +100,7 @@ ROUTERS = tuple(
         deadletters,
         renderings,
         tokens,
-        webhooks,
-        notification_rules,
-        deliveries,
         agent_hooks,
-        session_imports,
         sessions,
         events,
         stats,

@@ -12,6 +12,7 @@ from ledger.states import (
     Urgency,
     urgency_of,
 )
+from retries.models.notification_delivery import DeliveryState
 from retries.states import Answer, PatternState
 
 
@@ -53,6 +54,15 @@ RULE_STATES = {
     RuleState.PAUSED: Badge("Paused", "pause", "st--paused"),
     RuleState.DRAFT: Badge("Draft", "pen", "st--queued"),
     RuleState.RETIRED: Badge("Retired", "trash", "st--aborted"),
+}
+DELIVERY_STATES = {
+    DeliveryState.PENDING: Badge("Pending", "s-queued", "st--queued"),
+    DeliveryState.RETRYING: Badge("Retrying", "s-retry", "st--retry"),
+    DeliveryState.DELIVERED: Badge("Delivered", "s-done", "st--done"),
+    DeliveryState.GAVE_UP: Badge("Gave up", "s-failed", "st--failed"),
+    DeliveryState.NOT_SENT: Badge("Not sent", "s-skipped", "st--skipped"),
+    DeliveryState.HELD: Badge("Held back", "pause", "st--queued"),
+    DeliveryState.SUMMARIZED: Badge("In a summary", "s-skipped", "st--skipped"),
 }
 BREAKER_STATES = {
     BreakerState.CLOSED: Badge("Closed", "c-closed", "st--closed"),
@@ -111,6 +121,10 @@ def task_badge(state: str) -> Badge:
 
 def plan_badge(state: str) -> Badge:
     return PLAN_STATES[PlanState(state)]
+
+
+def delivery_badge(state: str) -> Badge:
+    return DELIVERY_STATES[DeliveryState(state)]
 
 
 def rule_badge(state: str) -> Badge:

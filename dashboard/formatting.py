@@ -33,6 +33,15 @@ def whole_duration(seconds: float) -> str:
     return f"{hours // 24} d"
 
 
+def latency(milliseconds: int) -> str:
+    """Format how long an answer took.
+
+    >>> latency(214), latency(1900), latency(80_000)
+    ('214 ms', '1.9 s', '1 m 20 s')
+    """
+    return f"{milliseconds} ms" if milliseconds < 1000 else duration(milliseconds / 1000)
+
+
 def rough_duration(seconds: float) -> str:
     """Format a duration with one unit.
 

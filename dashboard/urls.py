@@ -15,6 +15,9 @@ from dashboard.insight import action_views as insight_action_views
 from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views
 from dashboard.instructions import views as instruction_views
+from dashboard.notifications import action_views as notification_action_views
+from dashboard.notifications import delivery_action_views, delivery_views, message_views
+from dashboard.notifications import views as notification_views
 from dashboard.overview import views as overview_views
 from dashboard.patterns import action_views as pattern_action_views
 from dashboard.patterns import views as pattern_views
@@ -22,10 +25,8 @@ from dashboard.plans import action_views as plan_action_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
-from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
 from dashboard.sessions import views as session_views
-from dashboard.settings import policy_views
 from dashboard.settings import views as settings_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
@@ -92,12 +93,6 @@ urlpatterns = [
         session_detail_views.message,
         name="session_message",
     ),
-    path("sessions/<uuid:session_id>/flush/", session_action_views.flush, name="session_flush"),
-    path(
-        "sessions/<uuid:session_id>/to-dos/<int:order>/task/",
-        session_action_views.make_task,
-        name="session_task",
-    ),
     path("activity/", activity_views.index, name="activity"),
     path("insight/", insight_views.index, name="insight"),
     path("insight/experiments/", insight_action_views.start, name="experiment_start"),
@@ -107,8 +102,53 @@ urlpatterns = [
         name="experiment_end",
     ),
     path("settings/", settings_views.index, name="settings"),
-    path("settings/policies/", policy_views.index, name="policies"),
-    path("settings/policies/<slug:name>/", policy_views.switch, name="policy_switch"),
+    path("settings/notifications/", notification_views.index, name="notifications"),
+    path(
+        "settings/notifications/rules/",
+        notification_action_views.save_rule,
+        name="notification_rule",
+    ),
+    path(
+        "settings/notifications/rules/said/",
+        notification_views.preview,
+        name="notification_rule_preview",
+    ),
+    path(
+        "settings/notifications/rules/check/",
+        notification_views.check,
+        name="notification_rule_check",
+    ),
+    path(
+        "settings/notifications/rules/<uuid:rule_id>/preview/",
+        message_views.index,
+        name="notification_preview",
+    ),
+    path(
+        "settings/notifications/rules/<uuid:rule_id>/<slug:verb>/",
+        notification_action_views.act_on_rule,
+        name="notification_rule_act",
+    ),
+    path(
+        "settings/notifications/channels/",
+        notification_action_views.save_channel,
+        name="notification_channel",
+    ),
+    path(
+        "settings/notifications/channels/<uuid:channel_id>/<slug:verb>/",
+        notification_action_views.act_on_channel,
+        name="notification_channel_act",
+    ),
+    path(
+        "settings/notifications/quiet-hours/",
+        notification_action_views.save_quiet_hours,
+        name="notification_quiet",
+    ),
+    path("settings/deliveries/", delivery_views.index, name="deliveries"),
+    path(
+        "settings/deliveries/redeliver/",
+        delivery_action_views.redeliver,
+        name="deliveries_redeliver",
+    ),
     path("escalations/", escalation_views.index, name="escalations"),
     path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),
     path(

@@ -18,6 +18,7 @@ from dashboard import badges, dependencies, formatting, query_box
 from dashboard.access import describe_missing, may_open
 from dashboard.agents.presence import trip_badge
 from dashboard.instructions.actions import allowed_actions
+from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
@@ -32,6 +33,7 @@ register = template.Library()
 
 register.filter("duration", formatting.duration)
 register.filter("whole_duration", formatting.whole_duration)
+register.filter("latency", formatting.latency)
 register.filter("monogram", formatting.monogram)
 register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
@@ -69,6 +71,13 @@ def read_only(context: template.Context, *names: str) -> SafeString | str:
     )
 
 
+@register.simple_tag
+def sentence(parts: Iterable[Part]) -> SafeString:
+    """Render the parts of a rule's sentence, with what the rule decides in bold."""
+    shown = (("<b><bdi>{}</bdi></b>" if part.is_strong else "{}", part.text) for part in parts)
+    return SafeString("".join(format_html(form, text) for form, text in shown))
+
+
 @register.filter
 def ticked(text: str) -> SafeString:
     """Render the text between backticks as code."""
@@ -101,6 +110,13 @@ def state(name: str) -> SafeString:
 @cache
 def task_state(name: str) -> SafeString:
     badge = badges.task_badge(name)
+    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+
+
+@register.simple_tag
+@cache
+def delivery_state(name: str) -> SafeString:
+    badge = badges.delivery_badge(name)
     return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
 
 

@@ -1,0 +1,223 @@
+"""Save, switch, test and delete channels and rules, and set a person's quiet hours."""
+
+from datetime import time
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only
+from dashboard.notifications import channel_form, queries, views
+from dashboard.notifications.rule_form import RuleForm, posted_form
+from dashboard.query_box import as_id
+from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from ledger.errors import Invalid, Refusal, VersionMismatch
+from ledger.journal import stamp_of
+from ledger.models import Project
+from retries.models import Channel, NotificationRule
+from retries.models.notification_channel import DisabledBecause
+from retries.notifications import channels, rules, trials
+
+CHANGED_MEANWHILE = "Someone has changed it meanwhile. Look at it again, then save."
+
+
+# ---- rules
+
+
+@require_POST
+@operators_only
+def save_rule(request: HtmxRequest) -> HttpResponse:
+    """Create a rule, or change the one that the form names."""
+    visit = begin_visit(request, current="settings")
+    form = posted_form(request.POST.dict())
+    text = request.POST.get("rule", "")
+    row = queries.find_rule(as_id(text)) if text else None
+    if text and row is None:
+        raise Http404("There is no such notification rule.")
+    project = row.project if row else views.read_project(visit, request.POST.get("project", ""))
+    try:
+        saved = write_rule(form, row, project, visit)
+    except VersionMismatch:
+        form.errors["form"] = CHANGED_MEANWHILE
+        saved = False
+    if not saved:
+        editor = views.build_editor(visit, form, project, row=row)
+        return views.show(visit, editor=editor, status_code=422)
+    messages.success(request, "Rule saved." if row else "The rule is on.")
+    return views.back(visit)
+
+
+def write_rule(
+    form: RuleForm, row: NotificationRule | None, project: Project | None, visit: Visit
+) -> bool:
+    spec = form.read(project)
+    if spec is None:
+        return False
+    if row is None:
+        rules.create_rule(spec, project=project, stamp=stamp_of(visit.request))
+        return True
+    version = form.values.get("version", "")
+    rules.update_rule(
+        row.pk,
+        version=int(version) if version.isdecimal() else None,
+        stamp=stamp_of(visit.request),
+        **{name: getattr(spec, name) for name in spec.__slots__},
+    )
+    return True
+
+
+@require_POST
+@operators_only
+def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
+    """Switch a rule on or off, or delete it."""
+    visit = begin_visit(request, current="settings")
+    views.find_rule_or_404(rule_id)
+    if verb in ("on", "off"):
+        rules.update_rule(rule_id, version=None, stamp=stamp_of(request), enabled=verb == "on")
+        other = "off" if verb == "on" else "on"
+        undo = reverse("dashboard:notification_rule_act", args=[rule_id, other])
+        said = "The rule is on." if verb == "on" else "The rule is off. It sends nothing."
+        messages.success(request, said, extra_tags=undo + visit.scope.query)
+    elif verb == "delete" and "confirmed" in request.POST:
+        rules.delete_rule(rule_id)
+        messages.success(request, "Rule deleted. What it sent stays in the deliveries.")
+    elif verb == "delete":
+        return ask(visit, "rule", rule_id)
+    else:
+        raise Http404(f"There is no action “{verb}”.")
+    return views.back(visit)
+
+
+def ask(visit: Visit, noun: str, id: UUID) -> HttpResponse:
+    """Ask on the page before something is deleted."""
+    query = visit.scope.params
+    query["delete"] = f"{noun}:{id}"
+    return redirect(f"{reverse('dashboard:notifications')}?{query.urlencode()}")
+
+
+# ---- channels
+
+
+@require_POST
+@operators_only
+def save_channel(request: HtmxRequest) -> HttpResponse:
+    """Create a channel, or change the one that the form names."""
+    visit = begin_visit(request, current="settings")
+    form = channel_form.posted_form(request.POST.dict())
+    text = request.POST.get("channel", "")
+    row = queries.find_channel(as_id(text)) if text else None
+    if text and row is None:
+        raise Http404("There is no such channel.")
+    try:
+        secret = write_channel(form, row, visit)
+    except Invalid as refusal:
+        form.note(refusal)
+    except VersionMismatch:
+        form.errors["form"] = CHANGED_MEANWHILE
+    else:
+        if secret:  # a webhook's secret is shown once, on this answer only
+            return views.show(visit, secret=secret)
+        messages.success(request, "Channel saved. Send a test to see that it works.")
+        return views.back(visit)
+    return views.show(visit, channel=form, edited_channel=row, status_code=422)
+
+
+def write_channel(form: channel_form.ChannelForm, row: Channel | None, visit: Visit) -> str:
+    """Store a channel and return its signing secret if it is a new webhook."""
+    stamp = stamp_of(visit.request)
+    if row is None:
+        project = views.read_project(visit, form.values.get("project", ""))
+        return channels.create_channel(form.read_new(), project=project, stamp=stamp).secret
+    version = form.values.get("version", "")
+    changes: dict[str, Any] = form.read()
+    channels.update_channel(
+        row.pk, version=int(version) if version.isdecimal() else None, stamp=stamp, **changes
+    )
+    return ""
+
+
+@require_POST
+@operators_only
+def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpResponse:
+    """Test a channel, switch it on or off, or delete it."""
+    visit = begin_visit(request, current="settings")
+    channel = queries.find_channel(channel_id)
+    if channel is None:
+        raise Http404(f"There is no channel {channel_id}.")
+    stamp = stamp_of(request)
+    try:
+        if verb == "test":
+            send_test(visit, channel)
+        elif verb == "on":
+            turn_on(visit, channel)
+        elif verb == "off":
+            channels.disable_channel(channel_id, DisabledBecause.BY_HAND, stamp=stamp)
+            messages.success(request, f"{channel.name} is off. Nothing is sent to it.")
+        elif verb == "rotate":
+            _, secret = channels.rotate_secret(channel_id, stamp=stamp)
+            return views.show(visit, secret=secret)
+        elif verb == "delete" and "confirmed" in request.POST:
+            channels.delete_channel(channel_id)
+            messages.success(request, f"{channel.name} is deleted.")
+        elif verb == "delete":
+            return ask(visit, "channel", channel_id)
+        else:
+            raise Http404(f"There is no action “{verb}”.")
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    return views.back(visit)
+
+
+def send_test(visit: Visit, channel: Channel) -> bool:
+    """Send a test unless one was sent just now; return whether the receiver accepted it."""
+    if queries.was_just_tested(channel, now=visit.now):
+        messages.warning(visit.request, "One test per channel and 10 s. Nothing was sent.")
+        return False
+    _, answer = trials.send_test(channel, stamp=stamp_of(visit.request))
+    return answer.succeeded
+
+
+def turn_on(visit: Visit, channel: Channel) -> None:
+    """Switch a channel on if it accepts a test."""
+    stamp = stamp_of(visit.request)
+    if send_test(visit, channels.enable_channel(channel.pk, stamp=stamp)):
+        messages.success(visit.request, f"{channel.name} is on.")
+        return
+    channels.disable_channel(channel.pk, DisabledBecause.BY_HAND, stamp=stamp)
+    messages.warning(visit.request, f"{channel.name} stays off: it did not accept the test.")
+
+
+# ---- a person's own quiet hours
+
+
+@require_POST
+@operators_only
+def save_quiet_hours(request: HtmxRequest) -> HttpResponse:
+    """Set when the person's own channels stay quiet; empty times mean never."""
+    visit = begin_visit(request, current="settings")
+    assert isinstance(request.user, User)
+    try:
+        starts, ends = (read_time(request.POST.get(name, "")) for name in ("starts", "ends"))
+        rules.set_quiet_hours(
+            request.user,
+            starts=starts,
+            ends=ends,
+            timezone=request.POST.get("timezone", "") or "UTC",
+        )
+    except (ValueError, Invalid) as error:
+        said = error.detail if isinstance(error, Invalid) else str(error)
+        return views.show(visit, quiet_error=said, status_code=422)
+    messages.success(request, "Quiet hours saved." if starts and ends else "No quiet hours.")
+    return views.back(visit)
+
+
+def read_time(text: str) -> time | None:
+    try:
+        return time.fromisoformat(text.strip()) if text.strip() else None
+    except ValueError:
+        raise ValueError(f"“{text[:20]}” is not a time such as 22:00.") from None

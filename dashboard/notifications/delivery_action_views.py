@@ -1,0 +1,36 @@
+"""Send deliveries once more: one, a selection, or a range."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only
+from dashboard.formatting import counted
+from dashboard.navigation import read_scope
+from dashboard.notifications import redelivery
+from dashboard.rendering import HtmxRequest, back_to
+from dashboard.selection import read_selection
+from ledger.errors import Refusal
+
+
+@require_POST
+@operators_only
+def redeliver(request: HtmxRequest) -> HttpResponse:
+    """Send the selected deliveries, or those of a range, once more."""
+    scope = read_scope(request)
+    page = back_to(request, otherwise=reverse("dashboard:deliveries") + scope.query)
+    try:
+        rows = redelivery.find_wanted(request.POST, read_selection(request.POST).ids, scope.project)
+        done = redelivery.send_again(rows, now=timezone.now())
+    except (ValueError, Refusal) as problem:
+        said = problem.detail if isinstance(problem, Refusal) else str(problem)
+        messages.warning(request, f"{said} Nothing was changed.")
+        return redirect(page)
+    if done:
+        messages.success(request, f"{counted(done, 'delivery', 'deliveries')} will be sent again.")
+    else:
+        messages.warning(request, "Select at least one delivery. Nothing was changed.")
+    return redirect(page)

@@ -1,0 +1,143 @@
+"""Read the rows and counts of the Deliveries page."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+
+from dashboard import pagination
+from dashboard.formatting import COUNT_CAP
+from dashboard.live_updates import bucket_of
+from dashboard.notifications.delivery_filters import STATES, DeliveryQuery
+from dashboard.pagination import Page, slice_rows
+from dashboard.shared_queries import hash_of, match_any
+from ledger import sql
+from ledger.models import Project
+from ledger.optional_cache import get_or_compute_slow
+from retries.models import Channel, Delivery, DeliveryTry
+from retries.models.notification_delivery import DeliveryState
+
+# columns that a list does not read
+HEAVY = ("body", "response", "traceparent")
+
+
+KEY = """select
+    (select id from retries_delivery order by id desc limit 1) as newest,
+    (select max(id) from retries_deliverytry) as tried,
+    (select count(*) || max(updated_at)::text from retries_channel) as changed,
+    (select count(*) || max(updated_at)::text from retries_notificationrule) as ruled"""
+
+
+def read_key(now: datetime) -> str:
+    """Return a key that changes with channels, rules, deliveries and their tries."""
+    found = sql.run(KEY)[0]
+    return f"{bucket_of(now)}~" + ".".join(str(value).replace(" ", "T") for value in found.values())
+
+
+def filter_deliveries(
+    query: DeliveryQuery, project: Project | None, *, now: datetime
+) -> QuerySet[Delivery]:
+    """Return the deliveries that match a query."""
+    rows = Delivery.objects.filter(
+        concerning(project),
+        match_any(query.channel, lambda name: Q(channel__name__icontains=name)),
+        match_any(query.event, of_kind),
+        match_any(query.state, lambda name: Q(state__in=STATES[name])),
+    )
+    if query.code:
+        start, end = query.code
+        rows = rows.filter(code__range=(start, end)) if start else rows.filter(code=None)
+    if query.older:
+        rows = rows.filter(created_at__lt=now - query.older)
+    for word in query.words:
+        rows = rows.filter(title__icontains=word)
+    return rows.filter(id__in=query.ids) if query.ids else rows
+
+
+def concerning(project: Project | None) -> Q:
+    """Return the condition for what belongs to a project or to all of them, such as tests."""
+    return Q(project=None) | Q(project=project) if project else Q()
+
+
+def of_kind(name: str) -> Q:
+    """Return the condition for a kind of event, such as `task.failed` or `task.*`."""
+    return Q(kind__startswith=name[:-1]) if name.endswith("*") else Q(kind=name)
+
+
+def list_deliveries(
+    query: DeliveryQuery,
+    project: Project | None,
+    *,
+    before: UUID | None,
+    after: UUID | None,
+    now: datetime,
+) -> Page[Delivery]:
+    """Return the page of deliveries next to one, newest first."""
+    return pagination.read_page(
+        partial(fetch_deliveries, query, project, now), before=before, after=after
+    )
+
+
+def fetch_deliveries(
+    query: DeliveryQuery,
+    project: Project | None,
+    now: datetime,
+    before: UUID | None,
+    after: UUID | None,
+) -> list[Delivery]:
+    rows = filter_deliveries(query, project, now=now).select_related("channel").defer(*HEAVY)
+    return list(slice_rows(rows, before=before, after=after))
+
+
+def count_by_state(
+    query: DeliveryQuery, project: Project | None, *, now: datetime
+) -> dict[str, int]:
+    """Count the matching deliveries by the names of the list's buttons."""
+    query = query.stateless()
+
+    def count() -> dict[str, int]:
+        rows = filter_deliveries(query, project, now=now).order_by()
+        found = dict(rows.values_list("state").annotate(n=Count("*")))
+        parts = {name: sum(found.get(state, 0) for state in of) for name, of in STATES.items()}
+        return {"all": sum(found.values()), **parts}
+
+    name = f"deliveries:{project.id if project else 'all'}:{hash_of(query)}"
+    return get_or_compute_slow(name, count)
+
+
+def count_given_up(project: Project | None) -> int:
+    """Count the deliveries that gave up, for the tab of the page."""
+    rows = Delivery.objects.filter(concerning(project), state=DeliveryState.GAVE_UP)
+    return rows.order_by()[:COUNT_CAP].count()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDelivery:
+    """A delivery with its body, its answer and its tries."""
+
+    row: Delivery
+    tries: list[DeliveryTry]
+    size: int  # of the body, in bytes
+
+
+def find_opened(delivery_id: UUID | None) -> OpenedDelivery | None:
+    rows = Delivery.objects.select_related("channel")
+    row = rows.filter(pk=delivery_id).first() if delivery_id else None
+    if row is None:
+        return None
+    tries = list(row.each_try.defer("response").order_by("number"))
+    return OpenedDelivery(row, tries, len(json_text(row.body).encode()))
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def list_channels(project: Project | None) -> list[Channel]:
+    """Return the channels that a range can be redelivered to."""
+    rows = Channel.objects.reaching(project) if project else Channel.objects.all()
+    return list(rows.order_by("name"))

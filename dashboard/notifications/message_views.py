@@ -1,0 +1,118 @@
+"""What the messages of a rule look like, before one is sent."""
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.conf import settings
+from django.http import Http404
+from django.urls import reverse, reverse_lazy
+
+from dashboard.notifications import delivery_queries, queries
+from dashboard.notifications.sentences import Part, describe_rule
+from dashboard.notifications.views import SETTINGS
+from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from retries.models import NotificationRule
+from retries.notifications import messages
+from retries.notifications.conditions import condition_of
+from retries.notifications.messages import Facts, Message
+
+NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
+WAYS = (("chat", "Slack"), ("email", "Email"))
+SAMPLES = {
+    "escalation": ("Store rendered invoices in object storage", "verification_failed", "3 of 3"),
+    "breaker": ("", "", ""),
+    "plan": ("04-01 Invoice API", "", ""),
+}
+DETAIL = "AssertionError: expected total 1,204.50, got 1,204.05\n  tests/test_totals.py:88"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageExample:
+    """A message of the rule, and when it is sent."""
+
+    title: str
+    message: Message
+    note: str = ""
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesPage(PageContext):
+    given_up: int
+    rule: NotificationRule
+    parts: list[Part]
+    way: str
+    examples: list[MessageExample]
+    ways: tuple[tuple[str, str], ...] = WAYS
+
+
+@live_page(
+    "notifications/messages.html",
+    "notifications/_messages.html",
+    current="settings",
+    read_key=delivery_queries.read_key,
+)
+def index(visit: Visit, rule_id: UUID) -> MessagesPage:
+    """Show the messages that a rule sends, in the words that it sends them in."""
+    rule = queries.find_rule(rule_id)
+    if rule is None:
+        raise Http404(f"There is no notification rule {rule_id}.")
+    way = visit.request.GET.get("as", "")
+    default = "email" if rule.channel.service == "Email" else "chat"
+    return MessagesPage(
+        title="Preview · Notifications",
+        heading="Preview",
+        crumbs=(SETTINGS, NOTIFICATIONS),
+        given_up=delivery_queries.count_given_up(visit.scope.project),
+        rule=rule,
+        parts=describe_rule(rule),
+        way=way if way in dict(WAYS) else default,
+        examples=list_examples(rule),
+    )
+
+
+def list_examples(rule: NotificationRule) -> list[MessageExample]:
+    """Return the messages about a sample subject of the rule's first condition."""
+    name = rule.conditions[0]
+    condition = condition_of(name)
+    facts = sample_facts(rule, min(condition.begins), name)
+    shown = [MessageExample("When it begins", messages.word_event(facts))]
+    if rule.repeat_s and condition.lasts:
+        note = "in the same thread" if condition.lasts else ""
+        reminder = messages.word_reminder(replace(facts, age="30 m"))
+        shown.append(MessageExample("While it goes on", reminder, note))
+    if condition.lasts:
+        end = "escalation.resolved" if name == "escalation" else min(condition.ends)
+        ended = replace(facts, kind=end, actor="dana", action="a fix", detail="", waiting=0)
+        shown.append(
+            MessageExample("When it ends", messages.word_event(ended), "in the same thread", True)
+        )
+    if rule.cap_per_hour or rule.quiet_from:
+        many = [replace(facts, title=f"{facts.title} {number}".strip()) for number in range(2, 6)]
+        summary = messages.word_summary(
+            many,
+            total=len(many),
+            closed=0,
+            because="Held back by the rule.",
+            url=settings.LINK_URL + "/escalations/",
+        )
+        shown.append(MessageExample("What was held back, as one", summary))
+    return shown
+
+
+def sample_facts(rule: NotificationRule, kind: str, name: str) -> Facts:
+    title, reason, attempts = SAMPLES.get(name, ("Store rendered invoices", "", ""))
+    address = reverse("dashboard:escalations") if name == "escalation" else ""
+    return Facts(
+        project=rule.project.name if rule.project else "default",
+        agent=rule.agent.name if rule.agent else "builder",
+        title=title,
+        kind=kind,
+        reason=reason,
+        attempts=attempts,
+        waiting=4,
+        count=5,
+        detail=DETAIL if rule.channel.include_details else "",
+        url=settings.LINK_URL + address,
+        short_id="7c21e0f4" if name == "escalation" else "",
+    )

@@ -1,0 +1,141 @@
+"""What a rule would have sent in the last week (pure), from the journal's events."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from dashboard.formatting import counted
+from retries.models import NotificationRule
+from retries.models.notification_rule import RepeatUntil
+from retries.notifications.conditions import matching
+from retries.notifications.quiet_hours import quiet_end
+
+HOUR = timedelta(hours=1)
+# reminders of one subject that are counted
+MOST_REMINDERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEvent:
+    """What the preview needs to know of an event."""
+
+    at: datetime
+    kind: str
+    subject_id: UUID
+
+
+@dataclass(slots=True)
+class Preview:
+    """Messages by what they would have been, and when the second channel would have been told."""
+
+    new: int = 0
+    reminders: int = 0
+    updates: int = 0
+    summaries: int = 0
+    held: int = 0
+    second_at: list[datetime] = field(default_factory=list)
+    is_partial: bool = False
+
+    @property
+    def messages(self) -> int:
+        return self.new + self.reminders + self.updates + self.summaries
+
+    @property
+    def parts(self) -> str:
+        """The messages by kind, in words."""
+        said = [
+            f"{self.new:,} new" if self.new else "",
+            counted(self.reminders, "reminder") if self.reminders else "",
+            counted(self.updates, "update") if self.updates else "",
+            f"{counted(self.summaries, 'summary', 'summaries')} of {self.held:,}"
+            if self.summaries
+            else "",
+        ]
+        return ", ".join(part for part in said if part)
+
+
+@dataclass(slots=True)
+class Course:
+    """One subject's condition from its beginning to its end."""
+
+    since: datetime
+    reacted_at: datetime | None = None
+
+
+def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: datetime) -> Preview:
+    """Return what a rule would have sent for these events, oldest first."""
+    sending = Sending(rule)
+    going: dict[tuple[str, UUID], Course] = {}
+    for event in events:
+        found = matching(rule.conditions, event.kind)
+        if found is None:
+            continue
+        name, condition = found
+        topic = (name, event.subject_id)
+        course = going.get(topic)
+        if event.kind in condition.begins:
+            if course is None or not rule.only_on_change or not condition.lasts:
+                sending.send("new", event.at)
+            if condition.lasts and course is None:
+                going[topic] = Course(event.at)
+        elif course and event.kind in condition.reactions:
+            course.reacted_at = course.reacted_at or event.at
+        elif course and event.kind in condition.ends:
+            sending.follow(course, event.at)
+            sending.send("updates", event.at)
+            del going[topic]
+    for course in going.values():
+        sending.follow(course, now)
+    return sending.finish()
+
+
+class Sending:
+    """Count messages under a rule's cap and quiet hours."""
+
+    def __init__(self, rule: NotificationRule) -> None:
+        self.rule = rule
+        self.preview = Preview()
+        self.by_hour: Counter[datetime] = Counter()
+        self.summarized: set[datetime] = set()
+
+    def send(self, what: str, at: datetime) -> None:
+        """Count a message, or hold it back."""
+        hour = at.replace(minute=0, second=0, microsecond=0)
+        quiet = self.end_of_quiet(at)
+        cap = self.rule.cap_per_hour
+        if quiet or (cap and self.by_hour[hour] >= cap):
+            self.preview.held += 1
+            self.summarized.add(quiet or hour)
+            return
+        self.by_hour[hour] += 1
+        setattr(self.preview, what, getattr(self.preview, what) + 1)
+
+    def end_of_quiet(self, at: datetime) -> datetime | None:
+        rule = self.rule
+        if rule.quiet_from is None or rule.quiet_until is None:
+            return None
+        return quiet_end(at, starts=rule.quiet_from, ends=rule.quiet_until, timezone=rule.timezone)
+
+    def follow(self, course: Course, until: datetime) -> None:
+        """Count the reminders and the second channel of a condition that went on until a time."""
+        rule = self.rule
+        end = until
+        if rule.repeat_until == RepeatUntil.TAKEN and course.reacted_at:
+            end = min(until, course.reacted_at)
+        if rule.repeat_s:
+            step, at = timedelta(seconds=rule.repeat_s), course.since
+            for _ in range(MOST_REMINDERS):
+                at += step
+                if at >= end:
+                    break
+                self.send("reminders", at)
+        if rule.second_channel and rule.second_after_s:
+            at = course.since + timedelta(seconds=rule.second_after_s)
+            if at < min(until, course.reacted_at or until):
+                self.preview.second_at.append(at)
+
+    def finish(self) -> Preview:
+        self.preview.summaries = len(self.summarized)
+        return self.preview

@@ -1,0 +1,269 @@
+"""The Notifications page: channels with their health, rules as sentences, quiet hours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse, reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from dashboard.access import may_open, operators_only
+from dashboard.notifications import channel_form, delivery_queries, queries
+from dashboard.notifications.channel_form import ChannelForm
+from dashboard.notifications.icons import icon_of
+from dashboard.notifications.preview import Preview
+from dashboard.notifications.queries import ListedChannel, ListedRule
+from dashboard.notifications.rule_form import (
+    SEVERITIES,
+    UNTIL,
+    RuleForm,
+    as_rule,
+    empty_form,
+    form_of,
+    posted_form,
+)
+from dashboard.notifications.sentences import (
+    Health,
+    Part,
+    describe_health,
+    describe_rule,
+    describe_test,
+)
+from dashboard.query_box import as_id
+from dashboard.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    begin_visit,
+    live_page,
+    respond,
+)
+from ledger.models import Agent, Project
+from retries.models import Channel, NotificationRule, QuietHours
+
+SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
+TEMPLATE, PART = "notifications/index.html", "notifications/_notifications.html"
+AGENTS_LISTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEntry:
+    """A row of the channels."""
+
+    listed: ListedChannel
+    icon: str
+    health: Health
+    test: tuple[str, str] | None
+    test_is_bad: bool
+    events: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEditor:
+    """The form in place of a rule's sentence."""
+
+    form: RuleForm
+    row: NotificationRule | None
+    project: Project | None
+    parts: list[Part]
+    preview: Preview | None
+    people_channels: list[Channel]
+    agent_names: list[str]
+    severities: tuple[tuple[str, str], ...] = SEVERITIES
+    untils: tuple[tuple[str, str], ...] = UNTIL
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """A rule as a sentence, or the form that edits it."""
+
+    listed: ListedRule
+    parts: list[Part]
+    editor: RuleEditor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationsPage(PageContext):
+    given_up: int
+    channels: list[ChannelEntry]
+    failing: int
+    off: int
+    rules: list[RuleEntry]
+    rules_on: int
+    new_rule: RuleEditor | None
+    channel_form: ChannelForm | None
+    edited_channel: Channel | None
+    secret: str
+    asked: tuple[str, str] | None  # what to delete: a noun and its id
+    open_escalations: int
+    quiet: QuietHours | None
+    quiet_error: str
+    projects: list[Project]
+
+
+def build_page(
+    visit: Visit,
+    *,
+    editor: RuleEditor | None = None,
+    channel: ChannelForm | None = None,
+    edited_channel: Channel | None = None,
+    secret: str = "",
+    quiet_error: str = "",
+    status_code: int = 200,
+) -> NotificationsPage:
+    project, now, asks = visit.scope.project, visit.now, visit.request.GET
+    may_edit = may_open(visit.request.user, "notification_rule")
+    may_add = may_open(visit.request.user, "notification_channel")
+    entries = [describe_channel(each) for each in queries.list_channels(project, now=now)]
+    if editor is None and may_edit and "edit" in asks:
+        editor = open_editor(visit, asks["edit"])
+    if channel is None and may_add and "channel" in asks:
+        edited_channel = queries.find_channel(as_id(asks["channel"]))
+        channel = channel_form.form_of(edited_channel)
+    edited = editor.row.pk if editor and editor.row else None
+    rules = [
+        RuleEntry(each, describe_rule(each.row), editor if each.row.pk == edited else None)
+        for each in queries.list_rules(project, now=now)
+    ]
+    return NotificationsPage(
+        title="Notifications",
+        heading="Notifications",
+        crumbs=(SETTINGS,),
+        status_code=status_code,
+        given_up=delivery_queries.count_given_up(project),
+        channels=entries,
+        failing=sum(each.listed.row.state == "failing" for each in entries),
+        off=sum(not each.listed.row.is_on for each in entries),
+        rules=rules,
+        rules_on=sum(each.listed.row.enabled for each in rules),
+        new_rule=editor if editor and editor.row is None else None,
+        channel_form=channel,
+        edited_channel=edited_channel,
+        secret=secret,
+        asked=read_question(visit) if may_edit else None,
+        open_escalations=0 if entries else queries.count_open_escalations(project),
+        quiet=queries.find_quiet_hours(visit.request.user),
+        quiet_error=quiet_error,
+        projects=list(visit.scope.projects),
+    )
+
+
+@live_page(TEMPLATE, PART, current="settings", read_key=delivery_queries.read_key)
+def index(visit: Visit) -> NotificationsPage:
+    """Show channels, rules, and the person's own quiet hours."""
+    return build_page(visit)
+
+
+def show(visit: Visit, **more: object) -> HttpResponse:
+    """Answer a form with the page, the form still open."""
+    page = build_page(visit, **more)  # type: ignore[arg-type]
+    return respond(visit, TEMPLATE, PART, page)
+
+
+def read_question(visit: Visit) -> tuple[str, str] | None:
+    """Return what the address asks to delete, which a browser without scripts confirms."""
+    noun, _, id = visit.request.GET.get("delete", "").partition(":")
+    known = as_id(id)
+    return (noun, str(known)) if noun in ("rule", "channel") and known else None
+
+
+def describe_channel(listed: ListedChannel) -> ChannelEntry:
+    test = listed.test
+    return ChannelEntry(
+        listed=listed,
+        icon=icon_of(listed.row),
+        health=describe_health(listed.row),
+        test=describe_test(test) if test else None,
+        test_is_bad=bool(test and test.error),
+        events=describe_events(listed),
+    )
+
+
+def describe_events(listed: ListedChannel) -> str:
+    """Return what a channel is used by: a webhook by its filter, others by rules."""
+    if listed.row.is_webhook:
+        return ", ".join(listed.row.events[:2]) or "all events"
+    return f"{listed.rules} rule{'' if listed.rules == 1 else 's'}" if listed.rules else "no rule"
+
+
+# ---- the form of a rule
+
+
+def open_editor(visit: Visit, text: str) -> RuleEditor | None:
+    rule = queries.find_rule(as_id(text))
+    if rule:
+        return build_editor(visit, form_of(rule), rule.project, row=rule)
+    if text == "new":
+        project = visit.scope.project
+        return build_editor(visit, empty_form(people_channels(project), project), project)
+    return None
+
+
+def build_editor(
+    visit: Visit, form: RuleForm, project: Project | None, *, row: NotificationRule | None = None
+) -> RuleEditor:
+    """Return the form of a rule with its sentence and what it would have sent."""
+    checked = RuleForm(form.values)
+    spec = checked.read(project)
+    form.errors = form.errors or (checked.errors if visit.request.method == "POST" else {})
+    rule = as_rule(spec, project, now=visit.now) if spec else None
+    names = Agent.objects.filter(project=project) if project else Agent.objects.all()
+    return RuleEditor(
+        form=form,
+        row=row,
+        project=project,
+        parts=describe_rule(rule) if rule else [],
+        preview=queries.preview_rule(rule, now=visit.now) if rule else None,
+        people_channels=people_channels(project),
+        agent_names=list(names.order_by("name").values_list("name", flat=True)[:AGENTS_LISTED]),
+    )
+
+
+def people_channels(project: Project | None) -> list[Channel]:
+    """Return the channels that a rule can tell."""
+    rows = Channel.objects.reaching(project).exclude(kind="webhook")
+    return list(rows.order_by("name"))
+
+
+def read_project(visit: Visit, name: str) -> Project | None:
+    known: Sequence[Project] = visit.scope.projects
+    return next((each for each in known if each.name == name), None)
+
+
+@require_POST
+@operators_only
+def preview(request: HtmxRequest) -> HttpResponse:
+    """Return a rule's sentence, and what it would have sent in the last week."""
+    visit = begin_visit(request, current="settings")
+    row = queries.find_rule(as_id(request.POST.get("rule", "")))
+    project = row.project if row else read_project(visit, request.POST.get("project", ""))
+    editor = build_editor(visit, posted_form(request.POST.dict()), project, row=row)
+    page = {"editor": editor, "now": timezone.now(), "scope": visit.scope}
+    return render(request, "notifications/_said.html", page)
+
+
+@require_POST
+@operators_only
+def check(request: HtmxRequest) -> HttpResponse:
+    """Show the form with its sentence and preview, as a script does without being asked."""
+    visit = begin_visit(request, current="settings")
+    row = queries.find_rule(as_id(request.POST.get("rule", "")))
+    project = row.project if row else read_project(visit, request.POST.get("project", ""))
+    return show(
+        visit, editor=build_editor(visit, posted_form(request.POST.dict()), project, row=row)
+    )
+
+
+def find_rule_or_404(rule_id: UUID) -> NotificationRule:
+    rule = queries.find_rule(rule_id)
+    if rule is None:
+        raise Http404(f"There is no notification rule {rule_id}.")
+    return rule
+
+
+def back(visit: Visit) -> HttpResponse:
+    return redirect(reverse("dashboard:notifications") + visit.scope.query)
