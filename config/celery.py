@@ -25,6 +25,7 @@ CLOCK: dict[str, float] = {
     "conditions": settings.TENFOUR["CONDITIONS_SECONDS"],
     "notifications": settings.TENFOUR["NOTIFICATIONS_SECONDS"],
     "insight": settings.TENFOUR["INSIGHT_SECONDS"],
+    "metrics": settings.TENFOUR["METRICS_SECONDS"],
     "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
 }
 

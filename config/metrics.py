@@ -1,7 +1,11 @@
 """Prometheus metrics, counted in the database so that all processes agree."""
 
 import ipaddress
+import math
+import os
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -15,14 +19,20 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.utils import floatToGoString
 
 from config.problems import STATUS, count_auth_failure
 from ledger import sql, tokens
 from ledger.errors import Refusal
 from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
-from ledger.models import ClockRun
+from ledger.models import Agent, ClockRun
+from ledger.moves import FINAL_STATES
 from ledger.optional_cache import get_or_compute
+from ledger.process_counters import FOLDER, REGISTRY
 from ledger.states import LEVELS, InstructionState
+from retries.metric_totals import TOTALS, Total
+from retries.models import MetricTotal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACK_BUCKETS = (1, 2, 4, 8, 15, 30, 60, 120, 240, 600, 3600)
@@ -91,6 +101,16 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         where {in_project("p.id")} order by b.updated_at desc limit {TOP_AGENTS}""",
     ),
     (
+        "tenfour_tasks_oldest_age_seconds",
+        "Age of the oldest task that has not ended, since its last change.",
+        ["agent", "state"],
+        f"""select a.name as agent, t.state,
+            extract(epoch from now() - min(t.updated_at))::float8 as n
+        from ledger_task t join ledger_agent a on a.id = t.agent_id
+        where t.state not in ({FINAL_STATES}) and {in_project("t.project_id")}
+        group by 1, 2 order by 3 desc limit {TOP_AGENTS}""",
+    ),
+    (
         "tenfour_escalations_open",
         "Open escalations.",
         ["reason"],
@@ -117,6 +137,7 @@ class LedgerCollector:
             for row in sql.run(statement, project=self.project_id):
                 gauge.add_metric([row[label] for label in labels], row["n"])
             yield gauge
+        yield from total_metrics(self.project_id)
         beats = GaugeMetricFamily(
             "tenfour_beat_last_run_timestamp_seconds",
             "When the scheduled job last ran.",
@@ -128,6 +149,54 @@ class LedgerCollector:
         build = InfoMetricFamily("tenfour_build", "The running version.")
         build.add_metric([], {"version": settings.TENFOUR_VERSION})
         yield build
+
+
+def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
+    """Yield what `retries.metric_totals` has counted; agents beyond the busiest are `other`."""
+    rows = MetricTotal.objects.filter(**{"project": project_id} if project_id else {})
+    stored = list(rows.values("metric", "labels", "bucket", "count", "sum", "project__name"))
+    names = agent_names(stored)
+    for total in TOTALS:
+        labels = ["project", *total.labels]
+        groups: dict[tuple[str, ...], dict[float, tuple[int, float]]] = {}
+        for row in stored:
+            if row["metric"] == total.metric:
+                given = {**row["labels"], "project": row["project__name"]}
+                if "agent" in given:
+                    given["agent"] = names.get(given["agent"], "other")
+                group = groups.setdefault(tuple(given[label] or "" for label in labels), {})
+                count, amount = group.get(row["bucket"], (0, 0.0))
+                group[row["bucket"]] = count + row["count"], amount + row["sum"]
+        yield family_of(total, labels, groups)
+
+
+def agent_names(stored: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the names of the agents that most was counted for, by id."""
+    counts: Counter[str] = Counter()
+    for row in stored:
+        if agent := row["labels"].get("agent"):
+            counts[agent] += row["count"]
+    busiest = [agent for agent, _ in counts.most_common(TOP_AGENTS)]
+    found = Agent.objects.filter(pk__in=busiest).values_list("pk", "name")
+    return {str(pk): name for pk, name in found}
+
+
+def family_of(
+    total: Total, labels: list[str], groups: dict[tuple[str, ...], dict[float, tuple[int, float]]]
+) -> Metric:
+    if not total.edges:
+        counter = CounterMetricFamily(total.metric, total.help, labels=labels)
+        for values, buckets in groups.items():
+            counter.add_metric(values, sum(count for count, _ in buckets.values()))
+        return counter
+    family = HistogramMetricFamily(total.metric, total.help, labels=labels)
+    for values, buckets in groups.items():
+        below, cumulated = 0, []
+        for edge in (*total.edges, math.inf):
+            below += buckets.get(edge, (0, 0.0))[0]
+            cumulated.append((floatToGoString(edge), float(below)))
+        family.add_metric(values, cumulated, sum(amount for _, amount in buckets.values()))
+    return family
 
 
 def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
@@ -222,7 +291,18 @@ def scrape(project_id: UUID | None = None) -> bytes:
     registry = CollectorRegistry()
     registry.register(LedgerCollector(project_id))
     key = f"metrics:{project_id or 'all'}"
-    return get_or_compute(key, lambda: generate_latest(registry), seconds=10)
+    stored = get_or_compute(key, lambda: generate_latest(registry), seconds=10)
+    # Processes serve all projects, so a project's token does not see what they count.
+    return stored if project_id else stored + generate_latest(process_registry())
+
+
+def process_registry() -> CollectorRegistry:
+    """Return the counters of all processes of this web server, or of this process alone."""
+    if FOLDER not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    return registry
 
 
 def is_allowed(address: str) -> bool:

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from ledger import auth_failures, optional_cache
 from ledger.errors import Refusal
+from ledger.process_counters import AUTH_FAILURES
 
 PROBLEM = "application/problem+json"
 
@@ -131,6 +132,7 @@ def refusal_response(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 
 def count_auth_failure(request: HttpRequest, refusal: Refusal) -> int:
     """Count and note a failed authentication; return the seconds to wait if there were too many."""
+    AUTH_FAILURES.labels(refusal.code).inc()
     count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
     if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]:
         return 60

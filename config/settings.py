@@ -91,6 +91,7 @@ TENFOUR = {
     "POLL_SECONDS": number("POLL_SECONDS", 2, low=1),
     "STANDING_INSTRUCTIONS_SECONDS": number("STANDING_INSTRUCTIONS_SECONDS", 15, low=1),
     "INSIGHT_SECONDS": number("INSIGHT_SECONDS", 1800, low=1),
+    "METRICS_SECONDS": number("METRICS_SECONDS", 15, low=1),
     "SESSION_MESSAGE_BUFFER_MAX_TURNS": number(
         "SESSION_MESSAGE_BUFFER_MAX_TURNS", 16, low=1, high=1000
     ),
@@ -185,6 +186,7 @@ INSTALLED_APPS = [
     "ninja",
 ]
 MIDDLEWARE = [
+    "config.request_metrics.RequestMetrics",
     "config.middleware.RequestId",
     "config.middleware.ClientAddress",
     "config.middleware.ContentSecurityPolicy",
@@ -200,7 +202,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
 ]
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
-API_MIDDLEWARE = MIDDLEWARE[:5]
+API_MIDDLEWARE = MIDDLEWARE[:6]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
 TEMPLATES = [

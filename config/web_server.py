@@ -9,12 +9,15 @@ import gc
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
@@ -25,7 +28,7 @@ from granian.server import mp
 
 from config.environment import unknown_variables
 from config.local.commands import die_with
-from config.local.places import url_of
+from config.local.places import PROJECT, url_of
 from config.web_threads import RECEIVERS, WebThreads
 
 WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
@@ -133,6 +136,26 @@ def wait_for_gate() -> None:
             print(f"Warning: {warning}", file=sys.stderr)
 
 
+@contextmanager
+def shared_counters() -> Iterator[None]:
+    """Give the workers a folder in which they share what they count (`ledger.process_counters`).
+
+    It is in the data folder, or in the temporary folder where a container may not write to that.
+    """
+    data = Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour")
+    place = data if os.access(data, os.W_OK) else Path(tempfile.gettempdir())
+    for left in place.glob("metrics-*"):  # of a server that was killed
+        if not Path(f"/proc/{left.name.removeprefix('metrics-')}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = place / f"metrics-{os.getpid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def freeze_loaded() -> None:
     """Exempt everything that is loaded from garbage collection in the workers.
 
@@ -155,13 +178,14 @@ def main(name: str = "config.wsgi:application") -> None:
         os.environ.setdefault("TENFOUR_LOCAL_URL", url_of(door))
     else:  # not the address of a `make up` whose folder is used
         os.environ["TENFOUR_LOCAL_URL"] = url_of(door)
-    application = load_application(name)
-    wait_for_gate()
-    if "TENFOUR_GATE" not in os.environ:
-        print(f"serving at {url_of(door)}", flush=True)
-    freeze_loaded()
-    multiprocessing.set_start_method("fork")  # the workers share what is loaded
-    Server(door, application).run()
+    with shared_counters():
+        application = load_application(name)
+        wait_for_gate()
+        if "TENFOUR_GATE" not in os.environ:
+            print(f"serving at {url_of(door)}", flush=True)
+        freeze_loaded()
+        multiprocessing.set_start_method("fork")  # the workers share what is loaded
+        Server(door, application).run()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, AnyStr, TypeVar, cast
 
 from pydantic_core import to_json
 
+from ledger.process_counters import REDACTIONS
 from ledger.secret_forms import LONGEST_SECRET, Form
 from ledger.secret_names import NAME_NEEDS, is_secret_name
 from ledger.secret_patterns import FORMS, GATES, GROUPS, NEEDS
@@ -117,7 +118,10 @@ def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
     found: Counter[str] = Counter()
     if isinstance(value, (dict, list, tuple)) and _is_plain(as_json or _in_json(value)):
         return value, found
-    return cast("T", _deep(value, found, 0)), found
+    masked = cast("T", _deep(value, found, 0))
+    for kind, count in found.items():
+        REDACTIONS.labels(kind).inc(count)
+    return masked, found
 
 
 def _in_json(value: Any) -> bytes:

@@ -16,6 +16,7 @@ from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.needs import fetch_skipped_needs
+from ledger.process_counters import CLAIMS
 from ledger.sql import Row
 from ledger.standing_instructions.firing import fire_claims
 from ledger.states import TaskState, Who, allowed_moves
@@ -89,8 +90,18 @@ def claim(
     # One statement in the usual case: no rules, no limit of attempts, and a closed breaker.
     rows = take_tasks(caller, request, probe=False)
     if rows[0]["id"] is None and rows[0]["ruled"] and not rows[0]["paused"]:
-        return claim_with_rules(caller, request)
-    return claim_past_gates(caller, request, rows)
+        result = claim_with_rules(caller, request)
+    else:
+        result = claim_past_gates(caller, request, rows)
+    CLAIMS.labels(count_as(result)).inc()
+    return result
+
+
+def count_as(result: ClaimResult) -> str:
+    """Return the result under which metrics count a claim."""
+    if result.rows:
+        return "resumed" if result.rows[0]["resumed"] else "claimed"
+    return BREAKER_OPEN if result.reason == BREAKER_OPEN else "empty"
 
 
 def claim_past_gates(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:

@@ -168,6 +168,11 @@ GROUPS = (
                 "addresses and networks that may read `/metrics` without a token",
             ),
             Setting(
+                "METRICS_SECONDS",
+                "15",
+                "interval at which what happened is counted for `/metrics`",
+            ),
+            Setting(
                 "TRUSTED_PROXIES",
                 "0",
                 "number of proxies in front whose `X-Forwarded-For` entries are believed",

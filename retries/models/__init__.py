@@ -5,6 +5,7 @@ from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailurePattern, Grouped
 from retries.models.fix_verdict import FixVerdict
 from retries.models.insight_figure import InsightFigure
+from retries.models.metric_total import MetricTotal
 from retries.models.notification_channel import (
     Channel,
     OngoingCondition,
@@ -29,6 +30,7 @@ __all__ = [
     "FixVerdict",
     "Grouped",
     "InsightFigure",
+    "MetricTotal",
     "NotificationRule",
     "NotificationThread",
     "OngoingCondition",

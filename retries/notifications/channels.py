@@ -21,7 +21,7 @@ from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications import addresses, encryption, person_services, rule_defaults, signatures
-from retries.notifications.stream_position import ensure_cursor
+from retries.notifications.outbox import begin_reading
 
 NAME_LENGTH = 64
 URL_LENGTH = 2000
@@ -59,7 +59,7 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
     """Create a channel of a project or of all; the first for people gets the default rules."""
     check_spec(spec)
     service, shown = describe_address(spec.kind, spec.url)
-    ensure_cursor(stamp.at)  # what happens before the next run of the clock counts too
+    begin_reading(stamp.at)  # what happens before the next run of the clock counts too
     secret = signatures.new_secret() if spec.kind == ChannelKind.WEBHOOK else ""
     with unique_name(spec.name), transaction.atomic():
         channel = Channel.objects.create(

@@ -17,10 +17,11 @@ from retries.models.notification_channel import ChannelKind, DisabledBecause
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications import conditions
 from retries.notifications.rule_batch import RuleBatch, rules_for
-from retries.notifications.stream_position import lock_cursor, move_cursor
 from retries.notifications.subjects import Subjects, fetch_subjects, subject_columns
 from retries.notifications.webhook_bodies import build_body, traceparent_of
+from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
 
+READER = "notifications"
 BATCH_SIZE = 500
 MOST_BATCHES = 20
 
@@ -50,10 +51,16 @@ def read_outbox(*, now: datetime, project: Project | None = None) -> int:
     return written
 
 
+def begin_reading(now: datetime) -> None:
+    """Begin at the head of the journal, unless it was read before."""
+    ensure_cursor(READER, start=journal.fetch_head(), now=now)
+
+
 @transaction.atomic
 def read_batch(now: datetime) -> tuple[int, bool]:
     """Read some events and move the cursor in one transaction; return whether none is left."""
-    cursor = lock_cursor(now)
+    begin_reading(now)
+    cursor = lock_cursor(READER)
     audience = fetch_audience()
     if not audience.webhooks and not audience.rules:
         move_cursor(cursor, journal.fetch_head(), now)

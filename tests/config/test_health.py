@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from config.celery import CLOCK
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
+from retries import metric_totals
 from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.services import ours
@@ -154,6 +155,22 @@ def test_tasks_breakers_and_dead_letters_are_counted(agent: Agent) -> None:
     assert found["tenfour_tasks", "coder default queued"] == 1
     assert found["tenfour_dead_letters", "default"] == 5
     assert found["tenfour_breaker_state", "coder default"] == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_journal_says_is_in_the_metrics(agent: Agent) -> None:
+    make_task(agent, max_attempts=1)
+    fail(agent, attempt_of(claim(agent)), now=NOW + timedelta(seconds=90))
+    metric_totals.count_events(now=NOW)
+    found = scraped()
+    assert found["tenfour_task_transitions_total", "running default failed"] == 1
+    assert found["tenfour_attempts_total", "coder execution_error failure default"] == 1
+    buckets = {
+        key[1].split()[1]: value
+        for key, value in found.items()
+        if key[0] == "tenfour_attempt_duration_seconds_bucket"
+    }
+    assert (buckets["60.0"], buckets["300.0"], buckets["+Inf"]) == (0, 1, 1)
 
 
 def test_metrics_are_for_those_who_may(settings: Any) -> None:

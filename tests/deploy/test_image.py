@@ -45,7 +45,9 @@ def make_venv(folder: Path) -> Path:
 
 
 def files_in(folder: Path) -> dict[str, int]:
-    return {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*")}
+    """Return the files with their times, without what web servers count while they run."""
+    found = {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    return {name: time for name, time in found.items() if "/metrics-" not in name}
 
 
 def settings_of_stage(data: Path) -> dict[str, str]:

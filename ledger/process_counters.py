@@ -1,0 +1,43 @@
+"""Counters that each process keeps for itself; `config.metrics` adds up those of all processes."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+# The variable that names the folder in which processes share their counters. The library reads it
+# when it is imported, so `config.web_server` sets it before.
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+# Without the collectors that the library's own registry has.
+REGISTRY = CollectorRegistry()
+
+HTTP_REQUESTS = Counter(
+    "tenfour_http_requests",
+    "HTTP requests by operation and class of the status.",
+    ["op", "status_class"],
+    registry=REGISTRY,
+)
+HTTP_SECONDS = Histogram(
+    "tenfour_http_request_duration_seconds",
+    "Seconds that HTTP requests took.",
+    ["op"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+    registry=REGISTRY,
+)
+CLAIMS = Counter("tenfour_claims", "Claims by result.", ["result"], registry=REGISTRY)
+HEARTBEATS = Counter("tenfour_heartbeats", "Heartbeats of attempts.", registry=REGISTRY)
+REDACTIONS = Counter(
+    "tenfour_redactions", "Secrets that were masked, by kind.", ["kind"], registry=REGISTRY
+)
+AUTH_FAILURES = Counter(
+    "tenfour_auth_failures",
+    "Requests with a missing or wrong token.",
+    ["reason"],
+    registry=REGISTRY,
+)
+RATE_LIMITED = Counter(
+    "tenfour_rate_limited", "Requests that were answered with 429.", ["policy"], registry=REGISTRY
+)
+IDEMPOTENT_REPLAYS = Counter(
+    "tenfour_idempotent_replays",
+    "Requests that got the stored response of an earlier one.",
+    ["op"],
+    registry=REGISTRY,
+)

@@ -1,0 +1,183 @@
+"""Count what happened from the journal, for metrics that many processes must agree on.
+
+Each event is counted once, in the transaction that moves the reader's cursor. Totals begin with the
+oldest event that is there, and stay when events are deleted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from ledger import sql
+from ledger.journal import SETTLED, Cursor, Kind
+from ledger.models import Project
+from ledger.moves import FINAL_STATES
+from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
+
+READER = "metrics"
+BATCH_SIZE = 5_000
+MOST_BATCHES = 20
+
+# An event that ends an attempt, with the attempt and its failure.
+ATTEMPT = """join ledger_attempt a on a.task_id = e.subject_id
+        and a.number = (e.data ->> 'attempt')::int
+    left join ledger_failure f on f.attempt_id = a.id"""
+ENDED = "e.subject_type = 'task' and e.from_state = 'running' and a.outcome is not null"
+ESCALATION = "join retries_escalation x on x.id = e.subject_id"
+CLOSED = f"""e.kind in ('{Kind.ESCALATION_RESOLVED}', '{Kind.ESCALATION_EXPIRED}',
+    '{Kind.ESCALATION_WITHDRAWN}') and x.closed_at is not null"""
+# The last thing that happened to a task before it was claimed: it became claimable.
+BEFORE = """join lateral (
+        select b.at from ledger_event b where b.subject_id = e.subject_id and b.id < e.id
+        order by b.id desc limit 1
+    ) b on true"""
+
+
+@dataclass(frozen=True)
+class Total:
+    """A metric: its labels as SQL over the event `e`, and for a histogram what it measures."""
+
+    metric: str
+    help: str
+    labels: Mapping[str, str]
+    where: str
+    join: str = ""
+    value: str = ""
+    edges: tuple[float, ...] = field(default=())
+
+    def statement(self) -> str:
+        """Return the statement that adds the events of one batch."""
+        labels = ", ".join(f"'{name}', {value}" for name, value in self.labels.items())
+        edges = ", ".join(map(str, self.edges))
+        bucket = (
+            f"""coalesce((select min(edge) from unnest(array[{edges}]::float8[]) edge
+                where edge >= ({self.value})), 'Infinity')"""
+            if self.edges
+            else "0"
+        )
+        return f"""insert into retries_metrictotal as m
+                (project_id, metric, labels, bucket, count, sum)
+            select e.project_id, '{self.metric}', jsonb_build_object({labels}), {bucket},
+                count(*), {f"sum({self.value})" if self.edges else "0"}
+            from ledger_event e {self.join}
+            where (e.tx, e.id) > (%(after_tx)s::text::xid8, %(after_id)s::uuid)
+                and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid) and {self.where}
+            group by 1, 3, 4 order by 1, 3, 4
+            on conflict (project_id, metric, labels, bucket) do update
+            set count = m.count + excluded.count, sum = m.sum + excluded.sum"""
+
+
+AGENT = "e.agent_id"
+TOTALS = (
+    Total(
+        "tenfour_task_transitions",
+        "Moves of tasks between states; a new task comes from none.",
+        {"from": "coalesce(e.from_state, 'none')", "to": "e.to_state"},
+        "e.subject_type = 'task' and e.to_state is not null",
+    ),
+    Total(
+        "tenfour_attempts",
+        "Ended attempts by outcome.",
+        {"agent": AGENT, "outcome": "a.outcome", "failure_type": "coalesce(f.type, '')"},
+        ENDED,
+        ATTEMPT,
+    ),
+    Total(
+        "tenfour_attempt_duration_seconds",
+        "Seconds from an attempt's claim to its end.",
+        {"agent": AGENT, "outcome": "a.outcome"},
+        ENDED,
+        ATTEMPT,
+        "extract(epoch from a.ended_at - a.started_at)",
+        (1, 5, 15, 60, 300, 900, 1800, 3600, 7200),
+    ),
+    Total(
+        "tenfour_decisions",
+        "Decisions about reports, with their reason.",
+        {"decision": "a.decision ->> 'decision'", "reason": "a.decision ->> 'reason'"},
+        f"{ENDED} and a.decision is not null",
+        ATTEMPT,
+    ),
+    Total(
+        "tenfour_leases_expired",
+        "Attempts that ended because their lease expired.",
+        {"agent": AGENT},
+        f"{ENDED} and f.code = 'lease_expired'",
+        ATTEMPT,
+    ),
+    Total(
+        "tenfour_task_attempts",
+        "Attempts until a task ended.",
+        {"outcome": "e.to_state"},
+        f"e.subject_type = 'task' and e.to_state in ({FINAL_STATES})",
+        "join ledger_task t on t.id = e.subject_id",
+        "t.attempts",
+        (1, 2, 3, 4, 5, 8),
+    ),
+    Total(
+        "tenfour_claim_wait_seconds",
+        "Seconds from when a task could be claimed to its claim.",
+        {"agent": AGENT},
+        f"e.kind = '{Kind.TASK_CLAIMED}'",
+        BEFORE,
+        "greatest(0, extract(epoch from e.at - b.at))",
+        (0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200),
+    ),
+    Total(
+        "tenfour_escalations",
+        "Closed escalations by reason and answer; an unanswered one has its state instead.",
+        {"reason": "x.reason", "action": "coalesce(x.action, x.state)"},
+        CLOSED,
+        ESCALATION,
+    ),
+    Total(
+        "tenfour_escalation_resolution_seconds",
+        "Seconds from an escalation's opening to its answer.",
+        {"action": "x.action"},
+        f"{CLOSED} and x.action is not null",
+        ESCALATION,
+        "extract(epoch from x.closed_at - x.opened_at)",
+        (60, 300, 900, 1800, 3600, 14400, 43200, 86400, 259200),
+    ),
+    Total(
+        "tenfour_breaker_transitions",
+        "Moves of agents' breakers.",
+        {"agent": AGENT, "to": "replace(e.kind, 'agent.breaker_', '')"},
+        "e.kind like 'agent.breaker_%%'",
+    ),
+)
+# The statement that finds the last event of a batch.
+LAST = f"""select tx::text as tx, id::text as id from (
+    select tx, id from ledger_event
+    where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
+    order by tx, id limit {BATCH_SIZE}
+) batch order by tx desc, id desc limit 1"""
+
+
+def count_events(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
+    """Count all settled events that are new; return how many batches were counted."""
+    ensure_cursor(READER, start=Cursor(), now=now)
+    batches = 0
+    while batches < MOST_BATCHES and count_batch(now):
+        batches += 1
+    return {"batches": batches}
+
+
+@transaction.atomic
+def count_batch(now: datetime) -> bool:
+    """Count the next events, and move the cursor behind them; return whether there were any."""
+    cursor = lock_cursor(READER)
+    after = Cursor(cursor.tx, str(cursor.event_id))
+    last = sql.run(LAST, tx=str(after.tx), id=after.id)
+    if not last:
+        return False
+    to = Cursor(int(last[0]["tx"]), last[0]["id"])
+    for total in TOTALS:
+        sql.run(
+            total.statement(), after_tx=str(after.tx), after_id=after.id, tx=str(to.tx), id=to.id
+        )
+    move_cursor(cursor, to, now)
+    return True
