@@ -20,7 +20,6 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.utils import floatToGoString
 
 from config.problems import STATUS, count_auth_failure
 from ledger import sql, tokens
@@ -154,7 +153,8 @@ class LedgerCollector:
 def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
     """Yield what `retries.metric_totals` has counted; agents beyond the busiest are `other`."""
     rows = MetricTotal.objects.filter(**{"project": project_id} if project_id else {})
-    stored = list(rows.values("metric", "labels", "bucket", "count", "sum", "project__name"))
+    columns = ("metric", "labels", "bucket", "count", "sum", "project__name")
+    stored = [dict(zip(columns, row, strict=True)) for row in rows.values_list(*columns)]
     names = agent_names(stored)
     for total in TOTALS:
         labels = ["project", *total.labels]
@@ -194,7 +194,7 @@ def family_of(
         below, cumulated = 0, []
         for edge in (*total.edges, math.inf):
             below += buckets.get(edge, (0, 0.0))[0]
-            cumulated.append((floatToGoString(edge), float(below)))
+            cumulated.append(("+Inf" if edge == math.inf else str(float(edge)), float(below)))
         family.add_metric(values, cumulated, sum(amount for _, amount in buckets.values()))
     return family
 
@@ -301,7 +301,7 @@ def process_registry() -> CollectorRegistry:
     if FOLDER not in os.environ:
         return REGISTRY
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return registry
 
 
