@@ -51,6 +51,7 @@ lock: ## update all lists of pinned packages
 	@$(some-python) -m config.local.install tests/requirements.lock
 	$(compile) pyproject.toml -o requirements.lock
 	$(compile) pyproject.toml --extra embedded -o requirements-embedded.lock
+	$(compile) pyproject.toml --extra embedded --extra llm -o requirements-llm.lock
 	$(compile) pyproject.toml --extra embedded --extra dev -o tests/requirements.lock
 	echo uv | $(compile) - -o requirements-uv.lock
 

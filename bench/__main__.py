@@ -30,6 +30,7 @@ from bench import (
     sending,
     stress,
     tasks,
+    transcripts,
 )
 from bench.figures import QUICK, Figure, Say, Scale
 from bench.servers import MissingDependency, Sandbox, run_sandbox
@@ -50,6 +51,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "patterns": patterns.run,
     "failures": failures.run,
     "client": client.run,
+    "transcripts": transcripts.run,
 }
 REPORT = PROJECT / "docs" / "performance.md"
 BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"

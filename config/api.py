@@ -31,8 +31,10 @@ from retries.api import (
     breakers,
     claims,
     deadletters,
+    deliveries,
     escalations,
     holds,
+    notification_rules,
     pattern_fixes,
     patterns,
     plans,
@@ -40,8 +42,10 @@ from retries.api import (
     questions,
     renderings,
     retry_context,
+    session_imports,
     sessions,
     tasks,
+    webhooks,
 )
 
 logger = logging.getLogger(__name__)
@@ -100,7 +104,11 @@ ROUTERS = tuple(
         deadletters,
         renderings,
         tokens,
+        webhooks,
+        notification_rules,
+        deliveries,
         agent_hooks,
+        session_imports,
         sessions,
         events,
         stats,

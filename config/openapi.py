@@ -38,6 +38,7 @@ TAGS = {
     "escalations": "Decisions that need a person.",
     "patterns": "Failures with the same error, across tasks and agents.",
     "policies": "What a project decides about failures that a retry may not fix.",
+    "notifications": "Webhooks, channels for people, the rules that use them, and deliveries.",
     "tokens": "Bearer keys. Only a token with the scope `tokens:write` manages them.",
     "events": "The append-only journal.",
     "renderings": "The ledger in the file formats of earlier systems.",
@@ -150,6 +151,10 @@ WAITING = {
 }
 # What a path's {id} is, by the path's first part.
 IDS = {
+    "deliveries": "the delivery's id",
+    "notification-channels": "the channel's id",
+    "notification-rules": "the rule's id",
+    "webhooks": "the webhook's id",
     "agents": "the agent's id or name",
     "attempts": "the attempt's id",
     "dead-letters": "the dead letter's id",

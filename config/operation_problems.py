@@ -37,6 +37,8 @@ OPERATIONS: dict[str, set[str]] = {
     "dead_letters_dismiss": IDEMPOTENT | {"invalid_transition"},
     "dead_letters_list": FILTERED,
     "dead_letters_replay": IDEMPOTENT | {"invalid_transition"},
+    "deliveries_list": LIST,
+    "deliveries_redeliver": {"invalid_transition"},
     "escalations_assign": CLOSED | {"human_required"},
     "escalations_comment": IDEMPOTENT | {"human_required"},
     "escalations_list": FILTERED,
@@ -49,6 +51,11 @@ OPERATIONS: dict[str, set[str]] = {
     "instructions_cancel": {"invalid_transition"},
     "instructions_list": FILTERED,
     "instructions_create": IDEMPOTENT | {"unknown_agent"},
+    "notification_channels_list": LIST,
+    "notification_channels_update": LOCKED,
+    "notification_rules_create": IDEMPOTENT | {"unknown_agent"},
+    "notification_rules_list": LIST,
+    "notification_rules_update": LOCKED | {"unknown_agent"},
     "patterns_ignore": {"human_required", "invalid_transition"},
     "patterns_list": LIST,
     "patterns_list_failures": LIST,
@@ -78,6 +85,12 @@ OPERATIONS: dict[str, set[str]] = {
     "plans_resume": {"invalid_transition"},
     "sessions_call_tools": IDEMPOTENT | {"session_locked", "tool_call_refused"},
     "sessions_create": {"unknown_agent"},
+    "sessions_import": {
+        "not_found",
+        "payload_too_large",
+        "unknown_agent",
+        "unsupported_media_type",
+    },
     "sessions_flush": {"flush_exhausted"},
     "sessions_list": FILTERED,
     "sessions_list_messages": LIST,
@@ -102,6 +115,9 @@ OPERATIONS: dict[str, set[str]] = {
     "tokens_create": {"unknown_agent"},
     "tokens_list": LIST,
     "tokens_rotate": {"invalid_transition"},
+    "webhooks_list": LIST,
+    "webhooks_redeliver": {"invalid_transition"},
+    "webhooks_update": LOCKED,
 }
 
 

@@ -114,6 +114,10 @@ TENFOUR = {
     "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
     "AGENT_TASKS_PER_DAY": number("AGENT_TASKS_PER_DAY", 500),
     "BODY_BYTES": number("BODY_BYTES", 262_144, low=1024),
+    "LLM_URL": os.environ.get("TENFOUR_LLM_URL", "").strip(),
+    "LLM_MODEL": os.environ.get("TENFOUR_LLM_MODEL", "").strip(),
+    "LLM_TIMEOUT_SECONDS": number("LLM_TIMEOUT_SECONDS", 60, low=1, high=600),
+    "LLM_MAX_RETRIES": number("LLM_MAX_RETRIES", 2, high=10),
     "PREPARE": flag("TENFOUR_PREPARE", True),
     "TRUSTED_PROXIES": number("TRUSTED_PROXIES", 0, high=10),
     "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=[]),
@@ -125,6 +129,12 @@ TENFOUR = {
     "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
 }
 TENFOUR_VERSION = __version__
+# A model on this machine needs no key.
+LLM_KEY = (
+    secret("TENFOUR_LLM_KEY")
+    if os.environ.get("TENFOUR_LLM_KEY") or os.environ.get("TENFOUR_LLM_KEY_FILE")
+    else ""
+)
 
 # ---- where it runs
 

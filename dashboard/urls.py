@@ -25,8 +25,10 @@ from dashboard.plans import action_views as plan_action_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
+from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
 from dashboard.sessions import views as session_views
+from dashboard.settings import policy_views
 from dashboard.settings import views as settings_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
@@ -93,6 +95,12 @@ urlpatterns = [
         session_detail_views.message,
         name="session_message",
     ),
+    path("sessions/<uuid:session_id>/flush/", session_action_views.flush, name="session_flush"),
+    path(
+        "sessions/<uuid:session_id>/to-dos/<int:order>/task/",
+        session_action_views.make_task,
+        name="session_task",
+    ),
     path("activity/", activity_views.index, name="activity"),
     path("insight/", insight_views.index, name="insight"),
     path("insight/experiments/", insight_action_views.start, name="experiment_start"),
@@ -102,6 +110,8 @@ urlpatterns = [
         name="experiment_end",
     ),
     path("settings/", settings_views.index, name="settings"),
+    path("settings/policies/", policy_views.index, name="policies"),
+    path("settings/policies/<slug:name>/", policy_views.switch, name="policy_switch"),
     path("settings/notifications/", notification_views.index, name="notifications"),
     path(
         "settings/notifications/rules/",

@@ -6,10 +6,11 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from ledger import admin_effects, agents, instructions, journal, tokens
+from ledger.admin_lists import ReadOnly
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import Kind, person, stamp_of
@@ -27,53 +28,9 @@ from ledger.models import (
 )
 from ledger.models.instruction import InstructionQuerySet
 from ledger.models.standing_instruction import StandingInstructionQuerySet
-from ledger.permissions import may
+from ledger.sessions import admin as _sessions  # noqa: F401 - registers its models
 from ledger.standing_instructions import editing
 from ledger.tokens import TrustedCaller
-
-
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that staff can view but not edit."""
-
-    show_full_result_count = False
-    list_per_page = 50
-
-    def may(self, request: HttpRequest, verb: str) -> bool:
-        """Return whether the user has a permission on the model: view, add or change."""
-        return may(request.user, f"{self.opts.app_label}.{verb}_{self.opts.model_name}")
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.may(request, "view") or self.may(request, "change")
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the actions; all of them change rows."""
-        return super().get_actions(request) if self.may(request, "change") else {}
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Find a row by a pasted id, or search the search fields."""
-        try:
-            return queryset.filter(pk=UUID(search_term.strip())), False
-        except ValueError:
-            return super().get_search_results(request, queryset, search_term.replace("\x00", ""))
-
-    def report_changes(self, request: HttpRequest, changed: int, what: str) -> None:
-        """Show how many rows changed."""
-        level = messages.SUCCESS if changed else messages.WARNING
-        self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
 
 
 @admin.register(Project)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
-from ledger.admin import ReadOnly
+from ledger.admin_lists import ReadOnly
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import stamp_of

@@ -23,6 +23,8 @@ EVERYWHERE = "*"
 class Connection:
     url: str
     token: str = field(repr=False)
+    # whether hooks hand the agent's transcript on
+    transcripts: bool = False
 
 
 def connections_file(environ: Mapping[str, str]) -> Path | None:
@@ -40,8 +42,17 @@ def find_connection(folder: Path, environ: Mapping[str, str]) -> Connection | No
     for key in [*map(str, (folder, *folder.parents)), EVERYWHERE]:
         found = known.get(key)
         if isinstance(found, dict) and found.get("url") and found.get("token"):
-            return Connection(str(found["url"]), str(found["token"]))
+            transcripts = found.get("transcripts") is True
+            return Connection(str(found["url"]), str(found["token"]), transcripts)
     return None
+
+
+def shares_transcripts(url: str, folder: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether transcripts may leave this machine: TENFOUR_TRANSCRIPTS, else `init`."""
+    if named := environ.get("TENFOUR_TRANSCRIPTS", "").strip().lower():
+        return named in {"1", "true", "yes", "on"}
+    known = find_connection(folder, environ)
+    return known is not None and known.transcripts and known.url == url
 
 
 def save_connection(
@@ -55,7 +66,8 @@ def save_connection(
     key = str(folder) if folder else EVERYWHERE
     known.pop(key, None)
     if new:
-        known[key] = {"url": new.url, "token": new.token}
+        switched = {"transcripts": True} if new.transcripts else {}
+        known[key] = {"url": new.url, "token": new.token, **switched}
     if known:
         write_private(path, json.dumps(known, indent=2) + "\n")
     else:

@@ -13,10 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenfour import settings
-from tenfour.connections import state_folder
+from tenfour.connections import shares_transcripts, state_folder
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
 from tenfour.hook_events import EVENTS, TOOL_EVENTS, is_reported, reduce_event
@@ -55,9 +56,15 @@ def hook(args: argparse.Namespace) -> int:
     if event is None:
         return OK
     try:
-        answer = HookCall(settings.read(args.url), event, os.environ).answer()
+        call = HookCall(settings.read(args.url), event, os.environ)
+    except TenfourError as error:
+        complain(error)
+        return OK
+    try:
+        answer = call.answer()
     except ServerAway as away:
         complain(away)
+        call.share_transcript(event, {}, program=args.agent or "", is_away=True)
         return USAGE if args.strict else OK
     except TenfourError as error:
         complain(error)
@@ -68,6 +75,7 @@ def hook(args: argparse.Namespace) -> int:
     shown = {name: value for name, value in answer.items() if name != "tenfour"}
     if shown:
         say(json.dumps(shown, ensure_ascii=False))
+    call.share_transcript(event, answer, program=args.agent or "")
     return OK
 
 
@@ -101,6 +109,8 @@ class HookCall:
         self.store = HookStore(state_folder(environ), url=given.url, token=given.token)
         self.driver = Driver(given, TIMEOUTS_S.get(self.name, TIMEOUT_S))
         self.core = Core(given, retries=0)
+        self.given = given
+        self.held: str = self.environ.get("TENFOUR_ATTEMPT", "")
 
     @property
     def is_managed(self) -> bool:
@@ -119,6 +129,8 @@ class HookCall:
 
     def answer(self) -> dict[str, Any]:
         """Return the server's answer; raises ServerAway after storing what must not be lost."""
+        # The end of the session forgets it, and its last lines belong to it all the same.
+        self.held = self.held or self.store.session(self.session).get("attempt", "")
         if not is_reported(self.event):
             return {}
         try:
@@ -147,6 +159,32 @@ class HookCall:
             if error.status in BUSY or error.status >= 500:
                 raise ServerAway(error.sentence, code=error.code, hint=error.hint) from error
             raise
+
+    # ---- the session's transcript
+
+    def share_transcript(
+        self,
+        event: Mapping[str, Any],
+        answer: Mapping[str, Any],
+        *,
+        program: str,
+        is_away: bool = False,
+    ) -> None:
+        """Hand on the transcript's new lines, if that is switched on."""
+        if not shares_transcripts(self.given.url, Path.cwd(), self.environ):
+            return
+        from tenfour import hook_transcripts
+
+        attempt = (answer.get("tenfour") or {}).get("attempt") or self.held
+        hook_transcripts.share_transcript(
+            hook_transcripts.TranscriptStore(self.store.folder),
+            event,
+            self.given,
+            self.environ,
+            format=program,
+            attempt=attempt,
+            is_away=is_away,
+        )
 
     # ---- the attempt of the session
 
@@ -225,9 +263,12 @@ def send_kept(
 
 def resend_events(client: Client) -> int:
     """Send the events that hooks stored for this server and token; return how many."""
+    from tenfour.hook_transcripts import resend_transcripts
+
     given = client.settings
     store = HookStore(state_folder(os.environ), url=given.url, token=given.token)
-    return send_kept(store, lambda body: client.perform(Call("POST", PATH, dict, body=body)))
+    count = send_kept(store, lambda body: client.perform(Call("POST", PATH, dict, body=body)))
+    return count + resend_transcripts(store.folder, client.perform, os.environ)
 
 
 def run_check(verify: Mapping[str, Any], *, folder: str | None) -> dict[str, Any]:

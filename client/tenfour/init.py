@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TRUST = """Codex runs hooks only after you trusted them. Start `codex` here once and choose
 "Trust all and continue", or type /hooks. In automation that has looked at the hooks: codex exec
 --dangerously-bypass-hook-trust. The MCP entry reads the token from the variable TENFOUR_TOKEN."""
+TRANSCRIPTS = "init: the conversation leaves this machine: tool calls and their output too"
 NEXT = "Check it with: tenfour doctor"
 
 
@@ -81,6 +82,11 @@ def add_init_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="hooks that Claude Code sends by itself: without `tenfour hook`, and without checks",
     )
+    parser.add_argument(
+        "--transcripts",
+        action="store_true",
+        help="hooks hand the conversation on, without secrets; off without this option",
+    )
     parser.add_argument("--remove", action="store_true", help="undo it")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -89,13 +95,17 @@ def init(args: argparse.Namespace) -> int:
     """Show what changes, ask, and write it; exit with 1 where the answer is no."""
     if args.http and args.agent != "claude":
         raise wrong_usage("Only Claude Code has hooks over HTTP.", "Leave out --http.")
+    if args.http and args.transcripts:
+        raise wrong_usage("Hooks over HTTP can't read the transcript.", "Leave out --http.")
     place = place_of(args.agent, home=args.home)
-    connection = None if args.remove else connect(args.url)
+    connection = None if args.remove else replace(connect(args.url), transcripts=args.transcripts)
     edits = [*edits_of(place, connection.url if connection else None, http=args.http)]
     for edit in edits:
         say(edit.diff())
     verb = "remove" if args.remove else "store"
     note(f"init: {verb} address and token for {place.folder or 'all folders'}")
+    if args.transcripts and not args.remove:
+        note(TRANSCRIPTS)
     if not args.yes and not confirm():
         note("init: nothing was changed.")
         return REFUSED

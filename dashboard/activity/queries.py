@@ -208,10 +208,13 @@ def describe(event: Event, about: EventSubject) -> EventSentence:
     return describe_event(event, about)
 
 
+WITH_PAGES = ("instruction", "task", "plan", "escalation", "pattern", "rule", "session")
+
+
 def page_of(event: Any) -> str:
     """Return the URL name of the page of an event's subject, if the subject still exists."""
     match event.subject_type:
-        case "instruction" | "task" | "plan" | "escalation" | "pattern" | "rule" if event.text:
+        case name if name in WITH_PAGES and event.text:
             return f"dashboard:{event.subject_type}"
         case "agent" if event.agent and event.agent_id == event.subject_id:
             return "dashboard:agent"

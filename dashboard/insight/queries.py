@@ -23,7 +23,8 @@ def list_experiments(project: Project | None) -> list[ContextExperiment]:
 
 def list_figures(project: Project | None) -> list[InsightFigure]:
     """Return the figures of all panels, of one project or of each."""
-    rows = InsightFigure.objects.order_by("project_id", "panel", "days")
+    rows = InsightFigure.objects.select_related("project")
+    rows = rows.order_by("project__name", "panel", "days")
     return list(rows.filter(project=project) if project else rows)
 
 

@@ -10,6 +10,7 @@ from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.insight import queries
 from dashboard.insight.experiments import ExperimentRow, find_scale
+from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.rendering import HtmxRequest, PageContext
 from ledger.models import Project
@@ -24,6 +25,7 @@ class InsightPage(PageContext):
     elements: list[tuple[str, str]]
     free: list[Project]  # the projects without a running experiment
     reason_length: int = REASON_LENGTH
+    policies: list[PolicyRow]
     predictions: PredictionFigures
 
 
@@ -44,6 +46,9 @@ def index(request: HtmxRequest) -> HttpResponse:
         experiments=experiments,
         elements=[(value, str(label)) for value, label in ContextElement.choices],
         free=[each for each in ([project] if project else projects) if each.pk not in running],
+        policies=list_policies(
+            [(each.project.name, each.data) for each in figures if each.panel == "policies"]
+        ),
         predictions=combine_figures(predicted, queries.find_tasks(list_ids(predicted))),
     )
     return rendering.respond(visit, "insight/index.html", "insight/_insight.html", page)

@@ -41,7 +41,7 @@ from dashboard.sessions.rows import (
     describe_todos,
     join_numbers,
 )
-from dashboard.sessions.views import THRESHOLD
+from dashboard.sessions.task_form import TaskForm, asked_form
 from ledger.models import Session, SessionBatch, SessionTask
 from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
 from ledger.states import BatchOutcome
@@ -109,6 +109,8 @@ class SessionPage(PageContext):
     failed_batch: BatchRow | None
     linked: Linked | None
     is_end: bool
+    task_form: TaskForm | None = None
+    gave_up: str = ""  # why a flush did not happen
 
 
 @live_page(
@@ -120,8 +122,20 @@ class SessionPage(PageContext):
 )
 def detail(visit: Visit, session_id: UUID) -> SessionPage:
     """Show one session."""
-    row, now = find_or_404(session_id), visit.now
-    window = read_window(visit.request)
+    row = find_or_404(session_id)
+    return build_page(visit, row, task_form=asked_form(visit.request, row))
+
+
+def build_page(
+    visit: Visit,
+    row: Session,
+    *,
+    task_form: TaskForm | None = None,
+    gave_up: str = "",
+    status_code: int = 200,
+) -> SessionPage:
+    """Return the page of a session, with the form of the to-do that becomes a task."""
+    now, window = visit.now, read_window(visit.request)
     batches = number_batches(detail_queries.list_batches(row), now)
     page = detail_queries.list_messages(row, window, {each.row.pk: each.number for each in batches})
     state = derive_state(row, now)
@@ -140,7 +154,7 @@ def detail(visit: Visit, session_id: UUID) -> SessionPage:
         page=page,
         items=lay_out(page.messages, lines, is_end=is_end, folds=window.is_whole),
         first=page.messages[0].number if page.messages and is_end else None,
-        buffer=describe_buffer(row, state, THRESHOLD),
+        buffer=describe_buffer(row, state),
         todos=[describe_todo(each) for each in detail_queries.list_todos(row)],
         todo_counts=describe_todos(row),
         planning=detail_queries.list_planning(row),
@@ -149,6 +163,9 @@ def detail(visit: Visit, session_id: UUID) -> SessionPage:
         failed_batch=last if last and state == "failed" else None,
         linked=detail_queries.find_attempt(page.messages),
         is_end=is_end,
+        task_form=task_form,
+        gave_up=gave_up,
+        status_code=status_code,
     )
 
 

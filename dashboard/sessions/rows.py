@@ -1,14 +1,17 @@
-"""Describe a session for lists and its page: its state, buffer and to-dos (pure)."""
+"""Describe a session for lists and its page: its state, buffer and to-dos ."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from ledger.models import Session
 from ledger.states import BatchOutcome
 
 BAR = 40  # width of the bar of to-dos
+BARS = 16  # of a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,16 @@ class Buffer:
     def bars(self) -> list[Bar]:
         full = "buf__v buf__v--bad" if self.has_failed else "buf__v"
         filled = min(self.count, self.threshold)
-        return [Bar(full if n < filled else "buf__t", x=3 * n) for n in range(self.threshold)]
+        # a buffer of another size is drawn with as many bars
+        bars = min(self.threshold, BARS)
+        filled = -(-filled * bars // self.threshold)
+        return [Bar(full if n < filled else "buf__t", x=3 * n) for n in range(bars)]
+
+    @property
+    def ttl(self) -> int:
+        """The seconds after which a buffer that is not full is processed."""
+        seconds: int = settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
+        return seconds
 
     @property
     def missing(self) -> int:
@@ -87,23 +99,30 @@ def derive_state(row: Session, now: datetime) -> str:
     return "up-to-date" if row.is_tracked else "stored"
 
 
-def describe_buffer(row: Session, state: str, threshold: int) -> Buffer:
+def describe_buffer(row: Session, state: str) -> Buffer:
     """Return the buffer; messages that are being processed count until they are done."""
-    return Buffer(row.pending_count + row.running_count, threshold, has_failed=state == "failed")
+    count = row.pending_count + row.running_count
+    return Buffer(count, read_threshold(), has_failed=state == "failed")
+
+
+def read_threshold() -> int:
+    """Return the number of messages at which a buffer is processed at once."""
+    threshold: int = settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_TURNS"]
+    return threshold
 
 
 def describe_todos(row: Session) -> TodoCounts:
     return TodoCounts(row.task_count, row.task_success_count, row.task_failed_count)
 
 
-def describe_row(row: Any, *, now: datetime, threshold: int) -> SessionEntry:
+def describe_row(row: Any, *, now: datetime) -> SessionEntry:
     """Return the row of a session that `dashboard.sessions.queries` has read."""
     state = derive_state(row, now)
     linked = row.linked
     return SessionEntry(
         row,
         state,
-        describe_buffer(row, state, threshold),
+        describe_buffer(row, state),
         describe_todos(row),
         LinkedAttempt(**linked) if linked else None,
     )

@@ -8,13 +8,12 @@ from dashboard import badges
 from dashboard.live_updates import read_session_list_key
 from dashboard.query_box import term
 from dashboard.rendering import PageContext, Visit, live_page
-from dashboard.sessions import filters, queries
+from dashboard.sessions import filters, queries, rows
 from dashboard.sessions.filters import STATES, SessionQuery
 from dashboard.sessions.queries import ActivityPage, SessionCounts, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
 from ledger import agents
 
-THRESHOLD = 16
 TRACKERS = {"todo": "To-do calls", "llm": "Model", "none": "None"}
 
 
@@ -46,7 +45,7 @@ class SessionListPage(PageContext):
     page: ActivityPage
     entries: list[SessionEntry]
     nearest: Sequence[str]
-    threshold: int = THRESHOLD
+    threshold: int
 
 
 def read_key(now: datetime) -> str:
@@ -73,7 +72,8 @@ def index(visit: Visit) -> SessionListPage:
         facets=build_facets(counts, query),
         total=find_total(counts, query),
         page=page,
-        entries=[describe_row(row, now=now, threshold=THRESHOLD) for row in page.rows],
+        threshold=rows.read_threshold(),
+        entries=[describe_row(row, now=now) for row in page.rows],
         nearest=[] if page.rows else find_nearest(query, visit),
     )
 

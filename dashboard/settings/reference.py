@@ -343,6 +343,29 @@ GROUPS = (
         ),
     ),
     Group(
+        "Language model",
+        (
+            Setting(
+                "LLM_URL",
+                "",
+                "address of an endpoint that speaks OpenAI's chat completions, for sessions with "
+                "the tracker `llm`; nothing is sent anywhere without it",
+            ),
+            Setting("LLM_MODEL", "", "name of the model at that address"),
+            Setting(
+                "LLM_TIMEOUT_SECONDS",
+                "60",
+                "how long one response of the model may take (1 to 600)",
+            ),
+            Setting(
+                "LLM_MAX_RETRIES",
+                "2",
+                "how often a request is repeated after a lost connection, 429 or a server error "
+                "(0 to 10)",
+            ),
+        ),
+    ),
+    Group(
         "API limits",
         (
             Setting("BODY_BYTES", "262144", "maximum size of a JSON body"),

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, F, Min, QuerySet
 
 from dashboard.tasks.queries import HEAVY, add_outcomes, with_extras
-from ledger.models import Attempt, Failure, Need, Task
+from ledger.models import Attempt, Failure, Message, Need, Task
 from ledger.tasks.lineage import fetch_lineage
 from retries.models import Escalation
 
@@ -69,3 +69,41 @@ def find_open_escalation(task_id: UUID) -> Escalation | None:
     """Return the open escalation of a task, or None."""
     rows = Escalation.objects.open().filter(task=task_id)
     return rows.only("id", "opened_at", "reason", "state").first()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages of an attempt in a session; `first` is the number of the first one."""
+
+    attempt: int
+    session_id: UUID
+    first: int
+    count: int
+    todos: int
+    todos_done: int
+
+
+def list_conversations(attempts: list[Attempt]) -> list[Conversation]:
+    """Return where attempts were talked about, in their order."""
+    rows = (
+        Message.objects.filter(attempt__in=[attempt.pk for attempt in attempts])
+        .values("attempt__number", "session")
+        .annotate(
+            first=Min("order"),
+            n=Count("pk"),
+            todos=F("session__task_count"),
+            done=F("session__task_success_count"),
+        )
+        .order_by("attempt__number", "session")
+    )
+    return [
+        Conversation(
+            attempt=row["attempt__number"],
+            session_id=row["session"],
+            first=row["first"],
+            count=row["n"],
+            todos=row["todos"],
+            todos_done=row["done"],
+        )
+        for row in rows
+    ]

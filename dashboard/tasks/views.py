@@ -25,7 +25,7 @@ from dashboard.tasks import detail_queries, queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.actions import ACTIONS, allowed_actions
 from dashboard.tasks.dependency_graph import Graph, build_graph
-from dashboard.tasks.detail_queries import Neighbors
+from dashboard.tasks.detail_queries import Conversation, Neighbors
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.queries import TaskCounts
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
@@ -78,6 +78,7 @@ class TaskPage(PageContext):
     attempts: list[Attempt]
     live: Attempt | None
     last: Attempt | None
+    conversations: list[Conversation]
     failures: list[Failure]
     timeline: Timeline
     history: list[HistoryRow]
@@ -117,6 +118,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         attempts=attempts,
         live=next((each for each in reversed(attempts) if each.outcome is None), None),
         last=own_attempts[-1] if own_attempts else None,
+        conversations=detail_queries.list_conversations(attempts) if attempts else [],
         failures=detail_queries.failures_of(attempts),
         timeline=build_timeline(row, events, own_attempts, now=now),
         history=describe_history(events, agent=row.agent.name, now=now),

@@ -315,3 +315,26 @@ DELETE_OLD = """with old as materialized (
         delete from ledger_sessionbatch b using old o where b.session_id = o.id
     )
     delete from ledger_session s using old o where s.id = o.id returning s.id"""
+
+LINK_DATA = """jsonb_build_object('order', m."order", 'description', m.description,
+    'state', m.todo_state, 'task', %(task_name)s::text)"""
+# A to-do is linked once: what a task does later must not be told of another one.
+LINK_TASK = f"""with {TrustedCaller.cte}, linked as (
+    update ledger_sessiontask t set task_id = %(task)s, version = t.version + 1,
+        updated_at = %(now)s
+    from ledger_session s
+    where t.id = %(id)s and s.id = t.session_id and t.task_id is null
+    returning s.id, s.agent_id, s.project_id, t."order", t.description, t.state as todo_state
+), touched as (
+    update ledger_session s set version = s.version + 1, updated_at = %(now)s
+    from linked l where s.id = l.id
+), journaled as ({
+    journal.insert(
+        "linked",
+        kind=f"'{Kind.SESSION_TASK_UPDATED}'",
+        subject="session",
+        from_state="null",
+        to_state="null",
+        data=LINK_DATA,
+    )
+}) select id from linked"""

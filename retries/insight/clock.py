@@ -5,6 +5,7 @@ from typing import Any
 
 from ledger.models import Project
 from retries.insight.experiments import count_experiments
+from retries.insight.policy_figures import compute_policies
 from retries.insight.prediction_figures import compute_predictions
 
 
@@ -15,4 +16,5 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
     for each in projects:
         experiments += count_experiments(each, now=now)
         tasks += compute_predictions(each, now=now)
+        compute_policies(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

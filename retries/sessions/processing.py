@@ -21,6 +21,8 @@ from ledger.sessions.tool_calls import ToolAnswer, ToolCall, ToolRefused
 from ledger.sessions.tools import Worksheet, run_calls
 from retries.sessions import buffering
 from retries.sessions.buffering import InsertNewMessage
+from retries.trackers.llm import LlmTracker
+from retries.trackers.todo import TodoTracker
 from retries.trackers.tracker import Batch, BatchMessage, KnownTask, Tracker
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,11 @@ class NoTracker:
 
 
 # how to make each tracker
-TRACKERS: dict[str, Callable[[], Tracker]] = {TrackerName.NONE: NoTracker}
+TRACKERS: dict[str, Callable[[], Tracker]] = {
+    TrackerName.TODO: TodoTracker,
+    TrackerName.LLM: LlmTracker,
+    TrackerName.NONE: NoTracker,
+}
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ PATHS = {
     "escalation": "/v1/escalations",
     "dead-letter": "/v1/dead-letters",
     "pattern": "/v1/patterns",
+    "session": "/v1/sessions",
     "event": "/v1/events",
     "token": "/v1/tokens",
 }

@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenfour import Client
+from tenfour.calls import json_object
+from tenfour.core import Call
+from tenfour.transcripts import Part, import_part
 
 from ledger import tokens
 from ledger.journal import SYSTEM, Stamp
+from tests.ledger.sessions.transcript_files import as_lines, claude_line, todo_write
 from tests.serving import Tenfour, environment
 
 # The server refuses escapes in instructions and titles, not what else misleads a reader.
@@ -79,13 +83,21 @@ def _fill(ids: dict[str, str], operator: Client, agent: Client) -> None:
     ids["standing"] = operator.standing_instructions.create(RULE["on"], str(RULE["content"])).id
     ids["plan"] = str(operator.plans.create(PLAN).plan.id)
     ids["agent"] = operator.agents.get("coder").id
+    ids["session"] = import_talk(agent)
     ids["event"] = next(operator.events.list()).id
+
+
+def import_talk(agent: Client) -> str:
+    """Import a conversation with a to-do and hostile text in it; return the session's id."""
+    lines = as_lines(claude_line(1, "user", BIDI), todo_write(2, (HOSTILE, "in_progress")))
+    call = import_part(Part(lines, 1, len(lines), 3), {})
+    id = str(agent.perform(call)["session"]["id"])
+    agent.perform(Call("POST", f"/v1/sessions/{id}/flush", json_object))
+    return id
 
 
 def rows(client: Client, path: str, **params: str) -> list[Any]:
     """Return the rows of a list as the API has them."""
-    from tenfour.core import Call
-
     return list(client.perform(Call("GET", path, lambda data: data["data"], params=params)))
 
 

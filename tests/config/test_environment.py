@@ -61,7 +61,10 @@ def test_every_variable_that_a_script_sets_is_known() -> None:
 
 def test_no_name_is_known_that_nothing_reads() -> None:
     tests = {f"TENFOUR_{name}" for name in TESTS}
-    files = {"TENFOUR_SECRET_KEY_FILE"}  # read as the name of a setting with a suffix
+    files = {
+        "TENFOUR_SECRET_KEY_FILE",
+        "TENFOUR_LLM_KEY_FILE",
+    }  # read as the name of a setting with a suffix
     assert KNOWN - tests - files <= read_in_code()
 
 

@@ -74,16 +74,14 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
         "insight": "/insight/",
         "sessions": "/sessions/",
-        "session": f"/sessions/{make_busy_session(agent, now=now).pk}/",
+        "session": f"/sessions/{make_busy_session(agent, now=now).pk}/?make=4",
         "escalations": f"/escalations/?id={asked.pk}",
         "escalation": f"/escalations/{question.pk}/",
     }
 
 
 # what has no actions of its own, and views that are no pages
-QUIET = {"settings", "activity", "plan_summary", "connect", "home", "sessions", "session"} | {
-    "notification_preview"
-}
+QUIET = {"settings", "activity", "plan_summary", "connect", "home", "notification_preview"}
 PARTS = {"plan_by_ref", "escalation_preview", "search", "session_message", "notification_quiet"}
 
 

@@ -25,6 +25,8 @@ HOLDERS: Mapping[str, str] = {
     # others have the scope too, but no queue of instructions
     "instructions:ack": "an agent's token",
     "instructions:write": "a producer's or an operator's token",
+    "sessions:read": "any token",
+    "sessions:write": "an agent's, a producer's or an operator's token",
     "signals:write": "an agent's, a producer's or an operator's token",
     "escalations:read": "any token",
     "escalations:resolve": "an operator's token",

@@ -10,9 +10,10 @@ from django.test import Client
 from dashboard.insight.experiments import find_scale
 from dashboard.insight.predictions import combine_figures
 from ledger.models import Agent
+from retries import sweeps
 from retries.insight.intervals import Difference
 from retries.models import ContextExperiment, InsightFigure
-from tests.dashboard.insight.worlds import make_experiment, make_predictions
+from tests.dashboard.insight.worlds import make_experiment, make_policies, make_predictions
 from tests.dashboard.seen import words
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +57,29 @@ def test_predictions_are_shown_with_their_score(
     assert statements(browser, "/insight/") <= 8
     InsightFigure.objects.update(data=InsightFigure.objects.get().data | {"cases": 7})
     assert "Hidden: n = 7, shown from 20" in words(browser.get("/insight/"))
+
+
+def test_policies_are_shown_with_what_they_would_have_changed(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    make_policies(agent, now=now)
+    shown = words(browser.get("/insight/"))
+    assert "Would have saved 214 attempts, 1 d" in shown
+    assert "Would have lost 1 of 1,902 successes" in shown
+    assert "61 more times, it asked 39" in shown
+    assert "See the 1 lost success" in shown and "On for tasks of plans" in shown
+    assert "Hidden: n = 14, shown from 50 tasks" in shown
+
+
+def test_the_clock_replays_policies(browser: Client, agent: Agent) -> None:
+    sweeps.run("insight")
+    found = InsightFigure.objects.get(panel="policies").data
+    assert [each["name"] for each in found["policies"]] == [
+        "ask_at_once",
+        "obey_waits",
+        "ask_on_same_failure",
+    ]
+    assert "Hidden: n = 0, shown from 50 tasks" in words(browser.get("/insight/"))
 
 
 def test_an_experiment_is_started_and_ended(browser: Client, agent: Agent) -> None:

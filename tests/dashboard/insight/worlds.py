@@ -28,6 +28,31 @@ def make_experiment(
     return made
 
 
+def make_policies(agent: Agent, *, now: datetime) -> None:
+    """The figures of a policy that is off, one that is on, and one of too few tasks."""
+    lost = make_task(TaskState.DONE, HOSTILE, agent=agent, now=now)
+    figures = {"tasks": 4_411, "done": 1_902, "saved": 214, "saved_s": 111_600, "lost": 1}
+    more = {
+        "asked_more": 61,
+        "asked": 0,
+        "lost_tasks": [{"id": str(lost.pk), "ref": "", "title": HOSTILE}],
+    }
+    none = {"lost": 0, "lost_tasks": [], "saved": 0, "saved_s": 0, "asked": 39}
+    one = figures | more | {"name": "ask_on_same_failure", "scope": "off"}
+    policies = [
+        one,
+        one | none | {"name": "ask_at_once", "scope": "plans"},
+        one | {"name": "obey_waits", "scope": "off", "tasks": 14},
+    ]
+    InsightFigure.objects.create(
+        project=agent.project,
+        panel="policies",
+        days=90,
+        computed_at=now,
+        data={"least": 50, "days": 90, "policies": policies},
+    )
+
+
 def make_predictions(agent: Agent, *, now: datetime, count: int) -> list[str]:
     """The figures of some running tasks, the last of which is done by now; return the ids."""
     titles = [HOSTILE, *(f"Step {number}" for number in range(1, count))]

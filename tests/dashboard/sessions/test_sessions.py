@@ -126,7 +126,7 @@ def test_a_session_shows_its_conversation_todos_notes_and_batches(
     assert "<code>make test</code>" in text and "<b>pytest</b>" in text
     for expected in (
         "Buffering",
-        "2 of 16 messages buffered. They are processed after a few seconds, or when 14 more",
+        "2 of 16 messages buffered. They are processed 8 s after the first one, or when 14 more",
         "1 of 4 done",
         "All three mix 7% and 19%",
         "From #5 , #11–12",

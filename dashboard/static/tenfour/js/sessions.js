@@ -82,6 +82,17 @@
     main.scrollTo({ top: main.scrollHeight });
   });
 
+  /* ---- a flush waits for the lock: the button counts the seconds */
+  document.addEventListener("submit", function (event) {
+    var label = event.target.matches("[data-flush]") && event.target.querySelector("[data-flush-label]");
+    if (!label) return;
+    if (event.target.dataset.sent) return event.preventDefault();
+    event.target.dataset.sent = "yes";
+    var seconds = 0;
+    label.textContent = "Flushing";
+    setInterval(function () { label.textContent = "Flushing " + (seconds += 1) + " s"; }, 1000);
+  });
+
   addEventListener("hashchange", showHash);
   showHash();
 })();

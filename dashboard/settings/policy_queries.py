@@ -1,0 +1,99 @@
+"""Read what the page of policies shows: their scopes, who switched them, and their replays."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard.settings.policy_wording import POLICIES, SCOPES, PolicyText, describe_minutes
+from ledger.journal import Kind
+from ledger.models import Event, Project
+from ledger.optional_cache import get_or_compute
+from retries.models import RetryPolicy
+from retries.policies.replay import Effects, Replay, ReplayedTask, count_effects, replay_policy
+from retries.states import PolicyScope
+
+CHANGES_READ = 100
+FIGURES_SECONDS = 300  # for which computed figures are shown
+LOST_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The last time that a person switched a policy."""
+
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a policy would have changed for the tasks of one scope, or has changed."""
+
+    replay: Replay
+    effects: Effects
+
+    @property
+    def time_saved(self) -> str:
+        return describe_minutes(self.replay.saved_s)
+
+    @property
+    def lost(self) -> list[ReplayedTask]:
+        return self.replay.lost[:LOST_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPolicy:
+    """A policy with its scope, its last change and its figures."""
+
+    text: PolicyText
+    scope: str
+    change: Change | None
+    figures: Figures
+
+    @property
+    def is_on(self) -> bool:
+        return self.scope != PolicyScope.OFF
+
+    @property
+    def state(self) -> str:
+        return SCOPES[PolicyScope(self.scope)]
+
+    @property
+    def is_enough(self) -> bool:
+        return self.figures.replay.is_enough
+
+
+def list_policies(project: Project, row: RetryPolicy, *, now: datetime) -> list[ListedPolicy]:
+    """Return all policies of a project, each with the figures that help to decide about it."""
+    changes = find_changes(project)
+    listed = []
+    for text in POLICIES:
+        scope = getattr(row, text.name)
+        figures = read_figures(project, text.name, scope=PolicyScope.ALL, now=now)
+        listed.append(ListedPolicy(text, scope, changes.get(text.name), figures))
+    return listed
+
+
+def read_figures(project: Project, policy: str, *, scope: str, now: datetime) -> Figures:
+    """Return a policy's figures for a scope, computed at most some minutes ago."""
+
+    def compute() -> tuple[Replay, Effects]:
+        return (
+            replay_policy(policy, project_id=project.pk, now=now),
+            count_effects(policy, project_id=project.pk, now=now),
+        )
+
+    key = f"policies:{project.pk}:{policy}"
+    replay, effects = get_or_compute(key, compute, seconds=FIGURES_SECONDS)
+    return Figures(replay.within(scope), effects)
+
+
+def find_changes(project: Project) -> dict[str, Change]:
+    """Return the last change of each policy, from the journal."""
+    rows = Event.objects.filter(subject_id=project.pk, kind=Kind.PROJECT_POLICIES_CHANGED)
+    found: dict[str, Change] = {}
+    for row in rows.order_by("-id")[:CHANGES_READ]:
+        change = Change(row.at, row.actor_name, str(row.data.get("reason") or ""))
+        for name in row.data:
+            found.setdefault(name, change)
+    return found

@@ -1,0 +1,125 @@
+"""The page of a project's policies: what they do, what they would have done, and their switches."""
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse, reverse_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.access import may_open, operators_only
+from dashboard.navigation import Scope, read_scope
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.settings import policy_queries
+from dashboard.settings.policy_queries import Figures, ListedPolicy
+from dashboard.settings.policy_wording import BY_NAME, CHOICES, SCOPES, PolicyText, describe_lost
+from ledger.errors import VersionMismatch
+from ledger.journal import stamp_of
+from ledger.models import Project
+from retries.models import RetryPolicy
+from retries.policies import editing, replay
+from retries.states import PolicyScope
+
+CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A switch that has to be confirmed, with the figures for the tasks that it is for."""
+
+    policy: PolicyText
+    scope: str
+    figures: Figures
+    is_off: bool
+
+    @property
+    def choice(self) -> str:
+        return CHOICES[PolicyScope(self.scope)]
+
+    @property
+    def lost(self) -> str:
+        found = self.figures.replay
+        return describe_lost(len(found.lost), found.done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoliciesPage(PageContext):
+    project: Project | None
+    projects: list[Project]
+    policies: list[ListedPolicy]
+    version: int
+    asked: Question | None
+    may_switch: bool
+    choices: dict[PolicyScope, str]
+    days: int = replay.DAYS
+    least: int = replay.LEAST_TASKS
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """Show a project's policies; a switch asks first, with its figures."""
+    visit = begin_visit(request, current="settings")
+    project = project_of(visit.scope)
+    row = editing.read_policies(project.pk) if project else RetryPolicy()
+    listed = policy_queries.list_policies(project, row, now=visit.now) if project else []
+    may_switch = may_open(request.user, "policy_switch")
+    page = PoliciesPage(
+        title="Policies",
+        heading="Policies",
+        crumbs=(CRUMB,),
+        project=project,
+        projects=visit.scope.projects,
+        policies=listed,
+        version=row.version,
+        asked=find_question(request, listed) if may_switch else None,
+        may_switch=may_switch,
+        choices=CHOICES,
+    )
+    return respond(visit, "settings/policies.html", "settings/_policies.html", page)
+
+
+def project_of(scope: Scope) -> Project | None:
+    """Return the project whose policies are shown, or None if the person has to choose one."""
+    return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
+
+
+def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question | None:
+    """Return the switch that the address asks about, unless it would change nothing."""
+    name, scope = request.GET.get("ask", ""), request.GET.get("scope", "")
+    for each in listed:
+        if each.text.name == name and scope in CHOICES and scope != each.scope:
+            figures = each.figures
+            shown = Figures(figures.replay.within(scope), figures.effects)
+            return Question(each.text, scope, shown, is_off=scope == PolicyScope.OFF)
+    return None
+
+
+@require_POST
+@operators_only
+def switch(request: HtmxRequest, name: str) -> HttpResponse:
+    """Switch a policy, with the reason that the person gives."""
+    scope, text = read_scope(request), BY_NAME.get(name)
+    project, chosen = project_of(scope), request.POST.get("scope", "")
+    if text is None or project is None or chosen not in CHOICES:
+        raise Http404(f"There is no policy {name[:64]} to switch.")
+    page = reverse("dashboard:policies") + scope.query
+    reason = request.POST.get("reason", "").strip()
+    if not reason:
+        messages.warning(request, "Give a reason. Nothing was changed.")
+        return redirect(f"{page}{'&' if scope.query else '?'}ask={name}&scope={chosen}")
+    version = request.POST.get("version", "")
+    try:
+        editing.change_policies(
+            project,
+            {name: chosen},
+            version=int(version) if version.isascii() and version.isdigit() else None,
+            reason=reason,
+            stamp=stamp_of(request),
+        )
+    except VersionMismatch:
+        messages.warning(request, "Someone else changed the policies. Nothing was changed.")
+    else:
+        messages.success(request, f"{text.title}: {SCOPES[PolicyScope(chosen)].lower()}.")
+    return redirect(page)

@@ -1,0 +1,66 @@
+"""What each policy is called and does, and its figures, in words (pure)."""
+
+from dataclasses import dataclass
+
+from dashboard.formatting import counted
+from retries.states import PolicyScope
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyText:
+    """A policy as the settings page describes it."""
+
+    name: str
+    title: str
+    description: str
+
+
+POLICIES = (
+    PolicyText(
+        "ask_on_same_failure",
+        "Ask a person after the same error twice",
+        "When both attempts sent their files and none changed in between.",
+    ),
+    PolicyText(
+        "ask_at_once",
+        "Ask at once about credentials, quota, and credit",
+        "No retry brings back a used-up quota or a missing password.",
+    ),
+    PolicyText(
+        "obey_waits",
+        "Wait as long as the error says",
+        "Such as “try again in 20s” of a rate limit, at most 15 minutes.",
+    ),
+)
+BY_NAME = {each.name: each for each in POLICIES}
+SCOPES = {
+    PolicyScope.OFF: "Off",
+    PolicyScope.PLANS: "On for tasks of plans",
+    PolicyScope.ALL: "On for all tasks",
+}
+# the scopes as a choice of the form
+CHOICES = {
+    PolicyScope.OFF: "Off",
+    PolicyScope.PLANS: "Tasks of plans",
+    PolicyScope.ALL: "All tasks",
+}
+
+
+def describe_minutes(seconds: float) -> str:
+    """Return a length of work in whole minutes or hours.
+
+    >>> describe_minutes(7300)
+    '2 h'
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def describe_lost(lost: int, done: int) -> str:
+    """Return the lost successes as a sentence has them.
+
+    >>> describe_lost(1, 1902)
+    '1 success of 1,902'
+    """
+    return f"{counted(lost, 'success', 'successes')} of {done:,}"
