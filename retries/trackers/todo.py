@@ -45,8 +45,12 @@ class TodoTracker:
     """The tracker `todo`: one response for a batch, unless it has very many calls."""
 
     def respond(self, batch: Batch, ledger: ToolBox) -> None:
-        """Make the calls that the batch's messages ask for."""
-        calls = list_calls(batch)
+        """Make the calls that the batch's messages ask for.
+
+        The last response ends the batch in its own transaction, so that a worker that is killed
+        leaves nothing to be done twice.
+        """
+        calls = [*list_calls(batch), ToolCall("finish")]
         for start in range(0, len(calls), MOST_CALLS):
             ledger.call_all(calls[start : start + MOST_CALLS])
 

@@ -1,0 +1,167 @@
+"""Two real workers, a real beat and a real Redis: killed, stopped, and robbed of their bell."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ledger.journal import SYSTEM
+from ledger.models import Session, SessionBatch
+from ledger.sessions import storing
+from ledger.sessions.message_parts import Call, Text
+from ledger.sessions.storing import NewMessage
+from ledger.tokens import TrustedCaller
+from retries.sessions.buffering import announce, bell
+from tests.client.model_server import ModelServer
+from tests.retries.sessions.worlds import make_session, states
+from tests.retries.trackers.test_llm import FINISH, INSERT, KEY, LINK, called
+from tests.serving import ROOT, database_of_tests
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATIENCE_S = 90
+
+
+@dataclass
+class Worker:
+    """A Celery worker, whose model is its own: the model that is asked says which worker asks."""
+
+    process: "subprocess.Popen[bytes]"
+    model: ModelServer
+
+
+@pytest.fixture
+def workers() -> Iterator[list[Worker]]:
+    bell().flushdb()
+    env = os.environ | {
+        "DATABASE_URL": database_of_tests(),
+        "TENFOUR_DB_POOL": "1",
+        "TENFOUR_SESSION_MESSAGE_BUFFER_TTL_SECONDS": "1",
+        "TENFOUR_SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS": "3",
+        "TENFOUR_SESSIONS_SECONDS": "1",
+        "TENFOUR_LLM_MODEL": "tiny",
+        "TENFOUR_LLM_KEY": KEY,
+        "C_FORCE_ROOT": "1",
+    }
+    celery = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
+    quiet = ["-l", "ERROR"]
+    plain = ["-P", "threads", "-c", "2", "--without-gossip", "--without-mingle", *quiet]
+    schedule = os.path.join(os.environ["TENFOUR_DATA"], "beat-sessions.db")
+    with ExitStack() as stack:
+        started = []
+        for number in range(2):
+            model = stack.enter_context(ModelServer())
+            model.replies.append(called(INSERT, LINK, FINISH))
+            process = subprocess.Popen(
+                [*celery, "worker", "-n", f"w{number}@here", *plain],
+                cwd=ROOT,
+                env=env | {"TENFOUR_LLM_URL": model.url},
+            )
+            started.append(Worker(process, model))
+        beat = subprocess.Popen(
+            [*celery, "beat", "--pidfile=", "-s", schedule, *quiet], cwd=ROOT, env=env
+        )
+        processes = [beat, *(worker.process for worker in started)]
+        try:
+            yield started
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+            for process in processes:
+                try:
+                    process.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            bell().flushdb()
+
+
+def until(true: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := true()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+    return found
+
+
+def say(session: Session, *messages: NewMessage, ring: bool = True) -> None:
+    caller = TrustedCaller(SYSTEM, project_id=session.project_id)
+    stored = storing.store_messages(session.id, messages, caller=caller)
+    if ring:
+        announce(stored)
+
+
+def todo(number: int, status: str) -> NewMessage:
+    """Return a message in which a coding agent writes its list of two."""
+    items = [{"content": f"Step {step}", "activeForm": "", "status": status} for step in range(2)]
+    return NewMessage("assistant", [Call(f"t{number}", "TodoWrite", {"todos": items})])
+
+
+def ask_model(workers: list[Worker], session: Session) -> Worker:
+    """Return the worker whose model is asked about a new session, and is kept waiting."""
+    for worker in workers:
+        worker.model.asked.clear()
+        worker.model.released.clear()
+    say(session, *(NewMessage("user", [Text("Write a parser")]) for _ in range(3)))
+    return next(w for w in until(lambda: [w for w in workers if w.model.asked]))
+
+
+def test_nothing_is_stuck_and_nothing_is_done_twice(workers: list[Worker]) -> None:
+    """S2.8, S2.18, S2.25, S2.31: a lost bell, a stopped worker, a worker killed in a batch."""
+    # 1. Both workers, many sessions; half of them lose their timers, and Redis all that it had.
+    many = [make_session() for _ in range(10)]
+    for number, session in enumerate(many):
+        say(session, *(todo(n, "pending") for n in range(20)), ring=number % 2 == 0)
+    bell().flushdb()
+    for session in many:
+        say(session, todo(20, "completed"))
+    until(lambda: all(states(session) == {"success": 21} for session in many))
+    for session in many:
+        tasks = session.task_set.order_by("order")
+        assert [(task.order, task.state) for task in tasks] == [(1, "success"), (2, "success")]
+        batches = SessionBatch.objects.filter(session=session)
+        assert sum(batch.message_count for batch in batches) == 21
+        assert {batch.outcome for batch in batches} == {"success"}
+
+    # 2. A worker stops for longer than its lock lives, and goes on when another has done its work.
+    session = make_session(tracker="llm")
+    stopped = ask_model(workers, session)
+    (other,) = (worker for worker in workers if worker is not stopped)
+    stopped.process.send_signal(signal.SIGSTOP)
+    for worker in workers:
+        worker.model.released.set()
+    until(lambda: states(session) == {"success": 3})
+    assert other.model.asked
+    outcomes = SessionBatch.objects.filter(session=session).order_by("id")
+    assert [batch.outcome for batch in outcomes] == ["lost", "success"]
+    assert session.task_set.count() == 1
+    stopped.process.send_signal(signal.SIGCONT)
+    proof = make_session(tracker="llm")  # the first worker goes on, and works again
+    for _ in range(20):
+        if stopped.model.asked[1:]:
+            break
+        say(proof, NewMessage("user", [Text("Write a parser")]))
+        until(lambda: set(states(proof)) == {"success"})
+    assert session.task_set.count() == 1, "a worker without the lock wrote"
+    assert states(session) == {"success": 3}
+
+    # 3. A worker is killed in the middle of a batch.
+    session = make_session(tracker="llm")
+    killed = ask_model(workers, session)
+    killed.process.kill()
+    for worker in workers:
+        worker.model.released.set()
+    until(lambda: states(session) == {"success": 3})
+    outcomes = SessionBatch.objects.filter(session=session).order_by("id")
+    assert [batch.outcome for batch in outcomes] == ["lost", "success"]
+    assert session.task_set.count() == 1
+    assert set(session.message_set.values_list("recoveries", flat=True)) == {1}
+    until(lambda: Session.objects.get(pk=session.pk).lock_token is None)
