@@ -60,8 +60,8 @@
   document.addEventListener("htmx:before:swap", function (event) {
     if (!document.getElementById("session")) return;
     var ctx = event.detail.ctx;
-    if (ctx && ctx.sourceElement && ctx.sourceElement.closest(".call__out")) {
-      ctx.sourceElement.setAttribute("data-fetched", "");
+    if (ctx && ctx.sourceElement && ctx.sourceElement.matches("details.call")) {
+      ctx.sourceElement.querySelector(".call__out").setAttribute("data-fetched", "");
       return;
     }
     atEnd = main.scrollHeight - main.scrollTop - main.clientHeight < NEAR_END;
