@@ -24,8 +24,11 @@ CARRIERS = [
 ]
 
 
-class ForbiddenAddress(Exception):
-    """The address is not public, and TENFOUR_WEBHOOK_ALLOW does not name it."""
+class ForbiddenAddress(OSError):
+    """The address is not public, and TENFOUR_WEBHOOK_ALLOW does not name it.
+
+    It is an OSError, so that a library which connects treats it as a failed connection.
+    """
 
 
 class Allowed:

@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl
 
 from ledger.errors import Invalid
 from ledger.text import truncate
-from retries.notifications import addresses, connect_guard
+from retries.notifications import addresses
 from retries.notifications.addresses import ForbiddenAddress
+from retries.notifications.connect_guard import Connections, guard_connections
 from retries.notifications.http_post import (
     DEADLINE_SECONDS,
     ERROR_LENGTH,
@@ -126,12 +127,12 @@ def name_of(plugin: Any) -> str:
 def send(url: str, message: Message) -> Answer:
     """Send a message and return how it ended; never raises for what a service does."""
     started = time.monotonic()
-    sockets: list[Any] = []
+    connections = Connections()
     pool = ThreadPoolExecutor(1, thread_name_prefix="notify")
     try:
-        answer = pool.submit(send_guarded, url, message, sockets).result(DEADLINE_SECONDS)
+        answer = pool.submit(send_guarded, url, message, connections).result(DEADLINE_SECONDS)
     except Late:
-        connect_guard.cut(sockets)
+        connections.cut()
         answer = Answer(None, error=f"no answer within {DEADLINE_SECONDS} s")
     finally:
         pool.shutdown(wait=False)
@@ -139,8 +140,8 @@ def send(url: str, message: Message) -> Answer:
     return Answer(answer.code, answer.text, answer.error[:ERROR_LENGTH], took)
 
 
-def send_guarded(url: str, message: Message, sockets: list[Any]) -> Answer:
-    with connect_guard.guard_connections(sockets), listen() as heard:
+def send_guarded(url: str, message: Message, connections: Connections) -> Answer:
+    with guard_connections(connections), listen() as heard:
         try:
             plugin = make_plugin(url)
             if plugin is None:
@@ -149,12 +150,12 @@ def send_guarded(url: str, message: Message, sockets: list[Any]) -> Answer:
             sent = plugin.notify(
                 body=message.text, title=subject_of(plugin, message), body_format="text"
             )
-        except ForbiddenAddress as error:
-            return Answer(None, error=str(error))
         except Exception as error:  # a plugin may raise anything
             return Answer(None, error=f"{type(error).__name__}: {error}")
     if sent:
         return Answer(200, text=heard.response or "accepted")
+    if connections.refusal:
+        return Answer(None, error=connections.refusal)
     # a service may refuse a message with the status 200
     code = heard.code if heard.code and heard.code >= 300 else None
     return Answer(code, text=heard.response, error=heard.error or "the service refused it")

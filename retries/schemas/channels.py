@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt
 from ledger.schemas.shared import AT, ID, In, Listed
 from retries.models import Channel
 
-State = Literal["active", "failing", "disabled"]
+ChannelStateName = Literal["active", "failing", "disabled"]
 MOST_ROTATION_HOURS = 720
 URL = "https://ops.example.com/hooks/tenfour"
 
@@ -93,7 +93,7 @@ class PersonChannelOut(Schema):
     service: str = Field(description="such as Webhook, Email or Slack")
     address: str = Field(description="the address without its secrets, which are never shown")
     include_details: bool = Field(description="true if titles and error texts are sent")
-    state: State = Field(description="active, failing, or disabled")
+    state: ChannelStateName = Field(description="active, failing, or disabled")
     disabled_because: str | None = Field(
         description="gone, gave_up, unreadable, or by_hand; null if it is not disabled"
     )

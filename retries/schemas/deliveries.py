@@ -10,7 +10,9 @@ from pydantic import ConfigDict, Field
 from ledger.schemas.shared import AT, ID, STATES, Listed, PageQuery
 from retries.models import Delivery, DeliveryTry
 
-State = Literal["pending", "retrying", "delivered", "gave_up", "not_sent", "held", "summarized"]
+DeliveryStateName = Literal[
+    "pending", "retrying", "delivered", "gave_up", "not_sent", "held", "summarized"
+]
 Role = Literal["event", "new", "reminder", "update", "second", "summary", "test"]
 DELIVERY: dict[str, Any] = {
     "id": ID,
@@ -75,7 +77,9 @@ class DeliveryOut(Schema):
     role: Role = Field(description="what it is in its thread; event for a webhook")
     event_id: UUID | None = Field(description="the event's id, or null")
     subject: DeliverySubject | None = Field(description="what the event is about, or null")
-    state: State = Field(description="held waits for a summary; not_sent: its channel was disabled")
+    state: DeliveryStateName = Field(
+        description="held waits for a summary; not_sent: its channel was disabled"
+    )
     tries: int = Field(description="number of tries")
     next_try_at: datetime | None = Field(description="when the next try is due, or null")
     first_try_at: datetime | None = Field(description="when it was first tried, or null")

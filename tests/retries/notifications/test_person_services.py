@@ -1,0 +1,147 @@
+"""Channels for people against real servers: mail by SMTP, and Slack and ntfy by HTTP."""
+
+import email
+import json
+import logging
+from collections.abc import Iterator
+from email import policy
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from ledger.journal import Stamp
+from retries.escalations import answering
+from retries.escalations.choices import Choice
+from retries.models import Channel, Delivery, Escalation, NotificationRule
+from retries.notifications import channels, encryption, person_services, rules, trials
+from retries.notifications.messages import Message
+from retries.states import Answer
+from tests.factories import make_agent, make_project
+from tests.retries.notifications.receivers import MARA, Receiver, make_person_channel, run_clock
+from tests.retries.notifications.test_rules import age, escalate
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOSTILE = "<!channel> *free* <https://evil.example|click>\r\nBcc: all@example.com"
+
+
+class Mailbox:
+    def __init__(self) -> None:
+        self.mails: list[EmailMessage] = []
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        self.mails.append(email.message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
+        return "250 OK"
+
+
+class MailServer(Controller):
+    """A mail server on a free port."""
+
+    def _trigger_server(self) -> None:
+        assert self.server is not None
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
+
+
+@pytest.fixture
+def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Mailbox, str]]:
+    """A mail server, and the address of a channel that uses it."""
+    box = Mailbox()
+    controller = MailServer(box, hostname="127.0.0.1", port=0)
+    logging.getLogger("mail.log").setLevel(logging.WARNING)
+    controller.start()
+    try:
+        port = controller.port
+        monkeypatch.setitem(settings.TENFOUR, "WEBHOOK_ALLOW", [f"127.0.0.1:{port}"])
+        yield box, f"mailto://127.0.0.1:{port}?from=tenfour@example.com&to=oncall@example.com"
+    finally:
+        controller.stop()
+
+
+def test_an_escalation_is_one_thread_of_mails(mailbox: tuple[Mailbox, str]) -> None:
+    """The question, a reminder and the answer share a subject and refer to the same root."""
+    box, url = mailbox
+    project = make_project()
+    channel = make_person_channel(url, project=project)
+    assert channel.service == "Email" and "oncall" in channel.shown_address
+    (rule,) = NotificationRule.objects.filter(conditions=["escalation"])
+    rules.update_rule(rule.pk, version=None, stamp=Stamp(MARA), repeat_s=600)
+    asked = escalate(make_agent(), HOSTILE)
+    run_clock()
+    age(700)
+    run_clock()
+    answering.answer(
+        asked.pk,
+        Choice(Answer.SKIP),
+        channel="api",
+        among=Escalation.objects.all(),
+        stamp=Stamp(MARA),
+    )
+    run_clock()
+    first, reminder, answer = box.mails
+    subject = str(first["Subject"])
+    assert subject.startswith("[default] Needs you: <!channel> *free*")
+    assert [str(mail["Subject"]) for mail in (reminder, answer)] == [f"Re: {subject}"] * 2
+    roots = {str(mail["References"]) for mail in box.mails}
+    assert len(roots) == 1 and roots == {str(mail["In-Reply-To"]) for mail in box.mails}
+    assert first["Auto-Submitted"] == "auto-generated" and first["Bcc"] is None
+    assert str(first["To"]) == "oncall@example.com"
+    text = first.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert f"/escalations/{asked.pk}/" in text and "tenfour esc resolve" in text
+    assert "Still open after" in reminder.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert "mara answered: skip" in answer.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+
+
+def test_agents_words_are_text_in_every_service(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No mention, link or markup of an agent works; a service's refusal is a clear error."""
+    from apprise.plugins.slack import NotifySlack
+
+    monkeypatch.setattr(NotifySlack, "webhook_url", f"http://127.0.0.1:{receiver.port}/services")
+    slack = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#agents"
+    receiver.text = b"ok"
+    assert person_services.send(slack, Message(HOSTILE, HOSTILE)).code == 200
+    sent = receiver.received[0].body.decode()
+    assert "<!channel>" not in sent and "<https://" not in sent and "&lt;!channel&gt;" in sent
+    assert json.loads(sent)["mrkdwn"] is False
+    ntfy = f"ntfy://127.0.0.1:{receiver.port}/oncall"
+    assert person_services.send(ntfy, Message(HOSTILE, HOSTILE)).code == 200
+    assert receiver.received[1].json["message"].startswith("<!channel>")
+    receiver.answer, receiver.text = 403, b"invalid_token"
+    refused = person_services.send(slack, Message("a", "b"))
+    assert refused.code == 403 and refused.text == "invalid_token" and "Slack" in refused.error
+    assert "TIiajkdnlazkcOXrIdevi7FQ" not in refused.error + refused.text
+
+
+def test_secrets_are_encrypted_and_survive_a_new_key(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No column holds a secret; an earlier key decrypts; without it the channel says so."""
+    url = f"ntfy://user:hunter2secret@127.0.0.1:{receiver.port}/oncall"
+    channel = make_person_channel(url, project=make_project())
+    with connection.cursor() as cursor:
+        cursor.execute("select to_jsonb(c)::text from retries_channel c")
+        assert "hunter2secret" not in cursor.fetchone()[0]
+    old = settings.SECRET_KEY
+    monkeypatch.setattr(settings, "SECRET_KEY", "n" * 50)
+    monkeypatch.setattr(settings, "SECRET_KEY_FALLBACKS", [old])
+    assert channels.address_of(channel) == url
+    assert channels.reencrypt_secrets() == 1 and channels.reencrypt_secrets() == 0
+    monkeypatch.setattr(settings, "SECRET_KEY_FALLBACKS", [])
+    channel.refresh_from_db()
+    delivery, answer = trials.send_test(channel, stamp=Stamp(MARA, timezone.now()))
+    assert answer.code == 200 and delivery.state == "delivered"
+    assert receiver.received[0].json["title"] == "[default] Test from Tenfour"
+    monkeypatch.setattr(settings, "SECRET_KEY", "o" * 50)
+    with pytest.raises(encryption.Unreadable, match="Enter its address again"):
+        channels.address_of(channel)
+    escalate(make_agent())
+    run_clock()
+    delivery = Delivery.objects.get(role="new")
+    assert "another secret key" in delivery.error
+    assert Channel.objects.get().state == "failing"
