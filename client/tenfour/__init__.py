@@ -58,7 +58,10 @@ if TYPE_CHECKING:
     from tenfour.record_models import DeadLetter as DeadLetter
     from tenfour.record_models import Event as Event
     from tenfour.record_models import Hold as Hold
+    from tenfour.record_models import Pattern as Pattern
+    from tenfour.record_models import PatternFailure as PatternFailure
     from tenfour.record_models import StandingInstruction as StandingInstruction
+    from tenfour.record_models import Token as Token
     from tenfour.record_models import Trial as Trial
     from tenfour.results import ChangedVerb as ChangedVerb
     from tenfour.results import Err as Err
@@ -103,7 +106,16 @@ HOMES = {
     ),
     "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
     "programs": ("CommandFailed", "CommandTimeout", "Program"),
-    "record_models": ("DeadLetter", "Event", "Hold", "StandingInstruction", "Trial"),
+    "record_models": (
+        "DeadLetter",
+        "Event",
+        "Hold",
+        "Pattern",
+        "PatternFailure",
+        "StandingInstruction",
+        "Token",
+        "Trial",
+    ),
     "results": ("ChangedVerb", "Err", "Ok", "Result"),
     "retrying": ("RetryConfig", "RetryStrategy", "retry"),
     "settings": ("NotConfigured",),

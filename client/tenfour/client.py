@@ -17,9 +17,11 @@ from tenfour.groups import (
     Escalations,
     Events,
     Instructions,
+    Patterns,
     Plans,
     StandingInstructions,
     Tasks,
+    Tokens,
 )
 from tenfour.resend import RETRIES
 from tenfour.verbs import D, Driven, Verb
@@ -55,6 +57,8 @@ class Nouns(Driven[D]):
         self.agents: Agents[D] = Agents(driver, core)
         self.escalations: Escalations[D] = Escalations(driver, core)
         self.dead_letters: DeadLetters[D] = DeadLetters(driver, core)
+        self.patterns: Patterns[D] = Patterns(driver, core)
+        self.tokens: Tokens[D] = Tokens(driver, core)
         self.events: Events[D] = Events(driver, core)
         self.standing_instructions: StandingInstructions[D] = StandingInstructions(driver, core)
 

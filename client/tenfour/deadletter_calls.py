@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tenfour.calls import PAGE, given, page_of, part
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from tenfour.calls import PAGE, given, json_object, page_of, part
 from tenfour.core import Call
 from tenfour.escalation_calls import Dependents
 from tenfour.record_models import DeadLetter
@@ -39,6 +42,31 @@ def dismiss(
     body = given({"note": note, "dependents": dependents})
     path = f"{_path(id)}/dismiss"
     return Call("POST", path, DeadLetter.read, body, idempotency_key=idempotency_key)
+
+
+def close_many(
+    action: Literal["replay", "dismiss"],
+    *,
+    ids: Sequence[str] | None = None,
+    agent: str | None = None,
+    type: str | None = None,
+    all: bool | None = None,
+    note: str | None = None,
+    dependents: Dependents | None = None,
+    dry_run: bool | None = None,
+) -> Call[Mapping[str, Any]]:
+    """Replay or dismiss up to 100 ids, or all that match; `dry_run` only counts them."""
+    options = {
+        "ids": None if ids is None else list(ids),
+        "agent": agent,
+        "type": type,
+        "all": all,
+        "note": note,
+        "dependents": dependents,
+        "dry_run": dry_run,
+    }
+    body = {"action": action, **given(options)}
+    return Call("POST", "/v1/dead-letters/bulk", json_object, body)
 
 
 def _path(id: str) -> str:

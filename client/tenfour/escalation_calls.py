@@ -68,6 +68,11 @@ def resolve(
     return Call("POST", path, _resolved, given(fields), idempotency_key=idempotency_key)
 
 
+def undo(id: str) -> Call[Escalation]:
+    """Take back a retry or a fix while its task has not started; possible for a few seconds."""
+    return Call("POST", f"{_path(id)}/undo", Escalation.read, {})
+
+
 def withdraw(id: str) -> Call[Escalation]:
     """Withdraw a question that no longer needs an answer; its task is queued again."""
     return Call("POST", f"{_path(id)}/withdraw", Escalation.read, {})

@@ -10,9 +10,11 @@ from tenfour import (
     deadletter_calls,
     escalation_calls,
     event_calls,
+    pattern_calls,
     plans,
     rule_calls,
     tasks,
+    token_calls,
 )
 from tenfour.exchange import Steps
 from tenfour.models import Acked, Instruction
@@ -123,6 +125,7 @@ class Escalations(Driven[D]):
     get = Verb(escalation_calls.get)
     list = Listing(escalation_calls.escalations)
     resolve = Verb(escalation_calls.resolve)
+    undo = Verb(escalation_calls.undo)
     withdraw = Verb(escalation_calls.withdraw)
     assign = Verb(escalation_calls.assign)
     comment = Verb(escalation_calls.comment)
@@ -133,6 +136,25 @@ class DeadLetters(Driven[D]):
     list = Listing(deadletter_calls.dead_letters)
     replay = Verb(deadletter_calls.replay)
     dismiss = Verb(deadletter_calls.dismiss)
+    close_many = Verb(deadletter_calls.close_many)
+
+
+class Patterns(Driven[D]):
+    list = Listing(pattern_calls.patterns)
+    get = Verb(pattern_calls.get)
+    failures = Listing(pattern_calls.failures)
+    resolve = Verb(pattern_calls.resolve)
+    ignore = Verb(pattern_calls.ignore)
+    reopen = Verb(pattern_calls.reopen)
+    retry = Verb(pattern_calls.retry)
+
+
+class Tokens(Driven[D]):
+    list = Listing(token_calls.tokens)
+    get = Verb(token_calls.get)
+    create = Verb(token_calls.create)
+    rotate = Verb(token_calls.rotate)
+    revoke = Verb(token_calls.revoke)
 
 
 class Events(Driven[D]):

@@ -1,4 +1,4 @@
-"""Records of what happened, as frozen values: events and dead letters."""
+"""Records as frozen values: events, dead letters, rules, patterns and tokens."""
 
 from __future__ import annotations
 
@@ -93,3 +93,52 @@ class Hold(Value):
     instructions: list[Json] = field(default_factory=list)
     let_go: list[str] = field(default_factory=list)
     escalations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Pattern(Value):
+    """Failures with the same cause, and what people decided about them."""
+
+    id: str
+    state: str = ""
+    template: str = ""
+    example: str = ""
+    failures: int = 0
+    agents: list[str] = field(default_factory=list)
+    note: str = ""
+    state_by: str | None = None
+    ignored_until: datetime | None = None
+    first_seen_at: datetime | None = None
+    last_seen_at: datetime | None = None
+    state_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class PatternFailure(Value):
+    """One failure of a pattern."""
+
+    id: str
+    type: str = ""
+    agent: str = ""
+    message: str = ""
+    task: str = ""
+    at: datetime | None = field(default=None, metadata={"read": instant})
+
+
+@dataclass(frozen=True)
+class Token(Value):
+    """Who may call the API, and what; `secret` is there only in the answer that creates it."""
+
+    id: str
+    kind: str = ""
+    name: str = ""
+    agent: str | None = None
+    agent_id: str | None = None
+    prefix: str = ""
+    scopes: list[str] = field(default_factory=list)
+    created_by: str = ""
+    created_at: datetime | None = None
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    secret: str = field(default="", repr=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tenfour.nouns.columns import Column, Row, identity, plain, time, whole
-from tenfour.nouns.noun import Noun, Parser
-from tenfour.nouns.reading import Filter, make_action, make_list, make_show
+from tenfour.nouns.columns import Column, identity, plain, time, whole
+from tenfour.nouns.deadletter_closing import make_closing
+from tenfour.nouns.noun import Noun
+from tenfour.nouns.reading import Filter, make_list, make_show
 from tenfour.nouns.record import Layout
-from tenfour.nouns.rows import Kind, act
+from tenfour.nouns.rows import Kind
 from tenfour.terminal import pretty
 
 KIND = Kind("/v1/dead-letters", "dead letter", "dead letters", title="error", noun="dead-letter")
@@ -40,19 +41,6 @@ LAYOUT = Layout(
 )
 
 
-def add_dismiss_arguments(parser: Parser) -> None:
-    parser.add_argument("--note", metavar="TEXT", help="why")
-    parser.add_argument(
-        "--dependents",
-        choices=["continue", "block", "skip"],
-        help="what becomes of the tasks that need it",
-    )
-
-
-def describe_closed(row: Row) -> str:
-    return f"{row['id']} {row['closed_as'] or 'open'} {row['replayed_as'] or ''}".rstrip()
-
-
 NOUN = Noun(
     "dead-letter",
     "Dead letters: tasks that failed for good, until a person replays or dismisses them.",
@@ -66,24 +54,11 @@ NOUN = Noun(
             Filter("type", "TYPE", "of tasks of this type"),
         ),
         "show": make_show(KIND, LAYOUT, "tasks:read"),
-        "replay": make_action(
+        "replay": make_closing(
             KIND,
-            "Enqueue the task again, as a new task; prints its id last.",
-            "deadletters:write",
-            lambda client, id, args: act(client, KIND.path_of(id, "replay")),
-            say_done=describe_closed,
+            "replay",
+            "Enqueue the tasks of dead letters again, as new tasks; prints their ids.",
         ),
-        "dismiss": make_action(
-            KIND,
-            "Close a dead letter without another attempt.",
-            "deadletters:write",
-            lambda client, id, args: act(
-                client,
-                KIND.path_of(id, "dismiss"),
-                {"note": args.note, "dependents": args.dependents},
-            ),
-            add=add_dismiss_arguments,
-            say_done=describe_closed,
-        ),
+        "dismiss": make_closing(KIND, "dismiss", "Close dead letters without another attempt."),
     },
 )

@@ -1,4 +1,4 @@
-"""`tenfour plan`: list, show, import, and what changes a plan's state."""
+"""`tenfour plan`: list, show, import, rename, confirm, and what changes a plan's state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenfour.nouns import plan_commands
 from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.plan_commands import KIND
-from tenfour.nouns.reading import Filter, add_id, add_json, make_list, make_show
+from tenfour.nouns.reading import Filter, add_id, add_json, make_action, make_list, make_show
 from tenfour.nouns.record import Layout
 from tenfour.nouns.table import render_table
 
@@ -79,6 +79,10 @@ def add_status_arguments(parser: Parser) -> None:
     add_json(parser, "print the plan and its tasks as JSON, as the API has them")
 
 
+def add_title(parser: Parser) -> None:
+    parser.add_argument("title", metavar="TITLE", help="the new title")
+
+
 def make_change(verb: str, help: str) -> Verb:
     def add(parser: Parser) -> None:
         parser.set_defaults(verb=verb)
@@ -118,5 +122,14 @@ NOUN = Noun(
         "resume": make_change("resume", "Start a paused plan's tasks again."),
         "abort": make_change("abort", "Stop a plan; finished tasks stay finished."),
         "restart": make_change("restart", "Run a plan's unfinished tasks again."),
+        "rename": make_action(
+            KIND, "Change a plan's title.", "plans:write", plan_commands.rename, add=add_title
+        ),
+        "confirm": Verb(
+            "Let agents run the commands that were found in a plan's prose.",
+            "escalations:resolve",
+            plan_commands.confirm,
+            plan_commands.add_confirm_arguments,
+        ),
     },
 )

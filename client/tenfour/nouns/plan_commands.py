@@ -1,4 +1,4 @@
-"""What `tenfour plan` does and how it says it: import, status, pause, resume, abort, restart."""
+"""What `tenfour plan` does and how it says it: import, status, rename, confirm, pause and so on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import argparse
 from tenfour.client import Client
 from tenfour.display import clean
 from tenfour.models import ImportedPlan, Plan, PlanTask
+from tenfour.nouns.bulk import add_yes, is_confirmed
+from tenfour.nouns.columns import Row
+from tenfour.nouns.reading import add_id, add_json
 from tenfour.nouns.rows import Kind, find_id
-from tenfour.terminal import OK, note, pretty, say, text_of, wrong_usage
+from tenfour.terminal import OK, REFUSED, note, pretty, say, text_of, wrong_usage
 
 KIND = Kind("/v1/plans", "plan", "plans", names="path")
 
@@ -125,4 +128,44 @@ def change_state(args: argparse.Namespace) -> int:
         else:
             plan = getattr(tenfour.plans, args.verb)(id, reason=args.reason)
     say(pretty(plan.raw) if args.json else clean(headline(plan)))
+    return OK
+
+
+def rename(client: Client, id: str, args: argparse.Namespace) -> Row:
+    """Change a plan's title as it is now; refused if the plan changes meanwhile."""
+    version = client.plans.get(id).plan.version
+    return client.plans.rename(id, args.title, version=version).raw
+
+
+def add_confirm_arguments(parser: argparse.ArgumentParser) -> None:
+    add_id(parser, KIND)
+    parser.add_argument(
+        "refs", metavar="REF", nargs="*", help="only these tasks' commands; all by default"
+    )
+    add_yes(parser)
+    add_json(parser, "print the plan and its tasks as JSON")
+
+
+def confirm(args: argparse.Namespace) -> int:
+    """Show the proposed commands, ask, and confirm them: all of them or none."""
+    with Client(args.url) as tenfour:
+        id = find_id(tenfour, KIND, args.id)
+        tasks = tenfour.plans.get(id).tasks
+        proposed = {task.ref: task.proposed_command for task in tasks if task.proposed_command}
+        if unknown := set(args.refs) - set(proposed):
+            raise wrong_usage(
+                f"{', '.join(sorted(unknown))}: no proposed command.",
+                f"`tenfour plan confirm {args.id}` shows those of the plan.",
+            )
+        chosen = {ref: proposed[ref] for ref in args.refs or proposed}
+        if not chosen:
+            note("No command of this plan waits to be confirmed.")
+            return OK
+        for ref, command in chosen.items():
+            note(f"{ref}: {command}")
+        many = "this command" if len(chosen) == 1 else f"these {len(chosen)} commands"
+        if not is_confirmed(args, f"Let agents run {many}?"):
+            return REFUSED
+        done = tenfour.plans.confirm(id, chosen)
+    say(pretty(done.raw) if args.json else "\n".join(clean(ref) for ref in chosen))
     return OK

@@ -1,8 +1,9 @@
-"""`tenfour standing`: list, show, create, pause, resume, retire, try."""
+"""`tenfour standing`: list, show, create, change, pause, resume, retire, try."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from tenfour.calls import json_object as read_object
 from tenfour.client import Client
@@ -12,10 +13,11 @@ from tenfour.nouns.columns import Row, computed, identity, plain, state, time, w
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.reading import Filter, add_id, add_json, make_action, make_list, make_show
 from tenfour.nouns.record import Layout
-from tenfour.nouns.rows import Kind, act, find_id
+from tenfour.nouns.rows import Kind, act, find_id, get
 from tenfour.terminal import NOTHING, OK, json_object, note, pretty, say, text_of, wrong_usage
 
 KIND = Kind("/v1/standing-instructions", "rule", "rules", title="content", noun="standing")
+CHANGE = """Give an object, such as '{"hold_stop": true}'."""
 OBJECT = """Give an object, such as '{"path": "src/a.py"}'."""
 
 
@@ -91,6 +93,24 @@ def read_rule(file: str) -> str:
         raise wrong_usage(f"{file} is not UTF-8 text.") from error
 
 
+def add_file(parser: Parser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", help="the fields to change, in JSON; - reads them from stdin"
+    )
+
+
+def change(client: Client, id: str, args: argparse.Namespace) -> Row:
+    """Change a rule as it is now; refused if it changes meanwhile."""
+    changes = read_object_of(args.file)
+    version = get(client, KIND.path_of(id))["version"]
+    headers = {"If-Match": f'"v{version}"'}
+    return client.perform(Call("PATCH", KIND.path_of(id), read_object, changes, headers=headers))
+
+
+def read_object_of(file: str) -> dict[str, Any]:
+    return json_object(read_rule(file), what="The change", hint=CHANGE)
+
+
 def add_try_arguments(parser: Parser) -> None:
     add_id(parser, KIND)
     parser.add_argument("type", metavar="TYPE", help="the signal's type, such as fs_write")
@@ -133,6 +153,14 @@ NOUN = Noun(
             "instructions:write",
             create,
             add_create_arguments,
+        ),
+        "change": make_action(
+            KIND,
+            "Change what a rule says; the fields that are not named stay.",
+            "instructions:write",
+            change,
+            add=add_file,
+            say_done=describe_rule,
         ),
         "pause": make_action(
             KIND,
