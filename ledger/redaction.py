@@ -50,7 +50,8 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 def stripped(text: str, *, unseen: re.Pattern[str] = UNSEEN) -> str:
     """Return text with newlines as line ends, without escape sequences and unseen characters."""
-    if text.isprintable():  # then it has none of these
+    # then it has none of these
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return unseen.sub("", text)
@@ -66,7 +67,11 @@ def clean(text: str, *, limit_bytes: int) -> str:
 
     The mark counts toward the limit.
     """
-    text = stripped(text)
+    return cut(stripped(text), limit_bytes=limit_bytes)
+
+
+def cut(text: str, *, limit_bytes: int) -> str:
+    """Return text cut to `limit_bytes` of UTF-8, with a mark at the cut."""
     data = text.encode()
     if len(data) <= limit_bytes:
         return text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from ledger.redaction import clean, redacted, stripped
+from ledger.redaction import cut, redacted, stripped
 from ledger.states import FailureType
 from ledger.text import truncate
 from retries.failures.excerpts import shorten
@@ -138,7 +138,7 @@ def clean_output(output: str) -> str:
     """
     text = stripped(redacted(fit_output(output)))
     # Masks may be longer than what they hide.
-    return clean(fit_output(text), limit_bytes=OUTPUT_BYTES)
+    return cut(fit_output(text), limit_bytes=OUTPUT_BYTES)
 
 
 def fit_output(text: str) -> str:

@@ -105,6 +105,8 @@ QUOTED_SHARE = 0.6
 QUOTES = re.compile("['\"`“‘]")
 PUNCTUATION = ".,:;!?()[]{}<>-*‹›"
 TRUTHS = {"true", "false", "True", "False"}
+# Every part that a rule masks has one of these.
+SPECIAL = re.compile(r"[\d/\\=@.:‹~(]")
 DIGITS = re.compile(r"\d+")
 # Words with more digits or more numbers are ids.
 MOST_DIGITS, MOST_NUMBERS = 5, 2
@@ -129,6 +131,8 @@ def build_make_template(dropped: Container[str] = ()) -> Callable[[str], str]:
     def mask_word(text: str) -> str:
         if text.strip(PUNCTUATION).isalpha():
             return "‹truth›" if text in TRUTHS else text
+        if not SPECIAL.search(text):
+            return text
         return any_part.sub(mask_part, text)
 
     def make_template(line: str) -> str:
@@ -137,7 +141,8 @@ def build_make_template(dropped: Container[str] = ()) -> Callable[[str], str]:
             line = quotation.sub(mask_quotation, line)
         if ":" in line:
             line = date.sub("", line)
-        line = status.sub("HTTP", line)
+        if "HTTP" in line or "status" in line:
+            line = status.sub("HTTP", line)
         line = amount.sub("‹amount›", line)
         if "=" in line:
             line = optional_name.sub(mask_name, line)

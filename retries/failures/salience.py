@@ -9,11 +9,13 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from ledger.redaction import ESCAPES
 from ledger.text import truncate
+from retries.failures.line_scores import is_cause_header, read_line, score_margin, score_text
 from retries.failures.salience_rules import (
     ANNOUNCED,
     DIAGNOSED,
@@ -28,14 +30,13 @@ from retries.failures.salience_rules import (
     VALUES,
     WEAK,
     WORDED,
-    is_cause_header,
-    read_line,
-    score_line,
 )
 from retries.failures.text_lines import TextLines
 
 # Every line of a text up to this length is scored, and in a longer one those with a stem.
 SHORT_TEXT = 4_096
+# Up to this length the lines are listed, and compared with each other before a stem is looked for.
+MEDIUM_TEXT = 262_144
 # The ranked lines of a text up to this length, such as a stored output, are cached.
 CACHED_TEXT = 65_536
 # the lines that are scored for one stem: this many from the start, and as many from the end
@@ -71,11 +72,10 @@ ECHO_START, ECHO_END = "<retry_context ", "</retry_context>"
 TRACEBACK = "Traceback (most recent call last)"
 CAUSED_BY = re.compile(r"^(?:Caused by:? |\[cause\]: )(?=\S)")
 CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the)\b")
-DIGITS = re.compile(r"\d+")
+NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line that was scored: its number from 0, what was read of it, and its score."""
 
     number: int
@@ -103,7 +103,7 @@ def rank_stored(text: str) -> tuple[Line, ...]:
 def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
     found = score_lines(text, lines)
     for number in find_trace_ends(lines, found):
-        found[number] = replace(found[number], score=max(FINAL, found[number].score))
+        found[number] = found[number]._replace(score=max(FINAL, found[number].score))
     demote_chained(lines, found)
     demote_announcing(lines, found)
     promote_announced(lines, found)
@@ -112,7 +112,7 @@ def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
 
 def split_lines(text: str) -> Sequence[str]:
     """Return the lines of a text: of a long one as TextLines."""
-    return text.split("\n") if len(text) <= SHORT_TEXT else TextLines(text)
+    return text.split("\n") if len(text) <= MEDIUM_TEXT else TextLines(text)
 
 
 def rank(line: Line) -> tuple[int, int]:
@@ -126,13 +126,14 @@ def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
     found = {}
     echoed = find_echoed(text, lines)
     for number in select_lines(text, lines):
-        start = lines[number][:LINE_LENGTH].strip()
+        line = lines[number]
+        start = line[:LINE_LENGTH].strip()
         if not start or number in echoed:
             continue
-        shape = DIGITS.sub("0", start)
+        shape = start.translate(NO_DIGITS)
         alike[shape] += 1
         if alike[shape] <= MOST_ALIKE:
-            found[number] = scored(number, lines[number])
+            found[number] = scored(number, line)
     return found
 
 
@@ -153,16 +154,47 @@ def find_echoed(text: str, lines: Sequence[str]) -> set[int]:
 def clean_margin(line: str) -> str:
     """Return what a reader needs of a line."""
     margin = MARGIN.match(line)
-    text = line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line)
+    return clean_start(line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line))
+
+
+def clean_start(text: str) -> str:
     return CAUSED_BY.sub("", text, count=1)
 
 
 def select_lines(text: str, lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines to score: all of a short text, else those with a stem."""
-    if not isinstance(lines, TextLines):
+    """Return the numbers of the lines to score: all of a short text, else those with a stem.
+
+    Of the lines of a text up to MEDIUM_TEXT that differ in digits alone, the first ones are read.
+    """
+    if len(text) <= SHORT_TEXT:
         return list(range(len(lines)))
     # one byte per character, so that positions stay; letters beyond ASCII are in no stem
     lower = text.encode("ascii", "replace").lower()
+    if len(text) > MEDIUM_TEXT:
+        known = lines if isinstance(lines, TextLines) else TextLines(text)
+        return sorted(find_stems(lower, known))
+    numbers = select_different(lower)
+    parts = [lines[number] for number in numbers]
+    rest = "\n".join(parts)
+    if len(rest) <= SHORT_TEXT:
+        return numbers
+    found = find_stems(rest.encode("ascii", "replace").lower(), TextLines(rest))
+    return [numbers[number] for number in sorted(found)]
+
+
+def select_different(lower: bytes) -> list[int]:
+    """Return the numbers of the first lines of those that differ in digits alone."""
+    alike: Counter[bytes] = Counter()
+    numbers = []
+    for number, shape in enumerate(lower.translate(None, b"0123456789").split(b"\n")):
+        alike[shape] += 1
+        if alike[shape] <= MOST_ALIKE:
+            numbers.append(number)
+    return numbers
+
+
+def find_stems(lower: bytes, lines: TextLines) -> set[int]:
+    """Return the numbers of the lines that hold a stem, of each at most twice MOST_OF_A_STEM."""
     whole = [(0, len(lower))]
     ends = whole
     if len(lower) > LONG_TEXT:
@@ -172,7 +204,7 @@ def select_lines(text: str, lines: Sequence[str]) -> list[int]:
         for stem in stems:
             for first, last in parts:
                 found |= find_stem(lower, stem.encode(), lines, first, last)
-    return sorted(found)
+    return found
 
 
 def find_stem(lower: bytes, stem: bytes, lines: TextLines, first: int, last: int) -> set[int]:
@@ -234,7 +266,7 @@ def demote_chained(lines: Sequence[str], found: dict[int, Line]) -> None:
         before = bisect_right(raised, number) - 1
         if before >= 0:
             earlier = raised[before]
-            found[earlier] = replace(found[earlier], score=WORDED)
+            found[earlier] = found[earlier]._replace(score=WORDED)
 
 
 def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
@@ -243,7 +275,7 @@ def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
         if found[number].text.endswith(":"):
             after = next(next_lines(lines, number), None)
             if after in found and found[after].score >= DIAGNOSED:
-                found[number] = replace(found[number], score=HEADING)
+                found[number] = found[number]._replace(score=HEADING)
 
 
 def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
@@ -255,7 +287,7 @@ def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
             if line.score in (SUMMARY, HEADING):
                 continue
             if line.score >= (PLAIN if always else WEAK) and line.score != NAMED:
-                found[after] = replace(line, score=max(ANNOUNCED, line.score))
+                found[after] = line._replace(score=max(ANNOUNCED, line.score))
             break
 
 
@@ -284,7 +316,11 @@ def scored(number: int, line: str) -> Line:
     line = line[: 2 * LINE_LENGTH]
     if "\x1b" in line:
         line = ESCAPES.sub("", line)
-    return Line(number, clean_margin(line), score_line(line))
+    if margin := MARGIN.match(line):
+        text = line[margin.end() : LINE_LENGTH]
+        return Line(number, clean_start(text.strip()), score_margin(text))
+    text = read_line(line)
+    return Line(number, clean_start(text), score_text(text))
 
 
 # ---- the headline

@@ -1,4 +1,4 @@
-"""Rules that score one line of a program's output (pure): how well it tells the cause.
+"""The rules by which one line of a program's output is scored (pure).
 
 The rules describe forms that many tools share, such as `file:line: error:`; none is for one error.
 The first rule that matches wins. Each reads at most LINE_LENGTH characters, which also bounds every
@@ -31,8 +31,23 @@ MARGIN = re.compile(r"E {2,}(?=\S)")
 RAISED_IN_TEST = re.compile(r"assert\b|(?:[\w.]{0,200}\.)?[A-Z]\w{1,80}(?::|$)")
 
 
-def alternatives(*patterns: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), flags)
+def alternatives(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+# the patterns for text in lower case
+LOWER: set[re.Pattern[str]] = set()
+
+
+def lower_alternatives(*patterns: str) -> re.Pattern[str]:
+    """Return a pattern for text in lower case, which is much faster than to ignore the case."""
+    pattern = re.compile(re.sub(r"\\.|[A-Z]+", lower_letters, "|".join(patterns)))
+    LOWER.add(pattern)
+    return pattern
+
+
+def lower_letters(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("\\") else match[0].lower()
 
 
 # ---- lines that do not tell the cause, though their words may look like it
@@ -72,14 +87,12 @@ PROGRESS = alternatives(
     r"|Processing|Extracting|Pulling|Waiting|Running|Starting|Bundling"
     r"|Transforming)\b(?![^:]{0,80}: )",
 )
-PASSED = alternatives(
-    r"[^\n]{0,300}\b(?:PASS(?:ED)?|SKIPPED|XFAIL(?:ED)?)\b",
-    r"[✓✔√]",
-    r"ok\b",
-    r"[^\n]{0,300}(?:\.\.\. ?ok|\[ *OK *\])$",
-)
+PASSED = alternatives(r"[✓✔√]", r"ok\b")
+PASSED_WORD = alternatives(r"\b(?:PASS(?:ED)?|SKIPPED|XFAIL(?:ED)?)\b")
+PASSED_ENDS = "k]"
+PASSED_END = alternatives(r"\.\.\. ?ok$", r"\[ *OK *\]$")
 COUNT = r"\d+ (?:\w+ )?(?:pass\w*|fail\w*|errors?|errored|skipped|warnings?|problems?|tests?)\b"
-SUMMARIES = alternatives(
+SUMMARIES = lower_alternatives(
     rf"\W*{COUNT}",
     r"\W*(?:\[ERROR\] )?(?:Tests?(?: run)?:|Test Suites?:|Snapshots:|Found \d|Ran \d|Total\b"
     r"|Failures?:? ?\d*$"
@@ -92,18 +105,21 @@ SUMMARIES = alternatives(
     r"error: (?:test failed|could not compile|aborting due to)|Error: Process completed",
     r"(?:\S{1,80}: )?\*{3} \[[^\]]{1,300}\] (?:Error|\w+)\b",
     r"npm (?:error|ERR!) (?:code|Lifecycle|path|errno|syscall|signal|command|workspace|location)\b",
-    r"[^\n]{0,200}?\b(?:0|no) (?:errors?|failures?|failed"
-    r"|problems?)\b(?![^\n]{0,80}\b[1-9]\d* (?:err|fail))",
-    r"[^\n]{0,200}\b(?:due to|generated|with) \d+ (?:previous )?(?:errors?|warnings?)",
-    r"[^\n]{0,200}\b(?:exit(?:ed)?|return(?:ed)?|completed|failed)\b[^\n]{0,40}\b(?:code"
-    r"|status):? ?\d*\W*$",
-    r"[^\n]{0,60}\b(?:ELIFECYCLE|lifecycle script|command failed)\b",
     r"\W*(?:command|process|task|job|build|tests?|step|script"
     r"|execution)\b[^:\n]{0,60}\bfailed\b\W*$",
     r"(?:[Ff]or more information|Some errors have detailed|Emitted 'error')",
-    flags=re.I,
 )
-HINTS = alternatives(
+# a summary that may start with anything, and what one of these holds
+SUMMARY_WITHIN = lower_alternatives(
+    r"\b(?:0|no) (?:errors?|failures?|failed"
+    r"|problems?)\b(?![^\n]{0,80}\b[1-9]\d* (?:err|fail))",
+    r"\b(?:due to|generated|with) \d+ (?:previous )?(?:errors?|warnings?)",
+    r"\b(?:exit(?:ed)?|return(?:ed)?|completed|failed)\b[^\n]{0,40}\b(?:code"
+    r"|status):? ?\d*\W*$",
+    r"\b(?:ELIFECYCLE|lifecycle script|command failed)\b",
+)
+SUMMARY_WORDS = ("error", "failure", "failed", "problem", "warning", "code", "status", "lifecycle")
+HINTS = lower_alternatives(
     r"(?!\[warn\])\W*(?:npm (?:error|ERR!) +)?(?:hint|note|help|tip|usage|info|debug|trace|example"
     r"|warn(?:ing)?|deprecat\w*)\b(?! \w+ not)",
     r"\W*(?:npm (?:error|ERR!) +)?(?:a complete log|this error (?:happened|originated)|fix the"
@@ -112,7 +128,6 @@ HINTS = alternatives(
     r"|see (?:also|the|http))",
     r"(?:you (?:can|may|might|should)|please|if you|this (?:may|might|is usually)|to \w+ \w+, )\b",
     r"npm warn",
-    flags=re.I,
 )
 # a setting that is echoed, such as `fail_on_error = true` or `"strict": false`
 SETTING = alternatives(
@@ -120,20 +135,9 @@ SETTING = alternatives(
     r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?i:true|false|null|none|on|off|yes|no|continue|ignore|warn|stderr)"
     r"|\d+|/[\w./-]+)[\"']?,?$",
 )
-NOT_TELLING = (
-    (NOISE, RULER),
-    (NOISE, FRAME),
-    (NOISE, PASSED),
-    (SUMMARY, SUMMARIES),
-    (HINT, HINTS),
-    (NOISE, SOURCE),
-    (NOISE, SETTING),
-    (NOISE, PROGRESS),
-)
-
 # ---- lines that tell it: by their form
 
-MATCHED = (
+FORMS = (
     (FINAL, alternatives(r"(?:Caused by:? |\[cause\]: )\S")),
     (
         RAISED,
@@ -145,17 +149,16 @@ MATCHED = (
     ),
     (
         DIAGNOSED,
-        alternatives(
+        lower_alternatives(
             rf"(?:[A-Za-z]:)?[^\n:(]{{1,300}}(?:[:(]\[?\d+){{1,2}}(?:[:,]\d+)?[\])]{{0,2}}:?"
             rf"[ -]{{0,4}}"
             rf"(?:{LEVEL} )?error\b",
             r"\d+:\d+ +error +\S",
-            flags=re.I,
         ),
     ),
     (
         STATED,
-        alternatives(
+        lower_alternatives(
             rf"(?:[\w./@+-]{{1,80}}: {{1,4}})?(?:{LEVEL} )?(?:error(?:\[\w+\]| [A-Z]+\d+)?|fatal"
             rf"|panic"
             r"|critical|err!)(?: \(\w+\))?: {1,4}\S.{3}",
@@ -173,7 +176,6 @@ MATCHED = (
             r"|(?:command )?not found|operation timed out|no space left on device|is a directory"
             r"|file exists)"
             r"(?: ?\([\w,]+\))?\W*$",
-            flags=re.I,
         ),
     ),
     (STATED, alternatives(r"(?:ERROR|FATAL|CRITICAL|SEVERE)\b:? +[\w\[\"'`(].{3}")),
@@ -189,7 +191,7 @@ MATCHED = (
     ),
     (
         WORDED,
-        alternatives(
+        lower_alternatives(
             r"(?:thread '|panicked at |assertion\b.{0,60}\bfail|expect\()",
             r"(?:could not|cannot|can't|unable to|failed to|couldn't|not (?:allowed|permitted"
             r"|authorized)"
@@ -200,46 +202,87 @@ MATCHED = (
             r"|illegal instruction|out of memory|permission denied|access denied|denied"
             r"|unauthorized"
             r"|host key|reached max|failed asserting)\b",
-            flags=re.I,
         ),
     ),
 )
 
 # ---- and by their words
 
-SEARCHED = (
-    (
-        SYSTEM,
-        alternatives(
-            r"no such file|permission denied|not permitted|connection (?:refused|reset|closed"
-            r"|timed out)",
-            r"\b(?:timed|time) ?out\b|\b(?:command|module|package|file|host|symbol"
-            r"|type) not found\b",
-            r"no space left|address already in use|is (?:forbidden|denied|required|not (?:defined"
-            r"|set|allowed))",
-            r"access ?denied|unbound variable|cannot find|out of memory|oom.?kill|read-only file",
-            r"too many (?:open files|requests)|broken pipe|segmentation fault|BackOff\b|\bErrImage",
-            r"\bE(?:CONN|NO|ACC|PERM|ADDR|TIMED|AI_|RESOLVE|PIPE|HOST|NOTFOUND|MFILE|XIST)[A-Z]*\b",
-            r"does not (?:exist|match|apply)|(?:not |un)authori[sz]ed|authentication failed"
-            r"|already exists",
-            r"expected .{1,100}\b(?:got|but|found|received|to (?:be|equal|have|match))\b"
-            r"|got .{1,100}\bwant\b",
-            r"would (?:be )?reformat|merge conflict|code style issues",
-            flags=re.I,
-        ),
-    ),
-    (
-        STRONG,
-        alternatives(
-            r"(?:Error|Exception|\b(?:error|fatal|panic(?:ked)?|failed|failure"
-            r"|denied))\b[^:\n]{0,60}: ?\S",
-            flags=re.I,
-        ),
-    ),
+SYSTEM_SAYS = lower_alternatives(
+    r"no such file|permission denied|not permitted|connection (?:refused|reset|closed"
+    r"|timed out)",
+    r"\b(?:timed|time) ?out\b|\b(?:command|module|package|file|host|symbol"
+    r"|type) not found\b",
+    r"no space left|address already in use|is (?:forbidden|denied|required|not (?:defined"
+    r"|set|allowed))",
+    r"access ?denied|unbound variable|cannot find|out of memory|oom.?kill|read-only file",
+    r"too many (?:open files|requests)|broken pipe|segmentation fault|BackOff\b|\bErrImage",
+    r"\bE(?:CONN|NO|ACC|PERM|ADDR|TIMED|AI_|RESOLVE|PIPE|HOST|NOTFOUND|MFILE|XIST)[A-Z]*\b",
+    r"does not (?:exist|match|apply)|(?:not |un)authori[sz]ed|authentication failed"
+    r"|already exists",
+    r"expected .{1,100}\b(?:got|but|found|received|to (?:be|equal|have|match))\b"
+    r"|got .{1,100}\bwant\b",
+    r"would (?:be )?reformat|merge conflict|code style issues",
 )
-VALUE = re.compile(
+STRONGLY = lower_alternatives(
+    r"(?:Error|Exception|\b(?:error|fatal|panic(?:ked)?|failed|failure"
+    r"|denied))\b[^:\n]{0,60}: ?\S",
+)
+# Each line with SYSTEM has one of these.
+SYSTEM_WORDS = (
+    *("no such file", "permission denied", "not permitted", "connection ", "out", "not found"),
+    *("no space left", "in use", "is forbidden", "is denied", "is required", "is not ", "access"),
+    *("unbound variable", "cannot find", "oom", "read-only file", "too many ", "broken pipe"),
+    *("segmentation", "backoff", "errimage", "econn", "eno", "eacc", "eperm", "eaddr", "etimed"),
+    *(
+        "eai_",
+        "eresolve",
+        "epipe",
+        "ehost",
+        "emfile",
+        "exist",
+        "does not ",
+        "authori",
+        "code style",
+    ),
+    *("authentication failed", "expected ", "got ", "reformat", "merge conflict"),
+)
+# Each line that one of the patterns above or WEAKLY finds has one of these.
+TELLING_WORDS = (
+    *(
+        "error",
+        "fail",
+        "not ",
+        "n't",
+        "could",
+        "can",
+        "exception",
+        "expected",
+        "no such",
+        "invalid",
+    ),
+    *("denied", "missing", "connection", "time", "unknown", "unable", "permitted", "refused"),
+    *("no space", "in use", "forbidden", "required", "access", "unbound", "memory", "oom"),
+    *("read-only", "too many", "broken", "segment", "backoff", "errimage", "econn", "eno", "eacc"),
+    *(
+        "eperm",
+        "eaddr",
+        "etimed",
+        "eai_",
+        "eresolve",
+        "epipe",
+        "ehost",
+        "emfile",
+        "exist",
+        "authori",
+    ),
+    *("authentication", "got ", "would ", "conflict", "style issues", "fatal", "panic"),
+    *("undefined", "undeclared", "killed", "abort", "reject", "exceed", "unresolved", "illegal"),
+    *("mismatch", "violat", "expired", "unsupported", "crash", "insufficient", "haven", "hasn"),
+    *("whitespace", "unexpected"),
+)
+VALUE = lower_alternatives(
     r"(?:[-+] ?)?(?:Expected|Received|Actual|left|right|got|want|but was)\b[^:=\n]{0,40}[:=] ?\S",
-    re.I,
 )
 TEST = alternatives(
     r"● (?!Console)\S",
@@ -254,7 +297,7 @@ TEST = alternatives(
     r"\[ +FAILED +\]",
 )
 # whole words: `thiserror`, `test_error.py` and `--fail-fast` are names
-WEAKLY = re.compile(
+WEAKLY = lower_alternatives(
     r"(?<![\w./-])(?:errors?|exceptions?|fail(?:ed|s|ure|ures|ing)?|fatal|panic\w*|cannot|can.?t"
     r"|could ?n.t"
     r"|could not|unable|not found|denied|refused|timed? ?out|no such|invalid|unexpected|undefined"
@@ -264,70 +307,13 @@ WEAKLY = re.compile(
     r"|expired|unsupported|crash\w*|forbidden|insufficient|not (?:been|allowed|defined|supported)"
     r"|haven.t"
     r"|hasn.t|would have|trailing whitespace)(?!\w|[/-]|\.\w|\()",
-    re.I,
 )
 # a line that announces the cause in the next one, and one that is always followed by it
-HEADER = alternatives(
+HEADER = lower_alternatives(
     r"[^\n]{0,300}\b(?:errors?|failed|failure|exception|problem)\b[^\n]{0,80}:$",
     r"ERROR in \S+[^:\n]{0,40}(?:\d+:[\d-]+)?$",
-    flags=re.I,
 )
-CAUSE_HEADER = alternatives(
+CAUSE_HEADER = lower_alternatives(
     r"(?:thread '[^'\n]{0,80}'(?: \(\d+\))? )?panicked at .{1,300}:$",
     r"[^\n]{0,300}(?:\bwent wrong|[\d)\w]:? error):$",
-    flags=re.I,
 )
-
-
-def read_line(line: str) -> str:
-    """Return what of a line is read: its start, without the margins that tools write."""
-    line = line[:LINE_LENGTH]
-    prefix = PREFIX.match(line)
-    return line[prefix.end() if prefix else 0 :].strip()
-
-
-def score_line(line: str) -> int:
-    """Return the score of a line by itself.
-
-    >>> score_line("E   assert 3 == 4"), score_line("src/a.c:3:5: error: no"), score_line("ok 12")
-    (97, 92, 5)
-    """
-    if margin := MARGIN.match(line):
-        return score_margin(line[margin.end() : LINE_LENGTH])
-    text = read_line(line)
-    for score, pattern in NOT_TELLING:
-        if pattern.match(text):
-            return score
-    if is_header(text):
-        return HEADING
-    for score, pattern in MATCHED:
-        if pattern.match(text):
-            return score
-    if npm := NPM.match(text):
-        return max(WEAK, score_line(text[npm.end() :]))
-    if TEST.match(text):
-        return NAMED
-    if VALUE.match(text):
-        return VALUES
-    for score, pattern in SEARCHED:
-        if pattern.search(text):
-            return score
-    return WEAK if WEAKLY.search(text) else PLAIN
-
-
-def score_margin(text: str) -> int:
-    """Return the score of a line that pytest marks with an E, given without the mark."""
-    if RAISED_IN_TEST.match(text):
-        return ASSERTED
-    return STATED if WEAKLY.search(text) else VALUES
-
-
-def is_header(text: str) -> bool:
-    """Return whether a line announces the cause in the next one."""
-    if not text.endswith(":"):
-        return text.startswith("ERROR in ") and HEADER.match(text) is not None
-    return is_cause_header(text) or HEADER.match(text) is not None
-
-
-def is_cause_header(text: str) -> bool:
-    return CAUSE_HEADER.match(text) is not None
