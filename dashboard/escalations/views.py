@@ -22,6 +22,7 @@ from dashboard.navigation import Scope
 from dashboard.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.shared_queries import silent_after
 from ledger.models import Instruction, Task
+from retries.escalations.first_view import note_view
 from retries.escalations.record import load_record
 from retries.models import Escalation
 
@@ -86,6 +87,8 @@ def build_page(
     record = load_record(escalation) if escalation else None
     row = escalation.instruction if escalation else None
     is_open = escalation is not None and escalation.is_open
+    if escalation and is_open and escalation.seen_at is None:
+        note_view(escalation.pk, now=now)
     return InboxPage(
         title=page_title(visit.shell.needs_you),
         heading="Escalations",

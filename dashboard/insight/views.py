@@ -9,7 +9,9 @@ from django.views.decorators.http import require_safe
 from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.insight import queries
+from dashboard.insight.answers import AnswerRow, find_typical, list_answers
 from dashboard.insight.experiments import ExperimentRow, find_scale
+from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes, list_rules
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.rendering import HtmxRequest, PageContext
@@ -25,6 +27,10 @@ class InsightPage(PageContext):
     elements: list[tuple[str, str]]
     free: list[Project]  # the projects without a running experiment
     reason_length: int = REASON_LENGTH
+    typical: list[AnswerRow]
+    answers: list[AnswerRow]
+    outcomes: list[OutcomeGroup]
+    rules: RuleFigures
     policies: list[PolicyRow]
     predictions: PredictionFigures
 
@@ -38,6 +44,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     experiments = list_experiments(project)
     running = {each.row.project_id for each in experiments if each.is_running}
     figures = queries.list_figures(project)
+    answered = [(each.project.name, each.data) for each in figures if each.panel == "answers"]
     predicted = [each.data for each in figures if each.panel == "predictions"]
     page = InsightPage(
         title="Insight",
@@ -46,6 +53,10 @@ def index(request: HtmxRequest) -> HttpResponse:
         experiments=experiments,
         elements=[(value, str(label)) for value, label in ContextElement.choices],
         free=[each for each in ([project] if project else projects) if each.pk not in running],
+        typical=find_typical(answered),
+        answers=list_answers(answered),
+        outcomes=list_outcomes([each.data for each in figures if each.panel == "outcomes"]),
+        rules=list_rules([each.data for each in figures if each.panel == "rules"]),
         policies=list_policies(
             [(each.project.name, each.data) for each in figures if each.panel == "policies"]
         ),

@@ -4,7 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from ledger.models import Project
+from retries.insight.answer_figures import compute_answers
 from retries.insight.experiments import count_experiments
+from retries.insight.outcome_figures import compute_outcomes
 from retries.insight.policy_figures import compute_policies
 from retries.insight.prediction_figures import compute_predictions
 
@@ -17,4 +19,6 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         experiments += count_experiments(each, now=now)
         tasks += compute_predictions(each, now=now)
         compute_policies(each, now=now)
+        compute_outcomes(each, now=now)
+        compute_answers(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

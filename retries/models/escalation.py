@@ -64,6 +64,7 @@ class Escalation(models.Model):
     )
     notify_again_at = models.DateTimeField(null=True)
     opened_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True, help_text="when a person first opened its page")
     closed_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField()
     version = models.IntegerField(db_default=1)

@@ -8,7 +8,13 @@ from playwright.sync_api import expect
 from ledger.models import Agent
 from retries.models import ContextExperiment
 from tests.browser.conftest import WIDTHS, Visitor, assert_whole
-from tests.dashboard.insight.worlds import make_experiment, make_policies, make_predictions
+from tests.dashboard.insight.worlds import (
+    make_answers,
+    make_experiment,
+    make_outcomes,
+    make_policies,
+    make_predictions,
+)
 from tests.factories import as_name, make_agent, make_project
 
 
@@ -22,6 +28,8 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     make_experiment(coder, "known", (486, 355, 54, 22), now=now, ends=True)
     make_experiment(coder, "nothing", (448, 313, 50, 36), now=now, ends=True)
     make_experiment(coder, "standing", (300, 200, 49, 20), now=now, ends=False)
+    make_answers(coder, now=now)
+    make_outcomes(coder, now=now)
     make_policies(coder, now=now)
     make_predictions(hostile, now=now, count=12)
 
@@ -36,7 +44,7 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("k")
-    expect(page.locator("#experiments")).to_have_attribute("data-cursor", "")
+    expect(page.locator("#answers")).to_have_attribute("data-cursor", "")
 
 
 def test_an_experiment_is_started_and_ended_without_script(

@@ -13,7 +13,13 @@ from ledger.models import Agent
 from retries import sweeps
 from retries.insight.intervals import Difference
 from retries.models import ContextExperiment, InsightFigure
-from tests.dashboard.insight.worlds import make_experiment, make_policies, make_predictions
+from tests.dashboard.insight.worlds import (
+    make_answers,
+    make_experiment,
+    make_outcomes,
+    make_policies,
+    make_predictions,
+)
 from tests.dashboard.seen import words
 
 pytestmark = pytest.mark.django_db
@@ -69,6 +75,24 @@ def test_policies_are_shown_with_what_they_would_have_changed(
     assert "61 more times, it asked 39" in shown
     assert "See the 1 lost success" in shown and "On for tasks of plans" in shown
     assert "Hidden: n = 14, shown from 50 tasks" in shown
+
+
+def test_the_time_to_answer_is_split(browser: Client, agent: Agent, now: datetime) -> None:
+    make_answers(agent, now=now)
+    shown = words(browser.get("/insight/"))
+    assert "Half of the wait or more is before anyone looks." in shown
+    assert "A typical escalation takes 22 m, n = 535" in shown
+    assert "Unseen 11 m nobody has opened it Thinking 6 m" in shown
+    assert "Max retries exceeded n = 212 22 m 3 h" in shown
+    assert "Hidden: n = 7, shown from 20" in shown
+
+
+def test_outcomes_and_rules_are_shown(browser: Client, agent: Agent, now: datetime) -> None:
+    make_outcomes(agent, now=now)
+    shown = words(browser.get("/insight/"))
+    assert "plain n = 312 82% 3 of 4" in shown
+    assert "36 with n below 50 hidden, 2 more further down" in shown
+    assert "n = 1,204 61% 40%" in shown and "3 with n below 50 hidden" in shown
 
 
 def test_the_clock_replays_policies(browser: Client, agent: Agent) -> None:

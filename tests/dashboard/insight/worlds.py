@@ -53,6 +53,40 @@ def make_policies(agent: Agent, *, now: datetime) -> None:
     )
 
 
+def make_outcomes(agent: Agent, *, now: datetime) -> None:
+    """The figures of agents, plans and patterns, and of rules, some with hostile names."""
+    weeks = [None, None, 40, 45, 50, 48, 60, 70, 65, 80, 82, 84, 90]
+    row = {"n": 312, "shares": [55, 70, 80, 82], "most_useful": 3, "weeks": weeks}
+    groups: dict[str, Any] = {"least": 50}
+    for kind in ("agent", "plan", "pattern"):
+        rows = [row | {"id": str(agent.pk), "name": name} for name in (HOSTILE, "plain")]
+        rows.append(row | {"id": str(agent.pk), "name": "new", "weeks": [None] * 13})
+        groups[kind] = {"rows": rows, "hidden": 36, "more": 2}
+    rule = {"id": str(agent.pk), "name": HOSTILE, "n": 1_204, "followed": 61, "at_once": 40}
+    rules = {"least": 50, "rows": [rule, rule | {"followed": 98}], "more": 0, "hidden": 3}
+    for panel, days, data in (("outcomes", 90, groups), ("rules", 30, rules)):
+        InsightFigure.objects.create(
+            project=agent.project, panel=panel, days=days, computed_at=now, data=data
+        )
+
+
+def make_answers(agent: Agent, *, now: datetime) -> None:
+    """The figures of two reasons with enough answers, and of one with too few."""
+    case = {"n": 212, "phases": [660.0, 360.0, 60.0, 240.0], "within": 13_200.0}
+    data = {
+        "least": 20,
+        "all": case | {"n": 535},
+        "reasons": [
+            case | {"reason": "max_retries_exceeded"},
+            case | {"reason": "agent_question", "phases": [100.0, 0.0, 0.0, 2_000.0]},
+            {"reason": "blocked", "n": 7},
+        ],
+    }
+    InsightFigure.objects.create(
+        project=agent.project, panel="answers", days=30, computed_at=now, data=data
+    )
+
+
 def make_predictions(agent: Agent, *, now: datetime, count: int) -> list[str]:
     """The figures of some running tasks, the last of which is done by now; return the ids."""
     titles = [HOSTILE, *(f"Step {number}" for number in range(1, count))]

@@ -1,0 +1,97 @@
+"""Draw how tasks ended by agent, plan and pattern, and how well rules are followed (pure)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.sparklines import Spark, spark
+
+LISTED = 8
+# the bars of done tasks by attempts, in pixels
+WIDTH, STEP, HEIGHT = 22, 26, 26
+KINDS = (("agent", "Agent"), ("plan", "Plan"), ("pattern", "Pattern"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The share of tasks that were done after so many attempts at most."""
+
+    x: int
+    y: float
+    height: float
+    is_useful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """The tasks of an agent, a plan or a pattern."""
+
+    kind: str
+    data: Mapping[str, Any]
+
+    @property
+    def bars(self) -> list[Bar]:
+        heights = [max(0.5, HEIGHT * share / 100) for share in self.data["shares"]]
+        useful = self.data["most_useful"]
+        return [
+            Bar(STEP * n, round(HEIGHT - height, 1), round(height, 1), n < useful)
+            for n, height in enumerate(heights)
+        ]
+
+    @property
+    def spoken(self) -> str:
+        shares = ", ".join(f"{share} percent" for share in self.data["shares"])
+        return f"Done after 1, 2, 3, 4 attempts: {shares}"
+
+    @property
+    def done(self) -> int:
+        return int(self.data["shares"][-1])
+
+    @property
+    def trend(self) -> Spark | None:
+        """The share of done tasks by week."""
+        return spark(self.data["weeks"], floor=0)
+
+    @property
+    def trend_spoken(self) -> str:
+        known = [each for each in self.data["weeks"] if each is not None]
+        return f"Done by week: from {known[0]} to {known[-1]} percent" if known else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeGroup:
+    """The rows of one kind, largest first, with how many are hidden or further down."""
+
+    kind: str
+    label: str
+    rows: list[OutcomeRow]
+    hidden: int
+    more: int
+
+
+def list_outcomes(figures: Sequence[Mapping[str, Any]]) -> list[OutcomeGroup]:
+    """Return the groups of all projects, by kind."""
+    groups = []
+    for kind, label in KINDS:
+        rows = [OutcomeRow(kind, row) for each in figures for row in each[kind]["rows"]]
+        rows.sort(key=lambda row: -row.data["n"])
+        more = sum(each[kind]["more"] for each in figures) + max(0, len(rows) - LISTED)
+        hidden = sum(each[kind]["hidden"] for each in figures)
+        groups.append(OutcomeGroup(kind, label, rows[:LISTED], hidden, more))
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFigures:
+    """The rules of all projects, the least followed first."""
+
+    rows: list[Mapping[str, Any]]
+    hidden: int
+    more: int
+
+
+def list_rules(figures: Sequence[Mapping[str, Any]]) -> RuleFigures:
+    rows = [row for each in figures for row in each["rows"]]
+    rows.sort(key=lambda row: (row["followed"], row["at_once"]))
+    more = sum(each["more"] for each in figures) + max(0, len(rows) - LISTED)
+    return RuleFigures(rows[:LISTED], sum(each["hidden"] for each in figures), more)

@@ -1,0 +1,46 @@
+"""Compute how long answers to escalations take, and in which phases."""
+
+from datetime import datetime, timedelta
+
+from ledger import sql
+from ledger.models import Project
+from ledger.sql import Row
+from retries.insight.phases import LEAST_ANSWERS, AnsweredCase, describe_cases
+from retries.models import InsightFigure
+
+PANEL, DAYS = "answers", 30
+MOST_ANSWERS = 20_000
+
+# One that was answered on a page which had not yet noted its first view tells no phases.
+ANSWERED = f"""select e.reason, e.opened_at, e.seen_at, e.closed_at, n.started_at, n.ended_at
+from (select * from retries_escalation e
+    where e.project_id = %(project)s and e.state = 'resolved' and e.closed_at >= %(since)s
+        and (e.seen_at is not null or e.channel <> 'page')
+    order by e.id desc limit {MOST_ANSWERS}) e
+left join lateral (
+    select a.started_at, a.ended_at from ledger_attempt a
+    where a.task_id = e.task_id and a.number > e.attempts order by a.number limit 1
+) n on e.action in ('retry', 'fix', 'answer')"""
+
+
+def compute_answers(project: Project, *, now: datetime) -> None:
+    """Store the phases of the answered escalations of 30 days, of all and by reason."""
+    rows = sql.run(ANSWERED, project=project.pk, since=now - timedelta(days=DAYS))
+    by_reason: dict[str, list[AnsweredCase]] = {}
+    for row in rows:
+        by_reason.setdefault(row["reason"], []).append(read_case(row))
+    reasons = [
+        {"reason": reason} | describe_cases(cases)
+        for reason, cases in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
+    ]
+    everything = describe_cases([read_case(row) for row in rows])
+    data = {"least": LEAST_ANSWERS, "all": everything, "reasons": reasons}
+    InsightFigure.objects.update_or_create(
+        project=project, panel=PANEL, days=DAYS, defaults={"computed_at": now, "data": data}
+    )
+
+
+def read_case(row: Row) -> AnsweredCase:
+    return AnsweredCase(
+        row["opened_at"], row["seen_at"], row["closed_at"], row["started_at"], row["ended_at"]
+    )

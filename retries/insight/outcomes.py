@@ -1,0 +1,76 @@
+"""Count how tasks ended, by group, by number of attempts and by week (pure)."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+# the tasks that a group needs before its figures are shown
+LEAST_TASKS = 50
+MOST_ATTEMPTS, WEEKS = 4, 13
+# An attempt is useful if it adds so many points to the share of done tasks.
+USEFUL_POINTS = 5
+WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a task of some groups ended: done after so many attempts, or None if it was not done."""
+
+    groups: tuple[tuple[str, str], ...]
+    at: datetime
+    done_after: int | None
+
+
+@dataclass(slots=True)
+class Group:
+    """The tasks of one group: how many, done after each number of attempts, and by week."""
+
+    tasks: int = 0
+    done_after: list[int] = field(default_factory=lambda: [0] * MOST_ATTEMPTS)
+    weeks: list[list[int]] = field(default_factory=lambda: [[0, 0] for _ in range(WEEKS)])
+
+    @property
+    def shares(self) -> list[int]:
+        """The share of tasks done after 1, 2, 3 and 4 attempts at most, in percent."""
+        return [
+            round(100 * sum(self.done_after[: n + 1]) / self.tasks) for n in range(MOST_ATTEMPTS)
+        ]
+
+    @property
+    def most_useful(self) -> int:
+        """The last attempt that adds five points or more; the first where none does."""
+        gains = [100 * count / self.tasks for count in self.done_after]
+        useful = [n for n, gain in enumerate(gains, 1) if gain >= USEFUL_POINTS]
+        return max(useful, default=1)
+
+    @property
+    def done_by_week(self) -> list[int | None]:
+        """The share of tasks done in each of the last weeks, in percent; None without tasks."""
+        return [round(100 * done / tasks) if tasks else None for tasks, done in self.weeks]
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "n": self.tasks,
+            "shares": self.shares,
+            "most_useful": self.most_useful,
+            "weeks": self.done_by_week,
+        }
+
+
+def count_endings(endings: Iterable[Ending], *, now: datetime) -> dict[tuple[str, str], Group]:
+    """Return the groups of all tasks, by kind and key."""
+    groups: dict[tuple[str, str], Group] = defaultdict(Group)
+    for each in endings:
+        week = WEEKS - 1 - int((now - each.at) / WEEK)
+        for key in each.groups:
+            group = groups[key]
+            group.tasks += 1
+            done = each.done_after is not None and each.done_after <= MOST_ATTEMPTS
+            if done and each.done_after:
+                group.done_after[each.done_after - 1] += 1
+            if 0 <= week < WEEKS:
+                group.weeks[week][0] += 1
+                group.weeks[week][1] += done
+    return dict(groups)
