@@ -27,6 +27,7 @@ from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
 from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
+from dashboard.sessions import import_views as session_import_views
 from dashboard.sessions import views as session_views
 from dashboard.settings import policy_views
 from dashboard.settings import views as settings_views
@@ -89,6 +90,7 @@ urlpatterns = [
     path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
     path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
     path("sessions/", session_views.index, name="sessions"),
+    path("sessions/import/", session_import_views.new, name="session_import"),
     path("sessions/<uuid:session_id>/", session_detail_views.detail, name="session"),
     path(
         "sessions/<uuid:session_id>/messages/<int:number>/",

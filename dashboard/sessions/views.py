@@ -14,7 +14,7 @@ from dashboard.sessions.queries import ActivityPage, SessionCounts, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
 from ledger import agents
 
-TRACKERS = {"todo": "To-do calls", "llm": "Model", "none": "None"}
+TRACKERS = {"todo": "To-do calls", "llm": "A model", "none": "Nothing: store only"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ledger.models import Agent, Message, Session
+from ledger.models import Agent, Message, Session, SessionTask
 from tests.dashboard.seen import html, words
 from tests.dashboard.sessions.conversations import make_session, todo
 
@@ -17,13 +17,17 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_flush_processes_the_buffer(browser: Client, agent: Agent, now: datetime) -> None:
     """S2.10: everything that is pending is processed by the real tracker, and the page says so."""
     lines = [*todo("1", "Reproduce it"), *todo("2", "Fix it")]
-    session = make_session(agent, lines, now=now, pending=4, tracker="none")
+    session = make_session(agent, lines, now=now, pending=4)
     path = f"/sessions/{session.pk}/"
     page = browser.post(f"{path}flush/", follow=True)
-    assert "Processed 4 messages." in words(page)
+    assert "Processed 4 messages: 2 new to-dos." in words(page)
     assert page.redirect_chain == [(path, 302)]
     assert set(Message.objects.values_list("state", flat=True)) == {"success"}
-    assert "of 16 messages buffered" not in words(page)
+    assert list(SessionTask.objects.order_by("order").values_list("description", flat=True)) == [
+        "Reproduce it",
+        "Fix it",
+    ]
+    assert "of 16 messages buffered" not in words(page) and "Reproduce it" in words(page)
     again = browser.post(f"{path}flush/", {"next": "/sessions/?q=agent:coder"}, follow=True)
     assert "The buffer was empty already." in words(again)
     assert again.redirect_chain == [("/sessions/?q=agent:coder", 302)]

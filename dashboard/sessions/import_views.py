@@ -1,0 +1,164 @@
+"""Import the transcript that a coding agent wrote: upload a file, and read it as a session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from dashboard.access import operators_only
+from dashboard.formatting import counted
+from dashboard.navigation import Scope
+from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.sessions.detail_views import CRUMB
+from dashboard.sessions.views import TRACKERS
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from ledger.models import Agent, Project
+from ledger.models.session import TrackerName
+from ledger.sessions.importing import Imported, import_transcript
+from ledger.sessions.transcripts.model import BadLine
+from ledger.sessions.transcripts.reading import read_transcript
+from retries.sessions import buffering
+
+BYTES = 8 * 1024 * 1024
+LINE_SHOWN = 240
+AGENTS_SHOWN = 200
+
+
+class ImportForm(forms.Form):
+    """A transcript, whose it is, and what looks for to-dos in it."""
+
+    project = forms.ModelChoiceField(Project.objects.order_by("name"), to_field_name="name")
+    agent = forms.CharField(error_messages={"required": "Choose the agent that wrote the file."})
+    tracker = forms.ChoiceField(choices=list(TRACKERS.items()))
+    file = forms.FileField(
+        error_messages={
+            "required": "Choose the transcript file.",
+            "empty": "The file is empty. Choose the agent's transcript file.",
+        }
+    )
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        file, project = values.get("file"), values.get("project")
+        if file and file.size > BYTES:
+            self.add_error(
+                "file",
+                f"The file has {file.size:,} bytes; at most {BYTES:,} can be uploaded here. "
+                "Import it with `tenfour session import`, which sends it in parts.",
+            )
+        if project and (name := values.get("agent")):
+            agent = Agent.objects.filter(project=project, name=name.replace("\0", "")).first()
+            if agent is None:
+                self.add_error("agent", f"There is no agent “{name[:80]}” in {project}.")
+            values["agent"] = agent
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class LineError:
+    """The line of a file that can't be read, as it begins."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPage(PageContext):
+    form: ImportForm
+    agents: Sequence[tuple[str, str]]
+    trackers: Sequence[tuple[str, str]]
+    tracker: str
+    agent: str
+    single_project: Project | None
+    line: LineError | None
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def new(request: HtmxRequest) -> HttpResponse:
+    """Show the form, or import the file and open its session."""
+    visit = begin_visit(request, current="sessions")
+    if request.method != "POST":
+        return show(visit, ImportForm(initial=initial_values(visit.scope)))
+    form = ImportForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return show(visit, form, status=422)
+    values = form.cleaned_data
+    data: bytes = values["file"].read()
+    try:
+        imported = import_transcript(
+            values["agent"],
+            read_transcript(data),
+            tracker=values["tracker"],
+            stamp=stamp_of(request),
+        )
+    except BadLine as error:
+        number = error.more["line"]
+        form.add_error("file", f"{error.detail} Nothing of the file was stored.")
+        return show(visit, form, line=LineError(number, read_line(data, number)), status=422)
+    except Refusal as refusal:
+        form.add_error("file", refusal.detail)
+        return show(visit, form, status=422)
+    buffering.announce(imported.stored)
+    tell_result(request, imported)
+    return redirect(reverse("dashboard:session", args=[imported.session.pk]) + visit.scope.query)
+
+
+def tell_result(request: HtmxRequest, imported: Imported) -> None:
+    added = counted(imported.added, "new message")
+    if cut := imported.transcript.cut_line:
+        messages.warning(
+            request,
+            f"Imported {added}. Line {cut:,} is cut off: import the file again when it is "
+            "complete. Only what is new is added.",
+        )
+    elif imported.added:
+        messages.success(request, f"Imported {added}.")
+    else:
+        messages.success(request, "This file was imported before. Nothing is new in it.")
+
+
+def read_line(data: bytes, number: int) -> str:
+    """Return how a line of the file begins."""
+    rows = data.split(b"\n", number)
+    return rows[number - 1][:LINE_SHOWN].decode(errors="replace") if number <= len(rows) else ""
+
+
+def initial_values(scope: Scope) -> dict[str, Any]:
+    project = scope.project or (scope.projects[0] if scope.projects else None)
+    return {"project": project.name if project else ""}
+
+
+def list_agents(scope: Scope) -> list[tuple[str, str]]:
+    """Return the names of agents with their projects, those of the scope's project."""
+    rows = Agent.objects.order_by("project__name", "name")
+    if scope.project:
+        rows = rows.filter(project=scope.project)
+    return list(rows.values_list("name", "project__name")[:AGENTS_SHOWN])
+
+
+def show(
+    visit: Visit, form: ImportForm, *, line: LineError | None = None, status: int = 200
+) -> HttpResponse:
+    projects = visit.scope.projects
+    page = ImportPage(
+        title="Import a transcript",
+        heading="Import a transcript",
+        crumbs=[CRUMB],
+        status_code=status,
+        form=form,
+        agents=list_agents(visit.scope),
+        trackers=list(TRACKERS.items()),
+        tracker=form.data.get("tracker") or TrackerName.TODO.value,
+        agent=form.data.get("agent", ""),
+        single_project=projects[0] if len(projects) == 1 else visit.scope.project,
+        line=line,
+    )
+    return respond(visit, "sessions/import.html", "sessions/_import.html", page)
