@@ -23,6 +23,10 @@ def run() -> None:
 
 def main() -> None:
     """Run a command; a closed pipe, Ctrl-C or a missing setting ends it without a traceback."""
+    if sys.argv[1:2] in (["backup"], ["restore"]):
+        from config.local import backups  # a folder without data has no settings yet
+
+        sys.exit(backups.main(sys.argv[1:]))
     try:
         run()
     except KeyboardInterrupt:

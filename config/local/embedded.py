@@ -144,6 +144,11 @@ class Servers:
     redis: Server
     throwaway: bool = False
 
+    @classmethod
+    def of_stored(cls, place: Place, known: dict[str, Any]) -> "Servers":
+        """Return the servers that run, which hold their ports, from what was stored about them."""
+        return cls(place, binaries(place), Server(**known["postgres"]), Server(**known["redis"]))
+
     @property
     def urls(self) -> dict[str, str]:
         """Return the two variables that the rest of Tenfour reads."""
