@@ -60,6 +60,7 @@ REQUIRED = {
     "patterns": "retries.view_failurepattern",
     "pattern": "retries.view_failurepattern",
     "pattern_act": "retries.change_failurepattern",
+    "pattern_fix": "retries.change_failurepattern",
     "patterns_act": "retries.change_failurepattern",
     "agents": "ledger.view_agent",
     "agent": "ledger.view_agent",

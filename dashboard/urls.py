@@ -82,6 +82,11 @@ urlpatterns = [
     path("patterns/", pattern_views.index, name="patterns"),
     path("patterns/<slug:verb>/all/", pattern_action_views.act_on_many, name="patterns_act"),
     path("patterns/<uuid:pattern_id>/", pattern_views.detail, name="pattern"),
+    path(
+        "patterns/<uuid:pattern_id>/fix/<slug:verb>/",
+        pattern_action_views.judge_fix,
+        name="pattern_fix",
+    ),
     path("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_action_views.act, name="pattern_act"),
     path("agents/", agent_views.index, name="agents"),
     path("agents/connect/", connect_views.index, name="connect"),

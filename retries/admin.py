@@ -21,6 +21,7 @@ from retries import admin_effects, breaker, deadletters, reminders, task_actions
 from retries.escalations import answer_outcome, answering
 from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import render_escalation
+from retries.failures import admin as failures_admin  # noqa: F401 - registers its pages
 from retries.failures import patterns
 from retries.models import Escalation, FailurePattern, RetryPolicy
 from retries.plans import aborting, restarting

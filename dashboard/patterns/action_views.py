@@ -19,8 +19,10 @@ from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.selection import list_url, question_url, read_selection
 from dashboard.tasks.action_views import add_message
+from ledger.errors import NotFound
 from ledger.journal import stamp_of
-from retries.failures import patterns
+from retries.failures import fix_verdicts, patterns
+from retries.states import Verdict
 
 CHANNEL = "page"
 
@@ -54,6 +56,36 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
         # a retry changes tasks, which the person did not select one by one
         add_message(request, done, of=done[0] if verb == "retry" else len(rows.ids))
     return redirect(list_url(page))
+
+
+JUDGED = {
+    "promote": (Verdict.PROMOTED, "Promoted. The next attempts after such errors are told it."),
+    "retire": (Verdict.RETIRED, "Retired. It is neither offered nor told any more."),
+    "reset": (None, "Reset. Its counts decide again."),
+}
+
+
+@require_POST
+@operators_only
+def judge_fix(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
+    """Promote, retire or reset a fix of a pattern and return to the pattern's page."""
+    pattern, scope = queries.find_pattern(pattern_id), read_scope(request)
+    if pattern is None or verb not in JUDGED:
+        raise Http404(f"There is no pattern {pattern_id} with such an action.")
+    verdict, said = JUDGED[verb]
+    try:
+        fix_verdicts.judge(
+            pattern,
+            signature=request.POST.get("signature", ""),
+            key=request.POST.get("key", ""),
+            verdict=verdict,
+            stamp=stamp_of(request),
+        )
+    except NotFound as refusal:
+        messages.warning(request, f"{refusal.detail} Nothing was changed.")
+    else:
+        messages.success(request, said)
+    return redirect(f"{reverse('dashboard:pattern', args=[pattern_id])}{scope.query}#fixes")
 
 
 def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:

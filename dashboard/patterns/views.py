@@ -16,10 +16,12 @@ from dashboard.query_box import clean
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
 from ledger.models import Agent
-from retries.failures import figures, suggestions
+from retries.failures import figures, fix_verdicts, fixes, suggestions
 from retries.failures.figures import StuckTasks
+from retries.failures.fixes import FixState, LearnedFix
 from retries.failures.suggestions import Suggestion, WorkedFix
 from retries.models import FailurePattern, Grouped
+from retries.states import Verdict
 
 CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 SEGMENTS = (("open", "Open"), ("ignored", "Ignored"), ("resolved", "Resolved"), ("all", "All"))
@@ -28,6 +30,35 @@ LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
 
 
 # ---- one pattern
+
+FIXES_SHOWN = 20
+FIX_STATES = {
+    FixState.PROMOTED: "Promoted",
+    FixState.ADVICE: "Advice",
+    FixState.TRIED: "Tried",
+    FixState.RETIRED: "Retired",
+}
+FIX_VERBS = {Verdict.PROMOTED: "promote", Verdict.RETIRED: "retire", None: "reset"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFix:
+    """A fix for the failures of one signature, with what a person can do about it."""
+
+    fix: LearnedFix
+
+    @property
+    def state(self) -> str:
+        return FIX_STATES[self.fix.state]
+
+    @property
+    def about(self) -> str:
+        """What the errors name that it is for."""
+        return ", ".join(self.fix.entities) or "errors that name nothing"
+
+    @property
+    def verbs(self) -> list[str]:
+        return [FIX_VERBS[each] for each in fix_verdicts.list_moves(self.fix)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +75,7 @@ class PatternPage(PageContext):
     total: int
     suggestion: Suggestion | None
     worked_fixes: list[WorkedFix]
+    fixes: list[ListedFix]
     times: tuple[tuple[int, str], ...] = IGNORE_TIMES
 
 
@@ -80,6 +112,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         total=row.grouped.count(),
         suggestion=suggestions.suggest(failures[0].failure) if failures else None,
         worked_fixes=suggestions.list_worked_fixes(row.pk),
+        fixes=[ListedFix(each) for each in fixes.list_learned_fixes(row.pk)[:FIXES_SHOWN]],
     )
 
 

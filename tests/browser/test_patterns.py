@@ -12,6 +12,7 @@ from retries.states import PatternState
 from tests.browser.conftest import Visitor, assert_whole
 from tests.dashboard.worked import buried
 from tests.factories import as_name, make_agent
+from tests.retries.failures.test_suggestions import fixed
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 
@@ -23,6 +24,8 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
     for agent in (coder, make_agent(as_name(HOSTILE))):
         buried(HOSTILE, agent=agent, now=at, error=HOSTILE, why={"suggested_fix": HOSTILE})
     buried("Stem", agent=coder, now=at, error="Cannot find module 'uuid'")
+    fixed(coder, HOSTILE, works=True, now=at, message=HOSTILE)
+    fixed(coder, "Run npm ci", works=True, now=at + timedelta(minutes=4))
     hostile, plain = FailurePattern.objects.order_by("id")
     return {"hostile": f"/patterns/{hostile.pk}/", "plain": f"/patterns/{plain.pk}/"}
 
@@ -33,6 +36,14 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
 )
 def test_a_page_is_whole(visit: Callable[..., Visitor], busy: dict[str, str], path: str) -> None:
     assert_whole(visit().signed_in(), path.format(**busy))
+
+
+def test_a_fix_is_promoted_without_a_script(
+    visit: Callable[..., Visitor], busy: dict[str, str]
+) -> None:
+    page = visit(java_script_enabled=False).signed_in().open(busy["plain"])
+    page.locator("#fixes").get_by_role("button", name="Promote").click()
+    expect(page.locator("#fixes")).to_contain_text("promoted by mara")
 
 
 def test_by_key_alone(visit: Callable[..., Visitor], busy: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.test import Client
 from django.utils import timezone
 
+from ledger.journal import Actor, Stamp
 from ledger.models import (
     Agent,
     Attempt,
@@ -23,12 +24,15 @@ from ledger.models import (
     TaskHistory,
     Token,
 )
-from retries.models import Escalation, FailurePattern, RetryPolicy
+from retries.failures import fix_verdicts, fixes
+from retries.models import Escalation, FailurePattern, FixVerdict, RetryPolicy
+from retries.states import Verdict
 from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
 from tests.dashboard.worked import make_plan
 from tests.factories import NOW, make_instruction, make_token, pull
 from tests.retries.escalations.test_answering import ignored
+from tests.retries.failures.test_suggestions import fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
 pytestmark = pytest.mark.django_db
@@ -307,3 +311,22 @@ def test_policies_are_set_and_journaled(mara: Client, agent: Agent) -> None:
     ]
     assert events[0].actor_name == "mara" and events[0].project_id == agent.project_id
     assert mara.post(path(RetryPolicy, f"{policy.pk}/delete/"), {"post": "yes"}).status_code == 403
+
+
+def test_verdicts_about_fixes_change_in_the_admin(mara: Client, agent: Agent) -> None:
+    fixed(agent, "Run npm ci", works=True, now=NOW)
+    pattern = FailurePattern.objects.get(template__startswith="Cannot")
+    (fix,) = fixes.list_learned_fixes(pattern.pk)
+    stamp = Stamp(Actor("user", "1", "jonas"), NOW)
+    fix_verdicts.judge(
+        pattern, signature=fix.signature, key=fix.key, verdict=Verdict.PROMOTED, stamp=stamp
+    )
+    row = FixVerdict.objects.get()
+    assert mara.get(path(FixVerdict)).status_code == 200
+    assert act(mara, FixVerdict, "promote", row) == "None promoted."
+    assert act(mara, FixVerdict, "retire", row) == "1 retired."
+    assert fixes.list_learned_fixes(pattern.pk)[0].is_retired_by_person
+    assert act(mara, FixVerdict, "reset", row) == "1 reset."
+    assert not FixVerdict.objects.exists()
+    last = Event.objects.filter(kind="pattern.fix_reset").get()
+    assert last.actor_name == "mara"

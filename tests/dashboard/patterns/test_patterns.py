@@ -16,12 +16,13 @@ from dashboard.patterns import queries as pattern_queries
 from ledger.journal import Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState, Who
-from retries.failures import patterns
+from retries.failures import fixes, patterns
 from retries.models import FailurePattern
 from retries.states import PatternState, allowed_pattern_moves
 from tests.dashboard.conftest import PART
 from tests.dashboard.worked import MARA, buried, make_task
-from tests.factories import make_agent, make_project
+from tests.factories import NOW, make_agent, make_project
+from tests.retries.failures.test_suggestions import MISSING, fixed
 
 pytestmark = pytest.mark.django_db
 
@@ -277,3 +278,34 @@ def test_hostile_text_stays_text(browser: Client, agent: Agent, now: datetime) -
     buried(bad, agent=agent, now=now, error=bad, why={"suggested_fix": bad})
     for path in (URL, address(FailurePattern.objects.get()), f"{URL}?q={bad}"):
         assert bad not in browser.get(path).content.decode()
+
+
+def test_fixes_are_shown_by_signature_and_judged(browser: Client, agent: Agent) -> None:
+    """With their counts beside plain retries; a promoted or retired one says who did it."""
+    for n in range(3):
+        fixed(agent, "Add uuid", works=True, now=NOW + n * HOUR)
+    fixed(agent, "Pin it", works=False, now=NOW + 4 * HOUR, message=MISSING.replace("uuid", "lxml"))
+    page = address(of("Cannot find"))
+    shown = words(browser.get(page))
+    assert "Plain retries of this pattern, without a fix: 0 of 0 worked." in shown
+    assert "Add uuid Advice for uuid : worked 3 of 3, last by mara" in shown
+    assert "Pin it Tried for lxml : worked 0 of 1, last by mara" in shown
+    advice, tried = fixes.list_learned_fixes(of("Cannot find").pk)
+    chosen = {"signature": tried.signature, "key": tried.key}
+    done = browser.post(f"{page}fix/promote/", chosen, follow=True)
+    assert "Promoted. The next attempts" in words(done)
+    assert "Pin it Promoted for lxml : worked 0 of 1" in words(done)
+    retire = {"signature": advice.signature, "key": advice.key}
+    done = browser.post(f"{page}fix/retire/", retire, follow=True)
+    assert re.search(r"Add uuid Retired for uuid .*, retired by mara", words(done))
+    assert "Reset. Its counts decide" in words(
+        browser.post(f"{page}fix/reset/", retire, follow=True)
+    )
+    gone = browser.post(f"{page}fix/retire/", {"signature": "x", "key": "y"}, follow=True)
+    assert "Nothing was changed." in words(gone)
+    assert browser.post(f"{page}fix/burn/", retire).status_code == 404
+    assert [each.kind for each in Event.objects.filter(kind__startswith="pattern.fix_")] == [
+        "pattern.fix_promoted",
+        "pattern.fix_retired",
+        "pattern.fix_reset",
+    ]

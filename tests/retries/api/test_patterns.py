@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from ledger.models import DeadLetter, Event, Task
+from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.timestamps import format_timestamp
 from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
-from tests.factories import make_project, make_token
+from tests.factories import NOW, make_project, make_token
 from tests.ledger.api.test_instructions import problem
 from tests.retries.api.calls import claim, enqueue
+from tests.retries.failures.test_suggestions import fixed
 
 pytestmark = pytest.mark.django_db
 
@@ -112,3 +113,24 @@ def test_agents_see_no_patterns_and_only_people_act(
     for verb in ("ignore", "resolve", "reopen", "retry"):
         problem(producer("POST", f"/patterns/{id}/{verb}"), 403, "human_required")
         problem(foreign("POST", f"/patterns/{id}/{verb}"), 404, "not_found")
+
+
+def test_people_judge_fixes_by_signature(operator: Api, coder: Api, agent: Agent) -> None:
+    fixed(agent, "Run npm ci", works=True, now=NOW)
+    at = f"/patterns/{FailurePattern.objects.get(template__startswith='Cannot').pk}/fixes"
+    (fix,) = operator("GET", at).body["data"]
+    assert (fix["state"], fix["worked"], fix["tried"], fix["plain_tried"]) == ("tried", 1, 1, 0)
+    assert (fix["signature"]["entities"], fix["last_by"], fix["verdict"]) == (
+        ["uuid"],
+        "mara",
+        None,
+    )
+    chosen = {"signature": fix["signature"]["key"], "key": fix["key"], "note": "checked"}
+    promoted = operator("POST", f"{at}/promote", chosen).body
+    assert (promoted["state"], promoted["verdict"]["note"]) == ("promoted", "checked")
+    assert operator("POST", f"{at}/retire", chosen).body["state"] == "retired"
+    assert operator("GET", at).body["data"][0]["state"] == "retired"
+    assert operator("POST", f"{at}/reset", chosen).body == fix
+    problem(operator("POST", f"{at}/retire", chosen | {"key": "gone"}), 404, "not_found")
+    problem(coder("POST", f"{at}/retire", chosen), 403, "human_required")
+    problem(coder("GET", at), 403, "scope_missing")
