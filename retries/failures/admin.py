@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from ledger.admin import ReadOnly
+from ledger.admin_lists import ReadOnly
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
 from retries.failures import fix_verdicts

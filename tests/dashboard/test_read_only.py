@@ -69,6 +69,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "agents": "/agents/",
         "agent": f"/agents/{agent.pk}/?ask=trip",
         "connect": "/agents/connect/",
+        "policies": "/settings/policies/?ask=obey_waits&scope=off",
         "notifications": "/settings/notifications/?edit=new&channel=new",
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
