@@ -22,6 +22,7 @@ from prometheus_client.core import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from config.problems import STATUS, count_auth_failure
+from config.webhook_metrics import webhook_metrics
 from ledger import sql, tokens
 from ledger.errors import Refusal
 from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
@@ -137,6 +138,7 @@ class LedgerCollector:
                 gauge.add_metric([row[label] for label in labels], row["n"])
             yield gauge
         yield from total_metrics(self.project_id)
+        yield from webhook_metrics(self.project_id)
         beats = GaugeMetricFamily(
             "tenfour_beat_last_run_timestamp_seconds",
             "When the scheduled job last ran.",

@@ -377,3 +377,7 @@ class InstructionAdmin(ledger_admin.InstructionAdmin):
         reminded = reminders.send_again(ids, stamp=stamp)
         resent = answering.send_failed_again(ids, channel="admin", stamp=stamp)
         self.report_changes(request, len(reminded) + len(resent), "sent again")
+
+
+# registers the pages of notifications
+from retries.notifications import admin as notifications_admin  # noqa: E402, F401

@@ -1,0 +1,95 @@
+"""Deliveries by a real worker and clock: kill -9 in the middle, and Redis lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from django.utils import timezone
+
+from ledger.models import Event
+from retries.models import Channel, Delivery
+from tests import services
+from tests.factories import make_agent, make_project
+from tests.retries.moves import make_task
+from tests.retries.notifications.receivers import Receiver, make_webhook, until
+from tests.serving import ROOT, database_of_tests
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(not services.running, reason="needs servers of its own"),
+]
+CELERY = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
+OPTIONS = ["-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle"]
+
+
+@contextmanager
+def running(receiver: Receiver, *argv: str) -> "Iterator[subprocess.Popen[bytes]]":
+    env = os.environ | {
+        "DATABASE_URL": database_of_tests(),
+        "TENFOUR_WEBHOOK_ALLOW": receiver.allowed,
+        "TENFOUR_DB_POOL": "1",
+        "C_FORCE_ROOT": "1",
+    }
+    process = subprocess.Popen([*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def delivered() -> int:
+    return Delivery.objects.filter(state="delivered").count()
+
+
+def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
+    """Every event arrives at least once with one id, although both die in the middle."""
+    project, agent = make_project(), make_agent()
+    channel = make_webhook(receiver, project=project, events=("task.created",)).channel
+    schedule = os.path.join(os.environ["TENFOUR_DATA"], "beat-notifications")
+    beat = ("beat", "-l", "WARNING", "--pidfile=", "-s", schedule)
+    reached, release = threading.Event(), threading.Event()
+
+    def hang(handler: BaseHTTPRequestHandler) -> None:
+        # the worker dies here, after the receiver has the delivery and before it is recorded
+        reached.set()
+        release.wait(60)
+
+    receiver.answer = hang
+    with running(receiver, *beat):
+        with running(receiver, "worker", *OPTIONS) as worker:
+            for _ in range(40):
+                make_task(agent, now=timezone.now())
+            assert reached.wait(60)
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
+        release.set()
+        receiver.answer = 204
+        assert delivered() == 0
+        # the dead process still has its turn; it ends by itself, and here at once
+        assert Channel.objects.get(pk=channel.pk).sending_until is not None
+        Channel.objects.update(sending_until=timezone.now())
+        with running(receiver, "worker", *OPTIONS):
+            until(lambda: delivered() == 40, 60)
+            services.stop_redis()
+            for _ in range(10):
+                make_task(agent, now=timezone.now())
+            services.start_redis()
+            until(lambda: delivered() == 50, 90)
+    ids = {
+        f"evt-{id}" for id in Event.objects.filter(kind="task.created").values_list("pk", flat=True)
+    }
+    got = [each.id for each in receiver.received]
+    assert set(got) == ids and len(ids) == 50 and len(got) >= 51
+    assert Delivery.objects.filter(tries__gt=2).count() == 0
