@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ledger.admin import ReadOnly
+from ledger.admin_lists import ReadOnly
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
 from retries.notifications import redelivery
 

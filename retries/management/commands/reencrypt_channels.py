@@ -1,0 +1,21 @@
+"""Encrypt the secrets of channels with the current key."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from retries.notifications import channels
+from retries.notifications.encryption import Unreadable
+
+
+class Command(BaseCommand):
+    help = "Encrypt the secrets of all channels with the current TENFOUR_SECRET_KEY."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            count = channels.reencrypt_secrets()
+        except Unreadable as error:
+            raise CommandError(
+                f"{error} Or add the earlier key to TENFOUR_SECRET_KEY_FALLBACKS."
+            ) from error
+        self.stdout.write(f"{count} channel{'' if count == 1 else 's'} encrypted again")
