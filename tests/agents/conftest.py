@@ -92,12 +92,13 @@ def connect(make_cli: MakeAgent, relay: Relay, tenfour_server: Tenfour) -> Conne
     Its work folder has tests that fail until there is a file named `fixed`.
     """
 
-    def connect(name: str, *, http: bool = False) -> Agent:
+    def connect(name: str, *, http: bool = False, transcripts: bool = False) -> Agent:
         cli = make_cli(name)
         (cli.work / "Makefile").write_text(MAKEFILE)
         token = {"TENFOUR_URL": relay.url, "TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
         # Codex reads a project's files only once the project is trusted.
         options = ["--home"] if name == "codex" else ["--http"] if http else []
+        options += ["--transcripts"] if transcripts else []
         init = run_tenfour(cli, "init", "--agent", name, "--yes", *options, env=token)
         assert init.returncode == 0, init.stderr
         if http:

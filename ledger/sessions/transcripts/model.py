@@ -7,14 +7,14 @@ from typing import Any
 from ledger.errors import Invalid
 from ledger.sessions.message_parts import Part
 
+HINT = "Fix or remove the line and import the file again. Nothing of it was stored."
+
 
 class BadLine(Invalid):
     """Validation error"""
 
-    hint = "Fix or remove the line and import the file again. Nothing of it was stored."
-
     def __init__(self, line: int, detail: str) -> None:
-        super().__init__(f"/lines/{line}", f"Line {line}: {detail}", line=line)
+        super().__init__(f"/lines/{line}", f"Line {line}: {detail}", line=line, hint=HINT)
 
 
 @dataclass(frozen=True, slots=True)
