@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client as Browser
 from django.utils import timezone
 from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import expect as expect_page
 from pytest_django.live_server_helper import LiveServer
 from tenfour import Client
 
@@ -19,7 +19,6 @@ from tests.agents.conftest import Connect
 from tests.agents.network import Relay
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step, steps
 from tests.browser.conftest import PASSWORD, Visitor
-from tests.dashboard.instructions.test_detail_view import words
 from tests.flows.test_main_job import until
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.serving import Tenfour
@@ -66,6 +65,8 @@ def test_an_instruction_is_chased_until_the_agent_runs_the_command(
     model: ScriptedModel,
     producer: Client,
     instruction_of: Callable[[], Instruction],
+    browser_process: Chromium,
+    live_server: LiveServer,
 ) -> None:
     """S0.12, S0.27: delivered by the prompt, acknowledged by what the agent ran."""
     agent = connect(name, http=http)
@@ -99,12 +100,19 @@ def test_an_instruction_is_chased_until_the_agent_runs_the_command(
     assert (done.state, done.deliveries, done.retry_count) == ("acknowledged", ignored + 1, ignored)
     assert done.acknowledged_by["data"]["line"] == "make check"
 
-    page = Browser()
-    page.force_login(User.objects.create_superuser("mara", password=PASSWORD))
-    shown = words(page.get(f"/instructions/{done.id}/"))
-    ladder = ["Delivered to coder", "Queued again as a plain reminder", "as a plain reminder"]
-    ladder += ["Queued again as IMPORTANT"] * (ignored == 2)
-    assert all(step in shown for step in ladder)
+    User.objects.create_superuser("mara", password=PASSWORD)
+    context = browser_process.new_context(reduced_motion="reduce")
+    try:
+        visitor = Visitor(live_server.url, context)
+        steps_shown = visitor.sign_in(f"/instructions/{done.id}/").locator(".steps")
+        ladder = ["Delivered to coder", "Queued again as a plain reminder"]
+        for step in [*ladder, *["Queued again as IMPORTANT"] * (ignored == 2)]:
+            expect_page(steps_shown).to_contain_text(step)
+        rung = visitor.open("/instructions/").locator(".rung").nth(ignored)
+        expect_page(rung).to_contain_text("1 answered")
+        assert visitor.complaints == []
+    finally:
+        context.close()
 
 
 # ---- 2. a task with a check
