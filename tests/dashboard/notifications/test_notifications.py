@@ -70,6 +70,7 @@ def test_channels_say_whether_they_work_and_rules_what_they_do(
     project = agent.project
     empty = words(browser.get(URL))
     assert "No channel yet" in empty and "No rules yet" in empty
+    assert "Add a channel first." in words(browser.get(URL, {"edit": "new"}))
     slack = make_channel("#oncall", project=project, now=now, succeeded_at=now, **SLACK)
     phone = make_channel(HOSTILE, project=project, now=now, **SLACK | {"service": "ntfy"})
     make_channel(
