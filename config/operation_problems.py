@@ -92,6 +92,7 @@ OPERATIONS: dict[str, set[str]] = {
         "unsupported_media_type",
     },
     "sessions_flush": {"flush_exhausted"},
+    "sessions_link_task": IDEMPOTENT | {"invalid_transition", "unknown_agent"},
     "sessions_list": FILTERED,
     "sessions_list_messages": LIST,
     "sessions_store_messages": IDEMPOTENT | {"payload_too_large"},
