@@ -1,6 +1,8 @@
 """Claude Code and Codex do whole tasks through the tools of `/mcp` alone, set up as docs/mcp.md says."""
 
+import json
 import re
+import sys
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
@@ -171,3 +173,38 @@ def newest_attempt(request: Request) -> str:
     found = re.findall(rf"(?:report_result with attempt )({ID.pattern})", request.newest)
     assert found, request.newest
     return str(found[-1])
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_the_bridge_for_agents_that_start_a_program(
+    name: str,
+    make_cli: MakeAgent,
+    relay: Relay,
+    tenfour_server: Tenfour,
+    model: ScriptedModel,
+    lead: Mcp,
+) -> None:
+    """`tenfour mcp` on stdin and stdout, instead of the address."""
+    agent = make_cli(name)
+    access = {"TENFOUR_URL": relay.url, "TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
+    server = {"command": sys.executable, "args": ["-m", "tenfour", "mcp"], "env": access}
+    if name == "claude":
+        (agent.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"tenfour": server}}))
+    else:
+        config = agent.home / ".codex" / "config.toml"
+        lines = [f"{key} = {json.dumps(server[key])}" for key in ("command", "args")]
+        env = [f"{key} = {json.dumps(value)}" for key, value in access.items()]
+        table = ["[mcp_servers.tenfour]", *lines, "[mcp_servers.tenfour.env]", *env]
+        config.write_text("\n".join([config.read_text(), *table, ""]))
+    lead.done("send_instruction", agent="coder", content="Read the style guide first.")
+
+    def script(request: Request) -> Generator[Step, Request, None]:
+        request = yield agent.call_mcp("get_instructions")
+        assert "Read the style guide first." in request.newest
+        yield agent.call_mcp("ack_instruction", note="read")
+        yield Say("Read.")
+
+    model.play(script)
+    ended = agent.run("Follow your instructions")
+    assert ended.code == 0 and "Read." in ended.out, ended
+    assert Instruction.objects.get().note == "read"

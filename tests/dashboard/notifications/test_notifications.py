@@ -251,6 +251,7 @@ def test_a_channel_is_added_tested_and_switched(
     Delivery.objects.update(created_at=now - timedelta(minutes=1))
     Receiver.status = 500
     assert "stays off: it did not accept the test." in said(browser, f"{act}on/", {})
+    assert Channel.objects.get().state == ChannelState.DISABLED
     Delivery.objects.update(created_at=now - timedelta(minutes=1))
     Receiver.status = 200
     assert "Mirror is on." in said(browser, f"{act}on/", {})
