@@ -76,6 +76,7 @@ REQUIRED = {
     "connect_light": "ledger.add_token",
     "insight": "retries.view_contextexperiment",
     "experiment_start": "retries.add_contextexperiment",
+    "target_set": "retries.change_acktarget",
     "experiment_end": "retries.change_contextexperiment",
     "notifications": "retries.view_channel",
     "notification_preview": "retries.view_notificationrule",

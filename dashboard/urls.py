@@ -110,6 +110,7 @@ urlpatterns = [
     ),
     path("activity/", activity_views.index, name="activity"),
     path("insight/", insight_views.index, name="insight"),
+    path("insight/targets/", insight_action_views.set_ack_target, name="target_set"),
     path("insight/experiments/", insight_action_views.start, name="experiment_start"),
     path(
         "insight/experiments/<uuid:experiment_id>/end/",

@@ -79,6 +79,7 @@ class Kind(TextChoices):
     AGENT_RESUMED = "agent.resumed"
     AGENT_LIMITED = "agent.limited"
     AGENT_BRIEFED = "agent.briefed"
+    AGENT_TARGET_SET = "agent.target_set"
     AGENT_RESET = "agent.reset"
     AGENT_BREAKER_OPENED = "agent.breaker_opened"
     AGENT_BREAKER_HALF_OPEN = "agent.breaker_half_open"

@@ -1,4 +1,4 @@
-"""Start and end experiments on the retry context."""
+"""Set targets, and start and end experiments on the retry context."""
 
 from uuid import UUID
 
@@ -10,11 +10,42 @@ from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
 from dashboard.navigation import read_scope
+from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
+from ledger.models import Agent
+from retries.insight import targets
 from retries.insight.experiments import end_experiment, start_experiment
 from retries.models import ContextExperiment
+
+
+@require_POST
+@operators_only
+def set_ack_target(request: HtmxRequest) -> HttpResponse:
+    """Set or remove the target of an agent."""
+    scope = read_scope(request)
+    id = as_id(request.POST.get("agent", ""))
+    agent = Agent.objects.filter(pk=id).first() if id else None
+    if agent is None:
+        raise Http404("There is no such agent.")
+    try:
+        if request.POST.get("do") == "remove":
+            targets.remove_target(agent, stamp=stamp_of(request))
+            messages.success(request, f"{agent.name} has no target.")
+        else:
+            percent, within_s = (read_number(request, name) for name in ("percent", "within_s"))
+            targets.set_target(agent, percent=percent, within_s=within_s, stamp=stamp_of(request))
+            messages.success(request, f"Target of {agent.name} set. Figures follow soon.")
+    except Refusal as refusal:
+        messages.warning(request, f"{refusal.detail} Nothing was changed.")
+    return redirect(f"{reverse('dashboard:insight')}{scope.query}#targets")
+
+
+def read_number(request: HtmxRequest, name: str) -> int:
+    """Return a number of the form, or 0 for anything else, which no target takes."""
+    text = request.POST.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 @require_POST

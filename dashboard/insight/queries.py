@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger.models import Project, Task
+from ledger.models import Agent, Project, Task
 from ledger.states import TaskState
 from retries.models import ContextExperiment, InsightFigure
 
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
 EXPERIMENTS_SHOWN = 12
+AGENTS_SHOWN = 200
 
 
 def list_experiments(project: Project | None) -> list[ContextExperiment]:
@@ -19,6 +20,12 @@ def list_experiments(project: Project | None) -> list[ContextExperiment]:
         rows = rows.filter(project=project)
     newest = list(rows.order_by("-started_at", "-pk")[:EXPERIMENTS_SHOWN])
     return sorted(newest, key=lambda each: each.ended_at is not None)
+
+
+def list_agents(project: Project | None) -> list[Agent]:
+    """Return the agents that a target can be set for, by name."""
+    rows = Agent.objects.order_by("name", "pk").only("id", "name")
+    return list((rows.filter(project=project) if project else rows)[:AGENTS_SHOWN])
 
 
 def list_figures(project: Project | None) -> list[InsightFigure]:

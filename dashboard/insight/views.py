@@ -14,8 +14,9 @@ from dashboard.insight.experiments import ExperimentRow, find_scale
 from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes, list_rules
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
+from dashboard.insight.targets import TargetRow, list_targets
 from dashboard.rendering import HtmxRequest, PageContext
-from ledger.models import Project
+from ledger.models import Agent, Project
 from retries.insight.experiments import LEAST_ATTEMPTS, REASON_LENGTH, measure_difference
 from retries.states import ContextElement
 
@@ -29,6 +30,8 @@ class InsightPage(PageContext):
     reason_length: int = REASON_LENGTH
     typical: list[AnswerRow]
     answers: list[AnswerRow]
+    targets: list[TargetRow]
+    agents: list[Agent]
     outcomes: list[OutcomeGroup]
     rules: RuleFigures
     policies: list[PolicyRow]
@@ -55,6 +58,8 @@ def index(request: HtmxRequest) -> HttpResponse:
         free=[each for each in ([project] if project else projects) if each.pk not in running],
         typical=find_typical(answered),
         answers=list_answers(answered),
+        targets=list_targets([each.data for each in figures if each.panel == "targets"]),
+        agents=queries.list_agents(project),
         outcomes=list_outcomes([each.data for each in figures if each.panel == "outcomes"]),
         rules=list_rules([each.data for each in figures if each.panel == "rules"]),
         policies=list_policies(

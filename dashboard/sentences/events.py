@@ -231,6 +231,11 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
                 else "cleared the system prompt of"
             )
             return plain("n-agents", actor, f"{does} {agent}")
+        case Kind.AGENT_TARGET_SET:
+            if not data.get("percent"):
+                return plain("s-acked", actor, f"removed the target of {agent}")
+            share = f"{data['percent']}% acknowledged within {data.get('within_s')} s"
+            return plain("s-acked", actor, f"set the target of {agent}: {share}")
         case Kind.AGENT_RESET:
             cancelled = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")

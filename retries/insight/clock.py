@@ -9,6 +9,7 @@ from retries.insight.experiments import count_experiments
 from retries.insight.outcome_figures import compute_outcomes
 from retries.insight.policy_figures import compute_policies
 from retries.insight.prediction_figures import compute_predictions
+from retries.insight.target_figures import compute_targets
 
 
 def compute_figures(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
@@ -21,4 +22,5 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_policies(each, now=now)
         compute_outcomes(each, now=now)
         compute_answers(each, now=now)
+        compute_targets(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

@@ -28,7 +28,7 @@ def start_experiment(
     reason = check_reason(reason)
     if element not in ContextElement.values:
         known = ", ".join(ContextElement.values)
-        raise Invalid("element", f"There is no element '{element}'. Choose one of: {known}.")
+        raise Invalid("/element", f"There is no element '{element}'. Choose one of: {known}.")
     try:
         with transaction.atomic():
             experiment = ContextExperiment.objects.create(
@@ -63,7 +63,7 @@ def end_experiment(id: UUID, *, reason: str, stamp: Stamp) -> ContextExperiment:
 def check_reason(reason: str) -> str:
     reason = reason.replace("\0", "").strip()
     if not reason or len(reason) > REASON_LENGTH:
-        raise Invalid("reason", f"Give a reason of 1 to {REASON_LENGTH} characters.")
+        raise Invalid("/reason", f"Give a reason of 1 to {REASON_LENGTH} characters.")
     return reason
 
 

@@ -1,5 +1,6 @@
 """The models of retries, one noun per file."""
 
+from retries.models.ack_target import AckTarget
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailurePattern, Grouped
@@ -19,6 +20,7 @@ from retries.models.retry_policy import RetryPolicy
 from retries.models.stored_context import StoredContext
 
 __all__ = [
+    "AckTarget",
     "Channel",
     "ContextExperiment",
     "Delivery",

@@ -14,6 +14,7 @@ from tests.dashboard.insight.worlds import (
     make_outcomes,
     make_policies,
     make_predictions,
+    make_targets,
 )
 from tests.factories import as_name, make_agent, make_project
 
@@ -29,6 +30,7 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     make_experiment(coder, "nothing", (448, 313, 50, 36), now=now, ends=True)
     make_experiment(coder, "standing", (300, 200, 49, 20), now=now, ends=False)
     make_answers(coder, now=now)
+    make_targets(coder, now=now)
     make_outcomes(coder, now=now)
     make_policies(coder, now=now)
     make_predictions(hostile, now=now, count=12)

@@ -9,18 +9,21 @@ from django.test import Client
 
 from dashboard.insight.experiments import find_scale
 from dashboard.insight.predictions import combine_figures
-from ledger.models import Agent
+from ledger import instructions
+from ledger.models import Agent, Event
 from retries import sweeps
 from retries.insight.intervals import Difference
-from retries.models import ContextExperiment, InsightFigure
+from retries.models import AckTarget, ContextExperiment, InsightFigure
 from tests.dashboard.insight.worlds import (
     make_answers,
     make_experiment,
     make_outcomes,
     make_policies,
     make_predictions,
+    make_targets,
 )
 from tests.dashboard.seen import words
+from tests.factories import NOW, pull, send
 
 pytestmark = pytest.mark.django_db
 
@@ -85,6 +88,43 @@ def test_the_time_to_answer_is_split(browser: Client, agent: Agent, now: datetim
     assert "Unseen 11 m nobody has opened it Thinking 6 m" in shown
     assert "Max retries exceeded n = 212 22 m 3 h" in shown
     assert "Hidden: n = 7, shown from 20" in shown
+
+
+def test_targets_show_their_error_budget(browser: Client, agent: Agent, now: datetime) -> None:
+    make_targets(agent, now=now)
+    shown = words(browser.get("/insight/"))
+    # 5 percent of 604 are 30; 12 of 100 in a week are 2.4 times the 5 that are allowed
+    assert "Budget spent 95% in 2 m 88.1% n = 604 72 of 30 3.2×" in shown
+    assert "fast Burning fast 95% in 2 m 96.0% n = 604 24 of 30 2.4×" in shown
+    assert "fine On target 95% in 2 m 97.7% n = 604 14 of 30 0.4×" in shown
+    assert "new 95% in 2 m, Hidden: n = 9, shown from 50" in shown
+
+
+def test_a_target_is_set_measured_and_removed(
+    browser: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = {"agent": str(agent.pk), "percent": "95", "within_s": "120"}
+    for wrong in ({"percent": "100"}, {"within_s": "x"}, {"within_s": "0"}):
+        browser.post("/insight/targets/", form | wrong)
+    assert not AckTarget.objects.exists()
+    assert "Nothing was changed." in words(browser.get("/insight/"))
+    browser.post("/insight/targets/", form)
+    assert AckTarget.objects.get().set_by_name == "mara"
+    for seconds in (60, 120, 121, None):
+        id = send(agent, now=NOW)
+        pull(agent, now=NOW)
+        if seconds:
+            at = NOW + timedelta(seconds=seconds)
+            instructions.acknowledge_instruction(id, now=at)
+    sweeps.run("insight", now=NOW + timedelta(days=1))
+    (row,) = InsightFigure.objects.get(panel="targets").data["rows"]
+    assert (row["n"], row["met"], row["week_n"], row["week_met"]) == (3, 2, 3, 2)
+    assert "coder 95% in 2 m, Hidden: n = 3, shown from 50" in words(browser.get("/insight/"))
+    browser.post("/insight/targets/", form | {"do": "remove"})
+    assert not AckTarget.objects.exists()
+    told = Event.objects.filter(kind="agent.target_set").order_by("id")
+    assert [each.data for each in told] == [{"percent": 95, "within_s": 120}, {}]
+    assert browser.post("/insight/targets/", {"agent": "x"}).status_code == 404
 
 
 def test_outcomes_and_rules_are_shown(browser: Client, agent: Agent, now: datetime) -> None:

@@ -87,6 +87,24 @@ def make_answers(agent: Agent, *, now: datetime) -> None:
     )
 
 
+def make_targets(agent: Agent, *, now: datetime) -> None:
+    """The figures of agents that meet their target, miss it, burn fast, and are hardly asked."""
+    row = {"id": str(agent.pk), "percent": 95, "within_s": 120, "n": 604, "week_n": 100}
+    rows = [
+        row | {"name": "fine", "met": 590, "week_met": 98},
+        row | {"name": HOSTILE[:64], "met": 532, "week_met": 84},
+        row | {"name": "fast", "met": 580, "week_met": 88},
+        row | {"name": "new", "n": 9, "met": 0, "week_n": 0, "week_met": 0},
+    ]
+    InsightFigure.objects.create(
+        project=agent.project,
+        panel="targets",
+        days=30,
+        computed_at=now,
+        data={"least": 50, "rows": rows},
+    )
+
+
 def make_predictions(agent: Agent, *, now: datetime, count: int) -> list[str]:
     """The figures of some running tasks, the last of which is done by now; return the ids."""
     titles = [HOSTILE, *(f"Step {number}" for number in range(1, count))]
