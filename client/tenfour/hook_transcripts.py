@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ FREQUENT = {"PostToolUse", "PostToolUseFailure", "Notification"}
 # For each request; an agent waits for it.
 TIMEOUT_S = 2.0
 # Sessions that ended while the server was away, and are handed on with another one's hook.
-MOST_OTHERS = 2
+MOST_OTHERS, OTHERS_S = 2, 1.0
 MOST_REQUESTS = 1000
 DAYS = 30
 REFUSED = {400, 413, 422}
@@ -150,8 +151,10 @@ def share_transcript(
         with closing(Driver(given, TIMEOUT_S)) as driver:
             core = Core(given, retries=0)
             perform: Perform = lambda call: driver.run(core.perform(call))  # noqa: E731
+            until = time.monotonic() + OTHERS_S
             hand_on(store, progress, perform, environ)
-            send_others(store, progress.session, perform, environ)
+            if time.monotonic() < until:
+                send_others(store, progress.session, perform, environ, until=until)
     except TenfourError as error:
         complain(error, subject="hook: the transcript was not handed on")
     except OSError as error:
@@ -237,12 +240,15 @@ def send_others(
     environ: Mapping[str, str],
     *,
     most: int = MOST_OTHERS,
+    until: float = inf,
 ) -> int:
     """Hand on what other sessions left behind while the server was away; raises ServerAway."""
     count = 0
     for progress in store.list_behind():
         if progress.session == session:
             continue
-        while count < most and hand_on(store, progress, perform, environ):
+        while (
+            count < most and time.monotonic() < until and hand_on(store, progress, perform, environ)
+        ):
             count += 1
     return count

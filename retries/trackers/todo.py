@@ -50,13 +50,13 @@ class TodoTracker:
         The last response ends the batch in its own transaction, so that a worker that is killed
         leaves nothing to be done twice.
         """
-        calls = [*list_calls(batch), ToolCall("finish")]
+        calls = list_calls(batch)
         for start in range(0, len(calls), MOST_CALLS):
             ledger.call_all(calls[start : start + MOST_CALLS])
 
 
 def list_calls(batch: Batch) -> list[ToolCall]:
-    """Return the calls of ledger tools that the messages of a batch ask for."""
+    """Return the calls of ledger tools that the messages of a batch ask for, and `finish`."""
     reader = TodoReader(batch)
     for index, message in enumerate(batch.messages):
         reader.read_message(index, message)
