@@ -67,11 +67,12 @@ class Layout:
     def agent_turn(self, said: Said, *, is_new: bool = False) -> Turn:
         """Return the agent's turn that goes on, or begin one; the caller replaces it."""
         last = self.items[-1] if self.items and not self.records else None
+        todos = frozenset() if said.todo is None else frozenset((said.todo,))
         if isinstance(last, Turn) and last.kind == "agent" and not (is_new and last.lines):
             self.items.pop()
-            return last if last.state == said.state else replace(last, state=worse(last, said))
+            return replace(last, state=worse(last, said), todos=last.todos | todos)
         self.end_noise()
-        return Turn("agent", said.number, said.at, said.state)
+        return Turn("agent", said.number, said.at, said.state, todos=todos)
 
     def end_batch(self, batch: int | None) -> None:
         """Cut the conversation if another batch, or none, begins."""
@@ -82,7 +83,7 @@ class Layout:
 
 def worse(turn: Turn, said: Said) -> str:
     """Return the state to show for messages with different states."""
-    order = ("failed", "running", "pending", "success")
+    order = ("failed", "running", "pending", "success", "disabled")
     return min(turn.state, said.state, key=order.index)
 
 
@@ -150,7 +151,9 @@ def add_prompt(page: Layout, said: Said) -> None:
             add_orphan(page, said, part)
     blocks = tuple(blocks_of(said, (Text,)))
     media = tuple(describe_media(part) for part in said.parts if isinstance(part, Media))
-    page.add(Turn("prompt", said.number, said.at, said.state, blocks=blocks, media=media))
+    todos = frozenset() if said.todo is None else frozenset((said.todo,))
+    turn = Turn("prompt", said.number, said.at, said.state, blocks=blocks, media=media, todos=todos)
+    page.add(turn)
 
 
 def add_answer(page: Layout, said: Said) -> None:

@@ -24,6 +24,7 @@ class Said:
     at: datetime
     batch: int | None = None
     attempt: UUID | None = None
+    todo: int | None = None
     lengths: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -79,6 +80,11 @@ class Turn:
     blocks: tuple[Block, ...] = ()
     lines: tuple[CallLine, ...] = ()
     media: tuple[str, ...] = ()
+    todos: frozenset[int] = frozenset()  # that its messages belong to
+
+    @property
+    def todo_numbers(self) -> list[int]:
+        return sorted(self.todos)
 
     @property
     def boxes(self) -> list[Box]:
@@ -92,7 +98,8 @@ class Turn:
     def version(self) -> str:
         """Changes when the turn grows or is processed, for the flash of a changed row."""
         answered = sum(line.is_answered for line in self.lines)
-        return f"{len(self.blocks)}.{len(self.lines)}.{answered}.{self.state}"
+        parts = (len(self.blocks), len(self.lines), answered, len(self.todos), self.state)
+        return ".".join(map(str, parts))
 
 
 @dataclass(frozen=True, slots=True)

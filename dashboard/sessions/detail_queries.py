@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -54,8 +55,8 @@ FOUND = """exists (select from jsonb_array_elements(m.content) part
         or part->>'name' ilike %(find)s)"""
 
 MESSAGES = """select m."order" as number, m.role, {content} as content, m.state, m.sent_at as at,
-    m.batch_id, m.attempt_id, m.session_task_id
-from ledger_message m
+    m.batch_id, m.attempt_id, t."order" as todo
+from ledger_message m left join ledger_sessiontask t on t.id = m.session_task_id
 where m.session_id = %(session)s and {where}
 order by m."order" {direction} limit %(limit)s"""
 
@@ -68,6 +69,7 @@ class Window:
 
     tab: str = ""
     find: str = ""
+    state: str = ""
     before: int | None = None
     after: int | None = None
     at: int | None = None
@@ -76,7 +78,7 @@ class Window:
     @property
     def is_whole(self) -> bool:
         """Whether all messages in a row are shown, rather than some kind of them."""
-        return not self.tab and not self.find
+        return not self.tab and not self.find and not self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def list_messages(session: Session, window: Window, numbers: dict[UUID, int]) ->
         bound = max(1, window.at - ABOVE)
     if condition := TABS.get(window.tab) or (FOUND if window.find else ""):
         where = f"{where} and {condition}"
+    if window.state:
+        where = f"{where} and m.state = %(state)s"
     text = MESSAGES.format(content=LIGHT, where=where, direction=direction)
     rows = sql.run(text, **params(session, window), bound=bound, limit=limit + 1)
     more = len(rows) > limit
@@ -132,6 +136,7 @@ def params(session: Session, window: Window) -> dict[str, Any]:
         "session": session.pk,
         "record": RECORD_PATTERN,
         "tools": list(TODO_TOOLS),
+        "state": window.state,
         "find": f"%{escaped}%",
     }
 
@@ -149,6 +154,7 @@ def read_message(row: sql.Row, numbers: dict[UUID, int]) -> Said:
         row["at"],
         batch=batch,
         attempt=row["attempt_id"],
+        todo=row["todo"],
         lengths=lengths,
     )
 
@@ -182,9 +188,13 @@ def keep_parts(said: Said, ids: set[str]) -> Said:
     ]
     lengths = {new: said.lengths[old] for new, (old, _) in enumerate(kept) if old in said.lengths}
     parts = tuple(part for _, part in kept)
-    return Said(
-        said.number, said.role, parts, said.state, said.at, said.batch, said.attempt, lengths
-    )
+    return replace(said, parts=parts, lengths=lengths)
+
+
+def find_start(session: Session) -> datetime:
+    """Return when the first message was said, or when the session was created."""
+    rows = Message.objects.filter(session=session, order=1).values_list("sent_at", flat=True)
+    return rows.first() or session.created_at
 
 
 def find_message(session: Session, number: int) -> Message | None:

@@ -44,7 +44,7 @@ from dashboard.sessions.rows import (
 from dashboard.sessions.task_form import TaskForm, asked_form
 from ledger.models import Session, SessionBatch, SessionTask
 from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
-from ledger.states import BatchOutcome
+from ledger.states import BatchOutcome, MessageState
 from ledger.text import truncate
 
 CRUMB = Crumb("Sessions", reverse_lazy("dashboard:sessions"))
@@ -95,6 +95,7 @@ class SessionPage(PageContext):
     row: Session
     state: str
     span: str
+    began: datetime
     window: Window
     tabs: list[Tab]
     page: MessagePage
@@ -138,7 +139,7 @@ def build_page(
     now, window = visit.now, read_window(visit.request)
     batches = number_batches(detail_queries.list_batches(row), now)
     page = detail_queries.list_messages(row, window, {each.row.pk: each.number for each in batches})
-    state = derive_state(row, now)
+    state, began = derive_state(row, now), detail_queries.find_start(row)
     is_end = page.later is None and window.is_whole
     lines = {each.number: BatchLine(each.number, each.state, each.says) for each in batches}
     last = batches[-1] if batches else None
@@ -148,7 +149,8 @@ def build_page(
         crumbs=(CRUMB,),
         row=row,
         state=state,
-        span=describe_span(row),
+        span=describe_span(row, began),
+        began=began,
         window=window,
         tabs=build_tabs(row, window),
         page=page,
@@ -186,6 +188,7 @@ def read_window(request: HtmxRequest) -> Window:
     tab = request.GET.get("show", "")
     return Window(
         tab=tab if tab in TABS else "",
+        state=wanted if (wanted := request.GET.get("state", "")) in MessageState.values else "",
         find=clean(request.GET.get("find", "")) if tab not in TABS else "",
         before=bound("before"),
         after=bound("after"),
@@ -204,9 +207,9 @@ def build_tabs(row: Session, window: Window) -> list[Tab]:
     ]
 
 
-def describe_span(row: Session) -> str:
+def describe_span(row: Session, began: datetime) -> str:
     """Return how long a session has lasted and how many messages it has."""
-    lasted = duration(row.last_message_at - row.created_at)
+    lasted = duration(row.last_message_at - began)
     return f"{lasted}, {counted(row.message_count, 'message')}"
 
 

@@ -136,6 +136,7 @@ def test_a_session_shows_its_conversation_todos_notes_and_batches(
         "Attempt 1 of 1",
         "03-01:task-1",
         "2 system records hidden",
+        "coder #9 to-do 1",
     ):
         assert expected in said, expected
     for number in (1, 5, 6, 11, 12, 21):
@@ -149,6 +150,8 @@ def test_a_session_shows_its_conversation_todos_notes_and_batches(
     assert "3 failed, 41 passed" in errors and "214 lines" not in errors
     found = words(browser.get(path, {"find": "VatGroup.close"}))
     assert "moving" not in found and "Reproduced." in found and "214 lines" not in found
+    buffered = browser.get(path, {"state": "pending"})
+    assert "Adding an alias" in words(buffered) and "Reproduced." not in words(buffered)
     assert "No message contains" in words(browser.get(path, {"find": "100%_"}))
     assert browser.get(path, {"since": key(page)}, headers=PART).status_code == 204
     assert browser.get(f"/sessions/{task}/").status_code == 404
