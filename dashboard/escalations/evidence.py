@@ -21,7 +21,7 @@ from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Event, Failure, Instruction, Task
 from retries.escalations.choices import FIX_LENGTH
-from retries.escalations.record import Record, render_escalation
+from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
 from retries.failures.fixes import normalize_fix
 from retries.failures.suggestions import FixOffer, Suggestion
@@ -122,6 +122,7 @@ class TaskEvidence:
     dependents: list[Task]
     comments: list[Event]
     message: str
+    basis: dict[str, Any]  # what a policy's decision to ask rests on; empty for other reasons
     prediction: Prediction | None
 
     @property
@@ -172,6 +173,7 @@ def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
         dependents=record.dependents[: detail_queries.NEIGHBORS_SHOWN],
         comments=queries.list_comments(escalation.pk),
         message=render_escalation(escalation, record),
+        basis=read_evidence(escalation, record.until(escalation)),
         prediction=find_prediction(escalation, failures),
     )
 

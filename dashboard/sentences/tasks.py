@@ -116,8 +116,10 @@ def evidence_suffix(data: dict[str, Any]) -> str:
     evidence = data.get("evidence") or {}
     if not evidence.get("line"):
         return ""
+    same = f" (same as attempt {evidence['same_as']})" if evidence.get("same_as") else ""
+    known = f" (known error “{evidence['title']}”)" if evidence.get("title") else ""
     wait = f"; waits {data['delay_s']:g} s, as the error says" if data.get("delay_s") else ""
-    return f"{wait}: {evidence['line']}"
+    return f"{wait}{same}{known}: {evidence['line']}"
 
 
 def note_suffix(data: dict[str, Any]) -> str:

@@ -10,9 +10,10 @@ from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body
 from ledger.api.tasks import find_task
 from ledger.models import Attempt
-from ledger.schemas.shared import PageQuery
+from retries.api.diagnosis_filters import filter_attempts
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.schemas.diagnoses import (
+    AttemptQuery,
     DiagnosedAttemptList,
     DiagnosedAttemptOut,
     diagnosed_attempt_out,
@@ -23,12 +24,15 @@ router = Router(tags=["attempts"])
 
 @router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=DiagnosedAttemptList)
 def tasks_list_attempts(
-    request: PrincipalRequest, id: UUID, query: Query[PageQuery]
+    request: PrincipalRequest, id: UUID, query: Query[AttemptQuery]
 ) -> HttpResponse:
     """List a task's attempts with their failures, newest first."""
     find_task(request, id)
     rows = Attempt.objects.filter(task_id=id).select_related("failure__grouped")
-    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"task": id})
+    filters = {"task": id} | query.model_dump(exclude={"limit", "cursor"})
+    page = read_page(
+        filter_attempts(rows, query), limit=query.limit, cursor=query.cursor, filters=filters
+    )
     chances = find_attempt_predictions(row.pk for row in page.rows)
     data = (diagnosed_attempt_out(row, chances.get(row.pk)) for row in page.rows)
     return json_response(page_body(page, data))

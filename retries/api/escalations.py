@@ -13,6 +13,7 @@ from ledger.api.responses import complete_url, json_response, page_body, respond
 from ledger.errors import Invalid
 from ledger.permissions import may
 from ledger.principal import Principal
+from retries.api.diagnosis_filters import filter_escalations
 from retries.attempts import questions
 from retries.escalations import answering, assignment, choices, lifecycle
 from retries.escalations.answering import HumanRequired
@@ -47,7 +48,7 @@ def escalations_list(
     rows = visible_escalations(request.auth).filter(
         **{column: value for column, value in conditions.items() if value}
     )
-    rows = filter_by_id(rows, query.id)
+    rows = filter_by_id(filter_escalations(rows, query), query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     data = (complete_url(body) for body in escalations_out(page.rows))
     return json_response(page_body(page, data))

@@ -13,6 +13,7 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.schemas.shared import PageQuery
 from ledger.states import Who
+from retries.api.diagnosis_filters import filter_patterns
 from retries.api.escalations import PersonAuth
 from retries.failures import figures, patterns
 from retries.insight.prediction_reads import find_attempt_predictions
@@ -35,7 +36,7 @@ def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery])
     for word in query.q.split():
         rows = rows.filter(template__icontains=word)
     filters = query.model_dump(exclude={"limit", "cursor"})
-    rows = filter_by_id(rows, query.id)
+    rows = filter_by_id(filter_patterns(rows, query), query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
     return json_response(page_body(page, patterns_out(page.rows)))
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from ledger.models import Attempt, Failure, Task
@@ -96,12 +97,19 @@ def build_facts(escalation: Escalation, record: Record) -> Facts:
     )
 
 
-def find_evidence(escalation: Escalation, attempts: list[Attempt]) -> Evidence:
-    """Return what the decision to ask rests on, as it was stored with the last attempt."""
+def read_evidence(escalation: Escalation, attempts: list[Attempt]) -> dict[str, Any]:
+    """Return the evidence of a policy's decision as the API names its fields; empty for others."""
     decision = (attempts[-1].decision if attempts else None) or {}
     if decision.get("reason") != escalation.reason:
+        return {}
+    return decision.get("evidence") or {}
+
+
+def find_evidence(escalation: Escalation, attempts: list[Attempt]) -> Evidence:
+    """Return what the decision to ask rests on, as it was stored with the last attempt."""
+    found = read_evidence(escalation, attempts)
+    if not found:
         return NO_EVIDENCE
-    found = decision.get("evidence") or {}
     return Evidence(found.get("line", ""), found.get("title", ""), found.get("same_as"))
 
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from ledger.models import Attempt, Failure
 from ledger.schemas.attempts import ATTEMPT, AttemptOut, FailureOut, attempt_out, failure_out
-from ledger.schemas.shared import ID, Listed
+from ledger.schemas.shared import ID, Listed, PageQuery
 from retries.failures import grouping, suggestions
 from retries.failures.grouping import find_known_error
 from retries.insight.predictions import Prediction
@@ -37,6 +37,18 @@ FAILED_ATTEMPT = ATTEMPT | {
     "failure": ATTEMPT["failure"] | DIAGNOSIS,
     "prediction": PREDICTION,
 }
+
+
+class DiagnosisQuery(Schema):
+    pattern: UUID | None = Field(None, description="the id of the failure's pattern")
+    signature: str = Field("", max_length=16, description="the key of the failure's signature")
+    known_error: str = Field(
+        "", max_length=64, description="the name of the known error, such as rate_limit"
+    )
+
+
+class AttemptQuery(PageQuery, DiagnosisQuery):
+    pass
 
 
 class SignatureOut(Schema):

@@ -25,16 +25,23 @@ from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
 from retries.escalations.lifecycle import resolution
 from retries.escalations.options import Option, list_options
-from retries.escalations.record import Record, failure_of, load_record, render_escalation
+from retries.escalations.record import (
+    Record,
+    failure_of,
+    load_record,
+    read_evidence,
+    render_escalation,
+)
 from retries.escalations.response_schema import MOST_FIELDS
 from retries.failures.suggestions import find_first_fixes
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import Escalation
-from retries.schemas.diagnoses import DIAGNOSIS, DiagnosisOut, diagnosis_out
+from retries.schemas.attempts import EvidenceOut
+from retries.schemas.diagnoses import DIAGNOSIS, DiagnosisOut, DiagnosisQuery, diagnosis_out
 from retries.states import Answer, EscalationState, Reason
 
 
-class EscalationQuery(ListQuery):
+class EscalationQuery(ListQuery, DiagnosisQuery):
     state: Literal["", "open", "resolved", "expired", "withdrawn"] = Field(
         "", description="open, resolved, expired, or withdrawn; all if empty"
     )
@@ -117,6 +124,7 @@ ESCALATION: dict[str, Any] = {
     "resolution": None,
     "outcome": None,
     **dict.fromkeys(DIAGNOSIS),
+    "evidence": None,
     "version": 1,
 }
 
@@ -152,6 +160,9 @@ class OutcomeOut(Schema):
 
 
 class EscalationOut(DiagnosisOut):
+    evidence: EvidenceOut | None = Field(
+        description="what the policy's decision to ask rests on; null for other reasons"
+    )
     id: UUID = Field(description="the escalation's id")
     state: EscalationState = Field(
         description="open until it is answered, expires, or is withdrawn"
@@ -251,6 +262,12 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     ]
 
 
+def evidence_of(escalation: Escalation, record: Record | None) -> dict[str, Any] | None:
+    """Return what the policy's decision to ask rests on, with all its fields; None for others."""
+    found = read_evidence(escalation, record.until(escalation)) if record else {}
+    return dict.fromkeys(EvidenceOut.model_fields) | found if found else None
+
+
 def outcome_out(since: TaskOutcome | None) -> dict[str, Any] | None:
     if since is None:
         return None
@@ -297,6 +314,7 @@ def base_out(escalation: Escalation, record: Record | None, *, fix: str) -> dict
         "closed_at": escalation.closed_at,
         "url": f"/escalations/{escalation.id}/",  # `complete_url` adds the server's address
         "resolution": resolution(escalation),
+        "evidence": evidence_of(escalation, record),
         "version": escalation.version,
     }
 

@@ -20,6 +20,7 @@ from retries.schemas.diagnoses import (
     DIAGNOSIS,
     FAILED_ATTEMPT,
     DiagnosedFailureOut,
+    DiagnosisQuery,
     KnownErrorOut,
     SuggestionOut,
     diagnosed_failure_out,
@@ -45,7 +46,7 @@ PATTERN: dict[str, Any] = {
 STUCK = {"failed": 2, "waiting": 1, "escalated": 3}
 
 
-class PatternQuery(ListQuery):
+class PatternQuery(ListQuery, DiagnosisQuery):
     state: str = Field("", description=STATES)
     q: str = Field("", max_length=200, description="words in the template")
 

@@ -1,8 +1,10 @@
 """The project's policies decide about failures that a retry can't fix, with their evidence."""
 
+import re
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from ledger import sql
 from ledger.models import Agent, Event, Task
@@ -176,3 +178,37 @@ def test_policies_cost_no_query_where_nothing_is_about_them(
         assert coder("POST", f"/attempts/{attempt}/result", said).status_code == 200
         asked[name] = sum("retries_retrypolicy" in each for each in statements)
     assert asked == {"success": 0, "other": 0, "limit": 1}
+
+
+def test_each_decision_names_its_evidence_on_the_pages_and_in_the_api(
+    agent: Agent, coder: Any, operator: Any, admin_client: Client
+) -> None:
+    make_plan_task(agent)
+    report(coder, **say(QUOTA))
+    escalation = Escalation.objects.get()
+    row = operator("GET", f"/escalations/{escalation.pk}").body
+    assert row["evidence"] == {
+        "line": QUOTA,
+        "known_error": "quota",
+        "title": "Quota or credit used up",
+        "wait_s": None,
+        "same_as": None,
+    }
+    (attempt,) = operator("GET", f"/tasks/{escalation.task_id}/attempts").body["data"]
+    assert attempt["decision"]["evidence"]["line"] == QUOTA
+    for page in (f"/tasks/{escalation.task_id}/", f"/escalations/?id={escalation.pk}"):
+        shown = " ".join(re.sub(r"<[^>]+>", " ", admin_client.get(page).content.decode()).split())
+        assert "known error “Quota or credit used up”" in shown and QUOTA in shown, page
+    # and an orchestrator can find it by what it tells
+    signature = row["signature"]["key"]
+    for path in (
+        "/escalations?known_error=quota",
+        f"/escalations?signature={signature}&pattern={row['pattern']}",
+        f"/tasks/{escalation.task_id}/attempts?known_error=quota&signature={signature}",
+        f"/patterns?known_error=quota&signature={signature}",
+        f"/patterns?pattern={row['pattern']}",
+    ):
+        assert len(operator("GET", path).body["data"]) == 1, path
+        other = path.replace("quota", "rate_limit").replace(signature, "0" * 16)
+        other = other.replace(f"pattern={row['pattern']}", f"pattern={escalation.pk}")
+        assert operator("GET", other).body["data"] == [], other
