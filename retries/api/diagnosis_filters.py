@@ -2,13 +2,13 @@
 
 from typing import Any, TypeVar
 
-from django.db.models import Exists, Model, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from ledger.models import Failure
 from retries.models import Grouped
 from retries.schemas.diagnoses import DiagnosisQuery
 
-M = TypeVar("M", bound=Model)
+Q = TypeVar("Q", bound=QuerySet[Any])
 COLUMNS = {"pattern": "pattern_id", "signature": "signature", "known_error": "known_error"}
 
 
@@ -18,7 +18,7 @@ def read_conditions(query: DiagnosisQuery) -> dict[str, Any]:
     return {column: value for column, value in values.items() if value}
 
 
-def filter_attempts(rows: "QuerySet[M]", query: DiagnosisQuery) -> "QuerySet[M]":
+def filter_attempts(rows: Q, query: DiagnosisQuery) -> Q:
     """Filter attempts by what their failures tell."""
     conditions = read_conditions(query)
     return rows.filter(
@@ -26,7 +26,7 @@ def filter_attempts(rows: "QuerySet[M]", query: DiagnosisQuery) -> "QuerySet[M]"
     )
 
 
-def filter_escalations(rows: "QuerySet[M]", query: DiagnosisQuery) -> "QuerySet[M]":
+def filter_escalations(rows: Q, query: DiagnosisQuery) -> Q:
     """Filter escalations by what the last failure before each tells, as their rows show it."""
     conditions = read_conditions(query)
     if not conditions:
@@ -40,7 +40,7 @@ def filter_escalations(rows: "QuerySet[M]", query: DiagnosisQuery) -> "QuerySet[
     )
 
 
-def filter_patterns(rows: "QuerySet[M]", query: DiagnosisQuery) -> "QuerySet[M]":
+def filter_patterns(rows: Q, query: DiagnosisQuery) -> Q:
     """Filter patterns by what any of their failures tells."""
     conditions = read_conditions(query)
     if id := conditions.pop("pattern_id", None):
