@@ -24,6 +24,7 @@ from bench import (
     failures,
     http,
     idle_check,
+    notifications,
     pages,
     patterns,
     retry_timing,
@@ -52,6 +53,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "failures": failures.run,
     "client": client.run,
     "transcripts": transcripts.run,
+    "notifications": notifications.run,
 }
 REPORT = PROJECT / "docs" / "performance.md"
 BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"
