@@ -257,6 +257,7 @@ def test_a_rule_is_for_its_project_agent_and_severity(receiver: Receiver) -> Non
     for _ in range(5):
         run_clock()
     assert told(receiver) == [("other", "[default] Channel stopped: on-call")]
+    assert not Delivery.objects.filter(channel=channel, kind="webhook.disabled").exists()
     # agents' pauses and other projects' events cause nothing
     pause([agent], stamp=Stamp(MARA))
     elsewhere = make_agent(project=make_project("demo"))
