@@ -17,6 +17,7 @@ from retries.notifications.conditions import condition_of
 from retries.notifications.messages import Facts, Message
 
 NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
+THREADED = "in the same thread"
 WAYS = (("chat", "Slack"), ("email", "Email"))
 SAMPLES = {
     "escalation": ("Store rendered invoices in object storage", "verification_failed", "3 of 3"),
@@ -76,17 +77,16 @@ def list_examples(rule: NotificationRule) -> list[MessageExample]:
     name = rule.conditions[0]
     condition = condition_of(name)
     facts = sample_facts(rule, min(condition.begins), name)
-    shown = [MessageExample("When it begins", messages.word_event(facts))]
+    first = messages.word_event(facts)
+    shown = [MessageExample("When it begins", first)]
     if rule.repeat_s and condition.lasts:
-        note = "in the same thread" if condition.lasts else ""
         reminder = messages.word_reminder(replace(facts, age="30 m"))
-        shown.append(MessageExample("While it goes on", reminder, note))
+        shown.append(MessageExample("While it goes on", reply(reminder, first), THREADED))
     if condition.lasts:
         end = "escalation.resolved" if name == "escalation" else min(condition.ends)
         ended = replace(facts, kind=end, actor="dana", action="a fix", detail="", waiting=0)
-        shown.append(
-            MessageExample("When it ends", messages.word_event(ended), "in the same thread", True)
-        )
+        update = reply(messages.word_event(ended), first)
+        shown.append(MessageExample("When it ends", update, THREADED, is_done=True))
     if rule.cap_per_hour or rule.quiet_from:
         many = [replace(facts, title=f"{facts.title} {number}".strip()) for number in range(2, 6)]
         summary = messages.word_summary(
@@ -98,6 +98,11 @@ def list_examples(rule: NotificationRule) -> list[MessageExample]:
         )
         shown.append(MessageExample("What was held back, as one", summary))
     return shown
+
+
+def reply(message: Message, first: Message) -> Message:
+    """Return a message as it is sent into the thread of the first one."""
+    return replace(message, reply_to=first.subject)
 
 
 def sample_facts(rule: NotificationRule, kind: str, name: str) -> Facts:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -12,6 +12,7 @@ from django.db.models import Count, F, Max, Min, Q
 from dashboard.notifications.delivery_queries import concerning
 from dashboard.notifications.preview import JournalEvent, Preview, simulate
 from ledger.models import Event, Project, Task
+from ledger.optional_cache import get_or_compute_slow
 from retries.models import Channel, Delivery, Escalation, NotificationRule, QuietHours
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.conditions import condition_of
@@ -52,7 +53,7 @@ def list_channels(project: Project | None, *, now: datetime) -> list[ListedChann
     used = Count("rules", filter=Q(rules__enabled=True))
     channels: list[Any] = list(rows.annotate(used=used)[:CHANNELS_SHOWN])
     ids = [each.pk for each in channels]
-    sent = count_sent("channel", ids, now=now)
+    sent = count_sent("channel", project, ids, now=now)
     waiting = dict(
         Delivery.objects.unsettled()
         .filter(channel__in=ids)
@@ -83,26 +84,33 @@ def list_rules(project: Project | None, *, now: datetime) -> list[ListedRule]:
     related = ("project", "agent", "plan", "channel", "second_channel")
     rows = NotificationRule.objects.filter(concerning(project)).select_related(*related)
     rules = list(rows.order_by("id")[:RULES_SHOWN])
-    sent = count_sent("rule", [each.pk for each in rules], now=now)
+    sent = count_sent("rule", project, [each.pk for each in rules], now=now)
     return [ListedRule(each, *sent.get(each.pk, (0, 0, None))) for each in rules]
 
 
+Sent = tuple[int, int, datetime | None]
+
+
 def count_sent(
-    by: str, ids: Sequence[UUID], *, now: datetime
-) -> Mapping[UUID, tuple[int, int, datetime | None]]:
+    by: Literal["channel", "rule"], project: Project | None, ids: Sequence[UUID], *, now: datetime
+) -> Mapping[UUID, Sent]:
     """Count what was sent and held back in the last week, with the time of the last message."""
-    found = (
-        Delivery.objects.filter(**{f"{by}__in": ids}, created_at__gte=now - WEEK)
-        .exclude(role=DeliveryRole.TEST)
-        .order_by()
-        .values(by)
-        .annotate(
-            sent=Count("id", filter=~Q(state__in=UNSENT)),
-            held=Count("id", filter=Q(state__in=UNSENT)),
-            at=Max("created_at", filter=~Q(state__in=UNSENT)),
+
+    def count() -> dict[UUID, Sent]:
+        found = (
+            Delivery.objects.filter(**{f"{by}__in": ids}, created_at__gte=now - WEEK)
+            .exclude(role=DeliveryRole.TEST)
+            .order_by()
+            .values(by)
+            .annotate(
+                sent=Count("id", filter=~Q(state__in=UNSENT)),
+                held=Count("id", filter=Q(state__in=UNSENT)),
+                at=Max("created_at", filter=~Q(state__in=UNSENT)),
+            )
         )
-    )
-    return {row[by]: (row["sent"], row["held"], row["at"]) for row in found}
+        return {row[by]: (row["sent"], row["held"], row["at"]) for row in found}
+
+    return get_or_compute_slow(f"sent:{by}:{project.id if project else 'all'}", count)
 
 
 def was_just_tested(channel: Channel, *, now: datetime) -> bool:
