@@ -6,6 +6,7 @@ stand in one box, system records and long runs fold, and each batch ends with a 
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -15,6 +16,7 @@ from dashboard.sessions.conversation_items import (
     Block,
     CallLine,
     Cut,
+    Delivery,
     Fold,
     Item,
     Noise,
@@ -51,6 +53,7 @@ class Layout:
     results: dict[str, tuple[Said, Result, int]]
     called: set[str]
     batches: Mapping[int, BatchLine]
+    contents: set[str] = field(default_factory=set)  # of delivered instructions
     items: list[Item] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     batch: int | None = None
@@ -91,6 +94,7 @@ def lay_out(
     messages: Sequence[Said],
     batches: Mapping[int, BatchLine],
     *,
+    deliveries: Sequence[Delivery] = (),
     is_end: bool = True,
     folds: bool = True,
 ) -> list[Item]:
@@ -103,8 +107,11 @@ def lay_out(
                 results[part.id] = (said, part, said.lengths.get(at, len(part.text)))
             elif isinstance(part, Call):
                 called.add(part.id)
-    page = Layout(results, called, batches)
+    page = Layout(results, called, batches, contents={each.content for each in deliveries})
+    waiting = deque(sorted(deliveries, key=lambda each: each.at))
     for said in messages:
+        while waiting and waiting[0].at <= said.at:
+            page.add(waiting.popleft())
         page.end_batch(said.batch)
         add_message(page, said)
     if is_end:
@@ -116,7 +123,10 @@ def lay_out(
 
 def add_message(page: Layout, said: Said) -> None:
     if said.role == "system" or is_record(said):
-        page.records.append(record_of(said))
+        record = record_of(said)
+        # a hook's record of an instruction that stands in the conversation by itself
+        if not any(content in record.text for content in page.contents):
+            page.records.append(record)
     elif said.role == "user" and any(isinstance(part, Text | Media) for part in said.parts):
         add_prompt(page, said)
     else:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from dashboard.formatting import counted
@@ -186,7 +186,25 @@ class Fold:
         return f"#{self.number} to #{end}: {', '.join(said)}" if said else f"to #{end}"
 
 
-Item = Turn | Noise | Cut | Fold
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An instruction that was delivered to the agent between two messages."""
+
+    id: UUID
+    text: str  # as the agent got it
+    content: str  # as it was sent
+    state: str
+    at: datetime
+    acknowledged_at: datetime | None = None
+    kind: str = "instruction"
+
+    @property
+    def took(self) -> timedelta | None:
+        """The time from the delivery to the acknowledgement."""
+        return self.acknowledged_at - self.at if self.acknowledged_at else None
+
+
+Item = Turn | Noise | Cut | Fold | Delivery
 
 
 def last_of(line: CallLine) -> int:

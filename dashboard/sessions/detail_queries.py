@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.sessions.conversation import INLINE, RECORD_PATTERN
-from dashboard.sessions.conversation_items import Said
+from dashboard.sessions.conversation_items import Delivery, Said
 from dashboard.sessions.tool_lines import TODO_TOOLS
 from ledger import sql
-from ledger.models import Attempt, Message, Session, SessionBatch, SessionTask
+from ledger.models import Attempt, Instruction, Message, Session, SessionBatch, SessionTask
 from ledger.optional_cache import get_or_compute_slow
 from ledger.sessions.message_parts import Call, Result, parts_from_json
 
@@ -23,6 +23,7 @@ ABOVE = 10
 # how far above its result a failed call is looked for
 CALL_WITHIN = 12
 PLANNING_SHOWN = 8
+DELIVERIES_SHOWN = 50
 BATCHES_SHOWN = 2_000
 
 # stored bytes from which the database cuts the long texts of a message
@@ -221,6 +222,20 @@ def count_tabs(session: Session) -> dict[str, int]:
         return {tab: row[tab] for tab in TABS}
 
     return get_or_compute_slow(f"session-tabs:{session.pk}:{session.message_count}", count)
+
+
+def list_deliveries(session: Session, messages: list[Said]) -> list[Delivery]:
+    """Return the instructions whose last delivery to the agent was during these messages."""
+    if len(messages) < 2:
+        return []
+    rows = Instruction.objects.filter(
+        agent=session.agent_id, delivered_at__range=(messages[0].at, messages[-1].at)
+    ).order_by("delivered_at")
+    return [
+        Delivery(row.pk, row.text, row.content, row.state, row.delivered_at, row.acknowledged_at)
+        for row in rows[:DELIVERIES_SHOWN]
+        if row.delivered_at
+    ]
 
 
 # ---- beside the conversation

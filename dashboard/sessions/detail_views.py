@@ -154,7 +154,15 @@ def build_page(
         window=window,
         tabs=build_tabs(row, window),
         page=page,
-        items=lay_out(page.messages, lines, is_end=is_end, folds=window.is_whole),
+        items=lay_out(
+            page.messages,
+            lines,
+            deliveries=detail_queries.list_deliveries(row, page.messages)
+            if window.is_whole
+            else (),
+            is_end=is_end,
+            folds=window.is_whole,
+        ),
         first=page.messages[0].number if page.messages and is_end else None,
         buffer=describe_buffer(row, state),
         todos=[describe_todo(each) for each in detail_queries.list_todos(row)],

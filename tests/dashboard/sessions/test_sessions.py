@@ -23,7 +23,7 @@ from tests.dashboard.sessions.conversations import (
     recount,
 )
 from tests.dashboard.worked import claimed, make_plan
-from tests.factories import make_agent, make_project
+from tests.factories import make_agent, make_project, pull, send
 
 pytestmark = pytest.mark.django_db
 Count = Callable[..., int]
@@ -203,3 +203,32 @@ def test_a_session_that_fails_or_only_stores_says_so(
 
 def elsewhere() -> str:
     return make_project("elsewhere").name
+
+
+def test_a_delivered_instruction_stands_where_the_agent_got_it(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Between the messages before and after its delivery, with its acknowledgement, once."""
+    ago = [now - timedelta(seconds=seconds) for seconds in (40, 20, 10)]
+    content = f"Rebase on main {HOSTILE}"
+    sent = send(agent, content, now=ago[0])
+    pull(agent, now=ago[0])
+    other = make_agent("codex")
+    send(other, "Of another agent", now=ago[0])
+    pull(other, now=ago[0])
+    lines = [
+        ("user", [Text("Go on")]),
+        ("system", [Text(f"hook: {content}")]),
+        ("assistant", [Text("Rebased.")]),
+    ]
+    session = make_session(agent, lines, now=now)
+    for order, at in zip((1, 2, 3), (ago[0] - timedelta(seconds=9), ago[1], ago[2]), strict=True):
+        Message.objects.filter(session=session, order=order).update(sent_at=at)
+    page = browser.get(f"/sessions/{session.pk}/")
+    said = words(page)
+    places = [said.index(text) for text in ("Prompt #1", "Instruction delivered", "Rebased.")]
+    assert places == sorted(places)
+    assert said.count("Rebase on main") == 1 and "Of another agent" not in said
+    assert f'href="/instructions/{sent}/"' in html(page)
+    assert "<script>document" not in page.content.decode()
+    assert "hidden" not in words(page).split("Prompt #1")[1].split("Rebased.")[0]
