@@ -5,6 +5,7 @@ first model is asked.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,7 @@ LOCAL = {"localhost", "127.0.0.1", "::1"}
 REASON_LENGTH = 300
 # A response with more calls is nonsense.
 MOST_CALLS = 64
+MOST_BYTES = 4 * 1024 * 1024
 NO_KEY = "none"
 
 
@@ -71,6 +73,7 @@ class ChatModel:
             )
         try:
             self._openai = import_module("openai")
+            self._http = import_module("httpx2")
         except ImportError as error:
             raise ModelFailed(
                 "The package openai is not installed: install the list requirements-llm.lock."
@@ -78,6 +81,7 @@ class ChatModel:
         self.url = url.rstrip("/")
         self.model = model
         self._key = key
+        self._timeout_s = timeout_s
         # A proxy from the environment must not be used for this machine.
         is_local = urlsplit(url).hostname in LOCAL
         self._client = self._openai.OpenAI(
@@ -98,17 +102,17 @@ class ChatModel:
         """
         errors = self._openai
         try:
-            raw = self._client.chat.completions.with_raw_response.create(
+            with self._client.chat.completions.with_streaming_response.create(
                 model=self.model, messages=list(messages), tools=list(tools)
-            )
-            body = raw.http_response.text
-        except errors.APITimeoutError as error:
+            ) as response:
+                body = self._read_body(response.iter_bytes())
+        except (errors.APITimeoutError, self._http.TimeoutException) as error:
             raise ModelFailed(f"{self.url} did not answer in time.") from error
         except errors.APIStatusError as error:
             raise ModelFailed(
                 f"{self.url} answered {error.status_code}: {self._excerpt(error.response.text)}"
             ) from error
-        except errors.OpenAIError as error:
+        except (errors.OpenAIError, self._http.HTTPError) as error:
             cause = error.__cause__ or error
             raise ModelFailed(f"{self.url} did not answer: {self._excerpt(str(cause))}") from error
         try:
@@ -117,6 +121,18 @@ class ChatModel:
             return ModelAnswer(read_text(message.get("content")), calls)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise Nonsense(f"the response has no message: {self._excerpt(body)}") from error
+
+    def _read_body(self, chunks: Iterator[bytes]) -> str:
+        """Return a response's body; the client's timeout is for each piece of it alone."""
+        until = time.monotonic() + self._timeout_s
+        received = bytearray()
+        for chunk in chunks:
+            received += chunk
+            if time.monotonic() > until:
+                raise ModelFailed(f"{self.url} did not answer in time.")
+            if len(received) > MOST_BYTES:
+                raise Nonsense(f"the response has more than {MOST_BYTES} bytes.")
+        return received.decode(errors="replace")
 
     def close(self) -> None:
         self._client.close()

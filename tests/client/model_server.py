@@ -2,8 +2,10 @@
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -12,10 +14,14 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer that is not as the protocol has it; None drops the connection."""
+    """An answer that is not as the protocol has it; None drops the connection.
+
+    With a pause, it goes out byte by byte, that many seconds apart.
+    """
 
     body: bytes | None = b""
     status: int = 200
+    pause_s: float = 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,13 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(raw.body)))
             self.end_headers()
-            self.wfile.write(raw.body)
+            if not raw.pause_s:
+                self.wfile.write(raw.body)
+                return
+            with suppress(OSError):  # the client has enough of it
+                for place in range(len(raw.body)):
+                    self.wfile.write(raw.body[place : place + 1])
+                    time.sleep(raw.pause_s)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -218,6 +218,20 @@ def test_a_model_that_does_not_answer_in_time(model: ModelServer) -> None:
         run(model, timeout_s=0.3)
 
 
+def test_a_model_that_answers_without_end(model: ModelServer) -> None:
+    model.replies.append(Raw(b" " * 10_000, pause_s=0.05))
+    with pytest.raises(ModelFailed, match="did not answer in time"):
+        run(model, timeout_s=0.5)
+    model.replies.clear()
+    model.replies.append(Raw(b"  ", pause_s=2))
+    with pytest.raises(ModelFailed, match="did not answer in time"):
+        run(model, timeout_s=0.3)
+    model.replies.clear()
+    model.replies.append(Raw(b" " * 5_000_000))
+    with pytest.raises(ModelFailed, match="the response has more than 4194304 bytes"):
+        run(model)
+
+
 def test_no_model_is_configured() -> None:
     with pytest.raises(ModelFailed, match="set TENFOUR_LLM_URL and TENFOUR_LLM_MODEL"):
         LlmTracker().respond(BATCH, SheetBox())
