@@ -9,6 +9,9 @@ errors that are right).
 
 - The telling line must survive being stored and being told to the next attempt, wherever it stands
   in outputs of several sizes, in the filler of five tools.
+- The characters of a fourth attempt's context, for outputs of three sizes and for attempts that fail
+  alike or not. With `BASELINE=DIR`, a checkout of the commit to compare with, it prints the share of
+  what that renders for the same failures.
 - Pairs: of two failures with one pattern, how many have one cause; of two with one cause, how many
   have one pattern. Each case is read as a verification's report and as an exit with its output; both
   must give the same pattern.
@@ -18,8 +21,10 @@ import json
 import os
 import random
 import re
+import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -41,6 +46,25 @@ SHARES = (0.02, 0.25, 0.5, 0.75, 0.9, 0.99)
 TOLD = 4_000  # the characters of the newest failure's output that an attempt is told
 CASES_PER_PLACE = 4
 MESSAGE_LINES = 10  # of an output that is reported as an exit, its message
+
+HISTORIES = 60  # of each kind
+
+# runs in a checkout of another commit, too
+RENDER = """
+import html, json, re, sys
+from datetime import UTC, datetime
+sys.path.insert(0, "")
+from retries.retry_context.block import FailureRecord, History, render_retry_context
+found = []
+for rows in json.load(sys.stdin):
+    telling = [row.pop("telling") for row in rows]
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    past = [FailureRecord(attempt=n, at=at, **row) for n, row in enumerate(rows, 1)]
+    block = render_retry_context(History(failures=past), attempt=4, max_attempts=4)
+    lost = sum(not re.search(each, html.unescape(block)) for each in telling)
+    found.append({"chars": len(block), "lost": lost})
+json.dump(found, sys.stdout)
+"""
 
 Case = dict[str, Any]
 
@@ -122,7 +146,7 @@ def measure(cases: list[Case], say: Say, *, per_place: int = CASES_PER_PLACE) ->
     for name, (share, _) in shares.items():
         say(f"{name}: {share.right} of {share.of} ({', '.join(share.misses[:12]) or 'no miss'})")
     figures = [Figure(name, [share.value], "", target) for name, (share, target) in shares.items()]
-    return [*figures, measure_ingest(cases)]
+    return [*figures, *measure_contexts(cases, say), measure_ingest(cases)]
 
 
 def measure_headlines(cases: list[Case]) -> Share:
@@ -202,6 +226,74 @@ def measure_verbs(cases: list[Case]) -> Share:
         if reported.fingerprint != exited.fingerprint:
             misses.append(each["id"])
     return Share(len(cases) - len(misses), len(cases), tuple(misses))
+
+
+def measure_contexts(cases: list[Case], say: Say) -> list[Figure]:
+    """Measure the context of a fourth attempt, and its share of the baseline's where it is given."""
+    rows = build_histories(cases)
+    asked = [(name, history) for name, histories in rows.items() for history in histories]
+    sizes = render_sizes([history for _, history in asked], Path.cwd())
+    baseline = os.environ.get("BASELINE")
+    before = render_sizes([history for _, history in asked], Path(baseline)) if baseline else sizes
+    figures = []
+    for name in rows:
+        own = sum(each["chars"] for each, (of, _) in zip(sizes, asked, strict=True) if of == name)
+        old = sum(each["chars"] for each, (of, _) in zip(before, asked, strict=True) if of == name)
+        lost = sum(each["lost"] for each, (of, _) in zip(sizes, asked, strict=True) if of == name)
+        text = f", {own / old:.2f} of the baseline" if baseline else ""
+        say(f"context, {name}: {own / HISTORIES:,.0f} characters{text}, {lost} lines lost")
+    total, old = (sum(each["chars"] for each in found) for found in (sizes, before))
+    lost = sum(each["lost"] for each in sizes)
+    figures.append(Figure("telling lines lost in contexts", [lost], "", at_most(0)))
+    if baseline:
+        figures.append(Figure("context, share of the baseline", [total / old], "", at_most(0.6)))
+    return figures
+
+
+def build_histories(cases: list[Case]) -> dict[str, list[list[dict[str, Any]]]]:
+    """Return histories of three failures by name: the size of their outputs, and how they differ."""
+    pick, groups = random.Random(3), defaultdict(list)
+    for case in cases:
+        groups[case["group"]].append(case)
+    alike = [each for each in groups.values()]
+    found: dict[str, list[list[dict[str, Any]]]] = {}
+    for size, lines in (("short", 0), ("6 KB", 100), ("90 KB", 1500)):
+        for name in ("alike", "different"):
+            found[f"{size}, {name}"] = []
+            for number in range(HISTORIES):
+                group = pick.choice(alike)
+                three = [pick.choice(group if name == "alike" else cases) for _ in range(3)]
+                found[f"{size}, {name}"].append(
+                    [build_record(each, lines, is_exit=number % 2 == 0) for each in three]
+                )
+    return found
+
+
+def build_record(case: Case, lines: int, *, is_exit: bool) -> dict[str, Any]:
+    """Return what a failure's record holds after a report as an exit, or with a verification."""
+    filler = [f"    step {n} of the build copied module_{n * 7 % 997}" for n in range(lines)]
+    parts = [*filler[: lines // 2], case["output"].strip("\n"), *filler[lines // 2 :]]
+    output = "\n".join(parts)
+    told = [line for line in output.splitlines() if line.strip()]
+    record: dict[str, Any] = {"telling": case["telling"], "type": "verification_failed"}
+    if is_exit:
+        return record | {"message": "\n".join(told[-MESSAGE_LINES:]), "details": output}
+    ran = {key: case[key] for key in ("command", "exit_code")} | {"output": output}
+    return record | {"message": "\n".join(told)[:2_000], "verification": ran}
+
+
+def render_sizes(histories: list[list[dict[str, Any]]], folder: Path) -> list[dict[str, int]]:
+    """Render the contexts with the code in a folder; return their sizes and what they lost."""
+    ran = subprocess.run(
+        [sys.executable, "-c", RENDER],
+        input=json.dumps(histories),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    result: list[dict[str, int]] = json.loads(ran.stdout)
+    return result
 
 
 def measure_ingest(cases: list[Case]) -> Figure:

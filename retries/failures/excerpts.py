@@ -10,10 +10,10 @@ from retries.failures.text_lines import TextLines
 
 GAP_LENGTH = 40  # no mark of a cut is longer, with its line end
 # the lines that are shown around a telling line
-BEFORE, AFTER = 3, 8
+AROUND = (3, 8)
 # the shares of the room: for the best line, for all telling lines, with what is around them, and
 # for the start of the text
-FIRST, TELLING, AROUND, START = 0.9, 0.4, 0.65, 0.15
+FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
 WORDS_DROPPED = 4
@@ -27,14 +27,19 @@ MOST_NAMES = 3
 
 
 def shorten(
-    text: str, most: int, *, edges: tuple[int, int] | None = None, after: int = AFTER
+    text: str,
+    most: int,
+    *,
+    edges: tuple[int, int] | None = None,
+    around: tuple[int, int] = AROUND,
 ) -> str:
     """Return the text in at most `most` characters, with a mark at each cut.
 
     What the telling lines leave is filled from the start and the end of the text; `edges` says how
-    many lines of each there are at most, and shortens a text that would fit, too; `after` is how
-    many lines follow a telling one. It cuts between lines and never within a key's block, so that a
-    secret stays whole and can be found; of a very long line it keeps whole words.
+    many lines of each there are at most, and shortens a text that would fit, too; `around` is how
+    many lines before and after a telling one are kept. It cuts between lines and never within a
+    key's block, so that a secret stays whole and can be found; of a very long line it keeps whole
+    words.
     """
     if len(text) <= most and not edges:
         return text
@@ -48,8 +53,9 @@ def shorten(
     selection.add(telling, share=TELLING)
     for number in telling:
         if number in selection.kept:
-            around = [*range(number, number + after + 1), *range(number, number - BEFORE - 1, -1)]
-            selection.add(around, share=AROUND)
+            before, after = around
+            near = [*range(number, number + after + 1), *range(number, number - before - 1, -1)]
+            selection.add(near, share=NEAR)
     count = len(selection.lines)
     first, last = edges or (count, count)
     selection.add(range(min(first, count)), share=START + selection.size / most)

@@ -17,16 +17,16 @@ def dump_json(value: Any) -> str:
 
 
 def element(name: str, text: str, most: int | None, *, trust: str = "", more: str = "") -> str:
-    """Render an element of a failure on its own line, with the number of characters cut.
+    """Render an element on its own line, with the number of characters cut.
 
-    `more` are rendered attributes.
+    `more` are rendered attributes. An empty element has none and costs little.
     """
     clipped = text if most is None else truncate(text, most)
     attributes = more + (f' trust="{trust}"' if trust else "")
     if clipped != text:
         attributes += f' truncated_chars="{len(text) - len(clipped) + 1}"'
     content = escaped(stripped(clipped).strip("\n").rstrip())
-    return f"      <{name}{attributes}>{content}</{name}>\n"
+    return f"<{name}{attributes}>{content}</{name}>\n" if content else f"<{name}/>\n"
 
 
 def one_line(text: str, most: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from ledger.text import describe_exit
@@ -20,8 +21,9 @@ FIX_LENGTH, GUESS_LENGTH = 1_000, 1_000
 WORD_LENGTH, COMMAND_LENGTH, PATH_LENGTH = 64, 200, 300
 MOST_FILES = 50
 # the lines at the start and at the end of an output that are told beside the telling ones
-NEWEST_EDGES, OLDER_EDGES = (4, 12), (0, 1)
-NEWEST_AFTER, OLDER_AFTER = 8, 3
+NEWEST_EDGES, OLDER_EDGES = (4, 12), (0, 0)
+# the lines before and after a telling one
+NEWEST_AROUND, OLDER_AROUND = (3, 8), (1, 3)
 # An output of this length is told as it is.
 WHOLE_LENGTH, OLDER_WHOLE_LENGTH = 1_500, 200
 # the shares of the room that the details of the newest failure may take; the first that fits
@@ -71,15 +73,18 @@ class FailureRecord:
         return str(found) if found.score >= WEAK else ""
 
 
-def find_repeats(failures: Sequence[FailureRecord]) -> dict[int, int]:
-    """Return the attempts that repeat an earlier failure, each with the attempt it repeats."""
-    first: dict[str, int] = {}
+Repeats = Mapping[int, FailureRecord]
+
+
+def find_repeats(failures: Sequence[FailureRecord]) -> Repeats:
+    """Return the attempts that repeat an earlier failure, each with the failure it repeats."""
+    first: dict[str, FailureRecord] = {}
     repeats = {}
     for each in failures:
         if not each.headline:
             continue
-        earlier = first.setdefault(each.signature.key, each.attempt)
-        if earlier != each.attempt:
+        earlier = first.setdefault(each.signature.key, each)
+        if earlier is not each:
             repeats[each.attempt] = earlier
     return repeats
 
@@ -88,11 +93,12 @@ def find_repeats(failures: Sequence[FailureRecord]) -> dict[int, int]:
 
 
 def failures_element(failures: str) -> str:
-    return f"  <previous_failures>\n{failures}  </previous_failures>\n"
+    """Render all failures; what an agent wrote in them says so."""
+    return f'<previous_failures trust="untrusted">\n{failures}</previous_failures>\n'
 
 
 def omitted_element(count: int) -> str:
-    return f'    <omitted count="{count}"/>\n' if count else ""
+    return f'<omitted count="{count}"/>\n' if count else ""
 
 
 def fit_failures(failures: Sequence[FailureRecord], room: int) -> str | None:
@@ -113,14 +119,14 @@ def fit_failures(failures: Sequence[FailureRecord], room: int) -> str | None:
     return None
 
 
-def shrink_newest(newest: FailureRecord, repeats: Mapping[int, int], room: int) -> Iterator[str]:
+def shrink_newest(newest: FailureRecord, repeats: Repeats, room: int) -> Iterator[str]:
     """Yield the newest failure in full, then in ever shorter forms."""
     for share in SHARES:
         yield render_failure(newest, int(room * share), repeats, share=share, is_newest=True)
     yield render_brief(newest)
 
 
-def fit_older(older: Sequence[FailureRecord], repeats: Mapping[int, int], room: int) -> str:
+def fit_older(older: Sequence[FailureRecord], repeats: Repeats, room: int) -> str:
     """Render the older failures, shortened or omitted as far as the room requires."""
     full = [render_failure(each, OLDER_DETAILS_LENGTH, repeats) for each in older]
     size = sum(map(len, full))
@@ -147,14 +153,14 @@ def render_brief(failure: FailureRecord) -> str:
     return failure_element(
         failure.attempt,
         element("type", failure.type, WORD_LENGTH),
-        element("error_summary", summarize(failure), SUMMARY_LENGTH, trust="untrusted"),
+        element("error_summary", summarize(failure), SUMMARY_LENGTH),
     )
 
 
 def render_failure(
     failure: FailureRecord,
     details: int,
-    repeats: Mapping[int, int],
+    repeats: Repeats,
     *,
     share: float = 1.0,
     is_newest: bool = False,
@@ -164,7 +170,7 @@ def render_failure(
         element("type", failure.type, WORD_LENGTH),
         element("code", failure.code, WORD_LENGTH, trust="agent") if failure.code else "",
         element("timestamp", f"{failure.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", WORD_LENGTH),
-        element("error_summary", summarize(failure), SUMMARY_LENGTH, trust="untrusted"),
+        element("error_summary", summarize(failure, repeats), SUMMARY_LENGTH),
         render_details(failure, details, repeats, is_newest=is_newest),
         element(
             "files_affected",
@@ -183,11 +189,14 @@ def render_failure(
 
 
 def failure_element(attempt: int, *parts: str) -> str:
-    return f'    <failure attempt="{attempt}">\n{"".join(parts)}    </failure>\n'
+    return f'<failure attempt="{attempt}">\n{"".join(parts)}</failure>\n'
 
 
-def summarize(failure: FailureRecord) -> str:
-    """Return how the verification ended, the headline, and what the agent said about it."""
+def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -> str:
+    """Return how the verification ended, the headline, and what the agent said about it.
+
+    The headline of a repeated error is told where it appeared first.
+    """
     ran = failure.verification or {}
     lines = []
     message = failure.message.strip()
@@ -198,7 +207,9 @@ def summarize(failure: FailureRecord) -> str:
             message = ""
     if is_part_of(message, failure.output) or is_part_of(message, failure.details):
         message = ""  # the output's own lines, of which the headline is the best
-    if failure.headline and failure.headline not in message:
+    first = repeats.get(failure.attempt)
+    is_told = bool(lines or message) and first and first.headline == failure.headline
+    if failure.headline and failure.headline not in message and not is_told:
         lines.append(failure.headline)
     return "\n".join([*lines, message] if message else lines)
 
@@ -209,23 +220,23 @@ def is_part_of(message: str, output: str) -> bool:
     return bool(output) and lines <= {line.strip() for line in output.splitlines()} | {""}
 
 
-def render_details(
-    failure: FailureRecord, most: int, repeats: Mapping[int, int], *, is_newest: bool
-) -> str:
+def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_newest: bool) -> str:
     """Render the telling lines of a failure with what is around them."""
     text = join_details(failure)
     if failure.attempt in repeats:
-        text = f"Same as attempt {repeats[failure.attempt]}."
+        text = f"Same as attempt {repeats[failure.attempt].attempt}."
     whole = WHOLE_LENGTH if is_newest else OLDER_WHOLE_LENGTH
     if len(text) <= min(whole, most):
-        return element("error_details", text, None, trust="untrusted")
-    edges, after = (NEWEST_EDGES, NEWEST_AFTER) if is_newest else (OLDER_EDGES, OLDER_AFTER)
-    short = shorten(text, most, edges=edges, after=after)
+        return element("error_details", text, None)
+    edges, around = NEWEST_EDGES, NEWEST_AROUND
+    if not is_newest:
+        edges, around = OLDER_EDGES, OLDER_AROUND
+    short = shorten(text, most, edges=edges, around=around)
     if not failure.has_windows:
         short = cut_middle(text, len(short))
     cut = len(text) - len(short)
     more = f' truncated_chars="{cut}"' if cut > 0 else ""
-    return element("error_details", short, None, trust="untrusted", more=more)
+    return element("error_details", short, None, more=more)
 
 
 def cut_middle(text: str, most: int) -> str:
