@@ -44,6 +44,7 @@ REQUIRED = {
     "rule_act": "ledger.change_standinginstruction",
     "tasks": "ledger.view_task",
     "task": "ledger.view_task",
+    "task_contexts": "ledger.view_task",
     "task_act": "ledger.change_task",
     "tasks_act": "ledger.change_task",
     "plans": "ledger.view_plan",

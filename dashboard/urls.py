@@ -36,6 +36,7 @@ from dashboard.standing_instructions import action_views as rule_action_views
 from dashboard.standing_instructions import form_views as rule_form_views
 from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
+from dashboard.tasks import context_views as task_context_views
 from dashboard.tasks import views as task_views
 
 app_name = "dashboard"
@@ -62,6 +63,7 @@ urlpatterns = [
     path("tasks/", task_views.index, name="tasks"),
     path("tasks/<slug:verb>/all/", task_action_views.act_on_many, name="tasks_act"),
     path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
+    path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),
     path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),
     path("plans/", plan_views.index, name="plans"),
     path("plans/import/", plan_import_views.new, name="plan_import"),

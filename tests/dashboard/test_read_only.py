@@ -69,6 +69,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "agents": "/agents/",
         "agent": f"/agents/{agent.pk}/?ask=trip",
         "connect": "/agents/connect/",
+        "task_contexts": f"/tasks/{task.pk}/contexts/",
         "policies": "/settings/policies/?ask=obey_waits&scope=off",
         "notifications": "/settings/notifications/?edit=new&channel=new",
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
@@ -82,7 +83,15 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
 
 
 # what has no actions of its own, and views that are no pages
-QUIET = {"settings", "activity", "plan_summary", "connect", "home", "notification_preview"}
+QUIET = {
+    "task_contexts",
+    "settings",
+    "activity",
+    "plan_summary",
+    "connect",
+    "home",
+    "notification_preview",
+}
 PARTS = {"plan_by_ref", "escalation_preview", "search", "session_message", "notification_quiet"}
 
 
