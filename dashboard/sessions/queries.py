@@ -22,7 +22,7 @@ from django.db.models.functions import Coalesce, JSONObject, NullIf
 
 from dashboard.pagination import PAGE
 from dashboard.query_box import Values
-from dashboard.sessions.filters import STATES, SessionQuery
+from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from ledger.models import Attempt, Message, Project, Session
 from ledger.models.session import TrackerName
@@ -30,8 +30,6 @@ from ledger.optional_cache import get_or_compute_slow
 from ledger.states import BatchOutcome
 
 FACETS_SHOWN = 8
-# the last messages that are looked at for the attempt of a row
-LINKED_WITHIN = 50
 
 
 # ---- filters
@@ -127,22 +125,13 @@ def cursor_of(row: Session) -> str:
     return str(Cursor(row.last_message_at, row.pk))
 
 
-LAST_LINKED = (
-    Message.objects.filter(
-        pk__in=Message.objects.filter(session=OuterRef(OuterRef("pk")))
-        .order_by("-order")
-        .values("pk")[:LINKED_WITHIN],
-        attempt__isnull=False,
+LAST_LINKED = LINKED.order_by("-order").values(
+    linked=JSONObject(
+        id="attempt",
+        task_id="attempt__task",
+        label=Coalesce(NullIf("attempt__task__ref", Value("")), "attempt__task__title"),
     )
-    .order_by("-order")
-    .values(
-        linked=JSONObject(
-            id="attempt",
-            task_id="attempt__task",
-            label=Coalesce(NullIf("attempt__task__ref", Value("")), "attempt__task__title"),
-        )
-    )[:1]
-)
+)[:1]
 
 
 def with_extras(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -194,11 +183,12 @@ def beside(cursor: Cursor, *, newer: bool) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class SessionCounts:
-    """The number of matching sessions by state, agent and tracker, each for any value of it."""
+    """The number of matching sessions by state, agent, tracker and link, each for any value."""
 
     states: dict[str, int]
     agents: list[tuple[str, int]]
     trackers: list[tuple[str, int]]
+    attempts: dict[str, int]
 
     @property
     def total(self) -> int:
@@ -206,27 +196,36 @@ class SessionCounts:
 
 
 def count_sessions(query: SessionQuery, project: Project | None, now: datetime) -> SessionCounts:
-    """Count with one statement, then sum up by state, agent and tracker."""
+    """Count with one statement, then sum up by state, agent, tracker and link."""
     wanted = query.anything()
 
-    def count() -> list[tuple[str, str, str, int]]:
-        rows = filter_sessions(wanted, project, now).order_by()
-        groups = rows.values_list("state", "agent__name", "tracker").annotate(n=Count("*"))
-        return list(groups)
+    def count() -> list[tuple[str, str, str, bool, int]]:
+        rows = filter_sessions(wanted, project, now).order_by().annotate(linked=Exists(LINKED))
+        groups = rows.values_list("state", "agent__name", "tracker", "linked")
+        return list(groups.annotate(n=Count("*")))
 
     where = project.id if project else "all"
     groups = get_or_compute_slow(f"sessions:{where}:{hash_of(wanted)}", count)
     states, agents, trackers = Counter[str](), Counter[str](), Counter[str]()
-    for state, agent, tracker, n in groups:
-        of_state = has_value(query.state, state)
-        of_agent, of_tracker = has_value(query.agent, agent), has_value(query.tracker, tracker)
-        states[state] += n * (of_agent and of_tracker)
-        agents[agent] += n * (of_state and of_tracker)
-        trackers[tracker] += n * (of_state and of_agent)
+    attempts = Counter[str]()
+    for state, agent, tracker, has_attempt, n in groups:
+        link = "linked" if has_attempt else "none"
+        has = (
+            has_value(query.state, state),
+            has_value(query.agent, agent),
+            has_value(query.tracker, tracker),
+            has_value(query.attempt, link),
+        )
+        # a facet counts for any value of its own key
+        states[state] += n * all(has[1:])
+        agents[agent] += n * (has[0] and all(has[2:]))
+        trackers[tracker] += n * (all(has[:2]) and has[3])
+        attempts[link] += n * all(has[:3])
     return SessionCounts(
         {state: states[state] for state in STATES},
         [(name, n) for name, n in agents.most_common(FACETS_SHOWN) if n],
         [(name, n) for name, n in trackers.most_common() if n],
+        {name: attempts[name] for name in ATTEMPTS},
     )
 
 

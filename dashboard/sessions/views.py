@@ -14,6 +14,7 @@ from dashboard.sessions.queries import ActivityPage, SessionCounts, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
 from ledger import agents
 
+LINKS = (("linked", "Linked", "link"), ("none", "Not linked", "person"))
 TRACKERS = {"todo": "To-do calls", "llm": "A model", "none": "Nothing: store only"}
 
 
@@ -96,7 +97,16 @@ def build_facets(counts: SessionCounts, query: SessionQuery) -> Facets:
     return Facets(
         states=states,
         agents=value_facets("agent", counts.agents, query.one_agent, query),
-        attempts=[],
+        attempts=[
+            Facet(
+                label,
+                query.having("attempt", "" if query.one_attempt == name else f"attempt:{name}"),
+                counts.attempts[name],
+                query.one_attempt == name,
+                icon,
+            )
+            for name, label, icon in LINKS
+        ],
         trackers=[
             Facet(
                 TRACKERS.get(name, name),

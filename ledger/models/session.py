@@ -273,6 +273,12 @@ class Message(models.Model):
                 condition=Q(attempt__isnull=False),
                 name="message_attempt",
             ),
+            # finds a session's last attempt, however many messages belong to none
+            models.Index(
+                fields=["session", "order"],
+                condition=Q(attempt__isnull=False),
+                name="message_linked",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -61,6 +61,10 @@ def test_the_list_derives_states_and_filters_and_counts(
     )
     assert "1/2<span" in text and "1 failed" in text and "03-01:task-1" in text
     assert '1<span class="vh"> of 16 messages buffered' in text
+    assert 'Linked</span> <span class="num">1</span>' in text
+    assert 'Not linked</span> <span class="num">4</span>' in text
+    codex_only = html(browser.get("/sessions/", {"q": "agent:codex"}))
+    assert 'Not linked</span> <span class="num">2</span>' in codex_only
     for query, found in {
         "state:failed": [failed],
         "state:processing": [busy],
