@@ -29,6 +29,7 @@ from bench import (
     patterns,
     retry_timing,
     sending,
+    sessions,
     stress,
     tasks,
     transcripts,
@@ -52,6 +53,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "patterns": patterns.run,
     "failures": failures.run,
     "client": client.run,
+    "sessions": sessions.run,
     "transcripts": transcripts.run,
     "notifications": notifications.run,
 }
