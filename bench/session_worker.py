@@ -83,11 +83,7 @@ def feed(sessions: int, messages: int) -> dict[str, Any]:
             )
             message = NewMessage("assistant", [part])
             buffering.announce(storing.store_messages(id, [message], caller=caller))  # type: ignore[arg-type]
-    gaps = [
-        after - before
-        for times in timers.values()
-        for before, after in pairwise(times)
-    ]
+    gaps = [after - before for times in timers.values() for before, after in pairwise(times)]
     return {
         "seconds": time.monotonic() - began,
         "timers": sum(map(len, timers.values())),

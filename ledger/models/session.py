@@ -62,6 +62,7 @@ class Session(models.Model):
     task_running_count = models.IntegerField(db_default=0)
     task_success_count = models.IntegerField(db_default=0)
     task_failed_count = models.IntegerField(db_default=0)
+    # Indexed, so it is moved at most every few seconds: see SLACK in ledger/sessions/statements.py.
     last_message_at = models.DateTimeField(help_text="or when the session was created")
     last_outcome = models.CharField(  # noqa: DJ001 - null: no batch has ended
         max_length=8, null=True, help_text="outcome of the last batch"
@@ -96,11 +97,6 @@ class Session(models.Model):
             models.Index(fields=["agent", "id"], name="session_agent"),
             models.Index(
                 F("project"), F("last_message_at").desc(), F("id").desc(), name="session_activity"
-            ),
-            models.Index(
-                fields=["last_message_at"],
-                condition=Q(pending_count__gt=0) | Q(running_count__gt=0),
-                name="session_unprocessed",
             ),
         ]
 
@@ -212,7 +208,15 @@ class Message(models.Model):
     """One message; `content` is the list of parts of `ledger.sessions.message_parts`."""
 
     id = key()
-    session = models.ForeignKey(Session, models.CASCADE, db_index=False, related_name="message_set")
+    # A message is inserted by the statement that changes its session's row, so that no check is
+    # needed: it would take a tenth of the time of the insert.
+    session = models.ForeignKey(
+        Session,
+        models.CASCADE,
+        db_index=False,
+        db_constraint=False,
+        related_name="message_set",
+    )
     order = models.IntegerField(help_text="position in the session, from 1")
     role = models.CharField(max_length=9)
     content = models.JSONField()

@@ -5,7 +5,7 @@ classes; the database holds `parts_as_json`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 ROLES = ("user", "assistant", "system", "tool")
@@ -72,7 +72,7 @@ def parts_as_json(parts: Iterable[Part]) -> list[dict[str, Any]]:
     >>> parts_as_json([Text("Fix it")])
     [{'text': 'Fix it', 'type': 'text'}]
     """
-    return [asdict(part) for part in parts]
+    return [{name: getattr(part, name) for name in part.__slots__} for part in parts]
 
 
 def parts_from_json(stored: Sequence[dict[str, Any]]) -> tuple[Part, ...]:

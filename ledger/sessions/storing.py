@@ -17,7 +17,7 @@ from ledger.models import Agent, Attempt, Message, Session
 from ledger.models.session import TrackerName
 from ledger.redaction import redact, redacted, titled
 from ledger.sessions.message_parts import Part, Text, parts_as_json
-from ledger.sessions.statements import CREATE, STORE
+from ledger.sessions.statements import CREATE, STORE, STORE_SINGLE
 from ledger.text import truncate
 from ledger.tokens import Caller, TrustedCaller, require_caller
 
@@ -114,12 +114,13 @@ def store_messages(
     see `retries.sessions.buffering.announce`.
     """
     now = now or timezone.now()
+    given = [message_row(message) for message in messages]
     rows = require_caller(
         sql.run(
-            STORE[caller.__class__],
+            (STORE_SINGLE if len(given) == 1 else STORE)[caller.__class__],
             session=session_id,
-            messages=Jsonb([message_row(message) for message in messages]),
-            count=len(messages),
+            **(single_values(given[0]) if len(given) == 1 else {"messages": Jsonb(given)}),
+            count=len(given),
             title=title_of(messages),
             attempt=attempt_id,
             now=now,
@@ -181,6 +182,18 @@ def message_row(message: NewMessage) -> dict[str, Any]:
     if message.sent_at:
         row["sent_at"] = message.sent_at.isoformat()
     return row
+
+
+def single_values(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a message's row as the values of the statement for one message."""
+    digest = row.get("digest")
+    return {
+        "role": row["role"],
+        "content": Jsonb(row["content"]),
+        "imported": bytes.fromhex(digest) if digest else None,
+        "redactions": Jsonb(row.get("redactions", {})),
+        "sent_at": row.get("sent_at"),
+    }
 
 
 def title_of(messages: Sequence[NewMessage]) -> str:
