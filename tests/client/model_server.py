@@ -91,10 +91,10 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(raw.body)))
             self.end_headers()
-            if not raw.pause_s:
-                self.wfile.write(raw.body)
-                return
             with suppress(OSError):  # the client has enough of it
+                if not raw.pause_s:
+                    self.wfile.write(raw.body)
+                    return
                 for place in range(len(raw.body)):
                     self.wfile.write(raw.body[place : place + 1])
                     time.sleep(raw.pause_s)
