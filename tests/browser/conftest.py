@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -20,6 +20,9 @@ from ledger.models import Agent, ClockRun
 from tests.chromium import MISSING, chromium
 from tests.factories import make_agent
 
+# Long enough for a machine that runs other things; a test that passes never waits for it.
+DEADLINE_MS = 30_000
+expect.set_options(timeout=DEADLINE_MS)
 PASSWORD = "tenfour-tenfour-tenfour"
 WIDTHS = (1440, 390)
 THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
@@ -87,7 +90,7 @@ def visit(
     def new(*, width: int = 1440, height: int = 900, **more: object) -> Visitor:
         size = {"width": width, "height": height}
         context = browser_process.new_context(viewport=size, **{"reduced_motion": "reduce", **more})
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(DEADLINE_MS)
         visitors.append(Visitor(live_server.url, context))
         return visitors[-1]
 
