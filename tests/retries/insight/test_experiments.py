@@ -85,8 +85,17 @@ def test_a_planted_effect_is_found(agent: Agent, coder: Any, operator: Any) -> N
                 assert coder("POST", path, {"status": "success"}).status_code == 200
             else:
                 fail(coder, second)
+    seconds = Attempt.objects.filter(number=2, context_variant__startswith="with:")
+    successes = seconds.filter(outcome="success").count()
+    # A later attempt depends on how the first one ended, and does not count.
+    again = list(Task.objects.filter(state="retry").values_list("id", flat=True)[:9])
+    Task.objects.filter(pk__in=again).update(due_at=NOW)
+    for id in again:
+        path = f"/attempts/{claim(coder, task=str(id))['data'][0]['attempt']['id']}/result"
+        assert coder("POST", path, {"status": "success"}).status_code == 200
     sweeps.run("insight")
     experiment.refresh_from_db()
+    assert experiment.with_successes == successes
     told = Counter(Attempt.objects.filter(number=2).values_list("context_variant", flat=True))
     # A task without learnings is told the same on both sides, and does not count.
     counts = {"with:accumulated_learnings": 110, "without:accumulated_learnings": 60, "default": 8}
