@@ -78,7 +78,7 @@ def receive() -> Iterator[tuple[int, dict[str, float]]]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if "data" in body:
                 arrivals.setdefault(body["data"]["subject"]["id"], at)
-            self.send_response(204)
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:

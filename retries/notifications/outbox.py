@@ -22,8 +22,8 @@ from retries.notifications.webhook_bodies import build_body, traceparent_of
 from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
 
 READER = "notifications"
-BATCH_SIZE = 500
-MOST_BATCHES = 20
+BATCH_SIZE = 100
+MOST_BATCHES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) ->
     batch = RuleBatch(audience.rules, about, now=now)
     deliveries += batch.process(events)
     # An event that was read before, by a reader that died, has its deliveries already.
-    Delivery.objects.bulk_create(deliveries, batch_size=200, ignore_conflicts=True)
+    Delivery.objects.bulk_create(deliveries, batch_size=50, ignore_conflicts=True)
     return len(deliveries)
 
 

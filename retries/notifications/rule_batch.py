@@ -106,7 +106,7 @@ class RuleBatch:
         ]
         NotificationThread.objects.bulk_create(
             changed,
-            batch_size=200,
+            batch_size=50,
             update_conflicts=True,
             unique_fields=["rule", "topic"],
             update_fields=columns,

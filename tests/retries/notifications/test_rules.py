@@ -12,7 +12,8 @@ from django.utils import timezone
 from ledger import journal
 from ledger.agents import pause
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import Agent, Event
+from ledger.models import Agent, Event, Task
+from retries import task_actions
 from retries.escalations import answering, assignment, lifecycle
 from retries.escalations.choices import Choice
 from retries.models import (
@@ -24,7 +25,9 @@ from retries.models import (
 )
 from retries.notifications import channels, rules, tick, watches
 from retries.notifications.rules import NotificationRuleSpec
+from retries.plans import completing
 from retries.states import Answer
+from tests.dashboard.worked import make_plan
 from tests.factories import make_agent, make_project, send
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import (
@@ -229,6 +232,28 @@ def test_only_changes_are_told(receiver: Receiver) -> None:
     run_clock()
     assert [title for _, title in told(receiver)] == ["[default] Back: coder"]
     assert Event.objects.filter(kind="agent.silent").count() == 1
+
+
+def test_a_plan_that_is_stuck_or_done_is_told(receiver: Receiver) -> None:
+    """Stuck when the only task that could run failed for good; done when a person skips on."""
+    project, agent = make_project(), make_agent()
+    make_person_channel(ntfy(receiver), project=project)
+    now = timezone.now()
+    _, (first, second) = make_plan("03-01", [("One", []), ("Two", [1])], agent=agent, now=now)
+    watches.watch_conditions(now=now)
+    run_clock()
+    assert told(receiver) == []
+    Task.objects.filter(pk=first).update(on_exhausted="dead_letter")
+    fail(agent, attempt_of(claim(agent, now=now)), now=now, type="verification_failed")
+    for _ in range(2):
+        watches.watch_conditions(now=now)
+        run_clock()
+    assert [title for _, title in told(receiver)] == ["[default] Plan stuck: 03-01"]
+    task_actions.skip([second], stamp=Stamp(MARA))
+    completing.complete_plans(now=timezone.now())
+    watches.watch_conditions(now=timezone.now())
+    run_clock()
+    assert [title for _, title in told(receiver)] == ["[default] Plan done: 03-01"]
 
 
 def test_a_rule_is_for_its_project_agent_and_severity(receiver: Receiver) -> None:
