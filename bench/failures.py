@@ -38,6 +38,7 @@ from retries.attempts.report_fields import clean_output
 from retries.failures import fingerprints, known_errors
 from retries.failures.excerpts import shorten
 from retries.failures.salience import find_headline
+from retries.failures.signatures import sign
 
 VARIABLE = "FAILURES"
 KIB = 1024
@@ -67,6 +68,10 @@ json.dump(found, sys.stdout)
 """
 
 Case = dict[str, Any]
+
+# a name in quotation marks, and the start of JSON, whose keys name nothing
+NAMED = re.compile(r"(?<!\w)['\"`‘“]([\w@./:-]*[A-Za-z][\w@./:-]*)['\"`’”](?!\w)")
+JSON_TEXT = re.compile(r"[\[{] ?[{'\"]")
 
 WORDS = ("alpha", "order", "config", "loader", "planner", "errors", "retry", "total", "widget")
 
@@ -146,7 +151,12 @@ def measure(cases: list[Case], say: Say, *, per_place: int = CASES_PER_PLACE) ->
     for name, (share, _) in shares.items():
         say(f"{name}: {share.right} of {share.of} ({', '.join(share.misses[:12]) or 'no miss'})")
     figures = [Figure(name, [share.value], "", target) for name, (share, target) in shares.items()]
-    return [*figures, *measure_contexts(cases, say), measure_ingest(cases)]
+    return [
+        *figures,
+        measure_offers(cases, say),
+        *measure_contexts(cases, say),
+        measure_ingest(cases),
+    ]
 
 
 def measure_headlines(cases: list[Case]) -> Share:
@@ -199,6 +209,31 @@ def measure_pairs(cases: list[Case]) -> tuple[Share, Share]:
         Share(both, both + len(one_pattern), tuple(one_pattern)),
         Share(both, both + len(one_cause), tuple(one_cause)),
     )
+
+
+def measure_offers(cases: list[Case], say: Say) -> Figure:
+    """Count the fixes that would be offered to the wrong error, because the signature is the same.
+
+    Wrong are two failures of different causes, and a failure whose telling line names something
+    else in quotation marks.
+    """
+    keys = {each["id"]: sign(each["output"]).key for each in cases}
+    wrong = [
+        f"{a['id']}={b['id']}"
+        for a, b in combinations(cases, 2)
+        if keys[a["id"]] == keys[b["id"]] and a["group"] != b["group"]
+    ]
+    asked = 0
+    for each in cases:
+        line = str(find_headline(each["output"]))
+        for name in [] if JSON_TEXT.search(line) else dict.fromkeys(NAMED.findall(line)):
+            asked += 1
+            other = each["output"].replace(name, f"{name[:-1]}{'q' if name[-1] != 'q' else 'z'}")
+            if sign(other).key == keys[each["id"]]:
+                wrong.append(f"{each['id']}: {name}")
+    title = "offered fixes with the wrong entity"
+    say(f"{title}: {len(wrong)} of {asked} names ({', '.join(wrong[:12]) or 'no miss'})")
+    return Figure(title, [float(len(wrong))], "", at_most(0))
 
 
 def measure_known(cases: list[Case]) -> tuple[Share, Share]:

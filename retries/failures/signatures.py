@@ -12,8 +12,9 @@ from retries.failures.fingerprints import Identity, identify
 
 SIGNATURE_LENGTH = 16
 MOST_ENTITIES, ENTITY_LENGTH = 8, 80
+# An empty pair of quotation marks names nothing, but must not pair with the next one.
 QUOTED = re.compile(
-    r"(?<!\w)'([^'\n]{1,200})'(?!\w)|\"([^\"\n]{1,200})\"|`([^`\n]{1,200})`|[‘“]([^’”\n]{1,200})[’”]"
+    r"(?<!\w)'([^'\n]{0,200})'(?!\w)|\"([^\"\n]{0,200})\"|`([^`\n]{0,200})`|[‘“]([^’”\n]{0,200})[’”]"
 )
 # a module, a package, a command or a host that stands without quotation marks
 NAMED = re.compile(
@@ -58,7 +59,7 @@ def find_entities(cause: str) -> tuple[str, ...]:
     ('polars',)
     """
     cause = JSON_START.split(cause, maxsplit=1)[0]  # its keys are no entities
-    found = [next(filter(None, match.groups())) for match in QUOTED.finditer(cause)]
+    found = [next(filter(None, match.groups()), "") for match in QUOTED.finditer(cause)]
     rest = QUOTED.sub(" ", cause)
     for pattern in (NAMED, SETTING, HOST):
         found += [match[1] for match in pattern.finditer(rest)]

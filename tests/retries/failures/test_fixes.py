@@ -16,6 +16,7 @@ from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.failures import fix_verdicts, fixes, suggestions
 from retries.failures.fixes import FixState, LearnedFix, Tries
+from retries.failures.signatures import sign
 from retries.models import Escalation, FailurePattern, StoredContext
 from retries.retry_context.block import render_retry_context
 from retries.retry_context.history import load_histories, render_next_context
@@ -88,7 +89,7 @@ def test_a_fix_that_worked_is_told_with_its_counts_until_it_stops_working(agent:
     fixed(agent, "Try harder", works=False, now=NOW + 7 * HOUR)
     told = retried(agent, works=True, now=NOW + 8 * HOUR)
     escaped = FIX.upper().replace("<", "&lt;").replace(">", "&gt;")
-    line = f'    <fix worked="3 of 3" plain_retries="1 of 3">{escaped}</fix>\n'
+    line = f'<fix worked="3 of 3" plain_retries="1 of 3">{escaped}</fix>'
     assert line in told
     stored = StoredContext.objects.latest("pk")
     assert (stored.text, stored.fix_key) == (told, fixes.key_of(FIX))
@@ -174,3 +175,19 @@ def test_a_persons_words_stand_alone(agent: Agent) -> None:
 
 def load_context(id: UUID) -> str:
     return render_next_context(fetch_task(id))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error: Cannot find module 'NAME'",
+        'secrets is forbidden: cannot list "secrets" in API group "" in the namespace "NAME"',
+        "relation `NAME` does not exist",
+        "Could not resolve host: NAME.example.org",
+    ],
+)
+def test_a_signature_tells_apart_what_errors_name(line: str) -> None:
+    """One pattern, and no fix of the one is offered to the other."""
+    one, other = (sign(line.replace("NAME", name)) for name in ("alpha", "beta"))
+    assert one.identity.fingerprint == other.identity.fingerprint
+    assert one.key != other.key
