@@ -28,6 +28,7 @@ PAGES = {
     "ledger_agent": ("agent", "id"),
     "ledger_plan": ("plan", "id"),
     "ledger_standinginstruction": ("rule", "id"),
+    "ledger_session": ("session", "id"),
 }
 QUOTES = "\"'`<>()[],;"
 # Pages shorten an id to its last 8 digits. No index serves those, so only new rows are searched.

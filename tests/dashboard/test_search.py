@@ -8,6 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from ledger.models import Agent, Attempt
+from tests.dashboard.sessions.conversations import make_session
 from tests.dashboard.worked import make_task
 from tests.factories import make_agent, make_project, send
 
@@ -30,6 +31,7 @@ def test_a_short_id_lands_on_what_it_names(browser: Client, agent: Agent, form: 
         f"/tasks/{task.pk}/": task.pk,
         f"/dead-letters/{letter.pk}/": letter.pk,
         f"/agents/{agent.pk}/": agent.pk,
+        f"/sessions/{(session := make_session(agent, now=now)).pk}/": session.pk,
     }
     for to, id in rows.items():
         short = form.format(str(id or to.split("/")[2])[-8:].upper())
