@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
@@ -80,7 +81,12 @@ def take_lock(session_id: UUID) -> Lock | None:
 
     What a lost worker left is cleared up first.
     """
-    rows = sql.run(statements.TAKE_LOCK, session=session_id, ttl_s=lock_ttl())
+    rows = sql.run(
+        statements.TAKE_LOCK,
+        session=session_id,
+        ttl_s=lock_ttl(),
+        in_transaction=connection.in_atomic_block,
+    )
     if not rows:
         return None
     lock = lock_of(rows[0])
@@ -113,7 +119,12 @@ def renew_lock(lock: Lock) -> bool:
 
 def release_lock(lock: Lock) -> None:
     """Release the lock, unless it belongs to another worker by now."""
-    sql.run(statements.RELEASE_LOCK, session=lock.session_id, token=lock.token)
+    sql.run(
+        statements.RELEASE_LOCK,
+        session=lock.session_id,
+        token=lock.token,
+        in_transaction=connection.in_atomic_block,
+    )
 
 
 def recover_messages(lock: Lock, *, now: datetime | None = None) -> int:
@@ -139,6 +150,7 @@ def begin_batch(lock: Lock, *, most: int, last: int, now: datetime) -> TakenBatc
         most=most,
         last=last,
         now=now,
+        in_transaction=connection.in_atomic_block,
     )
     if not rows:
         return None

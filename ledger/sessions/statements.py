@@ -102,17 +102,22 @@ CALLERS: tuple[type[Caller], ...] = (Bearer, TrustedCaller)
 STORE: Statements = {each: store_statement(each, STORE_MANY, MANY_IDS) for each in CALLERS}
 STORE_SINGLE: Statements = {each: store_statement(each, STORE_ONE, ONE_ID) for each in CALLERS}
 
-TAKE_LOCK = """update ledger_session s
+# A lock and the start of a batch need not survive a crash of the database, which would end the lock
+# and return the messages: only what a response did waits for the disk, and for these before it.
+NOT_AWAITED = """set_config('synchronous_commit', case when %(in_transaction)s
+        then current_setting('synchronous_commit') else 'off' end, true)"""
+
+TAKE_LOCK = f"""update ledger_session s
     set lock_token = gen_random_uuid(),
         lock_until = clock_timestamp() + %(ttl_s)s::int * interval '1 second'
     where s.id = %(session)s and (s.lock_until is null or s.lock_until <= clock_timestamp())
     returning s.id, s.lock_token, s.project_id, s.agent_id, s.tracker, s.disable_task_tracking,
-        s.message_count, s.pending_count, s.running_count, s.preferences"""
+        s.message_count, s.pending_count, s.running_count, s.preferences, {NOT_AWAITED}"""
 RENEW_LOCK = f"""update ledger_session s
     set lock_until = clock_timestamp() + %(ttl_s)s::int * interval '1 second'
     where s.id = %(session)s and {HOLDS_LOCK} returning s.id"""
-RELEASE_LOCK = """update ledger_session s set lock_token = null, lock_until = null
-    where s.id = %(session)s and s.lock_token = %(token)s returning s.pending_count"""
+RELEASE_LOCK = f"""update ledger_session s set lock_token = null, lock_until = null
+    where s.id = %(session)s and s.lock_token = %(token)s returning {NOT_AWAITED}"""
 
 BEGIN_BATCH = f"""with picked as materialized (
         select m.id, m."order" from ledger_message m
@@ -134,7 +139,7 @@ BEGIN_BATCH = f"""with picked as materialized (
     )
     update ledger_message m set state = '{MessageState.RUNNING}', batch_id = b.id
     from picked p, batch b where m.id = p.id
-    returning m.id, m."order", m.role, m.content, m.batch_id"""
+    returning m.id, m."order", m.role, m.content, m.batch_id, {NOT_AWAITED}"""
 
 # One model response. `given` are all tasks of the session, the new ones without an id; `links` are
 # the messages that it gives to a task, or to the planning section where the order is null.

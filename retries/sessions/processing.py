@@ -98,6 +98,8 @@ def process_locked(lock: Lock) -> int:
             ):
                 process_batch(lock, batch)
                 processed += len(batch.messages)
+                if len(batch.messages) < most:
+                    break
     except LockLost:
         logger.warning(
             "the lock of session %s was lost; its batch will be recovered", lock.session_id
@@ -144,11 +146,13 @@ def read_batch(lock: Lock, taken: TakenBatch, sheet: Worksheet) -> Batch:
         BatchMessage(row["order"], row["role"], parts_from_json(row["content"]))
         for row in taken.messages
     )
+    first = messages[0].order
     before = Message.objects.filter(
-        session_id=lock.session_id, order__lt=messages[0].order
-    ).order_by("-order")[:EARLIER]
+        session_id=lock.session_id, order__gte=first - EARLIER, order__lt=first
+    ).order_by("order")
     earlier = tuple(
-        BatchMessage(row.order, row.role, parts_from_json(row.content)) for row in reversed(before)
+        BatchMessage(row.order, row.role, parts_from_json(row.content))
+        for row in (before if first > 1 else ())
     )
     links = batches.links_of_tasks(lock.session_id) if sheet.tasks else {}
     return Batch(messages, known_tasks(sheet, links), earlier, tuple(sheet.preferences))

@@ -57,7 +57,9 @@ def tries(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Tries]:
 
 def lock_elsewhere(session: Session) -> Lock:
     lock = batches.lock_of(
-        batches.sql.run(batches.statements.TAKE_LOCK, session=session.id, ttl_s=60)[0]
+        batches.sql.run(
+            batches.statements.TAKE_LOCK, session=session.id, ttl_s=60, in_transaction=False
+        )[0]
     )
     return lock
 
