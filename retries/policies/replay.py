@@ -24,7 +24,7 @@ from retries.failures.salience import find_headline
 from retries.states import Answer, PolicyScope
 
 DAYS = 90
-MOST_TASKS = 5_000  # the newest ones that a page replays
+MOST_TASKS = 2_000  # the newest ones that a page replays
 LEAST_TASKS = 50  # tasks below which a page shows no figure
 MOST_UNREAD = 1_000  # failures without a stored known error whose texts a page reads
 TEXTS_AT_ONCE = 200
