@@ -50,7 +50,7 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
 
 def test_all_pages_are_whole(visit: Visit, busy: dict[str, str]) -> None:
     visitor = visit().signed_in()
-    paths = ["/sessions/", "/sessions/?q=state:failed", "/sessions/?q=agent:none", "{busy}",
+    paths = ["/sessions/", "/sessions/?q=state:failed", "/sessions/?q=agent:none", "/sessions/import/", "{busy}",
              "{busy}?make=4", "{busy}?show=errors", "{busy}?find=nothing", "{busy}messages/11/",
              "{failed}", "{task}"]  # fmt: skip
     for path in paths:
