@@ -27,8 +27,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_least, at_most
@@ -39,6 +41,8 @@ from retries.failures import fingerprints, known_errors
 from retries.failures.excerpts import shorten
 from retries.failures.salience import find_headline
 from retries.failures.signatures import sign
+from retries.retry_context.block import History, render_retry_context
+from retries.retry_context.failure_elements import FailureRecord
 
 VARIABLE = "FAILURES"
 KIB = 1024
@@ -64,6 +68,28 @@ for rows in json.load(sys.stdin):
     block = render_retry_context(History(failures=past), attempt=4, max_attempts=4)
     lost = sum(not re.search(each, html.unescape(block)) for each in telling)
     found.append({"chars": len(block), "lost": lost})
+json.dump(found, sys.stdout)
+"""
+
+INGEST_ROUNDS = 5
+INGEST = """
+import json, sys, time
+sys.path.insert(0, "")
+from retries.attempts.report_fields import clean_output
+from retries.failures import fingerprints
+outputs = json.load(sys.stdin)
+filler = "\\n".join(f"    step {n} of the build copied module_{n * 7 % 997}" for n in range(1100))
+sizes = {"short": outputs, "50 KB": [f"{filler}\\n{each}" for each in outputs[:12]]}
+found = {}
+for name, texts in sizes.items():
+    best = 9.0
+    for number in range(3):
+        start = time.process_time()
+        for text in texts:
+            # the number keeps caches of equal texts out of the measure
+            fingerprints.identify("", clean_output(f"{text}\\nround {number}"))
+        best = min(best, time.process_time() - start)
+    found[name] = best / len(texts) * 1000
 json.dump(found, sys.stdout)
 """
 
@@ -151,12 +177,8 @@ def measure(cases: list[Case], say: Say, *, per_place: int = CASES_PER_PLACE) ->
     for name, (share, _) in shares.items():
         say(f"{name}: {share.right} of {share.of} ({', '.join(share.misses[:12]) or 'no miss'})")
     figures = [Figure(name, [share.value], "", target) for name, (share, target) in shares.items()]
-    return [
-        *figures,
-        measure_offers(cases, say),
-        *measure_contexts(cases, say),
-        measure_ingest(cases),
-    ]
+    figures += [measure_offers(cases, say), *measure_contexts(cases, say)]
+    return [*figures, measure_rendering(cases), *measure_ingest(cases, say), measure_hostile(say)]
 
 
 def measure_headlines(cases: list[Case]) -> Share:
@@ -331,13 +353,95 @@ def render_sizes(histories: list[list[dict[str, Any]]], folder: Path) -> list[di
     return result
 
 
-def measure_ingest(cases: list[Case]) -> Figure:
-    """Return the processor time to clean and identify one failure of average length."""
-    start = time.process_time()
-    for each in cases:
-        fingerprints.identify(clean_output(each["output"]))
-    spent = (time.process_time() - start) / len(cases) * 1000
-    return Figure("ingest of a failure: processor time", [spent], "ms", at_most(5))
+def measure_rendering(cases: list[Case]) -> Figure:
+    """Measure the rendering of a fourth attempt's context after three outputs of 64 KiB."""
+    pick, times = random.Random(9), []
+    for _ in range(HISTORIES):
+        past = []
+        for number in (1, 2, 3):
+            filler = pick.choice(FILLERS)
+            lines = [filler(pick) for _ in range(64 * KIB // 40)]
+            lines.insert(pick.randrange(len(lines)), pick.choice(cases)["output"])
+            past.append(
+                FailureRecord(
+                    attempt=number,
+                    at=datetime(2026, 1, 2, tzinfo=UTC),
+                    type="verification_failed",
+                    verification={"output": clean_output("\n".join(lines))},
+                )
+            )
+        start = time.process_time()
+        render_retry_context(History(failures=past), attempt=4, max_attempts=4)
+        times.append((time.process_time() - start) * 1000)
+    p95 = quantiles(times, n=20)[-1]
+    return Figure("rendering after three outputs of 64 KiB, p95", [p95], "ms", at_most(20))
+
+
+def measure_ingest(cases: list[Case], say: Say) -> list[Figure]:
+    """Measure the processor time to clean and identify a failure, and its share of the baseline's.
+
+    Both run in turns, so that other load on the machine is in both.
+    """
+    outputs = [each["output"] for each in cases]
+    own, old, baseline = [], [], os.environ.get("BASELINE")
+    for _ in range(INGEST_ROUNDS if baseline else 1):
+        own.append(time_ingest(outputs, Path.cwd()))
+        if baseline:
+            old.append(time_ingest(outputs, Path(baseline)))
+    figures = []
+    for name in own[0]:
+        spent = min(each[name] for each in own)
+        text = f", {spent / min(each[name] for each in old):.2f} of the baseline" if old else ""
+        say(f"ingest, {name}: {spent:.3f} ms{text}")
+    figures.append(
+        Figure("ingest of a failure: processor time", [own[0]["short"]], "ms", at_most(5))
+    )
+    if old:
+        shares = [
+            sum(map(min, zip(*(each.values() for each in own), strict=True)))
+            / sum(map(min, zip(*(each.values() for each in old), strict=True)))
+        ]
+        figures.append(Figure("ingest, share of the baseline", shares, "", at_most(1.3)))
+    return figures
+
+
+def time_ingest(outputs: list[str], folder: Path) -> dict[str, float]:
+    """Return the milliseconds for one output with the code in a folder, by the size of outputs."""
+    ran = subprocess.run(
+        [sys.executable, "-c", INGEST],
+        input=json.dumps(outputs),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    result: dict[str, float] = json.loads(ran.stdout)
+    return result
+
+
+def measure_hostile(say: Say) -> Figure:
+    """Measure the slowest of the outputs that no tool should print."""
+    pick, size = random.Random(5), 1024 * KIB
+    telling = "src/loader.py:7: error: no rate for currency XTS"
+    outputs = {
+        "5 MB": "[1/9] copied a module of the tree to its place\n" * (5 * size // 47),
+        "one line of 1 MB": "lorem ipsum dolor " * (size // 18),
+        "one character": "x" * (3 * size),
+        "100,000 different lines": "\n".join(
+            f"at {pick.getrandbits(64):x}" for _ in range(100_000)
+        ),
+        "colors": "\x1b[32mok\x1b[0m 1\n" * 90_000,
+        "only escapes": "\x1b[" * size,
+    }
+    slowest = 0.0
+    for name, output in outputs.items():
+        start = time.process_time()
+        cleaned = clean_output(f"{output}\n{telling}")
+        is_kept = telling in str(find_headline(cleaned))
+        spent = time.process_time() - start
+        slowest = max(slowest, spent)
+        say(f"hostile, {name}: {spent:.2f} s, {'telling line kept' if is_kept else 'LOST'}")
+    return Figure("hostile output, slowest ingest", [slowest], "s", at_most(3))
 
 
 def main(argv: list[str]) -> int:

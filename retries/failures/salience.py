@@ -89,7 +89,7 @@ def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
     Of equal lines the first counts, since later errors often follow from it; of the exceptions of a
     chain the last one does.
     """
-    if lines is None and len(text) <= CACHED_TEXT:
+    if len(text) <= CACHED_TEXT:
         return list(rank_stored(text))
     return rank_all(text, lines or split_lines(text))
 
@@ -184,11 +184,11 @@ def select_lines(text: str, lines: Sequence[str]) -> list[int]:
 
 def select_different(lower: bytes) -> list[int]:
     """Return the numbers of the first lines of those that differ in digits alone."""
-    alike: Counter[bytes] = Counter()
+    alike: dict[bytes, int] = {}
     numbers = []
     for number, shape in enumerate(lower.translate(None, b"0123456789").split(b"\n")):
-        alike[shape] += 1
-        if alike[shape] <= MOST_ALIKE:
+        count = alike[shape] = alike.get(shape, 0) + 1
+        if count <= MOST_ALIKE:
             numbers.append(number)
     return numbers
 

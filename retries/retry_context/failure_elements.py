@@ -217,7 +217,9 @@ def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -
 def is_part_of(message: str, output: str) -> bool:
     """Return whether the lines of a message are lines of an output."""
     lines = {line.strip() for line in message.splitlines()[:-1] or [message]}
-    return bool(output) and lines <= {line.strip() for line in output.splitlines()} | {""}
+    if not output or not all(line in output for line in lines):
+        return False
+    return not any(lines) or lines <= {line.strip() for line in output.splitlines()} | {""}
 
 
 def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_newest: bool) -> str:
