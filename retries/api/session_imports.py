@@ -29,6 +29,10 @@ LINES = (
 CONTENT: dict[str, Any] = {
     "application/x-ndjson": {"schema": {"type": "string"}, "example": LINES},
     "text/plain": {"schema": {"type": "string"}, "example": LINES},
+    "application/octet-stream": {
+        "schema": {"type": "string", "format": "binary"},
+        "example": LINES,
+    },
 }
 
 
