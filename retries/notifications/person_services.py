@@ -201,7 +201,8 @@ def make_plugin(url: str) -> Any:
 def known_schemes() -> set[str]:
     import apprise
 
-    return set(apprise.manager_plugins.NotificationManager().schemas())
+    manager = apprise.manager_plugins.NotificationManager()  # type: ignore[no-untyped-call]
+    return set(manager.schemas())  # type: ignore[no-untyped-call]
 
 
 # ---- apprise says why it failed only in its log
