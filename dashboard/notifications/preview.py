@@ -10,6 +10,7 @@ from dashboard.formatting import counted
 from retries.models import NotificationRule
 from retries.models.notification_rule import RepeatUntil
 from retries.notifications.conditions import matching
+from retries.notifications.holding import SEVERE
 from retries.notifications.quiet_hours import quiet_end
 
 HOUR = timedelta(hours=1)
@@ -24,6 +25,7 @@ class JournalEvent:
     at: datetime
     kind: str
     subject_id: UUID
+    severity: str = ""  # of an escalation
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class Course:
     """One subject's condition from its beginning to its end."""
 
     since: datetime
+    severity: str = ""
     reacted_at: datetime | None = None
 
 
@@ -77,14 +80,14 @@ def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: dat
         course = going.get(topic)
         if event.kind in condition.begins:
             if course is None or not rule.only_on_change or not condition.lasts:
-                sending.send("new", event.at)
+                sending.send("new", event.at, event.severity)
             if condition.lasts and course is None:
-                going[topic] = Course(event.at)
+                going[topic] = Course(event.at, event.severity)
         elif course and event.kind in condition.reactions:
             course.reacted_at = course.reacted_at or event.at
         elif course and event.kind in condition.ends:
             sending.follow(course, event.at)
-            sending.send("updates", event.at)
+            sending.send("updates", event.at, event.severity)
             del going[topic]
     for course in going.values():
         sending.follow(course, now)
@@ -100,10 +103,11 @@ class Sending:
         self.by_hour: Counter[datetime] = Counter()
         self.summarized: set[datetime] = set()
 
-    def send(self, what: str, at: datetime) -> None:
-        """Count a message, or hold it back."""
+    def send(self, what: str, at: datetime, severity: str) -> None:
+        """Count a message, or hold it back; severe ones come through quiet hours."""
         hour = at.replace(minute=0, second=0, microsecond=0)
-        quiet = self.end_of_quiet(at)
+        breaks = severity == SEVERE and self.rule.severe_breaks_quiet
+        quiet = None if breaks else self.end_of_quiet(at)
         cap = self.rule.cap_per_hour
         if quiet or (cap and self.by_hour[hour] >= cap):
             self.preview.held += 1
@@ -130,7 +134,7 @@ class Sending:
                 at += step
                 if at >= end:
                     break
-                self.send("reminders", at)
+                self.send("reminders", at, course.severity)
         if rule.second_channel and rule.second_after_s:
             at = course.since + timedelta(seconds=rule.second_after_s)
             if at < min(until, course.reacted_at or until):

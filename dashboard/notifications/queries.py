@@ -136,6 +136,12 @@ def find_channel(channel_id: UUID | None) -> Channel | None:
     return Channel.objects.filter(pk=channel_id).first() if channel_id else None
 
 
+def fetch_severities(subject_ids: set[UUID]) -> dict[UUID, str]:
+    """Return the severities of those subjects that are escalations."""
+    asked = Escalation.objects.filter(pk__in=subject_ids)
+    return dict(asked.values_list("pk", "severity"))
+
+
 def preview_rule(rule: NotificationRule, *, now: datetime) -> Preview:
     """Return what a rule would have sent in the last week, from the newest events of its kinds."""
     kinds = {kind for name in rule.conditions for kind in condition_of(name).kinds}
@@ -153,8 +159,11 @@ def preview_rule(rule: NotificationRule, *, now: datetime) -> Preview:
     if rule.severity:
         severe = Escalation.objects.filter(severity=rule.severity).values("pk")
         rows = rows.filter(subject_id__in=severe)
-    newest = rows.order_by("-at").values_list("at", "kind", "subject_id")[: EVENTS_READ + 1]
-    events = [JournalEvent(*row) for row in newest]
+    newest = list(rows.order_by("-at").values_list("at", "kind", "subject_id")[: EVENTS_READ + 1])
+    severities: dict[UUID, str] = {}
+    if rule.quiet_from is not None:  # only quiet hours ask for it
+        severities = fetch_severities({subject_id for _, _, subject_id in newest})
+    events = [JournalEvent(*row, severities.get(row[2], "")) for row in newest]
     preview = simulate(rule, events[:EVENTS_READ][::-1], now=now)
     preview.is_partial = len(events) > EVENTS_READ
     return preview

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -10,11 +11,13 @@ from uuid import UUID, uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
+from dashboard.notifications import queries
 from dashboard.notifications.preview import JournalEvent, simulate
 from ledger.models import Agent, Project
-from retries.models import Channel, Delivery, NotificationRule, QuietHours
+from retries.models import Channel, Delivery, Escalation, NotificationRule, QuietHours
 from retries.models.notification_channel import ChannelState, DisabledBecause
 from tests.dashboard.notifications.deliveries import (
     make_channel,
@@ -23,6 +26,7 @@ from tests.dashboard.notifications.deliveries import (
 )
 from tests.dashboard.seen import Part, html, key, said, words
 from tests.factories import make_agent, pull, send, tick
+from tests.retries.notifications.test_rules import escalate
 
 URL = "/settings/notifications/"
 HOSTILE = "<script>alert(1)</script>"
@@ -223,6 +227,25 @@ def test_a_preview_counts_caps_quiet_hours_and_the_second_channel(
     rule.timezone = "UTC"
     quiet = simulate(rule, events, now=at + timedelta(hours=2))
     assert (quiet.new, quiet.held, quiet.parts) == (0, 3, "1 summary of 3")
+    severe = [replace(each, severity="high") if each.subject_id == one else each for each in events]
+    rule.severe_breaks_quiet, rule.repeat_s = True, 600
+    loud = simulate(rule, severe, now=at + timedelta(minutes=32))
+    assert (loud.new, loud.updates, loud.reminders, loud.held) == (1, 1, 2, 1 + 2)
+    rule.severe_breaks_quiet, rule.repeat_s = False, None
+    assert simulate(rule, severe, now=at + timedelta(hours=2)).held == 3
+
+
+def test_a_preview_lets_severe_escalations_through(agent: Agent) -> None:
+    escalate(agent)
+    channel = make_channel(project=agent.project, now=timezone.now())
+    always = {"quiet_from": time(0), "quiet_until": time.max, "timezone": "UTC"}
+    rule = make_notification_rule(channel, now=timezone.now(), **always)
+    found = []
+    for severity in ("normal", "high"):
+        Escalation.objects.update(severity=severity)
+        preview = queries.preview_rule(rule, now=timezone.now())
+        found.append((preview.new, preview.held))
+    assert found == [(0, 1), (1, 0)]
 
 
 def test_a_channel_is_added_tested_and_switched(
