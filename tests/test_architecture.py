@@ -245,3 +245,15 @@ def test_one_function_truncates_with_an_ellipsis() -> None:
         and any(isinstance(part, ast.Slice) for part in ast.walk(node.left))
     }
     assert slices == set()
+
+
+def test_no_module_of_the_product_is_too_long_to_read() -> None:
+    product = ("config", "ledger", "retries", "dashboard", "client")
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for name in product
+        for path in (ROOT / name).rglob("*.py")
+        if "migrations" not in path.parts and "build" not in path.parts
+    }
+    assert len(lengths) > 400
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}

@@ -26,7 +26,8 @@ from dashboard.activity.filters import EventQuery
 from dashboard.compiled_queries import compiled
 from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
-from dashboard.sentences.events import EventSentence, EventSubject, describe_event
+from dashboard.sentences.event_sentence import EventSentence, EventSubject
+from dashboard.sentences.events import describe_event
 from dashboard.sentences.plans import describe_plan_event
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.sentences.sessions import describe_session_event

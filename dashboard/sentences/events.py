@@ -1,47 +1,23 @@
 """Describe the events of the journal in sentences (pure), for feeds and for the log."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.badges import urgency_badge
 from dashboard.formatting import counted, duration
+from dashboard.sentences.agent_events import describe_agent_event
+from dashboard.sentences.event_sentence import (
+    QUOTE,
+    EventSentence,
+    EventSubject,
+    plain,
+    unknown,
+    who_of,
+)
 from dashboard.sentences.instructions import urgency_word
-from dashboard.sentences.tasks import breaker_reason, describe_cause_briefly, describe_reason
+from dashboard.sentences.tasks import describe_cause_briefly, describe_reason
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.text import truncate
-
-QUOTE = 90
-
-
-@dataclass(frozen=True, slots=True)
-class EventSubject:
-    """The subject of an event, looked up because the event's data lacks it."""
-
-    agent: str = ""
-    text: str = ""  # an instruction's content, or a task's title
-    waited: float | None = None  # seconds since the instruction was sent
-
-    @property
-    def quote(self) -> str:
-        return truncate(" ".join(self.text.split()), QUOTE)
-
-
-@dataclass(frozen=True, slots=True)
-class EventSentence:
-    """`who` `does` “quote”`tail` in a feed; “quote”`note` in the log, where `who` has a column."""
-
-    icon: str
-    who: str
-    does: str
-    tone: str = ""
-    quote: str = ""
-    tail: str = ""
-    note: str = ""
-
-    @property
-    def css(self) -> str:
-        return f"is-{self.tone}" if self.tone else ""
 
 
 def describe_event(event: Event, about: EventSubject) -> EventSentence:
@@ -184,119 +160,6 @@ def lowered(clause: str) -> str:
     return f"{clause[:1].lower()}{clause[1:]}"
 
 
-def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:
-    actor, agent, by_hand = who_of(event), about.agent, event.actor_type == "user"
-    said = breaker_reason(event.data)
-    because = f": {said}" if said else ""
-    match event.kind:
-        case Kind.AGENT_BREAKER_OPENED if by_hand:
-            sentence = plain("c-open", actor, f"opened {agent}’s breaker", because)
-        case Kind.AGENT_BREAKER_OPENED:
-            sentence = plain("c-open", agent, "is on hold: its breaker opened", because)
-        case Kind.AGENT_BREAKER_HALF_OPEN:
-            sentence = plain("c-half", agent, "gets one probe attempt: its breaker is half open")
-        case _ if by_hand:
-            sentence = plain("c-closed", actor, f"closed {agent}’s breaker")
-        case _:
-            sentence = plain("c-closed", agent, "recovered: its breaker closed")
-    return replace(sentence, tone=BREAKER_TONES.get(Kind(event.kind), ""))
-
-
-BREAKER_TONES = {
-    Kind.AGENT_BREAKER_OPENED: "red",
-    Kind.AGENT_BREAKER_HALF_OPEN: "amber",
-    Kind.AGENT_BREAKER_CLOSED: "green",
-}
-
-
-def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
-    actor, agent, data = who_of(event), about.agent or str(event.data.get("name", "")), event.data
-    if event.kind in BREAKER_TONES:
-        return describe_breaker_event(event, about)
-    match event.kind:
-        case Kind.AGENT_REGISTERED:
-            return plain("n-agents", actor, f"registered {agent}")
-        case Kind.AGENT_PAUSED:
-            return plain("pause", actor, f"paused {agent}")
-        case Kind.AGENT_RESUMED:
-            return plain("play", actor, f"resumed {agent}")
-        case Kind.AGENT_LIMITED:
-            most = data.get("concurrency")
-            may = counted(int(most), "attempt") if most else "unlimited"
-            return plain("n-agents", actor, f"set {agent}’s concurrency to {may}")
-        case Kind.AGENT_BRIEFED:
-            does = (
-                "changed the system prompt of"
-                if data.get("characters")
-                else "cleared the system prompt of"
-            )
-            return plain("n-agents", actor, f"{does} {agent}")
-        case Kind.AGENT_TARGET_SET:
-            if not data.get("percent"):
-                return plain("s-acked", actor, f"removed the target of {agent}")
-            share = f"{data['percent']}% acknowledged within {data.get('within_s')} s"
-            return plain("s-acked", actor, f"set the target of {agent}: {share}")
-        case Kind.AGENT_RESET:
-            cancelled = counted(int(data.get("cancelled") or 0), "instruction")
-            return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")
-        case Kind.AGENT_NEEDS_ATTENTION:
-            said = truncate(str(data.get("message") or ""), QUOTE)
-            note = " · waits for the person at its terminal"
-            does = "waits for the person at its terminal"
-            return EventSentence(
-                "person",
-                agent,
-                f"{does}:" if said else does,
-                "amber",
-                said,
-                "",
-                note if said else "Waits for the person at its terminal",
-            )
-        case Kind.AGENT_SILENT:
-            tail = f" while {counted(int(data.get('waiting') or 0), 'instruction')} waited"
-            return replace(plain("clock", agent, "has not called", tail), tone="amber")
-        case Kind.AGENT_HEARD:
-            return plain("beat", agent, "called again")
-        case Kind.WEBHOOK_DISABLED:
-            reason = str(data.get("reason") or "unknown").replace("_", " ")
-            name = data.get("name", "")
-            return replace(
-                plain("s-failed", actor, f"disabled the channel {name}: {reason}"), tone="red"
-            )
-        case Kind.PROJECT_CREATED:
-            return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
-        case Kind.PROJECT_POLICIES_CHANGED:
-            changed = ", ".join(
-                f"{name} to {value}".replace("_", " ")
-                for name, value in sorted(data.items())
-                if name != "reason"
-            )
-            reason = f": {data['reason']}" if data.get("reason") else ""
-            return plain("project", actor, f"set the policies {changed}", reason)
-        case Kind.PROJECT_EXPERIMENT_STARTED | Kind.PROJECT_EXPERIMENT_ENDED:
-            does = "started" if event.kind == Kind.PROJECT_EXPERIMENT_STARTED else "ended"
-            element = str(data.get("element") or "?").replace("_", " ")
-            reason = truncate(str(data.get("reason") or ""), QUOTE)
-            return EventSentence(
-                "f-verify", actor, f"{does} the experiment without {element}:", "", reason
-            )
-        case Kind.TOKEN_CREATED:
-            return plain("key", actor, f"created {describe_token(agent, data)}")
-        case Kind.TOKEN_REVOKED:
-            return plain("key", actor, f"revoked {describe_token(agent, data)}")
-        case Kind.TOKEN_ROTATED:
-            return plain("key", actor, f"rotated {describe_token(agent, data)}")
-    return unknown(event)
-
-
-def describe_token(agent: str, data: dict[str, Any]) -> str:
-    """Return a token's owner or kind, and its prefix: `coder’s token, tf_1a2…`."""
-    kind = str(data.get("kind", ""))
-    article = "an" if kind[:1] in "aeiou" else "a"
-    token = f"{agent}’s token" if agent else f"{article} {kind} token" if kind else "a token"
-    return f"{token}, {data['prefix']}…" if data.get("prefix") else token
-
-
 # what happens to a task whose question got no answer in time
 EXPIRED = {
     "retry": "queued again",
@@ -396,16 +259,3 @@ def describe_pattern_event(event: Event, about: EventSubject) -> EventSentence:
         icon, does, tone, done = PATTERNS[Kind(event.kind)]
         return EventSentence(icon, actor, does, tone, about.quote, "", f" · {done}")
     return unknown(event)
-
-
-def plain(icon: str, who: str, does: str, tail: str = "") -> EventSentence:
-    """Return a sentence without a quote, which the log repeats without `who`."""
-    return EventSentence(icon, who, does, tail=tail, note=f"{does[:1].upper()}{does[1:]}{tail}")
-
-
-def unknown(event: Event) -> EventSentence:
-    return EventSentence("info", who_of(event), event.kind, note=event.kind)
-
-
-def who_of(event: Event) -> str:
-    return event.actor_name or event.actor_type

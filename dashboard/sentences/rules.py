@@ -1,6 +1,6 @@
 """Describe the journal of standing instructions in sentences (pure)."""
 
-from dashboard.sentences.events import EventSentence, EventSubject, who_of
+from dashboard.sentences.event_sentence import EventSentence, EventSubject, who_of
 from ledger.journal import Kind
 from ledger.models import Event
 

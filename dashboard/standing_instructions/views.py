@@ -10,7 +10,7 @@ from django.urls import reverse_lazy
 from dashboard.access import may_open
 from dashboard.actions import Action
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
-from dashboard.sentences.events import EventSentence, EventSubject
+from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.standing_instructions import filters, queries
 from dashboard.standing_instructions.actions import ACTIONS, allowed_actions

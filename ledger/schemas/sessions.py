@@ -6,9 +6,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import ConfigDict, Field, StrictBool
 
-from ledger.models import Message, Session, SessionTask
+from ledger.models import Session, SessionTask
 from ledger.models.session import TrackerName
 from ledger.schemas.shared import (
     AGENT_ID,
@@ -16,16 +16,12 @@ from ledger.schemas.shared import (
     AGENT_NAME,
     AT,
     ID,
-    STATES,
     In,
     Listed,
     ListQuery,
-    PageQuery,
 )
 from ledger.sessions.storing import EXTERNAL_ID_LENGTH, TITLE_LENGTH
-from ledger.sessions.tool_calls import ToolAnswer, ToolCall
-from ledger.sessions.tools import MOST_CALLS
-from ledger.states import MessageState, SessionTaskState
+from ledger.states import SessionTaskState
 
 TRACKER = (
     "what finds tasks in the messages: 'todo' reads the to-do lists of coding agents, 'llm' asks a "
@@ -181,116 +177,6 @@ class StatusOut(MessageCounts):
     )
 
 
-# ---- messages
-
-MESSAGE_IN: dict[str, Any] = {
-    "type": "object",
-    "required": ["role"],
-    "properties": {
-        "role": {"type": "string", "description": "user, assistant, system, developer, or tool"},
-        "content": {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": "object"}},
-                {"type": "null"},
-            ],
-            "description": "a text, or blocks in the form of OpenAI or Anthropic",
-        },
-        "tool_calls": {"type": "array", "items": {"type": "object"}, "description": "as OpenAI"},
-        "tool_call_id": {"type": "string", "description": "as OpenAI, with the role tool"},
-    },
-}
-MESSAGES_IN: dict[str, Any] = {
-    "anyOf": [
-        MESSAGE_IN,
-        {"type": "array", "items": MESSAGE_IN, "minItems": 1, "maxItems": 100},
-        {
-            "type": "object",
-            "required": ["messages"],
-            "additionalProperties": False,
-            "properties": {
-                "messages": {"type": "array", "items": MESSAGE_IN, "minItems": 1, "maxItems": 100},
-                "attempt": {
-                    "type": "string",
-                    "format": "uuid",
-                    "description": "the attempt during which they were said",
-                },
-            },
-        },
-    ],
-    "example": [
-        {"role": "user", "content": "Fix the planner tests"},
-        {"role": "assistant", "content": "I will look at them."},
-    ],
-}
-
-
-class StoredOut(Schema):
-    message_ids: list[UUID] = Field(description="the ids of the stored messages, in their order")
-    pending: int = Field(description="number of messages that wait in the buffer")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"message_ids": [ID], "pending": 1}})
-
-
-class MessageQuery(PageQuery):
-    state: str = Field("", description=STATES)
-
-
-MESSAGE: dict[str, Any] = {
-    "id": ID,
-    "order": 1,
-    "role": "user",
-    "content": [{"type": "text", "text": "Fix the planner tests"}],
-    "state": "success",
-    "task_order": 1,
-    "planning": False,
-    "attempt": None,
-    "sent_at": AT,
-    "created_at": AT,
-}
-
-
-class MessageOut(Schema):
-    id: UUID = Field(description="the message's id")
-    order: int = Field(description="its position in the session, from 1")
-    role: str = Field(description="user, assistant, system, or tool")
-    content: list[dict[str, Any]] = Field(
-        description="its parts: text, thinking, tool_call, tool_result, media"
-    )
-    state: MessageState = Field(description="pending, running, success, failed, or disabled")
-    task_order: int | None = Field(description="the order of the task it belongs to, or null")
-    planning: bool = Field(description="true if it is about the plan as a whole")
-    attempt: UUID | None = Field(description="the attempt during which it was said, or null")
-    sent_at: datetime = Field(description="when it was said")
-    created_at: datetime = Field(description="when it was stored")
-
-    model_config = ConfigDict(json_schema_extra={"example": MESSAGE})
-
-
-class MessageList(Listed):
-    data: list[MessageOut] = Field(description="messages, oldest first")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [MESSAGE], "next_cursor": None, "has_more": False}}
-    )
-
-
-def message_out(row: Message) -> dict[str, Any]:
-    """Return the JSON object for a message, whose task is loaded."""
-    return {
-        "id": row.id,
-        "order": row.order,
-        "role": row.role,
-        "content": row.content,
-        "state": row.state,
-        "task_order": row.session_task.order if row.session_task else None,
-        "planning": row.planning,
-        "attempt": row.attempt_id,
-        "sent_at": row.sent_at,
-        "created_at": row.created_at,
-    }
-
-
 # ---- tasks
 
 TASK: dict[str, Any] = {
@@ -344,97 +230,10 @@ def session_task_out(row: SessionTask, message_orders: Sequence[int]) -> dict[st
     }
 
 
-# ---- flush and tool calls
+# ---- flush
 
 
 class FlushOut(Schema):
     processed: int = Field(description="number of messages that were processed")
 
     model_config = ConfigDict(json_schema_extra={"example": {"processed": 3}})
-
-
-class ToolCallIn(In):
-    name: str = Field(max_length=64, description="the name of a ledger tool")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="the tool's arguments")
-    id: str = Field("", max_length=200, description="your own id of the call")
-
-
-class ToolCallsIn(In):
-    calls: list[ToolCallIn] = Field(
-        min_length=1, max_length=MOST_CALLS, description="the calls of one model response"
-    )
-    first_message: StrictInt | None = Field(
-        None,
-        ge=1,
-        description="the order of the message with index 0; null for the last 32 messages",
-    )
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "calls": [
-                    {
-                        "name": "insert_task",
-                        "arguments": {"after_task_order": 0, "task_description": "Fix the tests"},
-                    },
-                    {
-                        "name": "append_messages_to_task",
-                        "arguments": {"task_order": 1, "message_id_range": [0, 1]},
-                    },
-                ],
-                "first_message": 1,
-            }
-        }
-    )
-
-    def as_calls(self) -> list[ToolCall]:
-        return [ToolCall(call.name, call.arguments, call.id) for call in self.calls]
-
-
-class ToolAnswerOut(Schema):
-    name: str = Field(description="the name of the tool")
-    id: str = Field(description="the caller's id of the call")
-    text: str = Field(description="the answer, for the model")
-    done: bool = Field(description="false if the call could not be carried out")
-
-
-class ToolAnswersOut(Schema):
-    answers: list[ToolAnswerOut] = Field(description="an answer for each call, in their order")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "answers": [
-                    {"name": "insert_task", "id": "", "text": "Task 1 created.", "done": True}
-                ]
-            }
-        }
-    )
-
-
-def answer_out(answer: ToolAnswer) -> dict[str, Any]:
-    return {"name": answer.name, "id": answer.id, "text": answer.text, "done": answer.done}
-
-
-class ToolOut(Schema):
-    name: str = Field(description="the tool's name")
-    description: str = Field(description="what it does")
-    parameters: dict[str, Any] = Field(description="its arguments as JSON Schema")
-
-
-class ToolList(Schema):
-    data: list[ToolOut] = Field(description="the ledger tools")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "data": [
-                    {
-                        "name": "finish",
-                        "description": "Say that the batch is done.",
-                        "parameters": {"type": "object", "properties": {}},
-                    }
-                ]
-            }
-        }
-    )

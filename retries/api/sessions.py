@@ -24,11 +24,12 @@ from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, NotFound
 from ledger.models import Agent, Message, Project, Session, SessionTask
+from ledger.schemas import session_messages, session_tools
 from ledger.schemas import sessions as schemas
+from ledger.schemas.session_messages import message_out
+from ledger.schemas.session_tools import answer_out
 from ledger.schemas.sessions import (
-    answer_out,
     message_counts,
-    message_out,
     session_out,
     session_task_out,
 )
@@ -95,7 +96,7 @@ def sessions_list(request: PrincipalRequest, query: Query[schemas.SessionQuery])
     return json_response(page_body(page, (session_out(row, now=now) for row in page.rows)))
 
 
-@router.get("/sessions/tools", auth=PrincipalAuth("sessions:read"), response=schemas.ToolList)
+@router.get("/sessions/tools", auth=PrincipalAuth("sessions:read"), response=session_tools.ToolList)
 def sessions_list_tools(request: PrincipalRequest) -> HttpResponse:
     """List the ledger tools that a model can call, with their arguments as JSON Schema."""
     return json_response({"data": describe_tools()})
@@ -118,13 +119,13 @@ def find_session(request: PrincipalRequest, id: UUID) -> Session:
 @router.post(
     "/sessions/{id}/messages",
     auth=BearerAuth("sessions:write", body_bytes=MOST_BODY_BYTES),
-    response={201: schemas.StoredOut},
+    response={201: session_messages.StoredOut},
     openapi_extra={"x-idempotent": True},
 )
 def sessions_store_messages(
     request: BearerRequest,
     id: UUID,
-    body: Body[Annotated[Any, WithJsonSchema(schemas.MESSAGES_IN)]],
+    body: Body[Annotated[Any, WithJsonSchema(session_messages.MESSAGES_IN)]],
 ) -> HttpResponse:
     """Append one message or up to 100 to a session, in the form of OpenAI or Anthropic.
 
@@ -181,10 +182,12 @@ def read_attempt(value: Any) -> UUID | None:
 
 
 @router.get(
-    "/sessions/{id}/messages", auth=PrincipalAuth("sessions:read"), response=schemas.MessageList
+    "/sessions/{id}/messages",
+    auth=PrincipalAuth("sessions:read"),
+    response=session_messages.MessageList,
 )
 def sessions_list_messages(
-    request: PrincipalRequest, id: UUID, query: Query[schemas.MessageQuery]
+    request: PrincipalRequest, id: UUID, query: Query[session_messages.MessageQuery]
 ) -> HttpResponse:
     """List a session's messages, oldest first."""
     session = find_session(request, id)
@@ -241,11 +244,11 @@ def sessions_flush(request: PrincipalRequest, id: UUID) -> HttpResponse:
 @router.post(
     "/sessions/{id}/tool-calls",
     auth=PrincipalAuth("sessions:write"),
-    response=schemas.ToolAnswersOut,
+    response=session_tools.ToolAnswersOut,
     openapi_extra={"x-idempotent": True},
 )
 def sessions_call_tools(
-    request: PrincipalRequest, id: UUID, body: schemas.ToolCallsIn
+    request: PrincipalRequest, id: UUID, body: session_tools.ToolCallsIn
 ) -> HttpResponse:
     """Run the ledger tool calls of one model response in one transaction.
 

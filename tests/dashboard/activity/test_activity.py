@@ -17,7 +17,7 @@ from dashboard import live_updates, pagination
 from dashboard.activity import filters as activity_filters
 from dashboard.activity.filters import EventQuery, parse
 from dashboard.activity.queries import describe
-from dashboard.sentences.events import EventSubject
+from dashboard.sentences.event_sentence import EventSubject
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, Stamp, person
 from ledger.models import Agent, Event
