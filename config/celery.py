@@ -6,12 +6,20 @@ from typing import Any
 from celery import Celery
 from celery.signals import beat_init, setup_logging
 from django.conf import settings
+from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("tenfour")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
+
+# A worker without -Q takes jobs from all queues. Each has an exchange of its own: with the default
+# one, every job would reach all of them.
+QUEUES = ("celery", "webhooks")
+app.conf.task_queues = [Queue(name, Exchange(name), routing_key=name) for name in QUEUES]
+# Only these jobs connect to receivers, so a worker for them may run in a network of its own.
+app.conf.task_routes = {"retries.jobs.send_to_channel": {"queue": "webhooks"}}
 
 # Name of a sweep -> seconds between two runs.
 CLOCK: dict[str, float] = {

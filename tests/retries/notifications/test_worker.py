@@ -8,12 +8,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from config.celery import app
 from ledger.models import Event
+from retries import jobs
 from retries.models import Channel, Delivery
+from retries.notifications.outbox import read_outbox
+from retries.sessions.buffering import bell
 from tests import services
 from tests.factories import make_agent, make_project
 from tests.retries.moves import make_task
@@ -93,3 +98,30 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
     got = [each.id for each in receiver.received]
     assert set(got) == ids and len(ids) == 50 and len(got) >= 51
     assert Delivery.objects.filter(tries__gt=2).count() == 0
+
+
+def count_waiting(queue: str) -> int:
+    """Return how many jobs of a queue no worker has taken."""
+    found: Any = bell().llen(f"tenfour:{queue}")
+    return int(found)
+
+
+def test_only_a_worker_of_the_queue_for_webhooks_sends(receiver: Receiver) -> None:
+    """A worker with `-Q celery` runs the clock and sends nothing; one with `-Q webhooks` sends."""
+    bell().flushdb()
+    project, agent = make_project(), make_agent()
+    channel = make_webhook(receiver, project=project, events=("task.created",)).channel
+    read_outbox(now=timezone.now())  # begins here
+    make_task(agent, now=timezone.now())
+    run_entry = app.tasks["retries.jobs.run_entry"]
+    with running(receiver, "worker", *OPTIONS, "-Q", "celery"):
+        for number in (1, 2):
+            run_entry.delay(name="notifications", every=0)
+            until(lambda number=number: count_waiting("webhooks") == number, 60)
+        assert Delivery.objects.get().tries == 0 and not receiver.received
+    with running(receiver, "worker", *OPTIONS, "-Q", "webhooks"):
+        run_entry.delay(name="notifications", every=0)
+        jobs.ring_sender(channel.pk)
+        until(lambda: delivered() == 1, 60)
+        assert count_waiting("celery") == 1
+    bell().flushdb()
