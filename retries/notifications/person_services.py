@@ -1,6 +1,6 @@
 """Reach people by the services that apprise knows: mail, Slack, ntfy and many more.
 
-apprise is imported at the first use, because that takes 0.4 s and 20 MB.
+apprise is imported at the first use, because most processes never need it.
 """
 
 import ast
@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -28,6 +27,7 @@ from retries.notifications.http_post import (
     readable,
 )
 from retries.notifications.messages import Message
+from retries.notifications.service_plugins import find_plugin, index_schemes, make_plugin
 
 SHOWN_LENGTH = 200
 # services of the computer that Tenfour runs on, not of a person
@@ -66,7 +66,6 @@ def read_service(url: str, *, pointer: str = "/url") -> Service:
 def check_scheme(url: str, *, pointer: str) -> None:
     scheme, found, _ = url.partition("://")
     scheme = scheme.strip().lower()
-    known = known_schemes()
     if not found:
         raise Invalid(pointer, f"The address must begin with a scheme: {described(COMMON)}.")
     if scheme in LOCAL:
@@ -75,8 +74,8 @@ def check_scheme(url: str, *, pointer: str) -> None:
         raise Invalid(
             pointer, "This is the address of a webhook. Create a webhook, or use json:// for one."
         )
-    if scheme not in known:
-        near = get_close_matches(scheme, known - LOCAL, n=3) or COMMON
+    if find_plugin(scheme) is None:
+        near = get_close_matches(scheme, index_schemes().keys() - LOCAL, n=3) or COMMON
         raise Invalid(
             pointer,
             f"'{truncate(scheme, 40)}' is not a known scheme. Use one of: {described(near)}.",
@@ -178,31 +177,6 @@ def thread_mails(plugin: Any, message: Message) -> None:
 
 def is_mail(plugin: Any) -> bool:
     return isinstance(getattr(plugin, "smtp_host", None), str)
-
-
-def make_plugin(url: str) -> Any:
-    """Return apprise's plugin for a URL, or None if it can't be one."""
-    import apprise
-
-    # no redirects, no images or logos of apprise's own, and no retries behind our schedule
-    asset = apprise.AppriseAsset(
-        app_id="Tenfour",
-        app_desc="Tenfour",
-        app_url="",
-        http_redirects=False,
-        image_url_mask="",
-        image_url_logo="",
-        plugin_paths=[],
-    )
-    return apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
-
-
-@cache
-def known_schemes() -> set[str]:
-    import apprise
-
-    manager = apprise.manager_plugins.NotificationManager()  # type: ignore[no-untyped-call]
-    return set(manager.schemas())  # type: ignore[no-untyped-call]
 
 
 # ---- apprise says why it failed only in its log

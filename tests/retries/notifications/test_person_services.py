@@ -3,6 +3,8 @@
 import email
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from email import policy
 from email.message import EmailMessage
@@ -24,6 +26,7 @@ from retries.states import Answer
 from tests.factories import make_agent, make_project
 from tests.retries.notifications.receivers import MARA, Receiver, make_person_channel, run_clock
 from tests.retries.notifications.test_rules import age, escalate
+from tests.serving import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOSTILE = "<!channel> *free* <https://evil.example|click>\r\nBcc: all@example.com"
@@ -146,3 +149,31 @@ def test_secrets_are_encrypted_and_survive_a_new_key(
     delivery = Delivery.objects.get(role="new")
     assert "another secret key" in delivery.error
     assert Channel.objects.get().state == "failing"
+
+
+ONE_PLUGIN = """
+import sys
+from retries.notifications import service_plugins as found
+
+def loaded():
+    return {name.split(".")[2] for name in sys.modules if name.startswith("apprise.plugins.")}
+
+assert not loaded()
+assert found.make_plugin("ntfy://127.0.0.1/oncall").service_name == "ntfy"
+assert found.make_plugin("mailto://127.0.0.1?from=a@b.example&to=c@d.example")
+assert found.find_plugin("nothing") is None
+assert loaded() <= {"base", "email", "ntfy"}, loaded()
+
+import apprise
+from retries.notifications.person_services import LOCAL
+
+everything = apprise.manager_plugins.NotificationManager()
+for scheme in everything.schemas():
+    assert scheme in LOCAL or found.find_plugin(scheme) is everything[scheme], scheme
+"""
+
+
+def test_only_the_plugin_of_a_channel_is_loaded() -> None:
+    """Each scheme of apprise has the plugin that apprise itself would use."""
+    run = subprocess.run([sys.executable, "-c", ONE_PLUGIN], cwd=ROOT, stderr=subprocess.PIPE)
+    assert run.returncode == 0, run.stderr.decode()
