@@ -3,9 +3,13 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
+from ledger.redaction import redacted
+from ledger.secret_forms import LONGEST_SECRET
+from retries.failures.long_lines import LONG_LENGTH, break_long_lines
 from retries.failures.salience import rank_lines
-from retries.failures.salience_rules import WEAK
+from retries.failures.salience_rules import LINE_LENGTH, WEAK
 from retries.failures.text_lines import TextLines
 
 GAP_LENGTH = 40  # no mark of a cut is longer, with its line end
@@ -22,6 +26,10 @@ UNBROKEN = re.compile(r"[\w+/=.-]{16,}$")
 KEY_START = "-----BEGIN "
 KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}-----")
 KEY_END = "-----END "
+# the pieces of long lines that are kept, since each is redacted with what is around it
+MOST_PIECES, ROOM_OF_A_PIECE = 3, 4_000
+MASKED_AROUND = 2_000  # so much more is read around a piece that is near a secret
+SHORTEST_LINE = 120  # so much is kept of the start and the end of a line with such a piece
 MOST_KEY_LINES = 400
 MOST_NAMES = 3
 
@@ -44,7 +52,7 @@ def shorten(
     if len(text) <= most and not edges:
         return text
     selection = Selection(text, most)
-    telling = [line.number for line in rank_lines(text, selection.lines) if line.score >= WEAK]
+    telling = selection.find_telling()
     if not telling:
         edges = None
         if len(text) <= most:
@@ -71,6 +79,64 @@ class Selection:
         self.blocks = find_key_blocks(self.lines)
         self.kept: dict[int, str] = {}
         self.size = GAP_LENGTH
+        # by long line, where its telling pieces begin and end
+        self.pieces: dict[int, list[list[int]]] = {}
+
+    def find_telling(self) -> list[int]:
+        """Return the numbers of the telling lines, the best first, and note their pieces."""
+        text = self.lines.text
+        broken = break_long_lines(text)
+        if broken is text:
+            ranked = rank_lines(text, self.lines)
+            return [line.number for line in ranked if line.score >= WEAK]
+        pieces = TextLines(broken)
+        found, room = [], min(MOST_PIECES, max(1, self.most // ROOM_OF_A_PIECE))
+        for line in rank_lines(broken, pieces):
+            if line.score < WEAK:
+                break
+            number = self.lines.number_at(pieces.start_of(line.number))
+            found.append(number)
+            if room and self.length_of(number) > LONG_LENGTH:
+                room -= 1
+                bounds = self.bound_piece(number, line.number, pieces)
+                self.pieces.setdefault(number, []).append(bounds)
+        return list(dict.fromkeys(found))
+
+    def length_of(self, number: int) -> int:
+        return self.lines.start_of(number + 1) - 1 - self.lines.start_of(number)
+
+    def bound_piece(self, number: int, piece: int, pieces: TextLines) -> list[int]:
+        """Return where a piece begins and ends, and with enough room the pieces beside it, too."""
+        first, last = self.lines.start_of(number), self.lines.start_of(number + 1) - 1
+        begins, ends = pieces.start_of(piece), min(pieces.start_of(piece + 1), last)
+        next_begins = ends
+        ends = min(ends, begins + LINE_LENGTH)
+        if self.most < ROOM_OF_A_PIECE:
+            return [begins, begins, ends, ends]
+        before = max(first, pieces.start_of(piece - 1))
+        after = min(pieces.start_of(piece + 2), last)
+        return [
+            before if begins - before <= LINE_LENGTH else begins,
+            begins,
+            ends,
+            after if ends == next_begins and after - ends <= LINE_LENGTH else ends,
+        ]
+
+    def shorten_line(self, number: int) -> str:
+        """Return a line as it is kept: a long one with its telling pieces on lines of their own."""
+        line = self.lines[number]
+        if number not in self.pieces:
+            return shorten_line(line, self.most)
+        start, end = cut_line(line, self.most, least=SHORTEST_LINE)
+        if len(start) == len(line):
+            return line
+        first = self.lines.start_of(number)
+        at, last, parts = first + len(start), first + len(line) - len(end), [start]
+        for bounds in sorted(self.pieces[number]):
+            if bounds[0] >= at and bounds[-1] <= last:
+                parts += [left_out(bounds[0] - at), *cut_safely(self.lines.text, bounds)]
+                at = bounds[-1]
+        return "\n".join([*parts, left_out(last - at), end]).strip()
 
     def add(self, numbers: Iterable[int], *, share: float) -> bool:
         """Keep these lines in order; return False where their share of the room is used."""
@@ -78,11 +144,7 @@ class Selection:
             if number in self.kept or not 0 <= number < len(self.lines):
                 continue
             block = self.find_block(number) or range(self.find_start(number), number + 1)
-            lines = {
-                each: shorten_line(self.lines[each], self.most)
-                for each in block
-                if each not in self.kept
-            }
+            lines = {each: self.shorten_line(each) for each in block if each not in self.kept}
             cost = sum(len(line) + 1 for line in lines.values())
             if block[0] - 1 not in self.kept and block[-1] + 1 not in self.kept:
                 cost += GAP_LENGTH
@@ -135,14 +197,45 @@ def find_key_blocks(lines: TextLines) -> list[range]:
 
 
 def shorten_line(line: str, most: int) -> str:
-    """Return a line that leaves room for others: if it is too long, its start and its end.
+    """Return a line that leaves room for others: if it is too long, its start and its end."""
+    start, end = cut_line(line, most)
+    left = len(line) - len(start) - len(end)
+    return f"{start} {left_out(left)} {end}".strip() if left else line
+
+
+def cut_line(line: str, most: int, *, least: int = SHORT_LINE) -> tuple[str, str]:
+    """Return the start and the end of a line that is too long, or else the line and nothing.
 
     At each cut a few words go, too: they may be a secret without the name that gives it away.
     """
-    limit = min(LONG_LINE, max(most // 8, SHORT_LINE))
+    limit = min(LONG_LINE, max(most // 8, least))
     if len(line) <= limit:
-        return line
+        return line, ""
     first = limit * 2 // 3
     start = " ".join(line[:first].split(" ")[:-1]) or UNBROKEN.sub("", line[:first])
-    end = " ".join(line[first - limit :].split(" ")[WORDS_DROPPED:])
-    return f"{start} [… {len(line) - len(start) - len(end):,} characters left out …] {end}".strip()
+    return start, " ".join(line[first - limit :].split(" ")[WORDS_DROPPED:])
+
+
+def left_out(count: int) -> str:
+    """Return the mark of a cut within a line."""
+    return f"[… {count:,} characters left out …]"
+
+
+def cut_safely(text: str, bounds: list[int]) -> list[str]:
+    """Return the parts of a text between these positions, without the secrets that reach into them.
+
+    They are redacted with as much around them as the longest secret has: half a secret, or one
+    without its name, would not be recognized.
+    """
+    whole = text[max(0, bounds[0] - LONGEST_SECRET) : bounds[-1] + LONGEST_SECRET]
+    if redacted(whole) == whole:
+        return [part for a, b in pairwise(bounds) if (part := text[a:b].strip())]
+    begins, ends = max(0, bounds[0] - MASKED_AROUND), bounds[-1] + MASKED_AROUND
+    before = text[max(0, begins - LONGEST_SECRET) : begins]
+    after = text[ends : ends + LONGEST_SECRET]
+    masked = redacted(before + text[begins:ends] + after)
+    # what stands at the ends may be half a secret, and goes
+    safe = masked[len(redacted(before)) : len(masked) - len(redacted(after))]
+    piece = text[bounds[1] : bounds[2]]
+    at = safe.find(piece)
+    return [(safe[at : at + len(piece)] if at >= 0 else safe).strip()]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ledger.redaction import ESCAPES
 from ledger.text import truncate
 from retries.failures.line_scores import is_cause_header, read_line, score_margin, score_text
+from retries.failures.long_lines import break_long_lines
 from retries.failures.salience_rules import (
     ANNOUNCED,
     DIAGNOSED,
@@ -87,17 +88,19 @@ def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
     """Return the lines that may tell the cause, the best first.
 
     Of equal lines the first counts, since later errors often follow from it; of the exceptions of a
-    chain the last one does.
+    chain the last one does. The pieces of a very long line count as lines.
     """
     if len(text) <= CACHED_TEXT:
         return list(rank_stored(text))
-    return rank_all(text, lines or split_lines(text))
+    broken = break_long_lines(text)
+    return rank_all(broken, (lines if broken is text else None) or split_lines(broken))
 
 
 @lru_cache(maxsize=8)
 def rank_stored(text: str) -> tuple[Line, ...]:
     """Return the ranked lines of a text that is stored: each of its readers needs them."""
-    return tuple(rank_all(text, split_lines(text)))
+    broken = break_long_lines(text)
+    return tuple(rank_all(broken, split_lines(broken)))
 
 
 def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
