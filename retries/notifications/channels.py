@@ -21,6 +21,7 @@ from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications import addresses, encryption, person_services, rule_defaults, signatures
+from retries.notifications.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
 
 NAME_LENGTH = 64
@@ -269,7 +270,10 @@ def matches_kind(pattern: str) -> bool:
     noun, _, verb = pattern.partition(".")
     if pattern == "*":
         return True
-    return any(kind == pattern or (verb == "*" and kind.startswith(noun + ".")) for kind in Kind)
+    return any(
+        kind == pattern or (verb == "*" and kind.startswith(noun + "."))
+        for kind in (*Kind.values, *ATTEMPT_NAMES)
+    )
 
 
 def describe_address(kind: ChannelKind, url: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from retries.models import Channel, Delivery, NotificationRule
 from retries.models.notification_channel import ChannelKind, DisabledBecause
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications import conditions
+from retries.notifications.attempt_names import name_attempt
 from retries.notifications.rule_batch import RuleBatch, rules_for
 from retries.notifications.subjects import Subjects, fetch_subjects, subject_columns
 from retries.notifications.webhook_bodies import build_body, traceparent_of
@@ -35,7 +36,7 @@ class Audience:
 
     def wants(self, event: Row) -> bool:
         """Return whether a webhook or a rule may be told of this event."""
-        return any(is_subscribed(channel, event) for channel in self.webhooks) or bool(
+        return any(types_for(channel, event) for channel in self.webhooks) or bool(
             rules_for(event, self.rules)
         )
 
@@ -86,23 +87,29 @@ def fetch_audience() -> Audience:
     )
 
 
-def is_subscribed(channel: Channel, event: Row) -> bool:
-    """Return whether a webhook gets an event; none is told of its own end."""
+def types_for(channel: Channel, event: Row) -> list[str]:
+    """Return the types under which a webhook gets an event; none is told of its own end.
+
+    The names of attempts go only to webhooks that ask for them: others get the task's event.
+    """
     if channel.project_id not in (None, event["project_id"]) or event["at"] < channel.enabled_at:
-        return False
+        return []
     if event["subject_type"] == "channel" and event["subject_id"] == channel.pk:
-        return False
-    return conditions.passes_filter(channel.events, event["kind"])
+        return []
+    types = [event["kind"]] if conditions.passes_filter(channel.events, event["kind"]) else []
+    asked = [pattern for pattern in channel.events if pattern.startswith("attempt.")]
+    name = name_attempt(event) if asked else None
+    return [*types, name] if name and conditions.passes_filter(asked, name) else types
 
 
 def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) -> int:
     """Write a delivery for each channel that gets one of these events; return how many."""
     about = fetch_subjects(events)
     deliveries = [
-        webhook_delivery(channel, event, about, now=now)
+        webhook_delivery(channel, event, about, type=type, now=now)
         for event in events
         for channel in audience.webhooks
-        if is_subscribed(channel, event)
+        for type in types_for(channel, event)
     ]
     batch = RuleBatch(audience.rules, about, now=now)
     deliveries += batch.process(events)
@@ -111,16 +118,21 @@ def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) ->
     return len(deliveries)
 
 
-def webhook_delivery(channel: Channel, event: Row, about: Subjects, *, now: datetime) -> Delivery:
+def webhook_delivery(
+    channel: Channel, event: Row, about: Subjects, *, type: str, now: datetime
+) -> Delivery:
     state = DeliveryState.PENDING if channel.is_on else DeliveryState.NOT_SENT
+    body = build_body(event, about, include_details=channel.include_details)
+    # a webhook may get an event under both types, and each is a message of its own
+    suffix = "" if type == event["kind"] else "-attempt"
     return Delivery(
         channel=channel,
-        message_id=f"evt-{event['id']}",
+        message_id=f"evt-{event['id']}{suffix}",
         role=DeliveryRole.EVENT,
-        body=build_body(event, about, include_details=channel.include_details),
+        body=body | {"type": type},
         traceparent=traceparent_of(event["id"]),
         state=state,
         next_try_at=now if channel.is_on else None,
         created_at=now,
-        **subject_columns(event, about),
+        **subject_columns(event, about) | {"kind": type},
     )

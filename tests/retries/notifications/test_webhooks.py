@@ -3,16 +3,23 @@
 import time
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
+from uuid import UUID
 
 import pytest
 from django.conf import settings
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from ledger.journal import Stamp
+from ledger.errors import Invalid
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Event, Project
+from ledger.tasks import aborting
+from ledger.tokens import TrustedCaller
+from retries.attempts import finishing, leases, releases
+from retries.attempts.report_fields import Report
 from retries.models import Channel, Delivery, DeliveryTry, StreamCursor
 from retries.notifications import channels, http_post, redelivery, retry_schedule
+from retries.notifications.attempt_names import ATTEMPT_NAMES
 from tests.factories import make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import (
@@ -77,6 +84,66 @@ def test_a_webhook_gets_each_event_once_signed_and_thin(receiver: Receiver) -> N
     StreamCursor.objects.update(tx=0)
     run_clock()
     assert Delivery.objects.count() == count
+
+
+def test_a_webhook_may_ask_for_attempts_by_name(receiver: Receiver) -> None:
+    """api.md §10: the task's event goes to those that ask for it under the attempt's name."""
+    project, agent = make_project(), make_agent()
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    hooks = {
+        name: make_webhook(receiver, project=project, name=name, events=events).channel.pk
+        for name, events in {
+            "all": (),
+            "attempts": ("attempt.*",),
+            "both": ("task.claimed", "attempt.started"),
+            "failed": ("attempt.failed",),
+        }.items()
+    }
+    with pytest.raises(Invalid, match="matches no kind"):
+        make_webhook(receiver, project=project, name="wrong", events=("attempt.ended",))
+    now = timezone.now()
+
+    def begin() -> UUID:
+        return attempt_of(claim(agent, now=now))
+
+    make_task(agent, now=now)
+    fail(agent, begin(), now=now, code="lease_expired")  # an agent's own word
+    make_task(agent, now=now)
+    finishing.finish_attempt(begin(), Report(), caller=caller, now=now)
+    stopped = make_task(agent, now=now)
+    releases.release(begin(), caller=caller, now=now)
+    begin()
+    aborting.abort([stopped], stamp=Stamp(MARA, now))
+    make_task(agent, now=now)
+    begin()
+    assert leases.expire(now=now + timedelta(minutes=10)) == 2
+    run_clock()
+    sent = {
+        name: list(
+            Delivery.objects.filter(channel=id).order_by("id").values_list("kind", flat=True)
+        )
+        for name, id in hooks.items()
+    }
+    assert sent["attempts"] == [
+        "attempt.started",
+        "attempt.failed",
+        "attempt.started",
+        "attempt.succeeded",
+        "attempt.started",
+        "attempt.released",
+        "attempt.started",
+        "attempt.abort_requested",
+        "attempt.started",
+        "attempt.lease_expired",
+        "attempt.lease_expired",
+    ]
+    assert sent["failed"] == ["attempt.failed"]
+    assert not any(kind.startswith("attempt.") for kind in sent["all"])
+    assert sent["both"] == ["task.claimed", "attempt.started"] * 5
+    both = Delivery.objects.filter(channel=hooks["both"]).order_by("id")
+    assert both[1].message_id == f"{both[0].message_id}-attempt"
+    assert both[1].event_id == both[0].event_id and both[1].state == "delivered"
+    assert {each.json["type"] for each in receiver.received} >= {*ATTEMPT_NAMES, "task.claimed"}
 
 
 @pytest.mark.parametrize(
