@@ -16,6 +16,7 @@ from dashboard.sentences.instructions import (
     describe_steps,
     urgency_word,
 )
+from dashboard.sentences.tasks import evidence_suffix
 from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
@@ -93,6 +94,12 @@ class AttemptStep:
     @property
     def outcome_label(self) -> str:
         return OUTCOME_LABELS.get(self.attempt.outcome or "", "")
+
+    @property
+    def obeyed_wait(self) -> str:
+        """The wait after the attempt that its error named, with the evidence; empty for others."""
+        decision = self.attempt.decision or {}
+        return evidence_suffix(decision).lstrip("; ") if decision.get("delay_s") else ""
 
 
 @dataclass(frozen=True, slots=True)

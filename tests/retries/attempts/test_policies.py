@@ -1,6 +1,7 @@
 """The project's policies decide about failures that a retry can't fix, with their evidence."""
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -212,3 +213,45 @@ def test_each_decision_names_its_evidence_on_the_pages_and_in_the_api(
         other = path.replace("quota", "rate_limit").replace(signature, "0" * 16)
         other = other.replace(f"pattern={row['pattern']}", f"pattern={escalation.pk}")
         assert operator("GET", other).body["data"] == [], other
+
+
+def test_the_same_failure_and_an_obeyed_wait_name_their_evidence(
+    agent: Agent, coder: Any, operator: Any, admin_client: Client
+) -> None:
+    """In the answer to the report, the attempts in the API, and on both pages."""
+    RetryPolicy.objects.create(project=agent.project, ask_on_same_failure="all", obey_waits="all")
+    enqueue(operator, max_attempts=5, backoff={"base_delay_ms": 0, "jitter": False})
+    for _ in range(2):
+        decision = report(coder, **say(MISSING), files_modified=[])
+    escalation = Escalation.objects.get()
+    assert (decision["decision"], decision["reason"]) == ("escalated", "same_failure_again")
+    assert decision["evidence"] == {"line": MISSING, "same_as": 1}
+    shown = operator("GET", f"/escalations/{escalation.pk}").body
+    assert (shown["reason"], shown["evidence"]["same_as"]) == ("same_failure_again", 1)
+    assert shown["evidence"]["line"] == MISSING
+    last, *_ = operator("GET", f"/tasks/{escalation.task_id}/attempts").body["data"]
+    assert last["decision"]["evidence"]["same_as"] == 1
+    task = read_page(admin_client, f"/tasks/{escalation.task_id}/")
+    assert f"same as attempt 1): {MISSING}" in task
+    page = read_page(admin_client, f"/escalations/{escalation.pk}/")
+    assert "same error as attempt 1 and no changed file" in page
+    assert f"Evidence (same as attempt 1): `{MISSING}`" in page
+    RetryPolicy.objects.update(ask_on_same_failure="off")
+    id = enqueue(operator, max_attempts=2, on_exhausted="escalate")
+    decision = report(coder, **say(LIMIT))
+    assert (decision["decision"], decision["delay_s"]) == ("wait", 20)
+    assert (decision["evidence"]["wait_s"], decision["evidence"]["line"]) == (20, LIMIT)
+    (last,) = operator("GET", f"/tasks/{id}/attempts").body["data"]
+    assert last["decision"]["evidence"] == decision["evidence"]
+    obeyed = f"waits 20 s, as the error says (known error “Rate limit”): {LIMIT}"
+    assert obeyed in read_page(admin_client, f"/tasks/{id}/")
+    Task.objects.filter(pk=id).update(state="queued", due_at=None)
+    assert report(coder, **say(LIMIT))["decision"] == "escalated"
+    escalation = Escalation.objects.get(task=id)
+    assert obeyed in read_page(admin_client, f"/escalations/{escalation.pk}/")
+
+
+def read_page(client: Client, path: str) -> str:
+    """Return the text of a page without its markup."""
+    text = unescape(re.sub(r"<[^>]+>", " ", client.get(path).content.decode()))
+    return " ".join(text.split())
