@@ -239,7 +239,7 @@ def suggest_fixes(record: Record) -> list[FixOffer]:
     A fix for an earlier failure names its attempt: it may answer an error that is solved.
     """
     failures = record.failures[:FAILURES_WITH_FIXES]
-    found = suggestions.list_offers(failures[0]) if failures else []
+    found = suggestions.list_offers(failures[0], record.learned_fixes) if failures else []
     found += [
         FixOffer(each.suggested_fix, f"suggested after attempt {each.attempt.number}")
         for each in failures[1:]
@@ -270,7 +270,8 @@ def preview_context(escalation: Escalation, record: Record, message: str) -> Con
 def render_context(escalation: Escalation, record: Record, message: str) -> str:
     task = escalation.task
     assert task is not None
-    past = history.load_history(record.line, record.attempts, find_trial(escalation))
+    trial = find_trial(escalation)
+    past = history.load_history(record.line, record.attempts, trial, record.advice)
     if message and escalation.is_question:
         past = replace(past, fix=message, question=escalation.question, earlier=past.guidance)
         limit = task.attempt_limit + (1 if task.attempts else 0)

@@ -18,6 +18,7 @@ from retries.escalations.message import (
     OfferedAnswer,
     render_message,
 )
+from retries.failures.fixes import LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
 from retries.renderings.labels import TaskName
 
@@ -55,6 +56,19 @@ class Record:
     def failures(self) -> list[Failure]:
         """Its failures, newest first."""
         return [failure for each in reversed(self.attempts) if (failure := failure_of(each))]
+
+    @cached_property
+    def learned_fixes(self) -> list[LearnedFix]:
+        """The fixes learned for its last failure's signature, the most reliable first."""
+        last = self.failures[0] if self.failures else None
+        return pick_learned(last, find_learned_fixes([last.pk])) if last else []
+
+    @property
+    def advice(self) -> dict[UUID, LearnedFix]:
+        """The fix to tell the next attempt, by the failure that it follows."""
+        if not self.learned_fixes or not self.learned_fixes[0].is_advice:
+            return {}
+        return {self.failures[0].pk: self.learned_fixes[0]}
 
     def until(self, escalation: Escalation) -> list[Attempt]:
         """Return the attempts up to the one that led to an escalation."""

@@ -5,7 +5,7 @@ counts is that of the first attempt after it that was not released or aborted. A
 told of a fix count for it too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,6 +13,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from ledger import sql
+from ledger.models import Failure
 from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import lineage_cte
@@ -270,6 +271,15 @@ def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[Learned
     for each in learn(sql.run(OF_FAILURES, failures=ids) if ids else []).values():
         found.setdefault((each.pattern_id, each.signature), []).append(each)
     return {key: sorted(each, key=reliability, reverse=True) for key, each in found.items()}
+
+
+def pick_learned(failure: Failure, learned: Mapping[Signed, list[LearnedFix]]) -> list[LearnedFix]:
+    """Return the fixes for a failure's signature, of those learned by pattern and signature.
+
+    The failure is read with `grouped`.
+    """
+    grouped = getattr(failure, "grouped", None)
+    return learned.get((grouped.pattern_id, grouped.signature), []) if grouped else []
 
 
 def find_advice(failure_ids: Iterable[UUID]) -> dict[UUID, LearnedFix]:

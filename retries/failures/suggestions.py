@@ -1,6 +1,6 @@
 """Suggest a cause and fixes for a failure: fixes that worked before, then known errors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -13,10 +13,10 @@ from retries.failures import grouping
 from retries.failures.fixes import (
     FixState,
     LearnedFix,
-    Signed,
     fetch_outcomes,
     find_learned_fixes,
     normalize_fix,
+    pick_learned,
 )
 
 MOST_FIXES = 3
@@ -131,9 +131,16 @@ def confidence(fix: WorkedFix) -> tuple[float, datetime]:
     return (fix.worked + 1) / (fix.tried + 2), fix.last_at
 
 
-def list_offers(failure: Failure, *, most: int = MOST_FIXES) -> list[FixOffer]:
-    """Return the fixes to offer for a failure; those that worked before come first."""
-    return find_offers([failure], most=most)[failure.pk]
+def list_offers(
+    failure: Failure, learned: list[LearnedFix] | None = None, *, most: int = MOST_FIXES
+) -> list[FixOffer]:
+    """Return the fixes to offer for a failure; those that worked before come first.
+
+    Pass what is `learned` for its signature if it is loaded.
+    """
+    if learned is None:
+        learned = pick_learned(failure, find_learned_fixes([failure.pk]))
+    return offer_fixes(failure, learned, most=most)
 
 
 def find_offers(
@@ -146,15 +153,14 @@ def find_offers(
     """
     rows = {failure.pk: failure for failure in failures}
     learned = find_learned_fixes(rows)
-    return {id: offer_fixes(failure, learned, most=most) for id, failure in rows.items()}
+    return {
+        id: offer_fixes(failure, pick_learned(failure, learned), most=most)
+        for id, failure in rows.items()
+    }
 
 
-def offer_fixes(
-    failure: Failure, learned: Mapping[Signed, list[LearnedFix]], *, most: int
-) -> list[FixOffer]:
-    """Return the fixes to offer for a failure, of those learned by pattern and signature."""
-    grouped = getattr(failure, "grouped", None)
-    known = learned.get((grouped.pattern_id, grouped.signature), []) if grouped else []
+def offer_fixes(failure: Failure, known: list[LearnedFix], *, most: int) -> list[FixOffer]:
+    """Return the fixes to offer for a failure, of those learned for its signature."""
     offered = [
         FixOffer(each.fix, each.evidence if each.is_advice else str(each))
         for each in known

@@ -76,11 +76,15 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
 
 
 def load_history(
-    lineage: Iterable[UUID], attempts: Iterable[Attempt], trial: Trial | None
+    lineage: Iterable[UUID],
+    attempts: Iterable[Attempt],
+    trial: Trial | None,
+    advice: Mapping[UUID, fixes.LearnedFix],
 ) -> History:
     """Return the history of the task whose rows of all runs are `lineage`, in one query.
 
-    The attempts come oldest first, and are read with their failures.
+    The attempts come oldest first, and are read with their failures; `advice` is the learned fix
+    to tell, by the last failure.
     """
     task_id, *_ = row_ids = dict.fromkeys(lineage)
     ended: list[Mapping[str, Any]] = []
@@ -92,23 +96,25 @@ def load_history(
             ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id))
-    known = find_known_fixes([ended])
+    known = {id: describe_known_fix(fix) for id, fix in advice.items()}
     return build_history(ended, answers.get(task_id), progress, trial, known)
 
 
 def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:
     """Return the fixes that worked for the last failures of some attempts, by failure."""
     last = [id for ended in histories if ended and (id := ended[-1]["id"])]
-    return {
-        id: KnownFix(
-            fix.fix,
-            str(fix.counts),
-            str(fix.plain) if fix.plain.tried else "",
-            fix.signature,
-            fix.key,
-        )
-        for id, fix in (fixes.find_advice(last) if last else {}).items()
-    }
+    advice = fixes.find_advice(last) if last else {}
+    return {id: describe_known_fix(fix) for id, fix in advice.items()}
+
+
+def describe_known_fix(fix: fixes.LearnedFix) -> KnownFix:
+    return KnownFix(
+        fix.fix,
+        str(fix.counts),
+        str(fix.plain) if fix.plain.tried else "",
+        fix.signature,
+        fix.key,
+    )
 
 
 def build_history(
