@@ -16,7 +16,7 @@ from ledger import redaction
 from ledger.redaction import redact
 from ledger.secret_patterns import FORMS
 from retries.attempts.report_fields import Report, clean_report
-from retries.failures import fingerprints, known_errors, salience_rules
+from retries.failures import fingerprints, known_errors, masks, salience_rules
 from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536
@@ -191,20 +191,15 @@ def list_patterns() -> dict[str, list[re.Pattern[Any]]]:
             *(value for value in vars(redaction).values() if isinstance(value, re.Pattern)),
         ],
         "fingerprints": [
-            value for value in vars(fingerprints).values() if isinstance(value, re.Pattern)
+            value
+            for module in (fingerprints, masks)
+            for value in vars(module).values()
+            if isinstance(value, re.Pattern)
         ],
         "known errors": [error.pattern for error in known_errors.KNOWN_ERRORS],
         "salience": [
             *(value for value in vars(salience_rules).values() if isinstance(value, re.Pattern)),
-            *(
-                pattern
-                for rules in (
-                    salience_rules.NOT_TELLING,
-                    salience_rules.MATCHED,
-                    salience_rules.SEARCHED,
-                )
-                for _, pattern in rules
-            ),
+            *(pattern for _, pattern in salience_rules.FORMS),
         ],
     }
 

@@ -25,7 +25,7 @@ def wilson_interval(successes: int, n: int, *, z: float = Z95) -> tuple[float, f
     """Return Wilson's score interval of a share (Wilson 1927).
 
     >>> [round(each, 4) for each in wilson_interval(56, 70)]
-    [0.6918, 0.8769]
+    [0.6918, 0.877]
     """
     share, zz = successes / n, z * z
     center = (share + zz / (2 * n)) / (1 + zz / n)

@@ -18,11 +18,25 @@ from retries.models import Escalation
 from retries.states import Answer
 from tests.client.conftest import Run
 from tests.client.worlds import PLAN, RULE, World, make_world
+from tests.ledger.sessions.transcript_files import as_lines, claude_line
 from tests.serving import Tenfour
 
 VERBS = {
     (node.name, verb.name): verb for node in read_tree() for verb in node.verbs
 }  # fmt: skip
+
+
+# What verbs write beside their output.
+NOTES = {
+    "standing try": "It would fire.",
+    "plan confirm": "03-03:task-1: make test",
+    "session import": "1 new message in the session 'Look evil 日本語 again'",
+}
+PROPOSING = {
+    "ref": "03-03",
+    "title": "Release 3",
+    "tasks": [{"title": "Check", "agent": "coder", "action": "check", "verify": "make test"}],
+}
 
 
 @pytest.fixture
@@ -42,7 +56,8 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
         noun, verb, *rest = line.format(**ids).split()
         tried.add((noun, verb))
         done = run(noun, verb, *rest, *more, env=world.env(token))
-        noted = "tenfour: It would fire.\n" if verb == "try" else ""
+        note = NOTES.get(f"{noun} {verb}")
+        noted = f"tenfour: {note}\n" if note else ""
         assert (done.status, done.err) == (0, noted), (line, done)
         return done.out
 
@@ -57,6 +72,9 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do(f"standing resume {made[-8:]}") == f"{made} active\n"
     assert do(f"standing try {made} fs_write", '{"path": "src/a.py"}').startswith("yes ")
     assert do(f"standing pause {made}") == f"{made} paused\n"
+    rule.write_text(json.dumps({"content": "Run all tests"}))
+    changed = json.loads(do(f"standing change {made} --json", str(rule)))
+    assert changed["content"] == "Run all tests"
     assert do(f"standing retire {made} --json").startswith("{")
     task = do("task create coder code").strip()
     changed = do(f"task change {task[-8:]} --priority 5 --json")
@@ -69,6 +87,15 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert " active, run 1" in do("plan resume 03-02")
     assert json.loads(do("plan abort 03-02 --json"))["state"] == "aborted"
     assert " active, run 2" in do("plan restart 03-02")
+    assert json.loads(do("plan rename 03-02 --json", "Release 2"))["title"] == "Release 2"
+    plan.write_text(json.dumps(PROPOSING))
+    do("plan import", str(plan))
+    [checked] = json.loads(do("plan confirm 03-03 --yes --json"))["tasks"]
+    assert checked["proposed_command"] is None
+    talk = tmp_path / "talk.jsonl"
+    talk.write_bytes(as_lines(claude_line(7, "user", "Look at the parser")))
+    talked = do("session import --agent coder", str(talk)).split()[-1]
+    assert do(f"session flush {talked[-8:]}")
     assert do("agent register writer").startswith("writer ")
     assert do("agent pause writer") == "writer paused\n"
     assert do("agent resume writer") == "writer new\n"
@@ -136,9 +163,14 @@ def fail_task(world: World) -> tuple[str, str]:
 
 
 def test_a_verb_that_the_token_may_not_use_names_the_scope(
-    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     monkeypatch.chdir("/")
+    talk = tmp_path / "talk.jsonl"
+    talk.write_bytes(as_lines(claude_line(1, "user", "Look at the parser")))
     values = {"ID": "0" * 36, "FILE": "/dev/null", "TEXT": "x", "AGENT": "coder", "NAME": "x"}
     for (noun, name), verb in VERBS.items():
         if verb.scope in PRESETS["reader"]:
@@ -153,6 +185,15 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         if (noun, name) == ("standing", "create"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
+        if (noun, name) == ("standing", "change"):
+            given = [world.ids["standing"], "-"]
+            monkeypatch.setattr("sys.stdin", open_text(json.dumps(RULE)))
+        if (noun, name) == ("plan", "confirm"):
+            with world.client() as operator:
+                operator.plans.create(PROPOSING)
+            given = ["03-03", "--yes"]
+        if (noun, name) == ("session", "import"):
+            given = [str(talk), "--agent", "coder"]
         if (noun, name) == ("plan", "import"):
             given = ["-"]
             monkeypatch.setattr("sys.stdin", open_text(json.dumps(PLAN)))

@@ -163,13 +163,13 @@ def test_a_breaker_that_is_not_closed_outranks_the_presence(
 def test_tripped_and_silent_agents_are_counted_in_the_sidebar(
     browser: Client, four: dict[str, Agent], now: datetime
 ) -> None:
-    assert "Agents 1 tripped or silent Activity" in words(browser.get(URL))
+    assert "Agents 1 tripped or silent Sessions" in words(browser.get(URL))
     breaker.trip([four["active"], four["silent"]], reason="", stamp=Stamp(SYSTEM, now))
     response = browser.get(URL)
-    assert "Agents 2 tripped or silent Activity" in words(response)
+    assert "Agents 2 tripped or silent Sessions" in words(response)
     assert names(response) == ["active", "silent", "new", "paused"]
     breaker.reset(four.values(), stamp=Stamp(SYSTEM, now))
-    assert "Agents 1 tripped or silent Activity" in words(browser.get(URL))
+    assert "Agents 1 tripped or silent Sessions" in words(browser.get(URL))
 
 
 def test_the_list_of_one_project(browser: Client, agent: Agent) -> None:

@@ -71,6 +71,7 @@ def test_a_token_without_the_scope_is_refused(
         "attempts_report_result": {"status": "success"},
         "agents_create": {"name": "x"},
         "tokens_create": {"kind": "reader"},
+        "sessions_store_messages": {"role": "user", "content": "x"},
         "dead_letters_close_many": {"action": "replay", "all": True},
     }
     code = "human_required" if scope == "escalations:resolve" else "scope_missing"

@@ -32,6 +32,7 @@ PLUMBING = (
     "retries/failures/excerpts.py",  # shortens a text
     "retries/failures/failing_tests.py",  # finds a name in a text
     "retries/failures/fingerprints.py",  # computes the identity of a text
+    "retries/failures/masks.py",  # replaces what varies in a text
     "retries/failures/known_errors.py",  # finds a common error in a text
     "retries/failures/signatures.py",  # finds what a text names
     "retries/failures/waits.py",  # finds a duration in a text
