@@ -58,7 +58,8 @@ def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
 
     Arguments that are ids, tuples of ids, times, or saved model instances become parameters of the
     SQL. Others must be hashable: each combination of their values has its own SQL, built when the
-    combination comes for the second time. The function may read neither the database nor the clock.
+    combination comes for the second time. The function may read neither the database nor the clock,
+    nor anything else that can change between two calls, such as a limit that a test replaces.
     """
     arguments = signature(build)
     shapes: dict[Shape, Compiled | None] = {}

@@ -102,9 +102,14 @@ def list_closed(
     return read_page("closed", project, before=before, after=after)
 
 
+def list_recently_closed(project: Project | None) -> list[Escalation]:
+    """Return the few escalations that were closed last, for the list of open ones."""
+    return fetch_recently_closed(project, RECENT)
+
+
 @compiled
-def list_recently_closed(project: Project | None) -> QuerySet[Escalation]:
-    return with_extras(closed(), project).order_by("-closed_at", "-id")[:RECENT]
+def fetch_recently_closed(project: Project | None, most: int) -> QuerySet[Escalation]:
+    return with_extras(closed(), project).order_by("-closed_at", "-id")[:most]
 
 
 def read_page(
@@ -114,7 +119,7 @@ def read_page(
     newest_first = which == "closed"
     place = before or after
     downwards = bool(before) if place else newest_first  # towards older ones
-    found = fetch_slice(which, project, place, downwards)
+    found = fetch_slice(which, project, place, downwards, PAGE + 1)
     more, found = len(found) > PAGE, found[:PAGE]
     if not found:
         return Page([], newer=None, older=None)
@@ -128,15 +133,15 @@ def read_page(
 
 @compiled
 def fetch_slice(
-    which: str, project: Project | None, place: UUID | None, downwards: bool
+    which: str, project: Project | None, place: UUID | None, downwards: bool, most: int
 ) -> QuerySet[Any]:
-    """Return the rows next to one, the next one first, and one more than a page holds."""
+    """Return the rows next to one, the next one first."""
     keys = ("closed_at", "id") if which == "closed" else ("id",)
     rows = with_extras(closed() if which == "closed" else Escalation.objects.open(), project)
     if place:
         rows = rows.filter(beyond(place, keys, "lt" if downwards else "gt"))
     order = [f"-{key}" if downwards else key for key in keys]
-    return rows.order_by(*order)[: PAGE + 1]
+    return rows.order_by(*order)[:most]
 
 
 def beyond(place: UUID, keys: tuple[str, ...], side: str) -> Q:

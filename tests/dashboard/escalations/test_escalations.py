@@ -252,6 +252,9 @@ def test_pages_of_the_list(
     assert forth == [order[:2], order[2:4], order[4:]]
     last = browser.get(URL, {"state": state, onwards: order[3]})
     assert walk(back, last)[-1] == order[:2]
+    assert lines(browser.get(URL, {"state": state} if state else {})) == order[:2]
+    monkeypatch.undo()  # statements that were compiled for small pages do not serve large ones
+    assert lines(browser.get(URL, {"state": state} if state else {})) == order
 
 
 def test_missing_page_position_shows_the_first_page(
