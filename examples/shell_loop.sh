@@ -25,7 +25,8 @@ CONFIG
 beat() { # keeps the lease while the command runs
     trap 'kill "${nap:-}" 2>/dev/null; exit' TERM
     while :; do
-        sleep "${BEAT_S:-60}" &
+        # The signal may come before the next line. What then sleeps on keeps no output open.
+        sleep "${BEAT_S:-60}" >/dev/null 2>&1 &
         nap=$!
         wait "$nap"
         call "attempts/$1/heartbeat" -H 'Content-Type: application/json' -d '{}' >/dev/null || :

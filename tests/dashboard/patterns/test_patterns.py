@@ -304,7 +304,8 @@ def test_fixes_are_shown_by_signature_and_judged(browser: Client, agent: Agent) 
     gone = browser.post(f"{page}fix/retire/", {"signature": "x", "key": "y"}, follow=True)
     assert "Nothing was changed." in words(gone)
     assert browser.post(f"{page}fix/burn/", retire).status_code == 404
-    assert [each.kind for each in Event.objects.filter(kind__startswith="pattern.fix_")] == [
+    journaled = Event.objects.filter(kind__startswith="pattern.fix_").order_by("id")
+    assert [each.kind for each in journaled] == [
         "pattern.fix_promoted",
         "pattern.fix_retired",
         "pattern.fix_reset",
