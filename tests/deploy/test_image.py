@@ -3,6 +3,7 @@
 No image is built here: the files and packages of the Dockerfile are put into a folder.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -36,11 +37,16 @@ def copy_files(folder: Path) -> None:
 
 
 def make_venv(folder: Path) -> Path:
-    """Install requirements.lock alone."""
+    """Install requirements.lock alone: with uv, which takes seconds, or else with pip."""
     python = folder / "bin" / "python"
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-    install = [UV, "pip", "install", "--quiet", "--python", python, "--require-hashes"]
-    subprocess.run([*install, "-r", ROOT / "requirements.lock"], check=True, timeout=180)
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=180)
+    pinned = ["--require-hashes", "-r", ROOT / "requirements.lock"]
+    with_uv = [UV, "pip", "install", "--quiet", "--system-certs", "--python", python, *pinned]
+    env = os.environ | {"UV_CACHE_DIR": str(ROOT / ".venv" / ".cache")}
+    if not UV.exists() or subprocess.run(with_uv, env=env, timeout=300).returncode:
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", *pinned], check=True, timeout=600
+        )
     return python
 
 
