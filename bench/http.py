@@ -113,9 +113,9 @@ def is_listening(port: int) -> bool:
 # ---- requests
 
 
-def prepare_floor(sandbox: Sandbox, rows: int) -> tuple[str, list[str]]:
+def prepare_floor(sandbox: Sandbox, name: str, rows: int) -> tuple[str, list[str]]:
     """Create the floor's database; return its URL and one request per row."""
-    url = sandbox.create("floor")
+    url = sandbox.create(name)
     secrets = [f"bench-token-{n}" for n in range(AGENTS)]
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute(floor_sql.SCHEMA)
@@ -184,7 +184,7 @@ def start_targets(
     """Start all servers and return the targets to load in turn."""
     rows = ROWS_PER_CPU_SECOND * (os.cpu_count() or 1) * (scale.rounds * scale.seconds + WARM_UP_S)
     python = install_peer(sandbox, say)
-    floor_url, floor = prepare_floor(sandbox, 2 * rows)
+    floor_url, floor = prepare_floor(sandbox, "floor_http", 2 * rows)
     tenfour_url, acks, agents = prepare_tenfour(sandbox, rows)
     bare = enter(run_web_server(sandbox, "bench.floor.wsgi:application", floor_url))
     tenfour = enter(run_web_server(sandbox, "config.wsgi:application", tenfour_url))

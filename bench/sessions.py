@@ -53,7 +53,7 @@ def run_session_worker(sandbox: Sandbox, url: str, *argv: object) -> Any:
 def measure_http(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     """Compare one message per request with the floor endpoint, as the acknowledgment is."""
     rows = ROWS_PER_CPU_SECOND * (scale.rounds * scale.seconds + WARM_UP_S)
-    floor_url, floor_lines = prepare_floor(sandbox, rows)
+    floor_url, floor_lines = prepare_floor(sandbox, "floor_sessions", rows)
     url = sandbox.create_migrated("tenfour_sessions_http")
     secrets = sandbox.seed(url, ("agents", {"count": AGENTS}), ("tokens", {"count": AGENTS}))[1]
     made = run_session_worker(sandbox, url, "create", rows // PER_SESSION)
