@@ -7,7 +7,7 @@ from typing import Any
 from dashboard.formatting import rough_duration
 
 PHASES = (
-    ("Unseen", "q1", "nobody has opened it"),
+    ("Unseen", "q1", "no one has opened it"),
     ("Thinking", "q2", "opened, not answered"),
     ("Waiting", "q3", "answered, not picked up"),
     ("Running", "q4", "the attempt after it"),

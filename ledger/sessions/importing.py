@@ -52,7 +52,7 @@ def import_transcript(
     """Store a transcript in the agent's session with its id, completely or not at all.
 
     Messages that the session has already are left out, so that a file can be imported again when
-    it has grown. Whoever calls this announces what was stored.
+    it has grown. The caller announces what was stored.
     """
     session, is_new = storing.create_session(
         agent,

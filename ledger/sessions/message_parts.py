@@ -1,4 +1,4 @@
-"""Define the one form in which messages of a conversation are stored, whoever sent them (pure).
+"""Define the one form in which messages of a conversation are stored, from any sender (pure).
 
 A message is a role and a list of parts. Trackers, pages and readers of transcripts use these
 classes; the database holds `parts_as_json`.

@@ -187,7 +187,7 @@ class RuleBatch:
         if not channel.is_on:
             state, held_until = DeliveryState.NOT_SENT, None
             if thread is not None and thread.second_at:
-                thread.second_at = self.now  # nobody can react to a message that is not sent
+                thread.second_at = self.now  # no one can react to a message that is not sent
         else:
             held_until = self.holding.held_until(
                 rule, channel, severity=self.about.severity_of(event), is_new=role == "new"

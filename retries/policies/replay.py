@@ -2,7 +2,7 @@
 lost.
 
 Each task's attempts are walked in order, and each failure is decided on by the same rules as a
-report. Where the policy would have asked a person and nobody was asked, the attempts after it, up
+report. Where the policy would have asked a person and no one was asked, the attempts after it, up
 to the next time that a person was asked, are what the policy changes: saved if none of them
 succeeded, else their success is lost.
 """

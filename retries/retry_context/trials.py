@@ -26,7 +26,7 @@ class Trial:
 def is_without(experiment_id: UUID, task_id: UUID) -> bool:
     """Return whether a task is one of the tenth that an experiment leaves its element out for.
 
-    The same task is always on the same side, whoever asks and however often.
+    The same task is always on the same side.
     """
     digest = hashlib.sha256(experiment_id.bytes + task_id.bytes).digest()
     return int.from_bytes(digest[:8]) % ONE_IN == 0

@@ -85,7 +85,7 @@ def test_the_time_to_answer_is_split(browser: Client, agent: Agent, now: datetim
     shown = words(browser.get("/insight/"))
     assert "Half of the wait or more is before anyone looks." in shown
     assert "A typical escalation takes 22 m, n = 535" in shown
-    assert "Unseen 11 m nobody has opened it Thinking 6 m" in shown
+    assert "Unseen 11 m no one has opened it Thinking 6 m" in shown
     assert "Max retries exceeded n = 212 22 m 3 h" in shown
     assert "Hidden: n = 7, shown from 20" in shown
 

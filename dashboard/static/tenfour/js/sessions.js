@@ -47,7 +47,7 @@
     if (target) show(target);
   }
 
-  /* ---- a poll: what is open stays open, and nobody is scrolled away from what they read */
+  /* ---- a poll: what is open stays open, and the page does not scroll away from the reader */
   function remember(fragment) {
     document.querySelectorAll("#session details[id]").forEach(function (box) {
       var twin = fragment.getElementById(box.id);
