@@ -15,7 +15,7 @@ from dashboard.compiled_queries import compiled
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from ledger import instruction_stats
-from ledger.agents import find_silent
+from ledger.agents import find_silent, find_similar_names
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import get_or_compute_slow
@@ -38,6 +38,12 @@ def list_projects() -> QuerySet[Project]:
 def find_project(name: str) -> Project | None:
     # PostgreSQL rejects a text with a null character
     return Project.objects.filter(name=name).first() if "\0" not in name else None
+
+
+def list_nearest_agents(name: str, project: Project | None) -> list[str]:
+    """Return similar names if no agent of the project has this one, and nothing without a name."""
+    near = find_similar_names(name, project=project) if name and project else []
+    return [] if name in near else near
 
 
 def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:

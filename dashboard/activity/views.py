@@ -16,6 +16,7 @@ from dashboard.activity import filters, queries
 from dashboard.activity.counts import EventCounts, Minute, count_by_minute, count_events
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import EventEntry
+from dashboard.facets import Facet
 from dashboard.formatting import counted
 from dashboard.live_updates import read_live_key
 from dashboard.navigation import here_of, read_scope, requested_project
@@ -49,17 +50,6 @@ class AgeGroup:
 
     name: str
     entries: list[EventEntry]
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """A filter beside the list, with the query that adds or removes it."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
-    icon: str = ""
 
 
 @dataclass(frozen=True, slots=True)

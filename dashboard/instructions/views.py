@@ -30,9 +30,8 @@ from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, PageContext, Visit, live_page
 from dashboard.sentences import instructions as sentences
 from dashboard.sentences.instructions import Received, Step
-from dashboard.shared_queries import list_history, read_figures
+from dashboard.shared_queries import list_history, list_nearest_agents, read_figures
 from dashboard.status_text import StatusText
-from ledger import agents
 from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
 from retries.models import Escalation
@@ -213,7 +212,7 @@ def index(visit: Visit) -> InstructionListPage:
             entry(listed, clock, open_id=open_id, collapsed=here.urlencode(), now=now)
             for listed in page.rows
         ],
-        nearest=[] if page.rows else nearest_agents(query, scope),
+        nearest=[] if page.rows else list_nearest_agents(query.one_agent, scope.project),
     )
 
 
@@ -240,13 +239,6 @@ def entry(
         describe_details(listed, clock, now=now) if is_open else None,
         f"?{collapsed}" if is_open else f"?{collapsed}{'&' if collapsed else ''}open={row.id}",
     )
-
-
-def nearest_agents(query: InstructionQuery, scope: Scope) -> list[str]:
-    """Return similar names if there is no agent with the name in the query."""
-    name, project = query.one_agent, scope.project
-    near = agents.find_similar_names(name, project=project) if name and project else []
-    return [] if name in near else near
 
 
 # ---- the day's figures

@@ -5,29 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard import badges
+from dashboard.facets import Facet, value_facets
 from dashboard.live_updates import read_session_list_key
-from dashboard.query_box import term
 from dashboard.rendering import PageContext, Visit, live_page
 from dashboard.sessions import filters, queries, rows
 from dashboard.sessions.filters import STATES, SessionQuery
 from dashboard.sessions.queries import ActivityPage, SessionCounts, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
-from ledger import agents
+from dashboard.shared_queries import list_nearest_agents
 
 LINKS = (("linked", "Linked", "link"), ("none", "Not linked", "person"))
 TRACKERS = {"todo": "To-do calls", "llm": "A model", "none": "Nothing: store only"}
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """A value of a key beside the list, with the query that adds or removes it."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
-    icon: str = ""
-    css: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,7 @@ def index(visit: Visit) -> SessionListPage:
         page=page,
         threshold=rows.read_threshold(),
         entries=[describe_row(row, now=now) for row in page.rows],
-        nearest=[] if page.rows else find_nearest(query, visit),
+        nearest=[] if page.rows else list_nearest_agents(query.one_agent, visit.scope.project),
     )
 
 
@@ -117,27 +105,3 @@ def build_facets(counts: SessionCounts, query: SessionQuery) -> Facets:
             for name, n in counts.trackers
         ],
     )
-
-
-def value_facets(
-    key: str, counted: list[tuple[str, int]], one: str, query: SessionQuery
-) -> list[Facet]:
-    """Return the most frequent values of a key, and the one that is asked for."""
-    known = dict(counted)
-    names = list(known) + ([one] if one and one not in known else [])
-    return [
-        Facet(
-            name,
-            query.having(key, "" if name == one else term(key, name)),
-            known.get(name, 0),
-            name == one,
-        )
-        for name in names
-    ]
-
-
-def find_nearest(query: SessionQuery, visit: Visit) -> list[str]:
-    """Return similar names if there is no agent with the name in the query."""
-    name, project = query.one_agent, visit.scope.project
-    near: list[str] = agents.find_similar_names(name, project=project) if name and project else []
-    return [] if name in near else near

@@ -12,14 +12,14 @@ from django.urls import reverse_lazy
 from dashboard import badges
 from dashboard.actions import Action
 from dashboard.agents.presence import breaker_state
+from dashboard.facets import Facet, value_facets
 from dashboard.json_tree import Node, build_tree, json_size
-from dashboard.navigation import Scope
 from dashboard.pagination import Page
-from dashboard.query_box import as_id, term
+from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, live_page
 from dashboard.selection import BulkQuestion, find_bulk_question
 from dashboard.sentences.tasks import describe_cause
-from dashboard.shared_queries import list_history
+from dashboard.shared_queries import list_history, list_nearest_agents
 from dashboard.status_text import StatusText
 from dashboard.tasks import detail_queries, queries
 from dashboard.tasks import filters as task_filters
@@ -30,7 +30,6 @@ from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.queries import TaskCounts
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
-from ledger import agents
 from ledger.models import Attempt, Event, Failure, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
@@ -157,18 +156,6 @@ def is_probe(row: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
-    """A value of a key beside the list, with the query that adds or removes it."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
-    icon: str = ""
-    css: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Facets:
     states: list[Facet]
     agents: list[Facet]
@@ -222,7 +209,7 @@ def index(visit: Visit) -> TaskListPage:
         ],
         asked=question,
         actions=list(ACTIONS.values()),
-        nearest=[] if page.rows else nearest_agents(query, scope),
+        nearest=[] if page.rows else list_nearest_agents(query.one_agent, scope.project),
     )
 
 
@@ -254,27 +241,3 @@ def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
         agents=value_facets("agent", counts.agents, query.one_agent, query),
         types=value_facets("type", counts.types, query.one_type, query),
     )
-
-
-def value_facets(
-    key: str, counted: list[tuple[str, int]], one: str, query: TaskQuery
-) -> list[Facet]:
-    """Return the most frequent values of a key, and the one that is asked for."""
-    known = dict(counted)
-    names = list(known) + ([one] if one and one not in known else [])
-    return [
-        Facet(
-            name,
-            query.having(key, "" if name == one else term(key, name)),
-            known.get(name, 0),
-            name == one,
-        )
-        for name in names
-    ]
-
-
-def nearest_agents(query: TaskQuery, scope: Scope) -> list[str]:
-    """Return similar names if there is no agent with the name in the query."""
-    name, project = query.one_agent, scope.project
-    near: list[str] = agents.find_similar_names(name, project=project) if name and project else []
-    return [] if name in near else near
