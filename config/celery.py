@@ -34,6 +34,7 @@ CLOCK: dict[str, float] = {
     "notifications": settings.TENFOUR["NOTIFICATIONS_SECONDS"],
     "insight": settings.TENFOUR["INSIGHT_SECONDS"],
     "metrics": settings.TENFOUR["METRICS_SECONDS"],
+    "activity": settings.TENFOUR["METRICS_SECONDS"],
     "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
 }
 

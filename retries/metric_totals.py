@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
-
 from ledger import sql
-from ledger.journal import SETTLED, Cursor, Kind
+from ledger.journal import Cursor, Kind
 from ledger.models import Project
 from ledger.moves import FINAL_STATES
-from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
+from retries.stream_position import IN_BATCH, ensure_cursor, read_batches
 
 READER = "metrics"
-BATCH_SIZE = 5_000
 MOST_BATCHES = 20
 
 # An event that ends an attempt, with the attempt and its failure.
@@ -63,8 +60,7 @@ class Total:
             select e.project_id, '{self.metric}', jsonb_build_object({labels}), {bucket},
                 count(*), {f"sum({self.value})" if self.edges else "0"}
             from ledger_event e {self.join}
-            where (e.tx, e.id) > (%(after_tx)s::text::xid8, %(after_id)s::uuid)
-                and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid) and {self.where}
+            where {IN_BATCH} and {self.where}
             group by 1, 3, 4 order by 1, 3, 4
             on conflict (project_id, metric, labels, bucket) do update
             set count = m.count + excluded.count, sum = m.sum + excluded.sum"""
@@ -149,35 +145,14 @@ TOTALS = (
         "e.kind like 'agent.breaker_%%'",
     ),
 )
-# The statement that finds the last event of a batch.
-LAST = f"""select tx::text as tx, id::text as id from (
-    select tx, id from ledger_event
-    where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
-    order by tx, id limit {BATCH_SIZE}
-) batch order by tx desc, id desc limit 1"""
 
 
 def count_events(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Count all settled events that are new; return how many batches were counted."""
     ensure_cursor(READER, start=Cursor(), now=now)
-    batches = 0
-    while batches < MOST_BATCHES and count_batch(now):
-        batches += 1
-    return {"batches": batches}
+    return {"batches": read_batches(READER, count_batch, most=MOST_BATCHES, now=now)}
 
 
-@transaction.atomic
-def count_batch(now: datetime) -> bool:
-    """Count the next events, and move the cursor behind them; return whether there were any."""
-    cursor = lock_cursor(READER)
-    after = Cursor(cursor.tx, str(cursor.event_id))
-    last = sql.run(LAST, tx=str(after.tx), id=after.id)
-    if not last:
-        return False
-    to = Cursor(int(last[0]["tx"]), last[0]["id"])
+def count_batch(between: dict[str, str]) -> None:
     for total in TOTALS:
-        sql.run(
-            total.statement(), after_tx=str(after.tx), after_id=after.id, tx=str(to.tx), id=to.id
-        )
-    move_cursor(cursor, to, now)
-    return True
+        sql.run(total.statement(), **between)

@@ -1,9 +1,24 @@
 """How far each reader of the journal has read it."""
 
+from collections.abc import Callable
 from datetime import datetime
 
-from ledger.journal import Cursor
+from django.db import transaction
+
+from ledger import sql
+from ledger.journal import SETTLED, Cursor
 from retries.models import StreamCursor
+
+BATCH_SIZE = 5_000
+# The condition for the events `e` of one batch.
+IN_BATCH = """(e.tx, e.id) > (%(after_tx)s::text::xid8, %(after_id)s::uuid)
+    and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)"""
+# The statement that finds the last event of a batch.
+LAST = f"""select tx::text as tx, id::text as id from (
+    select tx, id from ledger_event
+    where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
+    order by tx, id limit %(size)s
+) batch order by tx desc, id desc limit 1"""
 
 
 def ensure_cursor(name: str, *, start: Cursor, now: datetime) -> None:
@@ -21,3 +36,27 @@ def move_cursor(cursor: StreamCursor, to: Cursor, now: datetime) -> None:
     """Move a locked cursor to the last event that was read."""
     if (cursor.tx, str(cursor.event_id)) != (to.tx, to.id):
         StreamCursor.objects.filter(pk=cursor.pk).update(tx=to.tx, event_id=to.id, moved_at=now)
+
+
+def read_batches(
+    name: str, count: Callable[[dict[str, str]], None], *, most: int, now: datetime
+) -> int:
+    """Count batch after batch of settled events, `most` at most; return how many there were."""
+    batches = 0
+    while batches < most and read_batch(name, count, now):
+        batches += 1
+    return batches
+
+
+@transaction.atomic
+def read_batch(name: str, count: Callable[[dict[str, str]], None], now: datetime) -> bool:
+    """Count the next events, and move the cursor behind them; return whether there were any."""
+    cursor = lock_cursor(name)
+    after = Cursor(cursor.tx, str(cursor.event_id))
+    last = sql.run(LAST, tx=str(after.tx), id=after.id, size=BATCH_SIZE)
+    if not last:
+        return False
+    to = Cursor(int(last[0]["tx"]), last[0]["id"])
+    count({"after_tx": str(after.tx), "after_id": after.id, "tx": str(to.tx), "id": to.id})
+    move_cursor(cursor, to, now)
+    return True

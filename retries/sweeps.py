@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
-from retries import metric_totals, reminders, rule_clock
+from retries import activity_counts, metric_totals, reminders, rule_clock
 from retries.attempts import leases
 from retries.escalations import expiry
 from retries.insight import clock
@@ -42,6 +42,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "notifications": tick.process_due,
     "insight": clock.compute_figures,
     "metrics": metric_totals.count_events,
+    "activity": activity_counts.count_activity,
     "sessions": sweeping.sweep_sessions,
 }
 

@@ -170,7 +170,7 @@ GROUPS = (
             Setting(
                 "METRICS_SECONDS",
                 "15",
-                "interval at which what happened is counted for `/metrics`",
+                "interval at which what happened is counted for `/metrics`, Overview and Agents",
             ),
             Setting(
                 "TRUSTED_PROXIES",

@@ -1,6 +1,7 @@
 """The models of retries, one noun per file."""
 
 from retries.models.ack_target import AckTarget
+from retries.models.activity_count import ActivityCount, DurationCount
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_pattern import FailurePattern, Grouped
@@ -21,11 +22,13 @@ from retries.models.stored_context import StoredContext
 
 __all__ = [
     "AckTarget",
+    "ActivityCount",
     "Channel",
     "ContextExperiment",
     "Delivery",
     "DeliveryTally",
     "DeliveryTry",
+    "DurationCount",
     "Escalation",
     "EscalationQuerySet",
     "FailurePattern",

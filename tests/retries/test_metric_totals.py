@@ -10,7 +10,7 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Event
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import metric_totals
+from retries import metric_totals, stream_position
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.models import MetricTotal
@@ -72,7 +72,7 @@ def test_every_move_attempt_and_decision_is_counted_once(agent: Agent) -> None:
 def test_totals_stay_when_events_are_read_in_small_batches(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metric_totals, "LAST", metric_totals.LAST.replace("5000", "2"))
+    monkeypatch.setattr(stream_position, "BATCH_SIZE", 2)
     run_story(agent)
     metric_totals.count_events(now=NOW)
     events = Event.objects.filter(subject_type="task", to_state__isnull=False).count()

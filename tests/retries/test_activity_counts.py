@@ -1,0 +1,149 @@
+"""What is counted in each half hour and day: equal to the rows themselves, once, and again."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db.models import Sum
+
+from ledger import instructions
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Attempt, Instruction, Task
+from ledger.tasks.spec import Backoff
+from retries import activity_counts, stream_position
+from retries.escalations import answering
+from retries.escalations.choices import Choice
+from retries.models import ActivityCount, DurationCount, Escalation
+from retries.states import Answer
+from tests.elsewhere import at_once
+from tests.factories import NOW, make_agent, pull, send, tick
+from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.retries.test_metric_totals import LATER, run_story
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SUMS = tuple(activity_counts.SUMS)
+
+
+def totals(minutes: int, **of: Any) -> dict[str, float]:
+    found = ActivityCount.objects.filter(minutes=minutes, **of).aggregate(
+        **{f"{name}_": Sum(name) for name in SUMS}
+    )
+    return {name: found[f"{name}_"] for name in SUMS}
+
+
+def make_history(agent: Agent) -> None:
+    """Two days: tasks of two agents, and instructions that are acknowledged, late or not at all."""
+    run_story(agent)
+    other = make_agent("other")
+    make_task(other, max_attempts=3, backoff=Backoff(base_delay_ms=0))
+    for day in range(2):
+        at = NOW + timedelta(days=day, minutes=40)
+        fail(other, attempt_of(claim(other, now=at)), now=at + timedelta(seconds=30))
+    for number in range(3):
+        id = send(agent, f"Do {number}", now=NOW, max_retries=1 if number else 0)
+        pull(agent, now=NOW)
+        if number == 1:
+            tick(NOW + timedelta(minutes=1))
+            pull(agent, now=NOW + timedelta(minutes=2))
+        if number:
+            instructions.acknowledge_instruction(id, now=NOW + timedelta(minutes=3))
+    tick(NOW + timedelta(minutes=6))
+
+
+def read_all() -> list[Any]:
+    return [
+        *ActivityCount.objects.order_by("minutes", "at", "agent").values_list(),
+        *DurationCount.objects.order_by(
+            "minutes", "at", "project", "measure", "step"
+        ).values_list(),
+    ]
+
+
+def test_counts_equal_the_rows(agent: Agent) -> None:
+    make_history(agent)
+    for _ in range(2):  # the second run finds nothing new
+        activity_counts.count_activity(now=NOW)
+        ended = Attempt.objects.exclude(outcome=None)
+        done = Task.objects.filter(state="done")
+        tracked = Instruction.objects.filter(tracked=True)
+        for minutes in (30, 1440):
+            assert totals(minutes) == {
+                "attempts": ended.count(),
+                "attempts_failed": ended.filter(outcome="failure").count(),
+                "busy_s": sum((each.ended_at - each.started_at).total_seconds() for each in ended),
+                "tasks_done": done.count(),
+                "tasks_done_first": done.filter(attempts=1).count(),
+                "tasks_failed": Task.objects.filter(state="failed").count(),
+                "tasks_escalated": Escalation.objects.filter(task__isnull=False).count(),
+                "finished_attempts": sum(
+                    Task.objects.filter(state__in=("done", "failed")).values_list(
+                        "attempts", flat=True
+                    )
+                ),
+                "sent": tracked.count(),
+                "acknowledged_first": tracked.filter(state="acknowledged", retry_count=0).count(),
+                "acknowledged_later": tracked.filter(
+                    state="acknowledged", retry_count__gt=0
+                ).count(),
+                "given_up": tracked.filter(state="failed").count(),
+            }
+        assert totals(30)["attempts"] == 5 and totals(30)["given_up"] == 1
+
+
+def test_a_slot_begins_at_the_half_hour_or_at_midnight(agent: Agent) -> None:
+    make_history(agent)
+    activity_counts.count_activity(now=NOW)
+    other = ActivityCount.objects.filter(agent__name="other", attempts__gt=0)
+    first = NOW + timedelta(minutes=40)
+    start = first.replace(minute=first.minute // 30 * 30, second=0, microsecond=0)
+    assert [row.at for row in other.filter(minutes=30).order_by("at")] == [
+        start,
+        start + timedelta(days=1),
+    ]
+    midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    assert [row.at for row in other.filter(minutes=1440).order_by("at")] == [
+        midnight,
+        midnight + timedelta(days=1),
+    ]
+
+
+def test_the_journal_counted_again_in_small_batches_is_the_same(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_history(agent)
+    activity_counts.count_activity(now=NOW)
+    before = read_all()
+    monkeypatch.setattr(stream_position, "BATCH_SIZE", 3)
+    ActivityCount.objects.filter(minutes=30).update(attempts=99)
+    call_command("rebuild_activity", verbosity=0)
+    assert read_all() == before
+
+
+def test_four_clocks_count_each_event_once(agent: Agent) -> None:
+    make_history(agent)
+    found = at_once(4, lambda n: activity_counts.count_activity(now=NOW))
+    assert not [each for each in found if isinstance(each, Exception)]
+    assert totals(30)["attempts"] == Attempt.objects.exclude(outcome=None).count()
+
+
+def test_durations_are_counted_in_steps_of_five_percent(agent: Agent) -> None:
+    make_task(agent, max_attempts=1, on_exhausted="escalate")
+    fail(agent, attempt_of(claim(agent)), now=LATER)
+    escalation = Escalation.objects.get()
+    answering.answer(
+        escalation.pk,
+        Choice(Answer.SKIP),
+        among=Escalation.objects.all(),
+        stamp=Stamp(SYSTEM, escalation.opened_at + timedelta(seconds=600)),
+        channel="page",
+    )
+    id = send(agent, "Do it", now=NOW)
+    pull(agent, now=NOW)
+    instructions.acknowledge_instruction(id, now=NOW + timedelta(seconds=100))
+    activity_counts.count_activity(now=NOW)
+    rows = DurationCount.objects.filter(minutes=30)
+    assert sorted((row.measure, row.count) for row in rows) == [("ack", 1), ("answer", 1)]
+    for row in rows:
+        took = {"ack": 100, "answer": 600}[row.measure]
+        assert abs(activity_counts.STEP**row.step - took) < took * 0.05
