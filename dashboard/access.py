@@ -71,6 +71,7 @@ REQUIRED = {
     "session_message": "ledger.view_session",
     "session_task": "ledger.add_task",
     "session_flush": "ledger.change_session",
+    "session_retry": "ledger.change_session",
     "session_import": "ledger.add_session",
     "connect": "ledger.view_agent",
     "connect_token": "ledger.add_token",

@@ -105,6 +105,7 @@ urlpatterns = [
         name="session_message",
     ),
     path("sessions/<uuid:session_id>/flush/", session_action_views.flush, name="session_flush"),
+    path("sessions/<uuid:session_id>/retry/", session_action_views.retry, name="session_retry"),
     path(
         "sessions/<uuid:session_id>/to-dos/<int:order>/task/",
         session_action_views.make_task,

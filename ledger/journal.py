@@ -98,6 +98,7 @@ class Kind(TextChoices):
     SESSION_CREATED = "session.created"
     SESSION_PROCESSED = "session.processed"
     SESSION_FAILED = "session.failed"
+    SESSION_RETRIED = "session.retried"
     SESSION_TASK_CREATED = "session.task_created"
     SESSION_TASK_UPDATED = "session.task_updated"
 

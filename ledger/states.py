@@ -249,7 +249,7 @@ class MessageState(TextChoices):
     RUNNING = "running"
     # processed; final
     SUCCESS = "success"
-    # its batch failed; final
+    # its batch failed; only a person or a program returns it to the buffer
     FAILED = "failed"
     # stored in a session without task tracking, never processed; final
     DISABLED = "disabled"
@@ -260,7 +260,7 @@ MESSAGE_MOVES: dict[MessageState, tuple[MessageState, ...]] = {
     MessageState.PENDING: (MessageState.RUNNING,),
     MessageState.RUNNING: (MessageState.SUCCESS, MessageState.FAILED, MessageState.PENDING),
     MessageState.SUCCESS: (),
-    MessageState.FAILED: (),
+    MessageState.FAILED: (MessageState.PENDING, MessageState.SUCCESS),
     MessageState.DISABLED: (),
 }
 

@@ -104,7 +104,7 @@ NOUNS: Mapping[str, Command] = {
         "Failures with one cause: list, show, resolve, retry, …", "tenfour.nouns.pattern"
     ),
     "session": Command(
-        "Conversations of agents: list, show, import, flush.", "tenfour.nouns.session"
+        "Conversations of agents: list, show, import, flush, retry.", "tenfour.nouns.session"
     ),
     "event": Command("The journal: list, show, list --follow.", "tenfour.nouns.event"),
     "token": Command("Who may call: list, show, create, rotate, revoke.", "tenfour.nouns.token"),

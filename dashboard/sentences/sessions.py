@@ -45,6 +45,10 @@ def describe_session_event(event: Event, about: EventSubject) -> EventSentence:
                 tail,
                 note,
             )
+        case Kind.SESSION_RETRIED:
+            count = counted(int(data.get("messages") or 0), "failed message")
+            does = f"returned {count} to the buffer of"
+            return EventSentence("s-retry", who, does, "blue", about.quote, of, f" · {does} it")
         case Kind.SESSION_TASK_CREATED:
             quote = truncate(" ".join(str(data.get("description") or "").split()), REASON)
             return EventSentence(

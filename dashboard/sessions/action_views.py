@@ -1,4 +1,4 @@
-"""Handle the buttons of a session: flush its buffer, make a task of a to-do, or link it to one."""
+"""Handle the buttons of a session: process its messages, make a task of a to-do, or link it."""
 
 from uuid import UUID
 
@@ -17,8 +17,10 @@ from dashboard.sessions.task_form import build_form
 from ledger.errors import Invalid, NotFound, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Agent, SessionTask
+from ledger.models.session import TrackerName
 from ledger.sessions import task_links
 from ledger.sessions.task_links import NewTask
+from retries.sessions import retrying
 from retries.sessions.flushing import FlushExhausted, flush_from_web
 
 
@@ -52,6 +54,20 @@ def describe_flush(processed: int, found: int) -> str:
         return "The buffer was empty already."
     more = f": {counted(found, 'new to-do')}" if found > 0 else ""
     return f"Processed {counted(processed, 'message')}{more}."
+
+
+@require_POST
+@operators_only
+def retry(request: HtmxRequest, session_id: UUID) -> HttpResponse:
+    """Process the messages of failed batches again, with the tracker that the form may name."""
+    row = find_or_404(session_id)
+    tracker = TrackerName.TODO if request.POST.get("tracker") == TrackerName.TODO else None
+    returned = retrying.retry_failed(row, tracker=tracker, stamp=stamp_of(request))
+    if returned:
+        messages.success(request, f"{counted(returned, 'message')} will be processed again.")
+    else:
+        messages.warning(request, "No message of this session is marked as failed.")
+    return redirect(reverse("dashboard:session", args=[session_id]) + read_scope(request).query)
 
 
 @require_POST

@@ -142,7 +142,6 @@ def build_page(
     state, began = derive_state(row, now), detail_queries.find_start(row)
     is_end = page.later is None and window.is_whole
     lines = {each.number: BatchLine(each.number, each.state, each.says) for each in batches}
-    last = batches[-1] if batches else None
     return SessionPage(
         title=f"{str(row)[:60]} · Session",
         heading=truncate(str(row), 60),
@@ -170,7 +169,7 @@ def build_page(
         planning=detail_queries.list_planning(row),
         batches=batches[::-1][: None if "batches" in visit.request.GET else BATCHES_BESIDE],
         batch_count=len(batches),
-        failed_batch=last if last and state == "failed" else None,
+        failed_batch=find_failed(batches) if state == "failed" or row.failed_count else None,
         linked=detail_queries.find_attempt(page.messages),
         is_end=is_end,
         task_form=task_form,
@@ -241,6 +240,12 @@ def number_batches(batches: list[SessionBatch], now: datetime) -> list[BatchRow]
         BatchRow(number, batch, batch.outcome or "running", describe_batch(batch, now))
         for number, batch in enumerate(batches, 1)
     ]
+
+
+def find_failed(batches: list[BatchRow]) -> BatchRow | None:
+    """Return the newest batch that failed or was lost."""
+    failed = [each for each in batches if each.state in (BatchOutcome.FAILED, BatchOutcome.LOST)]
+    return failed[-1] if failed else None
 
 
 def describe_batch(batch: SessionBatch, now: datetime) -> str:

@@ -237,3 +237,18 @@ class FlushOut(Schema):
     processed: int = Field(description="number of messages that were processed")
 
     model_config = ConfigDict(json_schema_extra={"example": {"processed": 3}})
+
+
+# ---- retry
+
+
+class RetryIn(In):
+    tracker: Literal["todo", "llm"] | None = Field(
+        None, description="what reads the session from now on; null keeps its tracker"
+    )
+
+
+class RetryOut(Schema):
+    returned: int = Field(description="number of failed messages that returned to the buffer")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"returned": 16}})

@@ -141,6 +141,21 @@ def recover_messages(lock: Lock, *, now: datetime | None = None) -> int:
     return int(rows[0]["pending"]) if rows else 0
 
 
+def retry_failed(session_id: UUID, *, tracker: str | None = None, stamp: Stamp) -> int:
+    """Return a session's failed messages to the buffer; return how many were returned.
+
+    `tracker` reads the session from now on; None keeps the one that it has.
+    """
+    rows = sql.run(
+        statements.RETRY_FAILED,
+        session=session_id,
+        tracker=tracker,
+        now=stamp.at,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
+    )
+    return int(rows[0]["pending"]) if rows else 0
+
+
 def begin_batch(lock: Lock, *, most: int, last: int, now: datetime) -> TakenBatch | None:
     """Take the oldest pending messages, as far as the order `last`; None if there are none."""
     rows = sql.run(

@@ -315,6 +315,41 @@ RECOVER = f"""with {TrustedCaller.cte}, left_over as materialized (
 })
     select pending, failed from bumped"""
 
+# A failed message returns to the buffer, with both of its recoveries; one that a response has given
+# to a task before its batch failed is done.
+RETRY_FAILED = f"""with {TrustedCaller.cte}, held as materialized (
+        select s.id from ledger_session s where s.id = %(session)s for update
+    ), picked as materialized (
+        select m.id, case when m.session_task_id is not null or m.planning
+            then '{MessageState.SUCCESS}' else '{MessageState.PENDING}' end as state
+        from held h, ledger_message m
+        where m.session_id = h.id and m.state = '{MessageState.FAILED}' for update of m
+    ), bumped as (
+        update ledger_session s
+        set failed_count = s.failed_count - n.total, pending_count = s.pending_count + n.pending,
+            success_count = s.success_count + n.total - n.pending, last_outcome = null,
+            tracker = coalesce(%(tracker)s, s.tracker), version = s.version + 1,
+            updated_at = %(now)s
+        from (select count(*) as total,
+            count(*) filter (where state = '{MessageState.PENDING}') as pending from picked) n
+        where s.id = %(session)s and n.total > 0
+        returning s.id, s.project_id, s.agent_id, s.tracker, n.pending
+    ), moved as (
+        update ledger_message m set state = p.state, recoveries = 0,
+            batch_id = case when p.state = '{MessageState.PENDING}' then null else m.batch_id end
+        from picked p, bumped b where m.id = p.id
+    ), journaled as ({
+    journal.insert(
+        "bumped",
+        kind=f"'{Kind.SESSION_RETRIED}'",
+        subject="session",
+        from_state="null",
+        to_state="null",
+        data="jsonb_build_object('messages', m.pending, 'tracker', m.tracker)",
+    )
+})
+    select pending from bumped"""
+
 UNPROCESSED = """select s.id, s.project_id, s.running_count,
         (select m.id from ledger_message m where m.session_id = s.id and m.state = 'pending'
             order by m."order" desc limit 1) as message_id

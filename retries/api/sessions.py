@@ -39,7 +39,7 @@ from ledger.sessions.storing import MOST_MESSAGES, NewMessage
 from ledger.sessions.tool_schemas import describe_tools
 from ledger.states import MessageState
 from ledger.tokens import ScopeMissing
-from retries.sessions import buffering, tool_calling
+from retries.sessions import buffering, retrying, tool_calling
 from retries.sessions.flushing import flush_from_web
 
 router = Router(tags=["sessions"])
@@ -239,6 +239,22 @@ def sessions_flush(request: PrincipalRequest, id: UUID) -> HttpResponse:
     the settings say otherwise. After that it is 503.
     """
     return json_response({"processed": flush_from_web(find_session(request, id).id)})
+
+
+@router.post(
+    "/sessions/{id}/retry", auth=PrincipalAuth("sessions:write"), response=schemas.RetryOut
+)
+def sessions_retry(
+    request: PrincipalRequest, id: UUID, body: Body[schemas.RetryIn | None] = None
+) -> HttpResponse:
+    """Return the messages of failed batches to the session's buffer, and have them processed.
+
+    Messages that the batch had given to a task before it failed are done and stay so.
+    """
+    session = find_session(request, id)
+    tracker = body.tracker if body else None
+    returned = retrying.retry_failed(session, tracker=tracker, stamp=stamp_of(request))
+    return json_response({"returned": returned})
 
 
 @router.post(

@@ -97,6 +97,20 @@ def announce(stored: Stored) -> None:
     transaction.on_commit(lambda: ring(event, stored.pending))
 
 
+def announce_retry(session: Session) -> None:
+    """Have messages that came back to the buffer processed at once; never fails."""
+    event = InsertNewMessage(str(session.project_id), str(session.pk), "", skip_latest_check=True)
+
+    def send() -> None:
+        try:
+            bell().ping()
+            send_job(BUFFER_JOB, event)
+        except AWAY as error:
+            logger.info("retry not announced, the sweep will find it: %s", error)
+
+    transaction.on_commit(send)
+
+
 def ring(event: InsertNewMessage, pending: int) -> bool:
     """Have a full buffer processed, or else set its timer; return whether a job was sent.
 

@@ -75,6 +75,7 @@ VERBS = {
     "session list": {"sessions_list"},
     "session show": {"sessions_get", "sessions_list_tasks"},
     "session flush": {"sessions_flush"},
+    "session retry": {"sessions_retry"},
     "session import": {"sessions_import"},
     "token list": {"tokens_list"},
     "token show": {"tokens_get"},

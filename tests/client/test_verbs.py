@@ -96,6 +96,7 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     talk.write_bytes(as_lines(claude_line(7, "user", "Look at the parser")))
     talked = do("session import --agent coder", str(talk)).split()[-1]
     assert do(f"session flush {talked[-8:]}")
+    assert do(f"session retry {talked[-8:]} --tracker todo")
     assert do("agent register writer").startswith("writer ")
     assert do("agent pause writer") == "writer paused\n"
     assert do("agent resume writer") == "writer new\n"

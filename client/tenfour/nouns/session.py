@@ -1,4 +1,4 @@
-"""`tenfour session`: list, show, import and flush."""
+"""`tenfour session`: list, show, import, flush and retry."""
 
 from __future__ import annotations
 
@@ -123,6 +123,15 @@ def describe_flush(row: Row) -> str:
     return f"{row['processed']} processed"
 
 
+def add_retry_arguments(parser: Parser) -> None:
+    parser.add_argument("--tracker", choices=("todo", "llm"), help="what reads them from now on")
+
+
+def retry(client: Client, id: str, args: argparse.Namespace) -> Row:
+    body = {"tracker": args.tracker} if args.tracker else {}
+    return act(client, KIND.path_of(id, "retry"), body)
+
+
 NOUN = Noun(
     "session",
     "Sessions: agents' conversations, and the to-dos found in them.",
@@ -144,6 +153,14 @@ NOUN = Noun(
             "sessions:write",
             lambda client, id, args: act(client, KIND.path_of(id, "flush")),
             say_done=describe_flush,
+        ),
+        "retry": make_action(
+            KIND,
+            "Process the messages of failed batches again.",
+            "sessions:write",
+            retry,
+            add=add_retry_arguments,
+            say_done=lambda row: f"{row['returned']} returned to the buffer",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""The flush button: it processes the buffer, waits for a held lock, and says when it gives up."""
+"""The flush button waits for a held lock and says when it gives up; a failed batch can go on."""
 
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -7,7 +7,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ledger.models import Agent, Message, Session, SessionTask
+from ledger.models import Agent, Message, Session, SessionBatch, SessionTask
+from ledger.sessions import batches
 from tests.dashboard.seen import html, words
 from tests.dashboard.sessions.conversations import make_session, todo
 
@@ -54,3 +55,30 @@ def test_a_flush_that_gives_up_says_so(
     listed = browser.post(f"{path}flush/", {"next": "/sessions/"}, follow=True)
     assert "The buffer was not flushed." in words(listed)
     assert set(Message.objects.values_list("state", flat=True)) == {"pending"}
+
+
+def test_a_failed_batch_is_processed_again(browser: Client, agent: Agent, now: datetime) -> None:
+    lines = [*todo("1", "Reproduce it"), *todo("2", "Fix it")]
+    session = make_session(agent, lines, now=now, pending=4, tracker="llm")
+    lock = batches.take_lock(session.pk)
+    assert lock
+    taken = batches.begin_batch(lock, most=32, last=9, now=now)
+    assert taken
+    batches.end_batch(lock, taken.id, failure="The model answered turtles", now=now)
+    batches.release_lock(lock)
+    path = f"/sessions/{session.pk}/"
+    page = browser.get(path)
+    assert "4 messages of this session are marked as failed" in words(page)
+    assert 'value="todo"' in html(page)
+    answered = browser.post(f"{path}retry/", {"tracker": "todo"}, follow=True)
+    assert "4 messages will be processed again." in words(answered)
+    assert "failed-batch" not in html(browser.get(path))
+    browser.post(f"{path}flush/")
+    assert set(Message.objects.values_list("state", flat=True)) == {"success"}
+    assert SessionTask.objects.count() == 2
+    assert list(SessionBatch.objects.order_by("id").values_list("outcome", flat=True)) == [
+        "failed",
+        "success",
+    ]
+    again = browser.post(f"{path}retry/", follow=True)
+    assert "No message of this session is marked as failed." in words(again)
