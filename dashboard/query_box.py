@@ -1,20 +1,29 @@
-"""Parse the text of a query box (pure): `agent:gemini urgency:urgent ack:>30s some words`.
+"""Parse the text of a query box (pure): `agent:gemini -type:test older:2h "some words"`.
 
-Each page declares its keys. A key takes several values with commas (or), and a minus before it
-excludes them. A term that makes no sense becomes a sentence in `problems`; the rest still counts.
+This is the query language of every list. Each page declares its keys once. A key takes several
+values with commas (or), and a minus before it excludes them. Quotes keep spaces, commas and colons
+in one value or one word. Words without a key are searched. A term that makes no sense, such as an
+unknown key, becomes a sentence in `problems`; the rest still counts.
 """
 
 import re
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
+
+from dashboard.query_values import Reader
 
 MAX_CHARACTERS = 300
 MAX_WORDS = 8
 
-TOKEN = re.compile(r'(?P<minus>-)?(?P<key>[a-z]+):(?P<value>"[^"]*"|\S+)|"(?P<words>[^"]*)"|\S+')
+TOKEN = re.compile(
+    r'''(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)+)'''
+    r'''|"(?P<words>[^"]*)"|\S+'''
+)
+VALUE = re.compile(r'(?:"[^"]*"|[^,])+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +48,7 @@ class Names:
     suggest: Callable[[str], tuple[str, ...]] | None = None
 
 
-# a key that reads its value itself: returns what to remember, or raises ValueError with a sentence
-Reader = Callable[[str], Mapping[str, Any]]
+Keys = Mapping[str, Names | Reader]
 
 
 @dataclass(slots=True)
@@ -71,38 +79,60 @@ class BoxQuery:
         return " ".join(kept)
 
 
-def parse(text: str, keys: Mapping[str, Names | Reader]) -> Parsed:
+def parse(text: str, keys: Keys) -> Parsed:
     """Split a query's text into the terms of its keys and other words; never fails."""
     parsed = Parsed(clean(text))
     for match in TOKEN.finditer(parsed.text):
-        key = match["key"]
+        if match["key"] is None:
+            parsed.rest.append(match["words"] if match["words"] is not None else match[0])
+            continue
+        key = match["key"].lower()
         kind = keys.get(key)
         if kind is None:
-            parsed.rest.append(match["words"] if match["words"] is not None else match[0])
+            parsed.problems.append(describe_unknown_key(match["key"], match["value"], keys))
         elif isinstance(kind, Names):
             names = read_names(match["value"], key, kind, parsed.problems)
             before = parsed.names.get(key, ANY)
             parsed.names[key] = merge(before, names, unwanted=bool(match["minus"]))
+        elif match["minus"]:
+            parsed.problems.append(f"“{key}:” can’t be excluded. Remove the minus before it.")
         else:
             try:
-                parsed.read |= kind(match["value"])
+                parsed.read |= kind(match["value"].replace('"', ""))
             except ValueError as problem:
                 parsed.problems.append(str(problem))
     return parsed
 
 
+def describe_unknown_key(key: str, value: str, keys: Collection[str]) -> str:
+    near = find_nearest(key.lower(), keys)
+    advice = f"Did you mean “{near}:{value}”?" if near else f"Use {', '.join(keys)}."
+    return f"There is no filter “{key}”. {advice} To search for the words, put them in quotes."
+
+
+def find_nearest(name: str, known: Collection[str]) -> str:
+    """Return the known name that is most like another, or an empty string."""
+    begun = [each for each in known if name and each.startswith(name)]
+    return next(iter(begun or get_close_matches(name, known, n=1)), "")
+
+
 def read_names(value: str, key: str, kind: Names, problems: list[str]) -> tuple[str, ...]:
     """Return the names in a value; an unknown one becomes a problem instead."""
-    quoted = len(value) > 1 and value.startswith('"') and value.endswith('"')
-    names = [value[1:-1]] if quoted else [name for name in value.split(",") if name]
+    names = [part.replace('"', "") for part in VALUE.findall(value)]
     if not kind.choices:
         return tuple(filter(None, names))
     names = [name.lower() for name in names]
     for name in names:
         if name not in kind.choices:
-            near = kind.suggest(name) if kind.suggest else kind.choices
-            problems.append(f"Unknown {key} “{name}”. Use one of: {', '.join(near)}.")
+            near = find_nearest(name, kind.choices)
+            advice = f"Did you mean “{near}”?" if near else describe_choices(name, kind)
+            problems.append(f"Unknown {key} “{name}”. {advice}")
     return tuple(name for name in names if name in kind.choices)
+
+
+def describe_choices(name: str, kind: Names) -> str:
+    choices = kind.suggest(name) if kind.suggest else kind.choices
+    return f"Use one of: {', '.join(choices)}."
 
 
 def merge(before: Values, names: tuple[str, ...], *, unwanted: bool) -> Values:
@@ -131,7 +161,7 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def has_key(token: str, keys: tuple[str, ...]) -> bool:
-    return token.removeprefix("-").startswith(tuple(f"{key}:" for key in keys))
+    return token.removeprefix("-").lower().startswith(tuple(f"{key}:" for key in keys))
 
 
 def clean(text: str) -> str:
@@ -141,8 +171,9 @@ def clean(text: str) -> str:
 
 
 def term(key: str, value: str) -> str:
-    """Return the term that asks for `value` under `key`."""
-    return f'{key}:"{value}"' if re.search(r"[\s,]", value) else f"{key}:{value}"
+    """Return the term that asks for `value` under `key`; a value can't contain quotes."""
+    plain = value.replace('"', "")
+    return f'{key}:"{plain}"' if re.search(r"[\s,]", plain) else f"{key}:{plain}"
 
 
 def as_id(word: str) -> uuid.UUID | None:

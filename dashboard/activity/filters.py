@@ -3,14 +3,14 @@
 There is no search in the data of events, because there are too many of them.
 """
 
-import re
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from dashboard import query_box
 from dashboard.query_box import ANY, BoxQuery, Names, Values, as_id, only_value
+from dashboard.query_values import is_a_day, parse_instant
 from ledger.journal import Kind
 
 KEYS = ("kind", "agent", "actor", "by", "about", "since", "until")
@@ -26,10 +26,6 @@ ACTORS: dict[str, tuple[str, ...]] = {
     "tokens": ("token",),
     "tenfour": ("system",),
 }
-
-AGO = re.compile(r"(?P<number>\d{1,5})(?P<unit>s|m|h|d)(?: ago)?")
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-CLOCK = re.compile(r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,37 +102,13 @@ def read_id(ids: list[uuid.UUID], value: str) -> dict[str, uuid.UUID]:
 def read_time(key: str, value: str, *, now: datetime) -> dict[str, datetime]:
     """Return {key: instant} for 30m, 2h, 14:05, 2026-11-20 or 2026-11-20T14:05."""
     value = value.strip('"')
-    at = instant(value, now=now)
+    at = parse_instant(value, now=now)
     if at is None:
         raise ValueError(
             f"“{key}:{value}” is not a time. Try {key}:30m, {key}:2d, {key}:14:05 (UTC) or "
             f"{key}:2026-11-20."
         )
     return {key: at + timedelta(days=1) if key == "until" and is_a_day(value) else at}
-
-
-def instant(value: str, *, now: datetime) -> datetime | None:
-    if match := AGO.fullmatch(value):
-        return now - timedelta(**{UNITS[match["unit"]]: int(match["number"])})
-    if match := CLOCK.fullmatch(value):
-        at = now.astimezone(UTC).replace(
-            hour=int(match["hour"]),
-            minute=int(match["minute"]),
-            second=int(match["second"] or 0),
-            microsecond=0,
-        )
-        return at if at <= now else at - timedelta(days=1)
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if not 1970 <= at.year <= 9000:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def is_a_day(value: str) -> bool:
-    return re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
 
 
 def kinds(values: Values) -> list[str] | None:

@@ -6,9 +6,11 @@ Words without a key are searched in the instruction's content.
 import re
 import uuid
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Names, Reader, Values, only_value, split_ids
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_values import Period, read_age, read_period
 from ledger.states import LEVELS, InstructionState
 
 # the name of a state in the box -> the states it stands for
@@ -30,6 +32,8 @@ class InstructionQuery(BoxQuery):
     urgency: Values = ANY
     ack_over: float | None = None
     ack_under: float | None = None
+    older: timedelta | None = None  # since it was sent
+    sent: Period | None = None
     ids: tuple[uuid.UUID, ...] = ()
     words: tuple[str, ...] = ()
 
@@ -60,11 +64,13 @@ def read_ack(value: str) -> dict[str, float]:
     return {match["op"]: float(match["number"]) * SECONDS[match["unit"] or "s"]}
 
 
-KEYS: dict[str, Names | Reader] = {
+KEYS: Keys = {
     "agent": Names(),
-    "from": Names(),
     "state": Names(tuple(STATES)),
+    "from": Names(),
     "urgency": Names(tuple(URGENCIES)),
+    "older": read_age("older"),
+    "sent": read_period("sent"),
     "ack": read_ack,
 }
 
@@ -81,6 +87,8 @@ def parse(text: str) -> InstructionQuery:
         urgency=parsed.names.get("urgency", ANY),
         ack_over=parsed.read.get(">"),
         ack_under=parsed.read.get("<"),
+        older=parsed.read.get("older"),
+        sent=parsed.read.get("sent"),
         ids=ids,
         words=words,
         problems=tuple(parsed.problems),

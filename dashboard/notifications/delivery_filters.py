@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Names, Reader, Values, only_value, split_ids
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_values import read_age
 
 # the name of a state in the box -> the states of deliveries that it stands for
 STATES = {
@@ -21,8 +22,6 @@ STATES = {
     "not-sent": ("not_sent",),
     "held": ("held", "summarized"),
 }
-AGE = re.compile(r"(?P<number>\d{1,5})(?P<unit>[mhd])")
-UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 CODE = re.compile(r"(?P<class>[1-5])xx|\d{3}|none")
 
 
@@ -64,24 +63,12 @@ def read_code(value: str) -> Mapping[str, Any]:
     return {"code": (start, start + 99 if match["class"] else start)}
 
 
-def read_age(value: str) -> Mapping[str, Any]:
-    """Return the least age that a value means.
-
-    >>> read_age("2h")
-    {'older': datetime.timedelta(seconds=7200)}
-    """
-    match = AGE.fullmatch(value)
-    if match is None:
-        raise ValueError(f"“older:{value}” is not an age. Try older:30m, older:2h or older:7d.")
-    return {"older": timedelta(**{UNITS[match["unit"]]: int(match["number"])})}
-
-
-KEYS: dict[str, Names | Reader] = {
+KEYS: Keys = {
     "channel": Names(),
     "event": Names(),
     "state": Names(tuple(STATES)),
     "code": read_code,
-    "older": read_age,
+    "older": read_age("older"),
 }
 
 

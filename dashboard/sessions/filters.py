@@ -3,19 +3,18 @@
 Words without a key are searched in the first prompt.
 """
 
-import re
 import uuid
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Names, Reader, Values, only_value, split_ids
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_values import read_age
 
 # the states of a session as the list derives them, most urgent first
 STATES = ("failed", "processing", "buffering", "up-to-date", "stored")
 ATTEMPTS = ("linked", "none")
 TRACKERS = ("todo", "llm", "none")
-AGE = re.compile(r"(?P<number>\d{1,4})(?P<unit>s|m|h|d)")
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +24,8 @@ class SessionQuery(BoxQuery):
     attempt: Values = ANY
     tracker: Values = ANY
     task: Values = ANY
-    older: int | None = None  # seconds since the last activity
-    newer: int | None = None
+    older: timedelta | None = None  # since the last activity
+    newer: timedelta | None = None
     ids: tuple[uuid.UUID, ...] = ()
     words: tuple[str, ...] = ()
 
@@ -53,19 +52,7 @@ class SessionQuery(BoxQuery):
         return replace(self, text="", state=ANY, agent=ANY, attempt=ANY, tracker=ANY)
 
 
-def read_age(key: str) -> Reader:
-    """Return the reader of a bound on the last activity: seconds by key."""
-
-    def read(value: str) -> dict[str, int]:
-        match = AGE.fullmatch(value)
-        if match is None:
-            raise ValueError(f"“{key}:{value}” is not a duration. Try {key}:1h or {key}:2d.")
-        return {key: int(match["number"]) * SECONDS[match["unit"]]}
-
-    return read
-
-
-KEYS: dict[str, Names | Reader] = {
+KEYS: Keys = {
     "agent": Names(),
     "state": Names(STATES),
     "attempt": Names(ATTEMPTS),

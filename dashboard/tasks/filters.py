@@ -3,12 +3,13 @@
 Words without a key are searched in the title and the type.
 """
 
-import re
 import uuid
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Names, Reader, Values, only_value, split_ids
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_values import Period, read_age, read_bound, read_period
 from ledger.states import BlockedReason, FailureType, TaskState
 
 # the name of a state in the box -> the states it stands for
@@ -18,7 +19,6 @@ STATES: dict[str, tuple[TaskState, ...]] = {
 }
 LETTER_STATES = ("open", "replayed", "dismissed")
 ERRORS = tuple(FailureType.values)
-BOUND = re.compile(r"(?P<op>[<>])(?P<number>\d{1,4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,10 @@ class TaskQuery(BoxQuery):
     state: Values = ANY
     reason: Values = ANY
     error: Values = ANY
+    pattern: Values = ANY
+    older: timedelta | None = None  # since the last change
+    changed: Period | None = None
+    created: Period | None = None
     attempts_over: int | None = None
     attempts_under: int | None = None
     ids: tuple[uuid.UUID, ...] = ()
@@ -57,33 +61,42 @@ class TaskQuery(BoxQuery):
         return replace(self.stateless(), agent=ANY, type=ANY)
 
 
-def read_attempts(value: str) -> dict[str, int]:
-    """Return a bound on the number of attempts: {">": number} or {"<": number}."""
-    match = BOUND.fullmatch(value)
-    if match is None:
-        raise ValueError(f"“attempts:{value}” is not a number. Try attempts:>1 or attempts:<3.")
-    return {match["op"]: int(match["number"])}
-
-
-KEYS: dict[str, Names | Reader] = {
+KEYS: Keys = {
     "agent": Names(),
+    "state": Names(tuple(STATES)),
     "type": Names(),
     "plan": Names(),
-    "state": Names(tuple(STATES)),
-    "reason": Names(tuple(BlockedReason.values)),
+    "pattern": Names(),
     "error": Names(),
-    "attempts": read_attempts,
+    "older": read_age("older"),
+    "changed": read_period("changed"),
+    "created": read_period("created"),
+    "attempts": read_bound("attempts"),
+    "reason": Names(tuple(BlockedReason.values)),
 }
-LETTER_KEYS = KEYS | {"state": Names(LETTER_STATES), "reason": Names()}
+LETTER_KEYS: Keys = {
+    "agent": Names(),
+    "state": Names(LETTER_STATES),
+    "type": Names(),
+    "plan": Names(),
+    "pattern": Names(),
+    "error": Names(),
+    "older": read_age("older"),
+    "attempts": read_bound("attempts"),
+    "reason": Names(),
+}
 
 
-def parse(text: str, keys: dict[str, Names | Reader] = KEYS) -> TaskQuery:
+def parse(text: str, keys: Keys = KEYS) -> TaskQuery:
     """Return the query in `text`; never fails."""
     parsed = query_box.parse(text, keys)
     ids, words = split_ids(parsed.rest, parsed.problems)
     return TaskQuery(
         text=parsed.text,
         **parsed.names,
+        older=parsed.read.get("older"),
+        changed=parsed.read.get("changed"),
+        created=parsed.read.get("created"),
         attempts_over=parsed.read.get(">"),
         attempts_under=parsed.read.get("<"),
         ids=ids,
