@@ -20,8 +20,8 @@ MAX_CHARACTERS = 300
 MAX_WORDS = 8
 
 TOKEN = re.compile(
-    r'''(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)+)'''
-    r'''|"(?P<words>[^"]*)"|\S+'''
+    r"""(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)+)"""
+    r"""|"(?P<words>[^"]*)"|\S+"""
 )
 VALUE = re.compile(r'(?:"[^"]*"|[^,])+')
 
@@ -124,7 +124,7 @@ def read_names(value: str, key: str, kind: Names, problems: list[str]) -> tuple[
     names = [name.lower() for name in names]
     for name in names:
         if name not in kind.choices:
-            near = find_nearest(name, kind.choices)
+            near = "" if kind.suggest else find_nearest(name, kind.choices)
             advice = f"Did you mean “{near}”?" if near else describe_choices(name, kind)
             problems.append(f"Unknown {key} “{name}”. {advice}")
     return tuple(name for name in names if name in kind.choices)

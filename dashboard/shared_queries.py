@@ -8,19 +8,20 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from django.conf import settings
 from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models import Value as V
-from django.db.models.functions import Coalesce, Concat, JSONObject, NullIf, Trim
+from django.db.models.functions import Coalesce, Concat, JSONObject, Now, NullIf, Trim
 from django.utils import timezone
 
 from dashboard.compiled_queries import compiled
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
+from dashboard.query_values import Period
 from ledger import instruction_stats
 from ledger.agents import find_silent, find_similar_names
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import BreakerState, TaskState
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)
 EVENTS_SHOWN = 200
@@ -85,6 +86,32 @@ def match_any(values: Values, meaning: Callable[[str], Q]) -> Q:
     for name in values.unwanted:
         found &= ~meaning(name)
     return found
+
+
+def match_age(age: timedelta | None, column: str) -> Q:
+    """Return the condition that a column's time is longer ago than an age."""
+    return Q() if age is None else Q(**{f"{column}__lt": Now() - age})
+
+
+def match_period(period: Period | None, column: str) -> Q:
+    """Return the condition that a column's time lies in a period."""
+    if period is None:
+        return Q()
+    ends = {"gte": period.start, "lt": period.end}
+    return Q(
+        **{
+            f"{column}__{lookup}": Now() - end if isinstance(end, timedelta) else end
+            for lookup, end in ends.items()
+            if end is not None
+        }
+    )
+
+
+def failed_in_pattern(text: str) -> QuerySet[Any, Any]:
+    """Return the tasks that failed in a pattern, by its fingerprint or words of its template."""
+    named = Q(fingerprint__startswith=text.lower()) | Q(template__icontains=text)
+    patterns = FailurePattern.objects.filter(named | Q(merged__fingerprint=text.lower()))
+    return Grouped.objects.filter(pattern__in=patterns.values("pk")).values("failure__task")
 
 
 def hash_of(query: object) -> str:

@@ -13,7 +13,9 @@ from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.shared_queries import (
     CountOf,
+    failed_in_pattern,
     hash_of,
+    match_age,
     match_any,
     match_values,
     of_project,
@@ -46,6 +48,8 @@ def filter_deadletters(query: TaskQuery, project: Project | None) -> QuerySet[De
         match_values(query.plan, "task__plan__ref"),
         match_values(query.reason, "reason"),
         match_any(query.error, failed_with),
+        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text))),
+        match_age(query.older, "failed_at"),
         match_any(query.state, in_state),
     )
     if query.state == ANY and not query.ids:

@@ -31,7 +31,9 @@ from dashboard.shared_queries import (
     WINDOW,
     CountOf,
     hash_of,
+    match_age,
     match_any,
+    match_period,
     match_values,
     of_project,
 )
@@ -93,6 +95,7 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
         match_values(query.sender, "sent_by_name"),
         states(query),
     )
+    rows = rows.filter(match_age(query.older, "queued_at"), match_period(query.sent, "queued_at"))
     for word in query.words:
         rows = rows.filter(content__icontains=word)
     if query.ids:

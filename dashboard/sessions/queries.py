@@ -78,9 +78,9 @@ def filter_sessions(query: SessionQuery, project: Project | None, now: datetime)
         match_task(query.task),
     )
     if query.older is not None:
-        rows = rows.filter(last_message_at__lt=now - timedelta(seconds=query.older))
+        rows = rows.filter(last_message_at__lt=now - query.older)
     if query.newer is not None:
-        rows = rows.filter(last_message_at__gte=now - timedelta(seconds=query.newer))
+        rows = rows.filter(last_message_at__gte=now - query.newer)
     for word in query.words:
         rows = rows.filter(Q(title__icontains=word) | Q(external_id=word))
     found: QuerySet[Any] = rows.filter(id__in=query.ids) if query.ids else rows

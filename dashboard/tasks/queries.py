@@ -27,7 +27,15 @@ from django.db.models.functions import Coalesce
 from dashboard.compiled_queries import compiled
 from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import Values
-from dashboard.shared_queries import hash_of, match_any, match_values, of_project
+from dashboard.shared_queries import (
+    failed_in_pattern,
+    hash_of,
+    match_age,
+    match_any,
+    match_period,
+    match_values,
+    of_project,
+)
 from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
 from ledger.models import Attempt, Failure, Project, Task
@@ -56,6 +64,10 @@ def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         match_any(query.reason, lambda name: Q(blocked_reason=name)),
         match_any(query.error, failed_with),
+        match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text))),
+        match_age(query.older, "updated_at"),
+        match_period(query.changed, "updated_at"),
+        match_period(query.created, "created_at"),
     )
     if query.attempts_over is not None:
         rows = rows.filter(attempts__gt=query.attempts_over)

@@ -1,11 +1,18 @@
 """The query box of Tasks."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from dashboard.query_box import Values
+from dashboard.query_values import Period
 from dashboard.tasks.filters import TaskQuery, parse
-from tests.dashboard.seen import words
+from ledger.models import Agent, Task
+from retries.models import Grouped
+from tests.dashboard.seen import rows, words
+from tests.dashboard.worked import make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -22,6 +29,9 @@ URL = "/tasks/"
         ("state:NEEDS-YOU", TaskQuery(state=Values(("needs-you",)))),
         ("error:timeout", TaskQuery(error=Values(("timeout",)))),
         ("attempts:>1 attempts:<4", TaskQuery(attempts_over=1, attempts_under=4)),
+        ("older:2h", TaskQuery(older=timedelta(hours=2))),
+        ("changed:7d", TaskQuery(changed=Period(timedelta(days=7)))),
+        ("pattern:0a1b2c3d", TaskQuery(pattern=Values(("0a1b2c3d",)))),
         ("reason:breaker_open", TaskQuery(reason=Values(("breaker_open",)))),
         ("some words", TaskQuery(words=("some", "words"))),
     ],
@@ -37,6 +47,7 @@ def test_parse(text: str, means: TaskQuery) -> None:
     ("text", "problem"),
     [
         ("state:foo", "Unknown state “foo”. Use one of: needs-you, queued,"),
+        ("agnet:coder", "There is no filter “agnet”. Did you mean “agent:coder”?"),
         ("attempts:many", "“attempts:many” is not a number"),
         ("a b c d e f g h i", "Only the first 8 words are searched."),
     ],
@@ -44,3 +55,27 @@ def test_parse(text: str, means: TaskQuery) -> None:
 def test_problems(text: str, problem: str, browser: Client) -> None:
     assert parse(text).problems[0].startswith(problem)
     assert problem in words(browser.get(URL, {"q": text}))
+
+
+def test_the_list_by_time_and_pattern(browser: Client, agent: Agent) -> None:
+    """Each filter on, and each filter off: the row is found only where the filter holds."""
+    now = timezone.now()
+    task = make_task("failed", agent=agent, now=now)
+    pattern = Grouped.objects.get(failure__task=task).pattern
+    Task.objects.filter(pk=task.pk).update(updated_at=now - timedelta(hours=3))
+    day = now.date()
+    for query, found in {
+        "older:2h": True,
+        "older:4h": False,
+        "changed:4h": True,
+        "changed:2h": False,
+        "changed:5h..2h": True,
+        f"created:{day - timedelta(days=400)}..{day + timedelta(days=1)}": True,
+        "created:2020-01-01..2020-02-01": False,
+        f"pattern:{pattern.fingerprint}": True,
+        f"pattern:{pattern.fingerprint[:8].upper()}": True,
+        f'pattern:"{pattern.template[:12]}"': True,
+        f"-pattern:{pattern.fingerprint}": False,
+        "pattern:0000000000000000": False,
+    }.items():
+        assert (rows(browser.get(URL, {"q": query}), "task") == [str(task.pk)]) == found, query
