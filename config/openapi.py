@@ -112,6 +112,7 @@ WITH_ETAG = {
     "attempts_release",
     "escalations_assign",
     "escalations_get",
+    "escalations_snooze",
     "escalations_undo",
     "escalations_withdraw",
     "plans_abort",

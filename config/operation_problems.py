@@ -45,6 +45,7 @@ OPERATIONS: dict[str, set[str]] = {
     "escalations_resolve": CLOSED
     | IDEMPOTENT
     | {"human_required", "invalid_transition", "version_mismatch"},
+    "escalations_snooze": CLOSED | {"human_required"},
     "escalations_undo": {"human_required", "invalid_transition"},
     "escalations_withdraw": CLOSED | {"human_required", "invalid_transition"},
     "events_list": FILTERED,

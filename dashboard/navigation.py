@@ -41,9 +41,7 @@ class Place:
     in_tabs: bool = True
 
 
-OPEN = Counter(
-    lambda project, _: shared_queries.open_escalations(project), "open", "need an answer", "alert"
-)
+OPEN = Counter(shared_queries.open_escalations, "open", "need an answer", "alert")
 WAITING = Counter(
     lambda project, _: shared_queries.waiting_instructions(project),
     "waiting",

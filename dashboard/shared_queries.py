@@ -121,8 +121,9 @@ def hash_of(query: object) -> str:
 # ---- the sidebar's counters
 
 
-def open_escalations(project: Project | None) -> QuerySet[Escalation]:
-    return of_project(Escalation.objects.open(), project)
+def open_escalations(project: Project | None, now: datetime) -> QuerySet[Escalation]:
+    """Return the escalations that need an answer and are not snoozed."""
+    return of_project(Escalation.objects.in_inbox(now), project)
 
 
 def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:

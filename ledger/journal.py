@@ -74,6 +74,8 @@ class Kind(TextChoices):
     ESCALATION_REMINDED = "escalation.reminded"
     ESCALATION_ASSIGNED = "escalation.assigned"
     ESCALATION_COMMENTED = "escalation.commented"
+    ESCALATION_SNOOZED = "escalation.snoozed"
+    ESCALATION_RETURNED = "escalation.returned"
     AGENT_REGISTERED = "agent.registered"
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"

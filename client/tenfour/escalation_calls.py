@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 from tenfour.calls import PAGE, given, page_of, part
@@ -81,6 +82,12 @@ def withdraw(id: str) -> Call[Escalation]:
 def assign(id: str, user: str) -> Call[Escalation]:
     """Assign an escalation to a user, or to no one with an empty name."""
     return Call("POST", f"{_path(id)}/assign", Escalation.read, {"user": user})
+
+
+def snooze(id: str, until: datetime | str | None) -> Call[Escalation]:
+    """Take an escalation out of the inbox until a time, or bring it back with None."""
+    end = until.isoformat() if isinstance(until, datetime) else until
+    return Call("POST", f"{_path(id)}/snooze", Escalation.read, {"until": end})
 
 
 def comment(id: str, text: str, *, idempotency_key: str | None = None) -> Call[Escalation]:

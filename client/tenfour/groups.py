@@ -128,6 +128,7 @@ class Escalations(Driven[D]):
     undo = Verb(escalation_calls.undo)
     withdraw = Verb(escalation_calls.withdraw)
     assign = Verb(escalation_calls.assign)
+    snooze = Verb(escalation_calls.snooze)
     comment = Verb(escalation_calls.comment)
 
 

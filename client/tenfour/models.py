@@ -303,6 +303,7 @@ class Escalation(Value):
     opened_at: datetime | None = None
     closed_at: datetime | None = None
     expires_at: datetime | None = None
+    snoozed_until: datetime | None = None
     notify_again_at: datetime | None = None
 
     @property

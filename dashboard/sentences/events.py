@@ -199,6 +199,15 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             to = str(data.get("user") or "no one")
             note = f" · assigned to {to}"
             return EventSentence("person", actor, "assigned", "", about.quote, f" to {to}", note)
+        case Kind.ESCALATION_SNOOZED:
+            until = str(data.get("until") or "")[:16].replace("T", " ")
+            tail, note = f" until {until}", f" · snoozed until {until}"
+            return EventSentence("clock", actor, "snoozed", "", about.quote, tail, note)
+        case Kind.ESCALATION_RETURNED:
+            note = " · back in the inbox"
+            return EventSentence(
+                "clock", agent, "needs an answer again about", "", about.quote, "", note
+            )
         case Kind.ESCALATION_COMMENTED:
             said = " ".join(str(data.get("text") or "").split())[:QUOTE]
             return EventSentence(

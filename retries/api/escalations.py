@@ -15,7 +15,7 @@ from ledger.permissions import may
 from ledger.principal import Principal
 from retries.api.diagnosis_filters import filter_escalations
 from retries.attempts import questions
-from retries.escalations import answering, assignment, choices, lifecycle
+from retries.escalations import answering, assignment, choices, lifecycle, snoozing
 from retries.escalations.answering import HumanRequired
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
@@ -193,6 +193,23 @@ def escalations_assign(request: PrincipalRequest, id: UUID, body: schemas.Assign
     """Assign an escalation to a user, or to no one."""
     assignment.assign(
         id, body.user, among=Escalation.objects.visible_to(request.auth), stamp=stamp_of(request)
+    )
+    return escalation_response(request, find_escalation(request, id))
+
+
+@router.post(
+    "/escalations/{id}/snooze",
+    auth=PersonAuth("escalations:resolve"),
+    response=schemas.EscalationOut,
+)
+def escalations_snooze(request: PrincipalRequest, id: UUID, body: schemas.SnoozeIn) -> HttpResponse:
+    """Take an open escalation out of the inbox until a time, or bring it back with null.
+
+    It stays open: its task keeps waiting, and it can be answered. No reminder is sent before it
+    is back.
+    """
+    snoozing.snooze(
+        id, body.until, among=Escalation.objects.visible_to(request.auth), stamp=stamp_of(request)
     )
     return escalation_response(request, find_escalation(request, id))
 

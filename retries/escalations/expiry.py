@@ -15,7 +15,7 @@ from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts.report_fields import MESSAGE_LENGTH
-from retries.escalations import lifecycle, task_effects
+from retries.escalations import lifecycle, snoozing, task_effects
 from retries.models import Escalation
 from retries.plans import aborting
 from retries.states import Answer, Dependents, EscalationState, OnExpiry
@@ -60,10 +60,16 @@ def process_due(*, now: datetime, project: Project | None = None) -> dict[str, A
     """Expire escalations, send reminders, and withdraw offers that have ended."""
     of = project.id if project else None
     expired = expire_due(now=now, of=of)
+    returned = snoozing.return_due(now=now, of=of)
     wait = max(1, settings.TENFOUR["ESCALATION_REMIND_SECONDS"])
     reminded = sql.run(REMIND, now=now, of=of, wait=wait, **TrustedCaller(CLOCK).params)
     withdrawn = sql.run(WITHDRAW_OFFERS, of=of)
-    return {"expired": expired, "reminded": len(reminded), "offers_over": len(withdrawn)}
+    return {
+        "expired": expired,
+        "returned": returned,
+        "reminded": len(reminded),
+        "offers_over": len(withdrawn),
+    }
 
 
 def expire_due(*, now: datetime, of: UUID | None) -> int:

@@ -189,7 +189,13 @@ def close(
 ) -> None:
     """Close an open escalation that the caller has locked, and journal it."""
     Escalation.objects.filter(pk=escalation.pk).update(
-        state=to, closed_at=stamp.at, updated_at=stamp.at, version=escalation.version + 1, **columns
+        state=to,
+        closed_at=stamp.at,
+        updated_at=stamp.at,
+        version=escalation.version + 1,
+        snoozed_until=None,
+        snoozed_by_name="",
+        **columns,
     )
     record_event(
         escalation,

@@ -1,5 +1,6 @@
 """Questions to people about tasks and instructions."""
 
+from datetime import datetime
 from typing import Self
 
 from django.conf import settings
@@ -21,6 +22,13 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
 
     def open(self) -> Self:
         return self.filter(state=EscalationState.OPEN)
+
+    def in_inbox(self, now: datetime) -> Self:
+        """Filter by those that are open and not snoozed."""
+        return self.open().filter(Q(snoozed_until=None) | Q(snoozed_until__lte=now))
+
+    def snoozed(self, now: datetime) -> Self:
+        return self.open().filter(snoozed_until__gt=now)
 
     def oldest_first(self) -> Self:
         return self.order_by("id")
@@ -63,6 +71,10 @@ class Escalation(models.Model):
         max_length=8, null=True, choices=OnExpiry.choices
     )
     notify_again_at = models.DateTimeField(null=True)
+    snoozed_until = models.DateTimeField(
+        null=True, help_text="an open escalation is out of the inbox until then"
+    )
+    snoozed_by_name = models.CharField(max_length=64, db_default="")
     opened_at = models.DateTimeField()
     seen_at = models.DateTimeField(null=True, help_text="when a person first opened its page")
     closed_at = models.DateTimeField(null=True)
@@ -149,6 +161,17 @@ class Escalation(models.Model):
                 fields=["expires_at"],
                 condition=Q(state=EscalationState.OPEN, expires_at__isnull=False),
                 name="escalation_expiry",
+            ),
+            models.Index(
+                fields=["project", "id"],
+                include=["snoozed_until"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_counted",
+            ),
+            models.Index(
+                fields=["snoozed_until"],
+                condition=Q(state=EscalationState.OPEN, snoozed_until__isnull=False),
+                name="escalation_snoozed",
             ),
             models.Index(fields=["project", "id"], name="escalation_project"),
             models.Index(fields=["agent", "id"], name="escalation_agent"),

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from ledger.models import Event
 from ledger.sql import Row
-from retries.models import Channel, Delivery, NotificationThread
+from retries.models import Channel, Delivery, Escalation, NotificationThread
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.conditions import condition_of
 from retries.notifications.holding import Holding
@@ -42,6 +42,10 @@ def remind(thread_id: UUID, *, now: datetime) -> bool:
         thread.repeat_at = None
         thread.save(update_fields=["repeat_at"])
         return False
+    if until := find_snooze(thread, now):
+        thread.repeat_at = until
+        thread.save(update_fields=["repeat_at"])
+        return False
     thread.repeat_at = now + timedelta(seconds=rule.repeat_s)
     # The first message may still be held back, and its summary comes before a reminder.
     told = bool(thread.messages) and rule.channel.is_on
@@ -57,6 +61,10 @@ def tell_second(thread_id: UUID, *, now: datetime) -> bool:
     thread = lock_thread(thread_id)
     if not (thread and thread.is_open and thread.second_at and thread.second_at <= now):
         return False
+    if until := find_snooze(thread, now):
+        thread.second_at = until
+        thread.save(update_fields=["second_at"])
+        return False
     rule, thread.second_at = thread.rule, None
     channel = rule.second_channel
     told = False
@@ -66,6 +74,14 @@ def tell_second(thread_id: UUID, *, now: datetime) -> bool:
             thread.second_told_at = now
     thread.save(update_fields=["second_at", "second_told_at", "messages"])
     return told
+
+
+def find_snooze(thread: NotificationThread, now: datetime) -> datetime | None:
+    """Return until when a person has snoozed the escalation of a thread, or None."""
+    if thread.subject_type != "escalation":
+        return None
+    rows = Escalation.objects.snoozed(now).filter(pk=thread.subject_id)
+    return rows.values_list("snoozed_until", flat=True).first()
 
 
 def lock_thread(thread_id: UUID) -> NotificationThread | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictInt
+from pydantic import AwareDatetime, ConfigDict, Field, StrictInt
 
 from ledger.models import Failure
 from ledger.schemas.shared import (
@@ -116,6 +116,7 @@ ESCALATION: dict[str, Any] = {
     "options": [OPTION],
     "assignee": None,
     "notify_again_at": AT,
+    "snoozed_until": None,
     "expires_at": None,
     "on_expiry": None,
     "opened_at": AT,
@@ -187,6 +188,9 @@ class EscalationOut(DiagnosisOut):
     assignee: str | None = Field(description="the assignee's username; null if there is none")
     notify_again_at: datetime | None = Field(
         description="when people are reminded again; null once it is closed"
+    )
+    snoozed_until: datetime | None = Field(
+        description="out of the inbox until then; null if it is not snoozed"
     )
     expires_at: datetime | None = Field(description="when it expires; null if it never does")
     on_expiry: str | None = Field(description="what happens when it expires; null if it never does")
@@ -308,6 +312,7 @@ def base_out(escalation: Escalation, record: Record | None, *, fix: str) -> dict
         "options": [option_out(each, fix=fix) for each in offered],
         "assignee": escalation.assignee.get_username() if escalation.assignee else None,
         "notify_again_at": escalation.notify_again_at if is_open else None,
+        "snoozed_until": escalation.snoozed_until,
         "expires_at": escalation.expires_at,
         "on_expiry": escalation.on_expiry,
         "opened_at": escalation.opened_at,
@@ -342,6 +347,14 @@ class AssignIn(In):
     user: str | None = Field(max_length=150, description="a username; null for no one")
 
     model_config = ConfigDict(json_schema_extra={"example": {"user": "mara"}})
+
+
+class SnoozeIn(In):
+    until: AwareDatetime | None = Field(
+        None, description="when it comes back, at most 90 days from now; null brings it back now"
+    )
+
+    model_config = ConfigDict(json_schema_extra={"example": {"until": AT}})
 
 
 class CommentIn(In):

@@ -57,6 +57,7 @@ VERBS = {
     "escalation resolve": {"escalations_resolve"},
     "escalation undo": {"escalations_undo"},
     "escalation assign": {"escalations_assign"},
+    "escalation snooze": {"escalations_snooze"},
     "escalation comment": {"escalations_comment"},
     "escalation withdraw": {"escalations_withdraw"},
     "dead-letter list": {"dead_letters_list"},

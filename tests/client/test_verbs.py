@@ -1,7 +1,7 @@
 """Every verb of every noun, run on a live server: what it does, and whose token may do it."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -106,6 +106,9 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do("agent close writer") == "writer new\n"
     assert do("agent reset writer") == "0 cancelled\n"
     assert do("escalation assign {escalation}").endswith("unassigned\n")
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    assert later[:13] in do(f"escalation snooze {{escalation}} {later}")
+    assert do("escalation snooze {escalation}").endswith("in the inbox\n")
     assert do("escalation comment {escalation}", "I look at it.").endswith("open\n")
     answer_on_the_page(world.ids["escalation"])
     assert " open" in do("escalation undo {escalation}")

@@ -52,6 +52,7 @@ LAYOUT = Layout(
         whole("plan"),
         whole("instruction"),
         time("opened_at"),
+        time("snoozed_until"),
         time("expires_at"),
         time("closed_at"),
         plain("url"),
@@ -106,6 +107,15 @@ def add_user(parser: Parser) -> None:
     parser.add_argument("user", metavar="USER", nargs="?", help="a user's name; none unassigns it")
 
 
+def add_until(parser: Parser) -> None:
+    parser.add_argument(
+        "until",
+        metavar="UNTIL",
+        nargs="?",
+        help="when it comes back, such as 2026-12-01T09:00Z; none brings it back now",
+    )
+
+
 def add_text(parser: Parser) -> None:
     parser.add_argument("text", metavar="TEXT", help="the comment; - reads it from stdin")
 
@@ -150,6 +160,14 @@ NOUN = Noun(
             ),
             add=add_user,
             say_done=lambda row: f"{row['id']} {row['assignee'] or 'unassigned'}",
+        ),
+        "snooze": make_action(
+            KIND,
+            "Take an escalation out of the inbox until a time.",
+            "escalations:resolve",
+            lambda client, id, args: act(client, KIND.path_of(id, "snooze"), {"until": args.until}),
+            add=add_until,
+            say_done=lambda row: f"{row['id']} {row['snoozed_until'] or 'in the inbox'}",
         ),
         "comment": make_action(
             KIND,

@@ -1,7 +1,7 @@
 """Escalations over HTTP: read by whom it concerns, answered by people alone."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -354,6 +354,19 @@ def test_it_is_assigned_and_commented(
     problem(operator("POST", f"{path}/comment", {"text": " "}), 422, "validation_error")
     for verb, body in (("assign", {"user": None}), ("comment", {"text": "x"})):
         problem(coder("POST", f"{path}/{verb}", body), 403, "human_required")
+
+
+def test_it_is_snoozed_and_brought_back(operator: Api, coder: Api, agent: Agent) -> None:
+    path = f"/escalations/{ignored(agent).id}"
+    until = (timezone.now() + timedelta(hours=2)).replace(microsecond=0)
+    told = operator("POST", f"{path}/snooze", {"until": until.isoformat()})
+    assert datetime.fromisoformat(told.body["snoozed_until"]) == until and told["ETag"] == '"v2"'
+    assert told.body["state"] == "open"
+    problem(
+        operator("POST", f"{path}/snooze", {"until": "2020-01-01T00:00Z"}), 422, "validation_error"
+    )
+    problem(coder("POST", f"{path}/snooze", {}), 403, "human_required")
+    assert operator("POST", f"{path}/snooze", {"until": None}).body["snoozed_until"] is None
 
 
 def test_an_operators_token_undoes_an_answer_from_the_page(

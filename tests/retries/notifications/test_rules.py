@@ -14,7 +14,7 @@ from ledger.agents import pause
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Task
 from retries import task_actions
-from retries.escalations import answering, assignment, lifecycle
+from retries.escalations import answering, assignment, lifecycle, snoozing
 from retries.escalations.choices import Choice
 from retries.models import (
     Channel,
@@ -70,6 +70,10 @@ def set_rule(**changes: Any) -> None:
         rules.update_rule(rule.pk, version=None, stamp=Stamp(MARA), **changes)
 
 
+def snooze(asked: Escalation, until: datetime | None) -> None:
+    snoozing.snooze(asked.pk, until, among=Escalation.objects.all(), stamp=Stamp(MARA))
+
+
 def age(seconds: int) -> None:
     """Let all threads have begun some time ago."""
     for thread in NotificationThread.objects.all():
@@ -108,6 +112,11 @@ def test_one_escalation_is_one_thread_from_question_to_answer(receiver: Receiver
     run_clock()
     run_clock()
     assert [topic for topic, _ in told(receiver)] == ["oncall"]
+    snooze(asked, timezone.now() + timedelta(minutes=30))
+    age(3000)
+    run_clock()
+    assert told(receiver) == [], "no one is told of what a person has snoozed"
+    snooze(asked, None)
     age(3000)
     run_clock()
     assert sorted(topic for topic, _ in told(receiver)) == ["oncall", "phone"]
