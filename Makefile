@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and nothing else. 'make help' lists what there is.
 
-.PHONY: help up demo test check check-with-servers openapi lock clean
+.PHONY: help up demo test check check-with-servers docs openapi lock clean
 .DEFAULT_GOAL := help
 
 python := .venv/bin/python
@@ -26,18 +26,27 @@ test: ## run all tests, one process per core; ARGS="-k acknowledged" picks some
 	@$(some-python) -m config.local.install tests/requirements.lock
 	@$(python) -m pytest -n auto --dist worksteal $(ARGS)
 
-check: ## format, lint, templates, import direction, types, migrations, deployment
+build-docs := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict --config-file docs_site/mkdocs.yml
+
+check: ## format, lint, templates, import direction, docs, types, migrations, deployment
 	@$(some-python) -m config.local.install tests/requirements.lock
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	find templates dashboard -name '*.html' | xargs -r .venv/bin/djade --check --target-version 5.2
 	.venv/bin/lint-imports
+	$(build-docs)
+	$(python) -m config.local.supply_chain
 	@$(python) -m tests.services -- $(MAKE) --no-print-directory check-with-servers
 
 check-with-servers:
 	.venv/bin/mypy
 	$(python) manage.py makemigrations --check --dry-run
 	TENFOUR_URL=https://tenfour.example.org $(python) manage.py check --deploy --fail-level WARNING
+
+docs: ## draw the modules, and build the docs as a site in site/
+	@$(some-python) -m config.local.install tests/requirements.lock
+	$(python) -m docs_site.architecture
+	$(build-docs)
 
 openapi: ## regenerate docs/openapi.json
 	@$(some-python) -m config.local.install tests/requirements.lock
@@ -57,5 +66,5 @@ lock: ## update all lists of pinned packages
 
 clean: ## remove all data, the virtual environment and every cache; refuses while Tenfour runs
 	@$(some-python) -B -m config.local.up --clean
-	rm -rf .venv .*_cache .hypothesis client/build client/*.egg-info
+	rm -rf .venv .*_cache .hypothesis build site client/build client/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The documentation as a site, and the pages that are generated from the code."""
