@@ -36,6 +36,7 @@ CLOCK: dict[str, float] = {
     "metrics": settings.TENFOUR["METRICS_SECONDS"],
     "activity": settings.TENFOUR["METRICS_SECONDS"],
     "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
+    "operations": settings.TENFOUR["OPERATIONS_SECONDS"],
 }
 
 app.conf.beat_schedule = {

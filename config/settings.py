@@ -123,6 +123,7 @@ TENFOUR = {
     "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=[]),
     "NOTIFICATIONS_SECONDS": number("NOTIFICATIONS_SECONDS", 1, low=1),
     "CONDITIONS_SECONDS": number("CONDITIONS_SECONDS", 15, low=1),
+    "OPERATIONS_SECONDS": number("OPERATIONS_SECONDS", 2, low=1),
     "DELIVERY_DAYS": number("DELIVERY_DAYS", 30, low=1),
     "WEBHOOK_ALLOW": env.list("TENFOUR_WEBHOOK_ALLOW", default=[]),
     "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from retries import sweeps
 from retries.notifications import sending
+from retries.operations import running
 from retries.sessions import buffering, processing
 from retries.sessions.buffering import InsertNewMessage
 
@@ -23,6 +24,21 @@ def run_entry(name: str, every: float) -> None:
     if name == "notifications" and did is not None:
         for channel_id in sending.due_channels(timezone.now()):
             ring_sender(channel_id)
+    if name == "operations" and did is not None:
+        for operation_id in running.list_due(timezone.now()):
+            ring_operation(operation_id)
+
+
+@shared_task
+def run_operation(operation_id: str) -> None:
+    """Carry out an operation, and go on if its run was too short for everything."""
+    if running.run_operation(UUID(operation_id)):
+        ring_operation(UUID(operation_id))
+
+
+def ring_operation(operation_id: UUID) -> None:
+    """Ask a worker to run an operation; if Redis is away, the next run of the clock asks again."""
+    run_operation.apply_async(kwargs={"operation_id": str(operation_id)}, expires=RING_SECONDS)
 
 
 @shared_task

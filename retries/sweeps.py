@@ -16,6 +16,7 @@ from retries.attempts import leases
 from retries.escalations import expiry
 from retries.insight import clock
 from retries.notifications import tick, watches
+from retries.operations import running
 from retries.plans import completing
 from retries.sessions import sweeping
 
@@ -44,6 +45,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "metrics": metric_totals.count_events,
     "activity": activity_counts.count_activity,
     "sessions": sweeping.sweep_sessions,
+    "operations": running.count_due,
 }
 
 

@@ -16,6 +16,7 @@ from retries.models.notification_channel import (
 )
 from retries.models.notification_delivery import Delivery, DeliveryTally, DeliveryTry
 from retries.models.notification_rule import NotificationRule, NotificationThread
+from retries.models.operation import Operation, OperationItem
 from retries.models.outcome_rate import OutcomeRate
 from retries.models.retry_policy import RetryPolicy
 from retries.models.stored_context import StoredContext
@@ -39,6 +40,8 @@ __all__ = [
     "NotificationRule",
     "NotificationThread",
     "OngoingCondition",
+    "Operation",
+    "OperationItem",
     "OutcomeRate",
     "QuietHours",
     "RetryPolicy",

@@ -1,0 +1,146 @@
+"""Every verb of operations: the rows it takes, what it does to each, and why it leaves one."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from ledger.errors import Invalid, NotFound
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, DeadLetter, Instruction, Task
+from ledger.states import TaskState
+from retries import deadletters, task_actions
+from retries.models import Escalation
+from retries.operations.registry import VERBS, find_verb
+from retries.operations.starting import NothingToChange, count_selection
+from tests.dashboard.worked import buried, make_task
+from tests.factories import make_instruction
+from tests.retries.operations.worlds import list_kinds, list_refusals, run, start
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def now() -> datetime:
+    return timezone.now() - timedelta(minutes=5)
+
+
+def make_all_states(agent: Agent, now: datetime) -> dict[str, Task]:
+    """Make one task in each state, in a way that opens no breaker."""
+    why = {"type": "verification_failed"}
+    return {
+        str(state): make_task(state, f"Task {state}", agent=agent, now=now, why=why)
+        for state in TaskState
+    }
+
+
+def test_retry_does_what_each_state_needs(agent: Agent, now: datetime) -> None:
+    """A retry comes due, an escalation is answered, a failed task is replayed; others are left."""
+    tasks = make_all_states(agent, now)
+    everything = Task.objects.filter(title__startswith="Task ")
+    counted = count_selection("task.retry", everything)
+    assert (counted.matching, counted.legal, counted.left) == (9, 3, 6)
+
+    done = run(start("task.retry", everything, now=now, reason="lxml is installed"), now=now)
+
+    assert (done.state, done.matching, done.total, done.changed) == ("done", 9, 3, 3)
+    assert list_kinds(tasks["retry"].pk)[-1] == "task.due"
+    assert list_kinds(tasks["escalated"].pk)[-1] == "task.requeued"
+    assert list_kinds(tasks["failed"].pk)[-1] == "task.replayed"
+    answered = Escalation.objects.get(task=tasks["escalated"])
+    assert (answered.action, answered.answered_by_name) == ("retry", "mara")
+    untouched = Task.objects.get(pk=tasks["queued"].pk)
+    assert untouched.version == tasks["queued"].version
+    assert list_kinds(done.pk) == ["operation.started", "operation.completed"]
+
+
+def test_each_task_verb_takes_the_rows_that_its_own_verb_can_change(
+    agent: Agent, now: datetime
+) -> None:
+    """What is counted before is what the verb then changes, for each verb on one of each state."""
+    cases = {
+        "task.retry_now": ({"retry"}, {}),
+        "task.skip": ({"queued", "retry", "blocked", "escalated"}, {"dependents": "continue"}),
+        "task.abort": ({"queued", "running", "retry", "blocked", "escalated"}, {}),
+        "task.prioritize": (
+            {"queued", "running", "retry", "blocked", "escalated"},
+            {"priority": "7"},
+        ),
+    }
+    for number, (verb, (states, options)) in enumerate(cases.items()):
+        tasks = make_all_states(agent, now + timedelta(seconds=number))
+        chosen = Task.objects.filter(pk__in=[task.pk for task in tasks.values()])
+        done = run(start(verb, chosen, options=options, now=now), now=now)
+        taken = {str(id) for id in done.items.values_list("subject_id", flat=True)}
+        assert taken == {str(tasks[state].pk) for state in states}, verb
+        assert (done.changed, done.refused) == (len(states), 0), verb
+    assert Task.objects.filter(priority=7).count() == 5
+
+
+def test_unblock_frees_tasks_that_a_skip_blocked(agent: Agent, now: datetime) -> None:
+    blocked = make_task(TaskState.BLOCKED, agent=agent, now=now)
+    need_id = blocked.needs.get().need_id
+    task_actions.skip([need_id], dependents="block", stamp=Stamp(SYSTEM, now))
+    done = run(start("task.unblock", Task.objects.filter(pk=blocked.pk), now=now), now=now)
+    blocked.refresh_from_db()
+    assert (done.changed, blocked.state) == (1, "queued")
+
+
+def test_dead_letters_are_replayed_and_dismissed(agent: Agent, now: datetime) -> None:
+    letters = [buried(f"Letter {n}", agent=agent, now=now).pk for n in range(4)]
+    replayed = start("dead_letter.replay", DeadLetter.objects.filter(pk__in=letters[:3]), now=now)
+    # one of them is closed by someone else before its turn comes
+    deadletters.dismiss(letters[:1], among=DeadLetter.objects.all(), stamp=Stamp(SYSTEM, now))
+    run(replayed, now=now)
+    assert (replayed.changed, replayed.refused) == (2, 1)
+    assert list_refusals(replayed) == [(letters[0], "Already dismissed")]
+    rest = DeadLetter.objects.open()
+    dismissed = run(start("dead_letter.dismiss", rest, reason="Old", now=now), now=now)
+    assert dismissed.changed == 1
+    assert DeadLetter.objects.get(pk=letters[3]).note == "Old"
+
+
+def test_escalations_get_the_same_answer_and_each_is_recorded(agent: Agent, now: datetime) -> None:
+    tasks = [make_task(TaskState.ESCALATED, agent=agent, now=now) for _ in range(3)]
+    asked = list(Escalation.objects.filter(task__in=tasks).order_by("id"))
+    choice = {"action": "fix", "fix": "Install lxml first"}
+    operation = start("escalation.answer", Escalation.objects.all(), options=choice, now=now)
+    task_actions.skip([tasks[1].pk], stamp=Stamp(SYSTEM, now))  # withdraws its question
+    run(operation, now=now)
+    assert (operation.changed, operation.refused) == (2, 1)
+    assert [id for id, _ in list_refusals(operation)] == [asked[1].pk]
+    answered = Escalation.objects.filter(action="fix", fix="Install lxml first").order_by("id")
+    assert [row.pk for row in answered] == [asked[0].pk, asked[2].pk]
+    assert all(list_kinds(row.pk)[-1] == "escalation.resolved" for row in answered)
+
+
+def test_instructions_are_sent_again_and_cancelled(agent: Agent, now: datetime) -> None:
+    failed = make_instruction("failed", agent=agent)
+    delivered = make_instruction("delivered", agent=agent)
+    queued = make_instruction("queued", agent=agent)
+    sent = run(start("instruction.send_again", Instruction.objects.all(), now=now), now=now)
+    assert (sent.matching, sent.total, sent.changed) == (3, 2, 2)
+    assert Instruction.objects.get(resend_of=failed).state == "queued"
+    assert Instruction.objects.get(pk=delivered.pk).state == "queued"
+    waiting = Instruction.objects.exclude(pk=failed.pk)
+    gone = run(start("instruction.cancel", waiting, now=now), now=now)
+    assert gone.changed == 3
+    assert Instruction.objects.get(pk=queued.pk).state == "cancelled"
+
+
+def test_a_wrong_verb_or_option_is_refused_before_anything_is_stored(
+    agent: Agent, now: datetime
+) -> None:
+    make_task(TaskState.QUEUED, agent=agent, now=now)
+    rows = Task.objects.all()
+    with pytest.raises(NotFound, match="there are: task"):
+        start("task.explode", rows, now=now)
+    with pytest.raises(Invalid, match="whole number"):
+        start("task.prioritize", rows, options={"priority": "high"}, now=now)
+    with pytest.raises(Invalid, match="continue"):
+        start("task.skip", rows, options={"dependents": "eat"}, now=now)
+    with pytest.raises(Invalid, match="needs text"):
+        start("escalation.answer", Escalation.objects.all(), options={"action": "fix"}, now=now)
+    with pytest.raises(NothingToChange):
+        start("task.retry_now", rows, now=now)
+    assert set(VERBS) == {find_verb(name).name for name in VERBS}
