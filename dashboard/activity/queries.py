@@ -28,6 +28,7 @@ from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.events import describe_event
+from dashboard.sentences.operations import describe_operation_event
 from dashboard.sentences.plans import describe_plan_event
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.sentences.sessions import describe_session_event
@@ -206,6 +207,8 @@ def describe(event: Event, about: EventSubject) -> EventSentence:
             return describe_rule_event(event, about)
         case "session":
             return describe_session_event(event, about)
+        case "operation":
+            return describe_operation_event(event, about)
     return describe_event(event, about)
 
 

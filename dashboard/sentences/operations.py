@@ -1,0 +1,66 @@
+"""Describe operations on many rows: the words for their verbs, and their events (pure)."""
+
+from dataclasses import dataclass
+
+from dashboard.formatting import counted
+from dashboard.sentences.event_sentence import EventSentence, EventSubject, plain, unknown, who_of
+from ledger.journal import Kind
+from ledger.models import Event
+
+
+@dataclass(frozen=True, slots=True)
+class VerbWords:
+    """The words for a verb: as a command, while it goes on, and when it is done."""
+
+    do: str
+    doing: str
+    done: str
+    noun: str
+    icon: str
+
+
+# by the names of `retries.operations.registry`
+WORDS = {
+    "task.retry": VerbWords("Retry", "Retrying", "retried", "task", "s-retry"),
+    "task.retry_now": VerbWords("Retry now", "Retrying", "retried", "task", "play"),
+    "task.unblock": VerbWords("Unblock", "Unblocking", "unblocked", "task", "play"),
+    "task.skip": VerbWords("Skip", "Skipping", "skipped", "task", "s-skipped"),
+    "task.abort": VerbWords("Abort", "Aborting", "aborted", "task", "s-aborted"),
+    "task.prioritize": VerbWords(
+        "Change priority of", "Changing the priority of", "changed", "task", "sort"
+    ),
+    "dead_letter.replay": VerbWords("Replay", "Replaying", "replayed", "dead letter", "undo"),
+    "dead_letter.dismiss": VerbWords("Dismiss", "Dismissing", "dismissed", "dead letter", "trash"),
+    "escalation.answer": VerbWords("Answer", "Answering", "answered", "escalation", "s-escalated"),
+    "instruction.send_again": VerbWords(
+        "Send again", "Sending again", "sent again", "instruction", "undo"
+    ),
+    "instruction.cancel": VerbWords("Cancel", "Canceling", "canceled", "instruction", "s-aborted"),
+}
+UNKNOWN = VerbWords("Change", "Changing", "changed", "row", "info")
+
+
+def words_of(verb: str) -> VerbWords:
+    return WORDS.get(verb, UNKNOWN)
+
+
+def describe_operation_event(event: Event, about: EventSubject) -> EventSentence:
+    """Return the sentence for an event of an operation."""
+    actor, data = who_of(event), event.data
+    words = words_of(str(data.get("verb")))
+    changed, refused = int(data.get("changed") or 0), int(data.get("refused") or 0)
+    done = f"{counted(changed, words.noun)} {words.done}"
+    result = f": {done}, {refused:,} left as they were" if refused else f": {done}"
+    match event.kind:
+        case Kind.OPERATION_STARTED:
+            count = counted(int(data.get("count") or 0), words.noun)
+            return plain(words.icon, actor, f"began to change {count}", f": {words.do.lower()}")
+        case Kind.OPERATION_RESUMED:
+            return plain("undo", "Tenfour", "went on with an operation of a lost worker", result)
+        case Kind.OPERATION_STOPPED:
+            return plain("pause", actor, "stopped an operation", result)
+        case Kind.OPERATION_UNDONE:
+            return plain("undo", actor, "undid an operation before it started")
+        case Kind.OPERATION_COMPLETED:
+            return plain("check", "Tenfour", "finished an operation", result)
+    return unknown(event)
