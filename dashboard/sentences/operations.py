@@ -27,7 +27,7 @@ WORDS = {
     "task.skip": VerbWords("Skip", "Skipping", "skipped", "task", "s-skipped"),
     "task.abort": VerbWords("Abort", "Aborting", "aborted", "task", "s-aborted"),
     "task.prioritize": VerbWords(
-        "Change priority of", "Changing the priority of", "changed", "task", "sort"
+        "Change priority of", "Changing the priority of", "changed", "task", "pen"
     ),
     "dead_letter.replay": VerbWords("Replay", "Replaying", "replayed", "dead letter", "undo"),
     "dead_letter.dismiss": VerbWords("Dismiss", "Dismissing", "dismissed", "dead letter", "trash"),
@@ -35,7 +35,9 @@ WORDS = {
     "instruction.send_again": VerbWords(
         "Send again", "Sending again", "sent again", "instruction", "undo"
     ),
-    "instruction.cancel": VerbWords("Cancel", "Canceling", "canceled", "instruction", "s-aborted"),
+    "instruction.cancel": VerbWords(
+        "Cancel", "Cancelling", "cancelled", "instruction", "s-aborted"
+    ),
 }
 UNKNOWN = VerbWords("Change", "Changing", "changed", "row", "info")
 
