@@ -267,8 +267,8 @@ GROUPS = (
             Setting(
                 "UNDO_SECONDS",
                 "10",
-                "how long a retry or fix sent from the dashboard, or an action on many rows, can be "
-                "undone; 0 turns undo off (0 to 60)",
+                "how long a retry or fix sent from the dashboard, or an action on many rows, can "
+                "be undone; 0 turns undo off (0 to 60)",
             ),
             Setting(
                 "OPERATIONS_SECONDS",

@@ -3,8 +3,9 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.expressions
-import ledger.models.fields
 from django.db import migrations, models
+
+import ledger.models.fields
 
 
 class Migration(migrations.Migration):
