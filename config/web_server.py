@@ -1,7 +1,7 @@
 """How granian serves Tenfour: `python -m config.web_server`, or another WSGI application by name.
 
-The main process binds the port, loads the application, and forks the workers, which accept on the
-one socket. granian by itself opens a socket for each worker with SO_REUSEPORT, so a second
+The main process binds the port, loads the application, and forks the workers, each with a socket
+of its own (`config.local.doors`). granian by itself binds them with SO_REUSEPORT, so a second
 instance on the port would start without an error and take half of the connections.
 """
 
@@ -27,13 +27,14 @@ from granian.net import SocketHolder
 from granian.server import mp
 
 from config.environment import unknown_variables
+from config.local import doors
 from config.local.commands import die_with
+from config.local.doors import BACKLOG
 from config.local.places import PROJECT, url_of
 from config.web_threads import RECEIVERS, WebThreads
 
 WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
 THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
-BACKLOG = 2048
 KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
 STOP_S = 5  # for what is under way at SIGTERM; then the workers are killed
 # A peer that vanished without closing its connection is noticed within a minute, even in a body.
@@ -49,10 +50,14 @@ Application = Callable[..., Any]
 
 
 class Server(mp.MPServer):  # type: ignore[misc]
-    """granian on a socket that is open already, with the application loaded before the fork."""
+    """granian on sockets that are open already, with the application loaded before the fork."""
 
     def __init__(self, door: socket.socket, application: Application) -> None:
-        self.door, self.application = door, application
+        self.doors = [door, *doors.open_beside(door, WORKERS - 1)]
+        for each in self.doors:
+            for (level, option), value in TCP_OPTIONS.items():  # accepted connections inherit them
+                each.setsockopt(level, option, value)
+        self.application = application
         super().__init__(
             "application",
             *door.getsockname()[:2],
@@ -71,7 +76,12 @@ class Server(mp.MPServer):  # type: ignore[misc]
 
     def _init_shared_socket(self) -> None:
         self._sso = None
-        self._shd = SocketHolder(self.door.fileno(), False, BACKLOG)
+
+    def _spawn_worker(self, idx: int, *args: Any, **kwargs: Any) -> Any:
+        # The main process keeps the socket: connections wait there until a worker is replaced.
+        door = self.doors[idx % len(self.doors)]
+        self._shd = SocketHolder(door.fileno(), False, BACKLOG)
+        return super()._spawn_worker(idx, *args, **kwargs)
 
     def run(self) -> None:
         main = os.getpid()
@@ -100,9 +110,8 @@ def open_door() -> socket.socket:
     else:
         host, _, port = bind.rpartition(":")
         host = host.strip("[]")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            door = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+            door = doors.open_door(host, int(port))
         except OSError as error:
             why = os.strerror(error.errno or 0)
             named = (
@@ -111,8 +120,6 @@ def open_door() -> socket.socket:
             sys.exit(f"{bind} can't be used: {why}. Choose another {named}.")
         except ValueError:
             sys.exit(f"TENFOUR_BIND must be an address and a port like 127.0.0.1:8000, not {bind}.")
-    for (level, option), value in TCP_OPTIONS.items():  # accepted connections inherit them
-        door.setsockopt(level, option, value)
     return door
 
 

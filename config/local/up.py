@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from config.environment import unknown_variables
-from config.local import embedded, places
+from config.local import doors, embedded, places
 from config.local.commands import die_with
 from config.local.places import PROJECT, Refused, url_of, write_private
 from config.local.processes import GRACE
@@ -28,9 +28,8 @@ from config.local.supervisor import has_external_servers, supervise
 def open_door() -> socket.socket:
     """Bind the port of the web server; raises Refused if that is impossible."""
     host, port = os.environ.get("TENFOUR_HOST") or "127.0.0.1", chosen_port()
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return doors.open_door(host, port)
     except OSError as error:
         other = embedded.free_port() if port else 0
         raise Refused(

@@ -1,6 +1,7 @@
-"""A WSGI application that answers with the names and values of its environment."""
+"""A WSGI application that answers with its environment and process."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,5 +12,5 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         time.sleep(1)
     body = environ["wsgi.input"].read()
     start_response("200 OK", [("Content-Type", "application/json")])
-    seen = {name: str(value) for name, value in environ.items()} | {"body": body.decode()}
-    return [json.dumps(seen).encode()]
+    seen = {name: str(value) for name, value in environ.items()}
+    return [json.dumps(seen | {"body": body.decode(), "pid": os.getpid()}).encode()]

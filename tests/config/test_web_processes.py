@@ -2,13 +2,15 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,29 @@ def test_a_second_instance_on_the_port_is_refused(echo: Served) -> None:
     assert said.decode() == (
         f"{bind} can't be used: Address already in use. Choose another TENFOUR_BIND.\n"
     )
+
+
+def test_connections_that_come_at_once_are_spread_over_the_workers(echo: Served) -> None:
+    """On one socket, the first worker that wakes up would take all of them."""
+    slow, awake = echo.workers()
+    with ExitStack() as stack:
+
+        def send(count: int) -> list[socket.socket]:
+            opened = [stack.enter_context(echo.connect()) for _ in range(count)]
+            for connection in opened:
+                connection.sendall(HEALTH)
+            return opened
+
+        os.kill(slow, signal.SIGSTOP)
+        stack.callback(os.kill, slow, signal.SIGCONT)
+        counted = send(64)
+        # By the response to a later request, the worker that is awake has accepted all before it.
+        assert select.select(send(40), [], [], 30)[0]
+        os.kill(slow, signal.SIGCONT)
+        answers = [json.loads(read_all(each).partition(b"\r\n\r\n")[2]) for each in counted]
+    served = Counter(answer["pid"] for answer in answers)
+    assert served.keys() == {slow, awake}
+    assert min(served.values()) >= 8  # fewer once in five billion runs
 
 
 def test_a_killed_worker_is_replaced(echo: Served) -> None:

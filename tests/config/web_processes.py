@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from config.local.commands import Command
+from config.local.doors import open_door
 from tests.serving import serve
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: tenfour\r\nConnection: close\r\n\r\n"
@@ -49,7 +50,7 @@ class Served:
 def served(transactional_db: None) -> Iterator[Served]:
     """Tenfour on the test database, with as many workers as an installation has."""
     with (
-        socket.create_server(("127.0.0.1", 0)) as door,
+        open_door("127.0.0.1", 0) as door,
         ending(serve(door.fileno(), workers=2)) as process,
     ):
         running = Served(process, door.getsockname()[:2])

@@ -1,0 +1,48 @@
+"""The sockets on which the web server listens: one for each of its workers.
+
+Workers that accept on one socket do not share the connections: the one that wakes up first takes
+all that have arrived, such as those of a proxy, and the other processors stay idle.
+"""
+
+import socket
+
+BACKLOG = 2048
+
+
+def open_door(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises OSError if another program listens on the port."""
+    door = create_socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        door.bind((host, port))
+        # Only after `bind`, which would otherwise succeed beside another instance on the port.
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        door.listen(BACKLOG)
+    except BaseException:
+        door.close()
+        raise
+    return door
+
+
+def open_beside(door: socket.socket, count: int) -> list[socket.socket]:
+    """Return `count` more sockets on the door's port; the kernel spreads connections over all.
+
+    None are returned for a socket from another program that does not allow it.
+    """
+    doors: list[socket.socket] = []
+    if not door.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
+        return doors
+    for _ in range(count):
+        beside = create_socket(door.family)
+        beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        beside.bind(door.getsockname())
+        beside.listen(BACKLOG)
+        doors.append(beside)
+    return doors
+
+
+def create_socket(family: int) -> socket.socket:
+    created = socket.socket(family, socket.SOCK_STREAM)
+    created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        created.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return created
