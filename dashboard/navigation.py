@@ -27,6 +27,7 @@ class Counter:
     label: str  # for screen readers
     title: str
     css: str = "warn"
+    icon: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,12 @@ WAITING = Counter(
     "waiting",
     "waiting for an acknowledgement",
 )
-TROUBLED = Counter(
-    shared_queries.troubled_agents,
-    "tripped or silent",
-    "tripped, or silent while instructions wait",
+TRIPPED = Counter(
+    lambda project, _: shared_queries.tripped_agents(project),
+    "breakers not closed",
+    "with a breaker that is open or half open",
+    "open",
+    "c-open",
 )
 RUNNING = Counter(
     lambda project, _: shared_queries.running_tasks(project), "running", "running", "plain"
@@ -69,7 +72,7 @@ PLACES = (
         Place("patterns", "Patterns", "n-patterns", "f", in_tabs=False),
     ),
     (
-        Place("agents", "Agents", "n-agents", "a", TROUBLED, in_tabs=False),
+        Place("agents", "Agents", "n-agents", "a", TRIPPED, in_tabs=False),
         Place("sessions", "Sessions", "n-sessions", "c", in_tabs=False),
         Place("activity", "Activity", "n-activity", "l", in_tabs=False),
         Place("insight", "Insight", "n-insight", "n", in_tabs=False),

@@ -145,12 +145,6 @@ def tripped_agents(project: Project | None) -> QuerySet[Agent]:
     return of_project(Agent.objects.filter(TRIPPED), project)
 
 
-def troubled_agents(project: Project | None, now: datetime) -> QuerySet[Agent]:
-    """Return the agents that are tripped or silent."""
-    silent = find_silent(now).values("pk")
-    return of_project(Agent.objects.filter(TRIPPED | Q(pk__in=silent)), project)
-
-
 def running_tasks(project: Project | None) -> QuerySet[Task]:
     return of_project(Task.objects.filter(state=TaskState.RUNNING), project)
 

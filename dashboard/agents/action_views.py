@@ -1,4 +1,4 @@
-"""Handle the buttons of an agent: pause, resume, trip and close the breaker, cancel pending."""
+"""Handle the buttons of an agent: pause, trip, probe, close, cancel pending."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from dashboard.rendering import HtmxRequest, back_to
 from ledger import agents
 from ledger.journal import stamp_of
 from ledger.models import Agent
-from retries import breaker
+from retries import breaker, probing
 
 
 @require_POST
@@ -53,6 +53,13 @@ def trip(request: HttpRequest, agent: Agent) -> str:
     return f"The breaker for {agent.name} is open."
 
 
+def probe(request: HttpRequest, agent: Agent) -> str:
+    changed = probing.probe([agent], stamp=stamp_of(request))
+    if not changed:
+        return f"The breaker for {agent.name} is not open."
+    return f"The next task of {agent.name} is the probe."
+
+
 def close(request: HttpRequest, agent: Agent) -> str:
     changed = breaker.reset([agent], stamp=stamp_of(request))
     if not changed:
@@ -67,4 +74,11 @@ def reset(request: HttpRequest, agent: Agent) -> str:
     return f"Cancelled {counted(cancelled, 'instruction')} for {agent.name}."
 
 
-VERBS = {"pause": pause, "resume": resume, "trip": trip, "close": close, "reset": reset}
+VERBS = {
+    "pause": pause,
+    "resume": resume,
+    "probe": probe,
+    "trip": trip,
+    "close": close,
+    "reset": reset,
+}

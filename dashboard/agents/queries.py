@@ -1,5 +1,6 @@
 """Query agents with their check-ins, waiting instructions, tasks and breakers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -7,30 +8,25 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.db.models import (
-    Case,
     Count,
     Exists,
     F,
     Min,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
-    When,
     Window,
 )
-from django.db.models import Value as V
 from django.urls import reverse
 
+from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import SilentAgents, TrippedAgents
 from dashboard.compiled_queries import compiled
 from dashboard.shared_queries import (
-    TRIPPED,
     WINDOW,
     CountOf,
     of_project,
     ref_and_title_of,
-    silent_agents,
     tripped_agents,
 )
 from dashboard.sparklines import Bars, bars
@@ -39,58 +35,74 @@ from ledger.agents import find_silent
 from ledger.instruction_stats import SENT, window_params
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
 from ledger.optional_cache import get_or_compute_slow
-from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
+from ledger.states import BlockedReason, InstructionState, TaskState
 
-PAGE = 20
-COUNTED = 1000  # counts stop here
+COUNTED = 1000  # counts of one agent stop here
+SAME_NAME = 20  # agents of one name in several projects
 HOURS = 24
 TOKENS_SHOWN = 20
 PROBLEMS_SHOWN = 3  # agents of one kind
-
-FILTERS = ("all", "silent", "tripped", "paused", "waiting")
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
 UNANSWERED = Instruction.objects.filter(
     agent=OuterRef("pk"), state=InstructionState.DELIVERED, tracked=True
 ).order_by()
-HAS_WAITING = Exists(QUEUE) | Exists(UNANSWERED)
 
 TASKS = Task.objects.filter(agent=OuterRef("pk")).order_by()
 HELD = TASKS.filter(state=TaskState.BLOCKED, blocked_reason=BlockedReason.BREAKER_OPEN)
 LIVE = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None).order_by()
 PROBE = Attempt.objects.filter(pk=OuterRef("breaker__probe_attempt"))
-
-# the order of the list: tripped agents, silent ones, all others
-RANK = Case(When(TRIPPED, then=V(0)), When(silent=True, then=V(1)), default=V(2))
+PROBE_FIELDS: dict[str, Any] = {
+    "probe_task": Subquery(PROBE.values("task")),
+    "probe_title": Subquery(PROBE.values(title=ref_and_title_of("task__"))),
+    "probe_since": Subquery(PROBE.values("started_at")),
+    "probe_ended": Exists(PROBE.filter(outcome__isnull=False)),
+}
 
 
 # ---- the list
 
 
-@dataclass(frozen=True, slots=True)
-class AgentPage:
-    """A page of the list, and the ids that continue it in either direction."""
+@compiled
+def list_agents(project: Project | None, now: datetime) -> QuerySet[Any]:
+    """Return all agents with their breakers and what waits for each, as the table needs them."""
+    rows: QuerySet[Any] = of_project(Agent.objects.all(), project)
+    annotated: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
+        silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
+        queued=CountOf(QUEUE.values("pk")[:MOST_COUNTED]),
+        tasks_queued=CountOf(TASKS.filter(state=TaskState.QUEUED).values("pk")[:MOST_COUNTED]),
+        tasks_retry=CountOf(TASKS.filter(state=TaskState.RETRY).values("pk")[:MOST_COUNTED]),
+        tasks_held=CountOf(HELD.values("pk")[:MOST_COUNTED]),
+        **PROBE_FIELDS,
+    )
+    return annotated.defer("system_text").order_by("name", "id")
 
-    agents: list[Any]
-    before: UUID | None
-    after: UUID | None
+
+# one row for each agent that has a running attempt
+RUNNING = f"""select agent.id as agent_id, newest.task_id, t.ref, t.title, t.type, counted.n
+from unnest(%(ids)s::uuid[]) agent(id)
+cross join lateral (
+    select a.task_id from ledger_attempt a where a.agent_id = agent.id and a.outcome is null
+    order by a.id desc limit 1
+) newest
+cross join lateral (
+    select count(*) as n from (select 1 from ledger_attempt a
+        where a.agent_id = agent.id and a.outcome is null limit {MOST_COUNTED}) c
+) counted
+join ledger_task t on t.id = newest.task_id"""
 
 
-def filter_agents(
-    project: Project | None, *, now: datetime, show: str = "all", name: str = ""
-) -> QuerySet[Any]:
-    """Return the agents that match a filter and have a text in their name."""
-    agents = find_silent(now) if show == "silent" else Agent.objects.all()
-    rows = of_project(agents, project)
-    if show == "paused":
-        rows = rows.filter(paused=True)
-    elif show == "tripped":
-        rows = rows.filter(TRIPPED)
-    elif show == "waiting":
-        rows = rows.filter(HAS_WAITING)
-    if name:
-        rows = rows.filter(name__icontains=name)
-    return annotate_agents(rows, now=now)
+def read_runs(agents: Sequence[Any]) -> dict[UUID, Run]:
+    """Return what each of these agents is running."""
+    rows = sql.run(RUNNING, ids=[agent.pk for agent in agents])
+    return {
+        row["agent_id"]: Run(
+            row["task_id"],
+            " ".join(part for part in (row["ref"], row["title"] or row["type"]) if part),
+            row["n"],
+        )
+        for row in rows
+    }
 
 
 def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
@@ -98,7 +110,6 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
     annotated: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
         silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
-        rank=RANK,
         queued=CountOf(QUEUE.values("pk")[:COUNTED]),
         unanswered=CountOf(UNANSWERED.values("pk")[:COUNTED]),
         waiting_since=Subquery(oldest),
@@ -106,105 +117,9 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
         tasks_queued=CountOf(TASKS.filter(state=TaskState.QUEUED).values("pk")[:COUNTED]),
         tasks_retry=CountOf(TASKS.filter(state=TaskState.RETRY).values("pk")[:COUNTED]),
         tasks_held=CountOf(HELD.values("pk")[:COUNTED]),
-        probe_task=Subquery(PROBE.values("task")),
-        probe_title=Subquery(PROBE.values(title=ref_and_title_of("task__"))),
-        probe_since=Subquery(PROBE.values("started_at")),
-        probe_ended=Exists(PROBE.filter(outcome__isnull=False)),
+        **PROBE_FIELDS,
     )
     return annotated
-
-
-def read_page(
-    project: Project | None,
-    *,
-    now: datetime,
-    show: str = "all",
-    name: str = "",
-    before: UUID | None,
-    after: UUID | None,
-) -> AgentPage:
-    """Return the agents before or after one: tripped, then silent, then others, each by name."""
-
-    def read_rows(cursor: Any, *, backwards: bool) -> list[Any]:
-        place = (cursor.rank, cursor.name) if cursor else None
-        return fetch_rows(project, now, show, name, cursor, place, backwards)
-
-    cursor = None
-    if before or after:
-        rows = filter_agents(project, now=now, show=show, name=name)
-        cursor = rows.filter(pk=before or after).first()
-    backwards = cursor is not None and before is not None
-    agents = read_rows(cursor, backwards=backwards)
-    # a first page that is not full would move the page boundaries, so start at the top again
-    if backwards and len(agents) <= PAGE:
-        cursor, backwards, agents = None, False, read_rows(None, backwards=False)
-    has_more, agents = len(agents) > PAGE, agents[:PAGE]
-    if not agents:
-        return AgentPage([], None, None)
-    if backwards:
-        agents.reverse()
-    return AgentPage(
-        agents,
-        before=agents[0].pk if (has_more if backwards else cursor) else None,
-        after=agents[-1].pk if backwards or has_more else None,
-    )
-
-
-@compiled
-def fetch_rows(
-    project: Project | None,
-    now: datetime,
-    show: str,
-    name: str,
-    cursor: Agent | None,
-    place: tuple[int, str] | None,
-    backwards: bool,
-) -> QuerySet[Any]:
-    """Return the rows next to the cursor, at its rank and name, one more than a page holds."""
-    rows = filter_agents(project, now=now, show=show, name=name)
-    if cursor is not None and place is not None:
-        rows = rows.filter(past_cursor(cursor.pk, *place, backwards=backwards))
-    order = ("-rank", "-name", "-id") if backwards else ("rank", "name", "id")
-    return rows.order_by(*order)[: PAGE + 1]
-
-
-def past_cursor(id: UUID, rank: int, name: str, *, backwards: bool) -> Q:
-    """Return the condition for the rows on one side of an agent, in the order of the list."""
-    side = "lt" if backwards else "gt"
-    by_name = Q(**{f"name__{side}": name})
-    by_id = Q(**{"name": name, f"id__{side}": id})
-    return Q(**{f"rank__{side}": rank}) | Q(rank=rank) & (by_name | by_id)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentCounts:
-    """The number of agents that match each filter."""
-
-    all: int
-    silent: int
-    open: int
-    half_open: int
-    paused: int
-    waiting: int
-
-    @property
-    def tripped(self) -> int:
-        return self.open + self.half_open
-
-
-def count_agents(project: Project | None) -> AgentCounts:
-    def count() -> AgentCounts:
-        rows = of_project(Agent.objects.all(), project)
-        found = rows.aggregate(
-            all=Count("pk"),
-            open=Count("pk", filter=Q(breaker__state=BreakerState.OPEN)),
-            half_open=Count("pk", filter=Q(breaker__state=BreakerState.HALF_OPEN)),
-            paused=Count("pk", filter=Q(paused=True)),
-            waiting=Count("pk", filter=Q(HAS_WAITING)),
-        )
-        return AgentCounts(silent=silent_agents(project).count(), **found)
-
-    return get_or_compute_slow(f"agent_counts:{project.id if project else 'all'}", count)
 
 
 def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
@@ -302,7 +217,7 @@ def find_url(name: str, project: Project | None) -> str:
     the URL is that of their list.
     """
     rows = of_project(Agent.objects.filter(name__iexact=name), project)
-    agents = list(rows.values_list("pk", "name")[: PAGE + 1])
+    agents = list(rows.order_by("id").values_list("pk", "name")[:SAME_NAME])
     agents = [each for each in agents if each[1] == name] or agents
     if len(agents) > 1:
         return f"{reverse('dashboard:agents')}?{urlencode({'name': name})}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,26 +15,30 @@ from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
 from dashboard.agents import queries
-from dashboard.agents.queries import AgentCounts, AgentPage
+from dashboard.agents.fleet import (
+    GROUPS,
+    PAGE,
+    SHOWN,
+    SORTS,
+    Fleet,
+    build_sections,
+    choose_agents,
+    count_groups,
+    sort_agents,
+)
+from dashboard.agents.rates import DAY, RANGES, Range, read_rates
 from dashboard.agents.rows import AgentRow, build_rows
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.shared_queries import read_figures
 from ledger.instruction_stats import Statistics
-from ledger.models import Token
+from ledger.models import Project, Token
 from retries import breaker
 from retries.breaker import CircuitBreakerConfig
 
 CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
 NAME_LENGTH = 64
-# the buttons above the list
-SEGMENTS = (
-    ("all", "All"),
-    ("silent", "Silent"),
-    ("tripped", "Tripped"),
-    ("paused", "Paused"),
-    ("waiting", "Waiting"),
-)
+LABELS = {"all": "All", **{group.key: group.label for group in GROUPS}}
 
 
 # ---- the list
@@ -41,73 +46,120 @@ SEGMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A button above the list; `show` is None where all agents are shown."""
+    """A button above the list; its value is None where it is the default."""
 
     label: str
-    show: str | None
-    count: int
+    value: str | None
     current: bool
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that sorts the agents of each group."""
+
+    key: str
+    label: str
+    value: str | None
+    current: bool
+    css: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentListPage(PageContext):
     name: str
     show: str
-    counts: AgentCounts
+    sort: str
+    range: Range
     segments: list[Segment]
-    page: AgentPage
-    rows: list[AgentRow]
+    ranges: list[Segment]
+    columns: dict[str, Column]
+    fleet: Fleet
     silent_after: int
     config: CircuitBreakerConfig
 
 
 @live_page("agents/index.html", "agents/_agents.html", current="agents")
 def index(visit: Visit) -> AgentListPage:
-    """List the agents, tripped and silent ones first, each with its breaker."""
+    """List the agents: those that get no work first."""
     parameters, project = visit.request.GET, visit.scope.project
     show, name = read_filter(parameters)
-    counts = queries.count_agents(project)
-    page = queries.read_page(
-        project,
-        now=visit.now,
-        show=show,
-        name=name,
-        before=query_box.as_id(parameters.get("before", "")),
-        after=query_box.as_id(parameters.get("after", "")),
+    range = RANGES.get(parameters.get("range", ""), DAY)
+    sort = parameters.get("sort", "")
+    sort = sort if sort in SORTS else DEFAULT_SORT
+    fleet = read_fleet(
+        project, parameters, show=show, name=name, sort=sort, range=range, now=visit.now
     )
-    _, figures = read_figures(project, now=visit.now)
-    hours = queries.read_hourly_activity(project, now=visit.now)
     return AgentListPage(
-        title=describe_problems(counts),
+        title=describe_problems(fleet.counts),
         heading="Agents",
         name=name,
         show=show,
-        counts=counts,
-        segments=build_segments(counts, show),
-        page=page,
-        rows=build_rows(page.agents, figures, hours, now=visit.now),
+        sort=sort,
+        range=range,
+        segments=[
+            Segment(LABELS[key], None if key == "all" else key, key == show, fleet.counts[key])
+            for key in ("all", *SHOWN)
+        ],
+        ranges=[
+            Segment(each.label, None if each is DAY else each.key, each is range)
+            for each in RANGES.values()
+        ],
+        columns={
+            key: Column(key, label, None if key == DEFAULT_SORT else key, key == sort, css)
+            for key, label, css in COLUMNS
+        },
+        fleet=fleet,
         silent_after=settings.TENFOUR["SILENT_AFTER_SECONDS"],
         config=breaker.read_config(),
     )
+
+
+DEFAULT_SORT = "waiting"
+COLUMNS = (
+    ("name", "Agent", "f-agent"),
+    ("done", "Done", "f-rate r"),
+    ("errors", "Errors", "f-err r"),
+    ("waiting", "Waiting", "f-n r"),
+    ("seen", "Seen", "f-seen r"),
+)
+
+
+def read_fleet(
+    project: Project | None,
+    parameters: QueryDict,
+    *,
+    show: str,
+    name: str,
+    sort: str,
+    range: Range,
+    now: datetime,
+) -> Fleet:
+    """Return the wanted page of the table."""
+    agents = queries.list_agents(project, now)
+    rates = read_rates(project, range, now=now)
+    chosen = choose_agents(agents, show=show, name=name)
+    sort_agents(chosen, rates, sort=sort, range=range)
+    pages = max(1, -(-len(chosen) // PAGE))
+    number = parameters.get("page", "")
+    page = min(int(number), pages) if number.isdecimal() and len(number) < 6 else 1
+    page = max(1, page)
+    shown = chosen[(page - 1) * PAGE : page * PAGE]
+    runs = queries.read_runs([agent for agent, _ in shown]) if shown else {}
+    sections = build_sections(chosen, shown, runs=runs, rates=rates, range=range, now=now)
+    return Fleet(sections, count_groups(agents), len(chosen), page, pages)
 
 
 def read_filter(parameters: QueryDict) -> tuple[str, str]:
     """Return the wanted segment and the text to find in names."""
     show = parameters.get("show", "all")
     name = query_box.clean(parameters.get("name", ""))[:NAME_LENGTH]
-    return show if show in queries.FILTERS else "all", name
+    return show if show in SHOWN else "all", name
 
 
-def build_segments(counts: AgentCounts, show: str) -> list[Segment]:
-    return [
-        Segment(label, None if name == "all" else name, getattr(counts, name), name == show)
-        for name, label in SEGMENTS
-    ]
-
-
-def describe_problems(counts: AgentCounts) -> str:
+def describe_problems(counts: Mapping[str, int]) -> str:
     """Return the page's title, with the numbers of open breakers and silent agents."""
-    problems = ((counts.open, "open"), (counts.silent, "silent"))
+    problems = ((counts["tripped"], "open"), (counts["silent"], "silent"))
     text = ", ".join(f"{number:,} {problem}" for number, problem in problems if number)
     return f"{text} · Agents" if text else "Agents"
 

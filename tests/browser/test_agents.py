@@ -49,8 +49,8 @@ def test_a_silent_agent_that_asks_is_silent_no_more(
     send(coder, "Wake up", now=now - timedelta(hours=1))
     page = visit().sign_in("/agents/?show=silent")
     row = page.locator(f"#agent-{coder.pk}")
-    expect(row).to_contain_text("has never checked in; 1 waiting")
-    expect(page.locator("#side a[data-go=a] .nav__count")).to_contain_text("1")
+    expect(row).to_contain_text("never")
+    expect(page.locator("#group-silent")).to_contain_text("1 instruction waiting")
     expect(page).to_have_title("1 silent · Agents · Tenfour")
     pull(coder, now=now)
     expect(row).to_have_count(0)
@@ -109,13 +109,15 @@ def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -
     page.fill("#query", "coder")
     page.click("button:has-text('Find')")
     row = page.locator(f"#agent-{fleet.pk}")
-    expect(page.locator(".fleet > li")).to_have_count(1)
+    expect(page.locator(".fleet [data-row]")).to_have_count(1)
+    row.locator("summary").click()
     row.get_by_role("button", name="Pause").click()
     expect(page.locator("#toasts")).to_contain_text("coder is paused.")
     expect(row).to_contain_text("Paused")
     assert "name=coder" in page.url
     row.get_by_role("button", name="Resume").click()
     expect(page.locator("#toasts")).to_contain_text("coder is resumed.")
+    row.locator("summary").click()
     row.get_by_role("link", name="Cancel pending").click()
     expect(page.locator("#asked")).to_contain_text("This cancels 1 instruction")
     page.locator("#asked").get_by_role("button", name="Cancel all pending").click()
@@ -132,7 +134,7 @@ def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -
 def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
     page = visit().sign_in("/agents/")
     page.keyboard.press("j")
-    expect(page.locator(".fleet > li").first).to_have_attribute("data-cursor", "")
+    expect(page.locator(".fleet [data-row]").first).to_have_attribute("data-cursor", "")
     page.keyboard.press("/")
     expect(page.locator("#query")).to_be_focused()
     page.keyboard.type("coder\n")
@@ -143,3 +145,33 @@ def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
     page.keyboard.press("g")
     page.keyboard.press("a")
     page.wait_for_url("**/agents/")
+
+
+def test_a_row_has_one_action_and_a_menu(visit: Visit, fleet: Agent, now: datetime) -> None:
+    breaker.trip([fleet], reason="", stamp=Stamp(SYSTEM, now))
+    visitor = visit()
+    page = visitor.sign_in("/agents/")
+    row = page.locator(f"#agent-{fleet.pk}")
+    expect(row.locator("button:visible")).to_have_text(["Probe now coder"])
+    left = int(row.locator("[data-countdown]").get_attribute("data-countdown") or 0)
+    assert 0 < left <= 60
+    row.locator("summary").click()
+    expect(row.get_by_role("link", name="Close breaker…")).to_be_visible()
+    assert axe_findings(page) == []
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(row.get_by_role("link", name="Close breaker…")).to_be_focused()
+    other = page.locator(".fleet [data-row]").last
+    other.locator("summary").press("Enter")  # one is open at a time
+    expect(row.get_by_role("link", name="Close breaker…")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(page.locator("details.menu[open]")).to_have_count(0)
+    page.keyboard.press("j")
+    expect(row).to_have_attribute("data-cursor", "")
+    page.keyboard.press("b")
+    expect(page.locator("#toasts")).to_contain_text("The next task of coder is the probe.")
+    expect(page.locator("#group-half-open")).to_contain_text("Half open")
+    page.keyboard.press("j")
+    page.keyboard.press("Shift+P")
+    expect(page.locator("#toasts")).to_contain_text("coder is paused.")
+    assert visitor.complaints == []

@@ -13,12 +13,12 @@ URL = "/agents/"
 
 def names(response: HttpResponse) -> list[str]:
     """Return the names of the listed agents."""
-    found = re.findall(r'<li id="agent-.*?<bdi class="trunc">(.*?)</bdi>', html(response))
+    found = re.findall(r'<tr id="agent-.*?<bdi class="trunc"[^>]*>(.*?)</bdi>', html(response))
     return [unescape(name) for name in found]
 
 
 def row_of(response: HttpResponse, agent: Agent) -> str:
     """Return the words of an agent's row."""
-    found = re.search(rf'<li id="agent-{agent.pk}".*?</li>', html(response))
+    found = re.search(rf'<tr id="agent-{agent.pk}".*?</tr>', html(response))
     assert found
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found[0]))

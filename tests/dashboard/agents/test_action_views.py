@@ -14,7 +14,7 @@ from ledger.states import BreakerState, InstructionState
 from ledger.tokens import TrustedCaller
 from retries import breaker, claims
 from retries.attempts import leases
-from tests.dashboard.agents.conftest import URL, row_of
+from tests.dashboard.agents.conftest import URL
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import MARA, enqueued
 from tests.factories import pull, send
@@ -59,6 +59,22 @@ def test_trip_asks_first_and_records_the_reason(browser: Client, agent: Agent, m
     assert "&lt;nonsense" in browser.get(URL).content.decode()
 
 
+def test_a_person_has_an_open_breaker_probed_at_once(
+    browser: Client, agent: Agent, mara: User, now: datetime
+) -> None:
+    assert "The breaker for coder is not open." in post(browser, agent, "probe")
+    breaker.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now))
+    first, second = enqueued(agent, now=now), enqueued(agent, now=now)
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    assert claims.claim(caller, now=now).reason == "breaker_open"
+    assert "The next task of coder is the probe." in post(browser, agent, "probe")
+    assert Breaker.objects.get().state == BreakerState.HALF_OPEN
+    assert Event.objects.get(kind=Kind.AGENT_BREAKER_HALF_OPEN).actor_name == "mara"
+    found = claims.claim(caller, worker_id="w1", now=now)
+    assert found.rows[0]["id"] in (first, second)
+    assert claims.claim(caller, worker_id="w2", now=now).reason == "breaker_open"  # one at a time
+
+
 def test_close_asks_first_and_requeues_held_tasks(
     browser: Client, agent: Agent, mara: User, now: datetime
 ) -> None:
@@ -77,7 +93,7 @@ def test_close_asks_first_and_requeues_held_tasks(
         browser, agent, "close", confirmed="yes"
     )
     leases.half_open_breakers(now=timezone.now())
-    assert "Queued 1 Retry 0 Held 0" in row_of(browser.get(URL), agent)
+    assert "Queued 1 Retry 0 Held 0" in words(browser.get(f"{URL}{agent.pk}/"))
 
 
 def test_a_question_is_not_asked_if_its_action_is_not_allowed(

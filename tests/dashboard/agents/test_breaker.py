@@ -21,8 +21,9 @@ def fail_in_a_row(agent: Agent, times: int, *, now: datetime) -> None:
 
 
 def test_an_agent_without_failures_has_a_closed_breaker(browser: Client, agent: Agent) -> None:
-    page = html(browser.get(URL))
+    page = html(browser.get(f"{URL}{agent.pk}/"))
     assert 'class="machine machine--closed"' in page
+    assert 'class="machine' not in html(browser.get(URL))  # the diagram stands here only
     assert "The breaker is closed: 0 of 5 consecutive failures." in page
     assert "Trip breaker…" in page and "Close breaker…" not in page
     text = words(browser.get(f"{URL}{agent.pk}/"))
@@ -32,7 +33,8 @@ def test_an_agent_without_failures_has_a_closed_breaker(browser: Client, agent: 
 
 def test_consecutive_failures_are_counted(browser: Client, agent: Agent, now: datetime) -> None:
     fail_in_a_row(agent, 2, now=now)
-    page = html(browser.get(URL))
+    assert "Closed 2 of 5 failures" in row_of(browser.get(URL), agent)
+    page = html(browser.get(f"{URL}{agent.pk}/"))
     assert ">2 of 5 failures</text>" in page
     assert (
         'aria-label="2 of 5 consecutive failures"' in page and page.count('<i class="on"></i>') == 2
@@ -44,7 +46,7 @@ def test_a_high_threshold_is_shown_as_a_number(
 ) -> None:
     settings.TENFOUR = settings.TENFOUR | {"BREAKER_FAILURES": 40}
     fail_in_a_row(agent, 1, now=now)
-    assert "Failures 1 of 40" in words(browser.get(URL))
+    assert "Failures 1 of 40" in words(browser.get(f"{URL}{agent.pk}/"))
 
 
 def test_an_open_breaker_shows_its_reason_countdown_and_held_tasks(
@@ -56,17 +58,17 @@ def test_an_open_breaker_shows_its_reason_countdown_and_held_tasks(
         claims.claim(TrustedCaller(SYSTEM, agent=agent), task=id, worker_id="w1", now=now)
     response = browser.get(URL)
     line = row_of(response, agent)
-    assert "5 consecutive failures, the last with execution error" in line
-    assert "2 tasks are held" in line and "Held 2" in line
+    assert re.search(r"Open half open in 3\d s Gets no work", line) and "Probe now" in line
     page = html(response)
+    assert "5 consecutive failures, the last with execution error" in page
     assert "<title>1 open · Agents · Tenfour</title>" in page
-    assert 'href="/tasks/?q=agent%3Acoder+reason%3Abreaker_open"' in page
     cool = re.search(r'data-cool="(\d+)" data-of="60"', page)
     assert cool and 30 <= int(cool[1]) <= 38
     assert "Close breaker…" in page and "Trip breaker…" not in page
     assert names(browser.get(URL, {"show": "tripped"})) == ["coder"]
     one = browser.get(f"{URL}{agent.pk}/")
     assert re.search(r'half open in <b data-countdown="3\d">3\d s</b>', html(one))
+    assert 'href="/tasks/?q=agent%3Acoder+reason%3Abreaker_open"' in html(one)
     assert "2 tasks are held until the breaker is no longer open" in words(one)
     assert "1 time so far" in words(one)
     tasks = browser.get("/tasks/", {"q": "agent:coder reason:breaker_open"})
@@ -86,18 +88,20 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
     fail_in_a_row(agent, 5, now=now - 200 * SECOND)
     assert breaker.half_open_due(stamp=Stamp(SYSTEM, now - 120 * SECOND))
     response = browser.get(URL)
-    assert "The next task is the probe" in row_of(response, agent)
+    assert "Half open probe is next" in row_of(response, agent)
     assert "Trip breaker…" in html(response) and "Close breaker…" in html(response)
     task = enqueued(agent, "Try the parser", now=now - 90 * SECOND)
     attempt = claimed(agent, task, now=now - 90 * SECOND)
-    response = browser.get(URL)
-    assert "Probe: Try the parser , running for 1 m" in row_of(response, agent)
+    assert "Half open probe runs Try the parser" in row_of(browser.get(URL), agent)
+    response = browser.get(f"{URL}{agent.pk}/")
+    assert "Probe: Try the parser , running for 1 m" in words(response)
     assert f'href="/tasks/{task}/"' in html(response)
     assert "A probe is running." in html(response)
     in_process.report_success(attempt, {}, stamp=Stamp(SYSTEM, now - 30 * SECOND))
     assert Attempt.objects.get(pk=attempt).outcome
-    line = row_of(browser.get(URL), agent)
-    assert "1 of 2 passed" in line and "The next task is the probe" in line
+    assert "Half open 1 of 2 probes" in row_of(browser.get(URL), agent)
+    text = words(browser.get(f"{URL}{agent.pk}/"))
+    assert "1 of 2 passed" in text and "The next task is the probe" in text
 
 
 def test_an_ended_probe_is_not_shown(browser: Client, agent: Agent, now: datetime) -> None:
@@ -105,13 +109,14 @@ def test_an_ended_probe_is_not_shown(browser: Client, agent: Agent, now: datetim
     breaker.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
     attempt = claimed(agent, enqueued(agent, now=now), now=now)
     breaker.take_probe(agent.pk, attempt, now=now)
-    assert "A probe is running." in html(browser.get(URL))
+    one = f"{URL}{agent.pk}/"
+    assert "A probe is running." in html(browser.get(one))
     Attempt.objects.filter(pk=attempt).update(outcome="released", ended_at=now)
-    assert "It is waiting for a probe." in html(browser.get(URL))
+    assert "It is waiting for a probe." in html(browser.get(one))
 
 
 def test_a_probe_without_a_task(browser: Client, agent: Agent, now: datetime) -> None:
     breaker.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
     breaker.half_open_due(stamp=Stamp(SYSTEM, now))
     breaker.take_probe(agent.pk, agent.pk, now=now)  # a ticket, of which there is no attempt
-    assert "Probe: a call without a task" in row_of(browser.get(URL), agent)
+    assert "Probe: a call without a task" in words(browser.get(f"{URL}{agent.pk}/"))

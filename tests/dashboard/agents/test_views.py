@@ -3,21 +3,22 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard.agents import queries as agent_queries
+from dashboard.agents import views as agent_views
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Breaker, Event, Instruction
 from ledger.states import TaskState
-from retries import breaker
+from retries import activity_counts, breaker, in_process
 from tests.dashboard.agents.conftest import URL, names, row_of
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
-from tests.dashboard.worked import enqueued, make_task
+from tests.dashboard.worked import claimed, enqueued, failed, make_task
 from tests.factories import make_agent, make_project, make_token, pull, send, tick
 
 QUESTIONS = ("", "?ask=reset", "?ask=trip", "?ask=close", "?ask=nonsense")
@@ -45,40 +46,69 @@ def four(now: datetime, project: object) -> dict[str, Agent]:
 
 def test_the_list_shows_each_agent(browser: Client, four: dict[str, Agent]) -> None:
     response = browser.get(URL)
-    assert names(response) == ["silent", "active", "new", "paused"]
+    assert names(response) == ["silent", "paused", "active", "new"]
     text = words(response)
-    assert "Silent has not checked in for 2 h; 2 waiting" in text
-    assert re.search(r"In touch checked in \d+ s ago", text)
-    assert "New never checked in" in text
-    assert "Away Paused checked in 3 h ago" in text
+    assert "Silent 1 have not checked in lately; 2 instructions waiting" in text
+    assert "Paused 1 by a person" in text and "Working 2 0 running, 2 idle" in text
+    assert "Nothing" in row_of(response, four["silent"])
+    assert "2 h" in row_of(response, four["silent"])
+    assert "never" in row_of(response, four["new"])
     assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
-    assert re.search(r"All 4 Silent 1 Tripped 0 Paused 1 Waiting 2 ", text)
-    assert "no check-in for 5 m while instructions wait" in text
+    assert re.search(r"All 4 Tripped 0 Half open 0 Silent 1 Paused 1 ", text)
 
 
-def test_queued_and_unanswered_instructions_are_counted_separately(
-    browser: Client, four: dict[str, Agent]
+def succeeded(agent: Agent, id: UUID, *, now: datetime) -> None:
+    in_process.report_success(claimed(agent, id, now=now), {}, stamp=Stamp(SYSTEM, now))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rates_come_from_the_counts_of_half_hours(
+    browser: Client, agent: Agent, now: datetime
 ) -> None:
-    line = html(browser.get(URL))
-    silent = line[line.index(f'id="agent-{four["silent"].pk}"') :]
-    assert 'href="/instructions/?q=agent%3Asilent+state%3Aqueued" >2</a>' in silent
-    active = line[line.index(f'id="agent-{four["active"].pk}"') :]
-    assert re.search(r"Waiting</dt> <dd> 0 </dd>", active)
-    assert 'href="/instructions/?q=agent%3Aactive+state%3Adelivered" >1</a>' in active
+    """Ten attempts of the last hour, four of which failed; one of ten the day before."""
+    for at, failures in ((now - timedelta(minutes=50), 4), (now - timedelta(hours=25), 1)):
+        for number in range(10):
+            task = enqueued(agent, now=at, max_attempts=1)
+            if number < failures:
+                failed(agent, task, now=at, type="verification_failed")
+            else:
+                succeeded(agent, task, now=at)
+    assert "–" in row_of(browser.get(URL), agent)  # not counted yet
+    activity_counts.count_activity(now=now)
+    row = row_of(browser.get(URL), agent)
+    assert "0.2/h" in row and "40% errors, more than the day before 60%" in row
+    week = row_of(browser.get(URL, {"range": "7d"}), agent)
+    assert "0.1/h" in week and "25% errors" in week and "more than" not in week
+    assert html(browser.get(URL)).count("spark__line") == 2
 
 
-def test_the_figures_of_the_last_day(browser: Client, agent: Agent, now: datetime) -> None:
-    at = now - timedelta(hours=1)
-    for number in range(3):
-        id = send(agent, f"Do {number}", now=at)
-        pull(agent, now=at)
-        instructions.acknowledge_instruction(id, now=at + timedelta(seconds=10))
-    send(agent, "Ignored", now=at, max_retries=0)
-    pull(agent, now=at)
-    tick(at + timedelta(minutes=1))
-    text = words(browser.get(URL))
-    assert "Ack p50 10 s Ack p95 10 s Ignored 25.0%" in text
-    assert "4 sent" in text
+def test_what_runs_and_what_waits(browser: Client, agent: Agent, now: datetime) -> None:
+    Agent.objects.filter(pk=agent.pk).update(concurrency=4)
+    for number in range(2):
+        claimed(agent, enqueued(agent, f"Part {number}", now=now), now=now)
+    enqueued(agent, "Later", now=now)
+    send(agent, "Read this", now=now)
+    row = row_of(browser.get(URL), agent)
+    assert "Part 1 +1" in row and "2/4 2" in row
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("", ["busy", "quiet"]),
+        ("name", ["busy", "quiet"]),
+        ("seen", ["quiet", "busy"]),
+        ("nonsense", ["busy", "quiet"]),
+    ],
+)
+def test_columns_sort_within_a_group(
+    browser: Client, project: object, now: datetime, sort: str, order: list[str]
+) -> None:
+    first, quiet, busy = (make_agent(name) for name in ("zero", "quiet", "busy"))
+    breaker.trip([first], reason="", stamp=Stamp(SYSTEM, now))
+    seen(quiet, now)
+    enqueued(busy, now=now)
+    assert names(browser.get(URL, {"sort": sort})) == ["zero", *order]
 
 
 @pytest.mark.parametrize(
@@ -86,14 +116,16 @@ def test_the_figures_of_the_last_day(browser: Client, agent: Agent, now: datetim
     [
         ({"show": "silent"}, ["silent"]),
         ({"show": "paused"}, ["paused"]),
-        ({"show": "waiting"}, ["silent", "active"]),
         ({"show": "tripped"}, []),
-        ({"show": "nonsense"}, ["silent", "active", "new", "paused"]),
+        ({"show": "half-open"}, []),
+        ({"show": "nonsense"}, ["silent", "paused", "active", "new"]),
         ({"name": "SI"}, ["silent"]),
         ({"name": "s", "show": "paused"}, ["paused"]),
         ({"name": "%"}, []),
         ({"name": "a\0s"}, []),
-        ({"before": "nonsense", "after": "1"}, ["silent", "active", "new", "paused"]),
+        ({"page": "nonsense"}, ["silent", "paused", "active", "new"]),
+        ({"page": "99"}, ["silent", "paused", "active", "new"]),
+        ({"page": "²"}, ["silent", "paused", "active", "new"]),
     ],
 )
 def test_filters_are_in_the_url(
@@ -111,35 +143,29 @@ def test_no_agents_and_no_matches_have_different_texts(
     assert "Every agent with waiting instructions has checked in recently" in words(
         browser.get(URL, {"show": "silent"})
     )
-    assert "Every agent’s breaker is closed" in words(browser.get(URL, {"show": "tripped"}))
+    assert "No agent’s breaker is open" in words(browser.get(URL, {"show": "tripped"}))
     assert "No agent is paused" in words(browser.get(URL, {"show": "paused"}))
-    assert "No agent has waiting instructions" in words(browser.get(URL, {"show": "waiting"}))
+    assert "No agent’s breaker is half open" in words(browser.get(URL, {"show": "half-open"}))
 
 
 def test_paging_works_in_both_directions(
     browser: Client, project: object, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_queries, "PAGE", 3)
+    monkeypatch.setattr(agent_views, "PAGE", 3)
     agents = [make_agent(f"a{number}") for number in range(8)]
     breaker.trip([agents[5], agents[7]], reason="", stamp=Stamp(SYSTEM, now))
-    for agent in agents[6:]:  # silent: after the tripped ones, before all others
-        send(agent, "Wait", now=now - timedelta(hours=1))
+    send(agents[6], "Wait", now=now - timedelta(hours=1))  # silent: after the tripped ones
     order = ["a5", "a7", "a6", "a0", "a1", "a2", "a3", "a4"]
     pages, response = [], browser.get(URL)
     for _ in range(5):
         pages.append(names(response))
-        older = re.search(r'href="\?after=([0-9a-f-]+)" data-key="]"', html(response))
+        older = re.search(r'href="\?page=(\d)" data-key="]"', html(response))
         if not older:
             break
-        response = browser.get(URL, {"after": older[1]})
+        response = browser.get(URL, {"page": older[1]})
     assert pages == [order[:3], order[3:6], order[6:]]
-    back = re.search(r'href="\?before=([0-9a-f-]+)" data-key="\["', html(response))
-    assert back
-    response = browser.get(URL, {"before": back[1]})
-    assert names(response) == order[3:6]
-    back = re.search(r'href="\?before=([0-9a-f-]+)" data-key="\["', html(response))
-    assert back
-    assert names(browser.get(URL, {"before": back[1]})) == order[:3]
+    assert 'href="?page=2" data-key="["' in html(response)
+    assert "Working 5" in words(response)  # the head counts the agents of all pages
 
 
 @pytest.mark.parametrize(("state", "label"), [("open", "open"), ("half_open", "half open")])
@@ -151,25 +177,24 @@ def test_a_breaker_that_is_not_closed_outranks_the_presence(
         breaker.trip([four[name]], reason="Broken", stamp=Stamp(SYSTEM, now))
     Breaker.objects.update(state=state)
     response = browser.get(URL)
-    assert names(response) == ["active", "new", "silent", "paused"]
+    assert names(response) == ["silent", "active", "new", "paused"]  # by what waits
     text = words(response)
-    assert "In touch" not in text
-    assert re.search(rf"active Breaker {label} checked in \d+ s ago", text)
-    assert f"silent Breaker {label} has not checked in for 2 h; 2 waiting" in text
+    assert f"{'Tripped' if state == 'open' else 'Half open'} 3 " in text
+    assert "have not checked in lately" not in text
     assert f"Breaker {label}" in words(browser.get(f"{URL}{four['active'].pk}/"))
     assert f"Breaker {label}" in words(browser.get("/"))
 
 
-def test_tripped_and_silent_agents_are_counted_in_the_sidebar(
+def test_agents_whose_breaker_is_not_closed_are_counted_in_the_sidebar(
     browser: Client, four: dict[str, Agent], now: datetime
 ) -> None:
-    assert "Agents 1 tripped or silent Sessions" in words(browser.get(URL))
+    assert "Agents Sessions" in words(browser.get(URL))
     breaker.trip([four["active"], four["silent"]], reason="", stamp=Stamp(SYSTEM, now))
-    response = browser.get(URL)
-    assert "Agents 2 tripped or silent Sessions" in words(response)
-    assert names(response) == ["active", "silent", "new", "paused"]
+    assert "Agents 2 breakers not closed Sessions" in words(browser.get(URL))
+    Breaker.objects.filter(agent=four["silent"]).update(state="half_open")
+    assert "Agents 2 breakers not closed Sessions" in words(browser.get(URL))
     breaker.reset(four.values(), stamp=Stamp(SYSTEM, now))
-    assert "Agents 1 tripped or silent Sessions" in words(browser.get(URL))
+    assert "Agents Sessions" in words(browser.get(URL))
 
 
 def test_the_list_of_one_project(browser: Client, agent: Agent) -> None:
@@ -281,8 +306,9 @@ def test_the_tasks_of_an_agent_are_counted(browser: Client, agent: Agent, now: d
     for state, times in ((TaskState.RETRY, 3), (TaskState.RUNNING, 2), (TaskState.QUEUED, 1)):
         for _ in range(times):
             make_task(state, agent=agent, now=now, why={"type": "verification_failed"})
-    assert "Running 2 Queued 1 Retry 3 Held 0" in row_of(browser.get(URL), agent)
-    page = html(browser.get(URL))
+    one = browser.get(f"{URL}{agent.pk}/")
+    assert "Running 2 Queued 1 Retry 3 Held 0" in words(one)
+    page = html(one)
     for state in ("running", "queued", "retry"):
         assert f'href="/tasks/?q=agent%3Acoder+state%3A{state}"' in page
 

@@ -110,7 +110,7 @@ def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: dat
         "broken-2",
     ]
     assert text.index("broken-2 Breaker open") < text.index("coder In touch")
-    assert "5 tripped or silent Sessions" in text  # the sidebar
+    assert "5 breakers not closed Sessions" in text  # the sidebar
 
 
 def test_the_five_tiles(browser: Client, agent: Agent, now: datetime) -> None:

@@ -51,14 +51,14 @@
     document.querySelectorAll("[data-countdown]").forEach(function (el) {
       var left = Math.max(0, Number(el.dataset.countdown) - 1);
       el.dataset.countdown = left;
-      el.textContent = duration(left);
+      el.textContent = left || !el.dataset.then ? duration(left) : el.dataset.then;
     });
     /* a ring that empties with its seconds */
     document.querySelectorAll("[data-cool]").forEach(function (el) {
       var left = Math.max(0, Number(el.dataset.cool) - 1);
       el.dataset.cool = left;
       el.querySelector(".cool__left").setAttribute("stroke-dasharray", left + " " + el.dataset.of);
-      el.querySelector("text").textContent = left;
+      if (el.querySelector("text")) el.querySelector("text").textContent = left;
     });
   }
 

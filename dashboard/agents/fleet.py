@@ -1,0 +1,248 @@
+"""Build the table of agents (pure): those that get no work first, in groups of a fixed order."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from dashboard.actions import Action
+from dashboard.agents.actions import allowed_actions
+from dashboard.agents.breaker import BreakerView, describe_breaker
+from dashboard.agents.rates import Range, Rates
+from dashboard.badges import breaker_badge
+from dashboard.formatting import counted
+from ledger.states import BreakerState
+from retries import breaker
+
+PAGE = 100
+MOST_COUNTED = 200  # what waits is counted up to here, for each kind
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A section of the table; an agent stands in the first one that fits."""
+
+    key: str
+    label: str
+    icon: str
+    css: str
+
+
+def breaker_group(key: str, label: str, state: BreakerState) -> Group:
+    badge = breaker_badge(state)
+    return Group(key, label, badge.icon, badge.css)
+
+
+GROUPS = (
+    breaker_group("tripped", "Tripped", BreakerState.OPEN),
+    breaker_group("half-open", "Half open", BreakerState.HALF_OPEN),
+    Group("silent", "Silent", "ear", "st--silent"),
+    Group("paused", "Paused", "pause", ""),
+    Group("working", "Working", "c-closed", "st--closed"),
+)
+SHOWN = ("tripped", "half-open", "silent", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The newest running attempt of an agent, and how many there are."""
+
+    task_id: UUID
+    title: str
+    count: int
+
+    @property
+    def more(self) -> int:
+        return self.count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """An agent in the table."""
+
+    agent: Any
+    group: Group
+    breaker: BreakerView
+    run: Run | None
+    rates: Rates
+
+    @property
+    def running(self) -> int:
+        return self.run.count if self.run else 0
+
+    @property
+    def slots(self) -> str:
+        most = self.agent.concurrency
+        return f"{self.running:,}/{most:,}" if most else f"{self.running:,}"
+
+    @property
+    def actions(self) -> list[Action]:
+        return allowed_actions(self.breaker.state)
+
+    @property
+    def waiting(self) -> int:
+        """Return the tasks and instructions that wait for the agent."""
+        return sum_waiting(self.agent)
+
+    @property
+    def waiting_text(self) -> str:
+        agent = self.agent
+        kinds = (agent.tasks_queued, agent.tasks_retry, agent.tasks_held, agent.queued)
+        return f"{self.waiting:,}{'+' if max(kinds) >= MOST_COUNTED else ''}"
+
+    @property
+    def idle_text(self) -> str:
+        """Return why nothing runs."""
+        if self.breaker.is_open:
+            return "Gets no work"
+        if self.agent.paused:
+            return "Paused"
+        return "Nothing" if self.agent.silent else "Idle"
+
+    @property
+    def breaker_note(self) -> str:
+        """Return what stands beside the state of a breaker that is not open."""
+        view = self.breaker
+        if view.is_half_open:
+            if view.successes:
+                return f"{view.successes} of {counted(view.config.success_threshold, 'probe')}"
+            return "probe runs" if view.probe else "probe is next"
+        if view.is_closed and view.failures:
+            return f"{view.failures} of {counted(view.config.failure_threshold, 'failure')}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A group with its agents on this page, and what its head says of all of them."""
+
+    group: Group
+    rows: list[FleetRow]
+    total: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A page of the table."""
+
+    sections: list[Section]
+    counts: Mapping[str, int]  # of all agents, by group; paused counts every paused agent
+    found: int
+    page: int
+    pages: int
+
+    @property
+    def rows(self) -> list[FleetRow]:
+        return [row for section in self.sections for row in section.rows]
+
+
+def group_of(agent: Any) -> Group:
+    state = agent.breaker.state if hasattr(agent, "breaker") else BreakerState.CLOSED
+    if state == BreakerState.OPEN:
+        return GROUPS[0]
+    if state == BreakerState.HALF_OPEN:
+        return GROUPS[1]
+    return GROUPS[2] if agent.silent else GROUPS[3] if agent.paused else GROUPS[4]
+
+
+def sum_waiting(agent: Any) -> int:
+    total: int = agent.tasks_queued + agent.tasks_retry + agent.tasks_held + agent.queued
+    return total
+
+
+LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+# the columns that sort within a group, highest first except names
+SORTS: Mapping[str, Any] = {
+    "waiting": lambda agent, rates: -sum_waiting(agent),
+    "name": lambda agent, rates: 0,
+    "done": lambda agent, rates: -rates.now.tasks_done,
+    "errors": lambda agent, rates: -(rates.now.error_rate or 0),
+    "seen": lambda agent, rates: -(agent.last_seen_at or LONG_AGO).timestamp(),
+}
+
+
+def choose_agents(agents: Iterable[Any], *, show: str, name: str) -> list[tuple[Any, Group]]:
+    """Return the agents of a segment with a text in their names, each with its group."""
+    text = name.casefold()
+    chosen = []
+    for agent in agents:
+        group = group_of(agent)
+        fits = show == "all" or (agent.paused if show == "paused" else group.key == show)
+        if fits and text in agent.name.casefold():
+            chosen.append((agent, group))
+    return chosen
+
+
+def sort_agents(
+    chosen: list[tuple[Any, Group]], rates: Mapping[UUID, Rates], *, sort: str, range: Range
+) -> None:
+    """Sort by group, then by the column, then by name."""
+    none = Rates(range)
+    key = SORTS[sort]
+    chosen.sort(
+        key=lambda one: (
+            GROUPS.index(one[1]),
+            key(one[0], rates.get(one[0].pk, none)),
+            one[0].name,
+        )
+    )
+
+
+def count_groups(agents: Sequence[Any]) -> dict[str, int]:
+    counts = dict.fromkeys((group.key for group in GROUPS), 0)
+    for agent in agents:
+        counts[group_of(agent).key] += 1
+    counts["paused"] = sum(agent.paused for agent in agents)
+    return counts | {"all": len(agents)}
+
+
+def build_sections(
+    chosen: Sequence[tuple[Any, Group]],
+    page: Sequence[tuple[Any, Group]],
+    *,
+    runs: Mapping[UUID, Run],
+    rates: Mapping[UUID, Rates],
+    range: Range,
+    now: datetime,
+) -> list[Section]:
+    """Return the sections of a page; their heads count the agents on every page."""
+    config = breaker.read_config()
+    sections = []
+    for group in GROUPS:
+        all_of = [agent for agent, own in chosen if own is group]
+        rows = [
+            FleetRow(
+                agent,
+                group,
+                describe_breaker(agent, now=now, config=config),
+                runs.get(agent.pk),
+                rates.get(agent.pk) or Rates(range),
+            )
+            for agent, own in page
+            if own is group
+        ]
+        if rows:
+            note = describe_group(group, all_of, rows)
+            sections.append(Section(group, rows, len(all_of), note))
+    return sections
+
+
+def describe_group(group: Group, agents: Sequence[Any], rows: Sequence[FleetRow]) -> str:
+    tasks = sum(each.tasks_queued + each.tasks_retry + each.tasks_held for each in agents)
+    if group.key == "tripped":
+        waits = f"; {counted(tasks, 'task')} {'waits' if tasks == 1 else 'wait'}" if tasks else ""
+        return f"get no work until a probe succeeds{waits}"
+    if group.key == "half-open":
+        return "one probe at a time"
+    if group.key == "silent":
+        said = [counted(sum(each.queued for each in agents), "instruction")]
+        said = [counted(tasks, "task"), *said] if tasks else said
+        return f"have not checked in lately; {' and '.join(said)} waiting"
+    if group.key == "paused":
+        return "by a person"
+    if len(rows) < len(agents):
+        return ""
+    running = sum(1 for row in rows if row.run)
+    return f"{running} running, {len(rows) - running} idle"

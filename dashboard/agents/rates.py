@@ -1,0 +1,174 @@
+"""Read what agents did in a range of time from the counts of half hours: rates and sparklines."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from dashboard.sparklines import Spark, spark
+from ledger import sql
+from ledger.models import Project
+from ledger.optional_cache import get_or_compute_slow
+from retries.models.activity_count import HALF_HOUR
+
+# A rate of fewer attempts says little.
+LEAST_ATTEMPTS = 10
+WORSE = 0.01  # smaller changes are no news
+SUMMED = ("attempts", "attempts_failed", "busy_s", "tasks_done", "tasks_done_first", "tasks_failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range that ends now, and the length of one point of its sparklines."""
+
+    key: str
+    label: str
+    length: timedelta
+    point: timedelta
+    before: str  # what it is compared with
+
+    @property
+    def hours(self) -> float:
+        return self.length.total_seconds() / 3600
+
+    @property
+    def points(self) -> int:
+        return int(self.length / self.point)
+
+
+RANGES = {
+    each.key: each
+    for each in (
+        Range("24h", "24 h", timedelta(hours=24), timedelta(hours=1), "the day before"),
+        Range("7d", "7 d", timedelta(days=7), timedelta(hours=6), "the week before"),
+    )
+}
+DAY = RANGES["24h"]
+
+
+@dataclass(slots=True)
+class Sums:
+    """What an agent did in some time."""
+
+    attempts: int = 0
+    attempts_failed: int = 0
+    busy_s: float = 0.0
+    tasks_done: int = 0
+    tasks_done_first: int = 0
+    tasks_failed: int = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        for name in SUMMED:
+            setattr(self, name, getattr(self, name) + row[name])
+
+    @property
+    def error_rate(self) -> float | None:
+        return self.attempts_failed / self.attempts if self.attempts else None
+
+    @property
+    def finished(self) -> int:
+        return self.tasks_done + self.tasks_failed
+
+    @property
+    def first_rate(self) -> float | None:
+        """Return the share of finished tasks that their first attempt did."""
+        return self.tasks_done_first / self.finished if self.finished else None
+
+    @property
+    def seconds_per_attempt(self) -> float | None:
+        return self.busy_s / self.attempts if self.attempts else None
+
+
+@dataclass(slots=True)
+class Rates:
+    """What an agent did in a range: in all, in the range before, and point by point."""
+
+    range: Range
+    now: Sums = field(default_factory=Sums)
+    before: Sums = field(default_factory=Sums)
+    points: dict[int, Sums] = field(default_factory=dict)
+
+    @property
+    def per_hour(self) -> float:
+        return self.now.tasks_done / self.range.hours
+
+    @property
+    def per_hour_text(self) -> str:
+        """Return how many tasks were done in an hour, with a tenth if there were few."""
+        return f"{self.per_hour:,.0f}" if self.per_hour >= 10 else f"{self.per_hour:.1f}"
+
+    @property
+    def is_worse(self) -> bool:
+        """Return whether there were more errors than before, among enough attempts."""
+        return is_worse(self.now.error_rate, self.before.error_rate, self.now.attempts)
+
+    @property
+    def done_line(self) -> Spark | None:
+        return spark([each.tasks_done for each in self.series()], floor=0)
+
+    @property
+    def error_line(self) -> Spark | None:
+        rates = [each.error_rate for each in self.series()]
+        if all(rate is None for rate in rates):
+            return None
+        return spark([rate or 0.0 for rate in rates], floor=0)
+
+    def series(self) -> list[Sums]:
+        return [self.points.get(n) or Sums() for n in range(self.range.points)]
+
+
+def is_worse(now: float | None, before: float | None, attempts: int) -> bool:
+    if before is None or now is None:
+        return False
+    return attempts >= LEAST_ATTEMPTS and now >= before + WORSE
+
+
+# `n` counts the points from the start of the range; -1 is the range before.
+RATES = f"""select c.agent_id,
+    greatest(-1, floor(extract(epoch from c.at - %(since)s) / %(point)s))::int as n,
+    {", ".join(f"sum(c.{name})::float8 as {name}" for name in SUMMED)}
+from retries_activitycount c
+where c.minutes = {HALF_HOUR} and c.at >= %(from)s and c.at < %(until)s
+    and (%(project)s::uuid is null or c.project_id = %(project)s)
+    and (%(agent)s::uuid is null or c.agent_id = %(agent)s)
+group by 1, 2"""
+
+
+def read_rates(
+    project: Project | None, range: Range, *, now: datetime, agent_id: UUID | None = None
+) -> dict[UUID, Rates]:
+    """Return the rates of each agent that did something in the range or the one before."""
+    until = next_half_hour(now)
+    since = until - range.length
+    place = agent_id or (project.id if project else "all")
+    rows = get_or_compute_slow(
+        f"rates:{range.key}:{place}:{until:%d%H%M}",
+        lambda: sql.run_custom_plan(
+            RATES,
+            **{"from": since - range.length, "since": since, "until": until},
+            point=range.point.total_seconds(),
+            project=project.id if project else None,
+            agent=agent_id,
+        ),
+    )
+    return combine_rows(rows, range)
+
+
+def combine_rows(rows: Sequence[Mapping[str, Any]], range: Range) -> dict[UUID, Rates]:
+    found: dict[UUID, Rates] = {}
+    for row in rows:
+        rates = found.setdefault(row["agent_id"], Rates(range))
+        if row["n"] < 0:
+            rates.before.add(row)
+        else:
+            rates.now.add(row)
+            rates.points.setdefault(row["n"], Sums()).add(row)
+    return found
+
+
+def next_half_hour(now: datetime) -> datetime:
+    """Return the end of the half hour that `now` is in."""
+    now = now.astimezone(UTC)
+    start = now.replace(minute=now.minute // 30 * 30, second=0, microsecond=0)
+    return start + timedelta(minutes=30)
