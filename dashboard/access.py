@@ -1,6 +1,7 @@
 """Restrict each page and action to those who may use it; every view checks it, never a template.
 
-`REQUIRED` lists what each URL needs, and `ledger.permissions.may` decides.
+`REQUIRED` lists what each URL needs, and `ledger.permissions.may` decides, in the project that
+`dashboard.project_access` finds.
 """
 
 from collections.abc import Callable, Collection
@@ -11,13 +12,16 @@ from django.apps import apps
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
 
+from dashboard.project_access import set_project
 from ledger import sql
 from ledger.permissions import ENTER, may
+from ledger.roles import role_needed
 
 P = ParamSpec("P")
 TEXT = "text/plain; charset=utf-8"
@@ -25,7 +29,7 @@ COLUMNS = [field.attname for field in User._meta.concrete_fields]
 USER = f"select {', '.join(COLUMNS)} from {User._meta.db_table} where id = %(id)s"
 
 
-# the verb that each URL pattern needs, by its name; without a project, until people have roles
+# the verb that each URL pattern needs, by its name
 REQUIRED = {
     "home": "ledger.view_event",
     "search": ENTER,
@@ -120,14 +124,15 @@ def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
 
 
 def may_open(user: AbstractBaseUser | AnonymousUser, name: str) -> bool:
-    """Return whether a user may use the URL pattern with this name."""
-    return may(user, REQUIRED[name])
+    """Return whether a user may use the URL pattern with this name, in the page's project."""
+    project = getattr(user, "page_project", None)
+    return may(user, REQUIRED[name], project.pk if project else None)
 
 
 def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[str]) -> list[str]:
     """Return the permissions that a user lacks for the URL patterns with these names."""
-    verbs = dict.fromkeys(REQUIRED[name] for name in names)
-    return [describe_permission(verb) for verb in verbs if not may(user, verb)]
+    verbs = dict.fromkeys(REQUIRED[name] for name in names if not may_open(user, name))
+    return [describe_permission(verb) for verb in verbs]
 
 
 def describe_permission(verb: str) -> str:
@@ -150,12 +155,15 @@ def operators_only(view: View[P]) -> View[P]:
     @wraps(view)
     def guarded(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         by_script = request.headers.get("HX-Request") == "true"
-        name = request.resolver_match.url_name
+        verb = REQUIRED[request.resolver_match.url_name]
         response: HttpResponseBase
-        if may_open(request.user, name):
-            response = view(request, *args, **kwargs)
-        elif may_enter(request.user):
-            response = refuse(request, REQUIRED[name], by_script=by_script)
+        if may_enter(request.user):
+            try:
+                set_project(request, verb)
+            except PermissionDenied:
+                response = refuse(request, verb, by_script=by_script)
+            else:
+                response = view(request, *args, **kwargs)
         elif by_script:
             response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:
@@ -168,8 +176,9 @@ def operators_only(view: View[P]) -> View[P]:
 
 def refuse(request: HttpRequest, verb: str, *, by_script: bool) -> HttpResponse:
     """Return the page that says which permission is missing and how to get it."""
-    missing = describe_permission(verb)
+    missing, role = describe_permission(verb), role_needed(verb)
     if by_script:
         text = f"You need the permission “{missing}”. Nothing was changed."
         return HttpResponse(text, status=403, content_type=TEXT)
-    return render(request, "403.html", {"missing": missing}, status=403)
+    context = {"missing": missing, "role": role.label if role else ""}
+    return render(request, "403.html", context, status=403)

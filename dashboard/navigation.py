@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import QuerySet
@@ -87,6 +87,7 @@ class Scope:
 
     project: Project | None
     projects: list[Project]
+    is_limited: bool = False  # to one project at a time, because others are not the person's
 
     @property
     def label(self) -> str:
@@ -166,6 +167,9 @@ class Shell:
 
 def read_scope(request: HttpRequest) -> Scope:
     """Return the project that the request asks for; raise Http404 if it does not exist."""
+    person: Any = request.user
+    if person.page_projects is not None:
+        return Scope(person.page_project, person.page_projects, is_limited=True)
     known, named = shared_queries.list_projects(), requested_project(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)
@@ -173,7 +177,13 @@ def read_scope(request: HttpRequest) -> Scope:
 
 
 def requested_project(request: HttpRequest) -> Project | None:
-    """Return the project in the address, or None for all projects; raise Http404 if unknown."""
+    """Return the project in the address, or None for all projects; raise Http404 if unknown.
+
+    A person who may not see every project always looks at one of theirs.
+    """
+    person: Any = request.user
+    if person.page_projects is not None:
+        return cast(Project, person.page_project)
     name = request.GET.get("project", "")
     if not name:
         return None

@@ -1,19 +1,32 @@
 """Decide who may do what: `may`, for pages, the API and the admin alike.
 
 The calls that agents make all the time look their token up in their own statement; `holds_scope`
-is `may` for a token as an SQL condition. No other module reads scopes or permissions.
+is `may` for a token as an SQL condition. No other module reads scopes, permissions or roles.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from ledger import sql
 from ledger.principal import Principal
+from ledger.roles import Role, role_needed
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 # the verb of every person who may sign in to the pages
 ENTER = "enter"
+ROLES = """select m.project_id, p.name, m.role from ledger_membership m
+    join ledger_project p on p.id = m.project_id where m.user_id = %(user)s order by p.name"""
+
+
+class ProjectRole(NamedTuple):
+    """The role that a person has in a project."""
+
+    project_id: UUID
+    project_name: str
+    role: Role
 
 
 def may(
@@ -24,14 +37,63 @@ def may(
     """Return whether a token or a person may do something, in a project if one is named.
 
     A token's verbs are its scopes, such as `tasks:work`, within its own project; the empty verb is
-    what every token may do. A person's verbs are Django's permissions, such as `ledger.add_token`;
-    until people have roles, they hold in every project.
+    what every token may do. A person's verbs are Django's permissions, such as `ledger.add_token`:
+    the role in a project gives them there, and what an account was given in the admin holds in
+    every project. Without a project, a person needs them in every project.
     """
     if isinstance(actor, Principal):
         return verb in ("", *actor.scopes) and project_id in (None, actor.project_id)
-    if not (actor.is_active and getattr(actor, "is_staff", False)):
+    projects = projects_where(actor, verb)
+    if projects is None:
+        return True
+    if verb == ENTER and project_id is None:
+        return bool(projects)
+    return project_id in projects
+
+
+def projects_where(person: "AbstractBaseUser | AnonymousUser", verb: str) -> frozenset[UUID] | None:
+    """Return the ids of the projects in which a person may do something, or None for all."""
+    if not person.is_active:
+        return frozenset()
+    if may_everywhere(person, verb):
+        return None
+    has_verb = partial(covers, verb=verb)
+    return frozenset(each.project_id for each in roles_of(person) if has_verb(each.role))
+
+
+def may_everywhere(person: "AbstractBaseUser | AnonymousUser", verb: str) -> bool:
+    """Return whether an account of its own, without a role, may do something in every project."""
+    if getattr(person, "is_superuser", False):
+        return True
+    if not getattr(person, "is_staff", False):
         return False
-    return verb == ENTER or bool(actor.has_perm(verb))  # type: ignore[attr-defined]
+    if verb == ENTER:
+        # staff without any permission still see the pages that need none
+        return not roles_of(person) or bool(person.get_all_permissions())  # type: ignore[union-attr]
+    return bool(person.has_perm(verb))  # type: ignore[union-attr]
+
+
+def covers(role: Role, verb: str) -> bool:
+    """Return whether a role may do something."""
+    needed = role_needed(verb)
+    return verb == ENTER or (needed is not None and role.rank >= needed.rank)
+
+
+def roles_of(person: "AbstractBaseUser | AnonymousUser") -> list[ProjectRole]:
+    """Return a person's roles by the names of their projects, read once for each request.
+
+    Superusers need none.
+    """
+    if person.pk is None or getattr(person, "is_superuser", False):
+        return []
+    known: list[ProjectRole] | None = getattr(person, "project_roles", None)
+    if known is None:
+        known = [
+            ProjectRole(row["project_id"], row["name"], Role(row["role"]))
+            for row in sql.run(ROLES, user=person.pk)
+        ]
+        person.project_roles = known  # type: ignore[union-attr]
+    return known
 
 
 def holds_scope(token: str, verb: str) -> str:

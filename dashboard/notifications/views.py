@@ -230,8 +230,10 @@ def people_channels(project: Project | None) -> list[Channel]:
 
 
 def read_project(visit: Visit, name: str) -> Project | None:
+    """Return the project that the form names; None, for every project, is not everyone's."""
     known: Sequence[Project] = visit.scope.projects
-    return next((each for each in known if each.name == name), None)
+    named = next((each for each in known if each.name == name), None)
+    return visit.scope.project if named is None and visit.scope.is_limited else named
 
 
 @require_POST

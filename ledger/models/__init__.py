@@ -6,6 +6,14 @@ from ledger.models.clock import ClockRun
 from ledger.models.event import Event
 from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
+from ledger.models.person import (
+    Invitation,
+    Membership,
+    Preference,
+    SignIn,
+    SignInMethod,
+    Theme,
+)
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
 from ledger.models.session import Message, Session, SessionBatch, SessionTask
@@ -32,17 +40,23 @@ __all__ = [
     "Failure",
     "IdempotencyKey",
     "Instruction",
+    "Invitation",
+    "Membership",
     "Message",
     "MissingNeed",
     "Need",
     "Plan",
     "PlanState",
+    "Preference",
     "Project",
     "Session",
     "SessionBatch",
     "SessionTask",
+    "SignIn",
+    "SignInMethod",
     "StandingInstruction",
     "Task",
     "TaskHistory",
+    "Theme",
     "Token",
 ]

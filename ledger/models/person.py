@@ -1,0 +1,113 @@
+"""People: their roles in projects, invitations, signed-in browsers, and preferences."""
+
+from typing import Self
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from ledger.models.fields import key, stamp
+from ledger.models.project import Project
+from ledger.roles import Role
+
+
+class Membership(models.Model):
+    """A person's role in a project."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.CASCADE)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="memberships"
+    )
+    role = models.CharField(max_length=8, choices=Role.choices)
+    group = models.CharField(
+        max_length=200,
+        db_default="",
+        blank=True,
+        help_text="the group at the identity provider that gave the role; or empty",
+    )
+    added_by = models.CharField(max_length=150)
+    created_at = stamp()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "project"], name="membership_unique"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.role} of {self.project}"
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    def pending(self) -> Self:
+        """Return the invitations that were neither accepted nor revoked."""
+        return self.filter(accepted_at=None, revoked_at=None)
+
+
+class Invitation(models.Model):
+    """A link that makes one person a member; only the SHA-256 of its secret is stored."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.CASCADE)
+    role = models.CharField(max_length=8, choices=Role.choices)
+    email = models.EmailField(blank=True, db_default="", help_text="empty: anyone with the link")
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    created_by = models.CharField(max_length=150)
+    created_at = stamp()
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True, editable=False)
+    accepted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, editable=False, related_name="+"
+    )
+    revoked_at = models.DateTimeField(null=True, editable=False)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} of {self.project} for {self.email or 'anyone with the link'}"
+
+
+class SignInMethod(models.TextChoices):
+    PASSWORD = "password"
+    SINGLE_SIGN_ON = "single_sign_on"
+
+
+class SignIn(models.Model):
+    """A browser in which a person is signed in; the session itself is Django's."""
+
+    id = key()
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sign_ins")
+    session_key = models.CharField(max_length=40, unique=True, editable=False)
+    method = models.CharField(max_length=14, choices=SignInMethod.choices)
+    address = models.CharField(max_length=45)
+    user_agent = models.CharField(max_length=300, blank=True)
+    signed_in_at = stamp()
+    last_seen_at = stamp()
+
+    def __str__(self) -> str:
+        return f"{self.user} from {self.address}"
+
+
+class Theme(models.TextChoices):
+    SYSTEM = "system"
+    LIGHT = "light"
+    DARK = "dark"
+
+
+class Preference(models.Model):
+    """How a person wants to see the pages."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
+    theme = models.CharField(max_length=6, choices=Theme.choices, db_default=Theme.SYSTEM)
+    time_zone = models.CharField(
+        max_length=64, blank=True, db_default="", help_text="empty: that of the browser"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.theme}, {self.time_zone or 'the browser’s time zone'}"
