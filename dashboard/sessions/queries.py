@@ -1,4 +1,4 @@
-"""Read the rows of the Sessions list, most recently active first, and count them for its facets."""
+"""Read the rows of the Sessions list in one of its orders, and count them for its facets."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -100,29 +100,67 @@ class ActivityPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
-    """A place in the order of the last activity."""
+class SessionOrder:
+    """An order of the list; rows with equal values follow each other by id."""
 
-    at: datetime
+    name: str
+    column: str
+    descending: bool = True
+
+    def sorted_from(self, *, first: bool) -> tuple[str, str]:
+        """Return the columns to order by, from the first row or from the last."""
+        sign = "-" if self.descending == first else ""
+        return f"{sign}{self.column}", f"{sign}id"
+
+    def beside(self, cursor: "Cursor", *, later: bool) -> Q:
+        """Return the condition of a row's place relative to a cursor."""
+        op = "lt" if self.descending == later else "gt"
+        # the first condition alone can use the index
+        return Q(**{f"{self.column}__{op}e": cursor.value}) & (
+            Q(**{f"{self.column}__{op}": cursor.value}) | Q(**{f"id__{op}": cursor.id})
+        )
+
+    def cursor_of(self, row: Session) -> str:
+        return str(Cursor(getattr(row, self.column), row.pk))
+
+
+ORDER_COLUMNS = {"active": "last_message_at", "messages": "message_count"}
+
+
+def read_order(text: str) -> SessionOrder:
+    """Return the order in an address such as `messages` or `-messages`; most active first if none.
+
+    A name alone begins with the most; a minus turns it around.
+    """
+    name = text.removeprefix("-")
+    if name not in ORDER_COLUMNS:
+        name, text = "active", ""
+    return SessionOrder(name, ORDER_COLUMNS[name], descending=not text.startswith("-"))
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in an order of the list."""
+
+    value: datetime | int
     id: UUID
 
     def __str__(self) -> str:
-        return f"{self.at.timestamp():.6f}~{self.id}"
+        is_time = isinstance(self.value, datetime)
+        return f"{f'{self.value.timestamp():.6f}' if is_time else self.value}~{self.id}"
 
 
-def read_cursor(text: str) -> Cursor | None:
-    """Return the cursor in an address, or None if it is not one."""
-    seconds, _, id = text.partition("~")
+def read_cursor(text: str, order: SessionOrder) -> Cursor | None:
+    """Return the cursor in an address, or None if it is not one of this order."""
+    value, _, id = text.partition("~")
     try:
-        whole, _, rest = seconds.partition(".")
+        if order.name == "messages":
+            return Cursor(min(int(value), 2**31 - 1), UUID(id))
+        whole, _, rest = value.partition(".")
         at = datetime.fromtimestamp(int(whole)).astimezone() + timedelta(microseconds=int(rest))
         return Cursor(at, UUID(id))
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def cursor_of(row: Session) -> str:
-    return str(Cursor(row.last_message_at, row.pk))
 
 
 LAST_LINKED = LINKED.order_by("-order").values(
@@ -142,6 +180,7 @@ def with_extras(rows: QuerySet[Any]) -> QuerySet[Any]:
 def list_sessions(
     query: SessionQuery,
     project: Project | None,
+    order: SessionOrder,
     *,
     before: Cursor | None,
     after: Cursor | None,
@@ -151,30 +190,20 @@ def list_sessions(
     rows = with_extras(filter_sessions(query, project, now)).defer("metadata", "preferences")
     found: list[Any] = []
     if after:
-        found = list(
-            rows.filter(beside(after, newer=True)).order_by("last_message_at", "id")[: PAGE + 1]
-        )
-    if len(found) <= PAGE:  # fewer rows than a page are newer: show the first page
+        earlier = rows.filter(order.beside(after, later=False))
+        found = list(earlier.order_by(*order.sorted_from(first=False))[: PAGE + 1])
+    if len(found) <= PAGE:  # fewer rows than a page are before it: show the first page
         after = None
-        older = rows.filter(beside(before, newer=False)) if before else rows
-        found = list(older.order_by("-last_message_at", "-id")[: PAGE + 1])
+        later = rows.filter(order.beside(before, later=True)) if before else rows
+        found = list(later.order_by(*order.sorted_from(first=True))[: PAGE + 1])
     more = len(found) > PAGE
     found = found[:PAGE][::-1] if after else found[:PAGE]
     if not found:
         return ActivityPage([], None, None)
     return ActivityPage(
         found,
-        newer=cursor_of(found[0]) if before or (after and more) else None,
-        older=cursor_of(found[-1]) if after or more else None,
-    )
-
-
-def beside(cursor: Cursor, *, newer: bool) -> Q:
-    """Return the condition of a row's place relative to a cursor."""
-    op = "gt" if newer else "lt"
-    # the first condition alone can use the index
-    return Q(**{f"last_message_at__{op}e": cursor.at}) & (
-        Q(**{f"last_message_at__{op}": cursor.at}) | Q(**{f"id__{op}": cursor.id})
+        newer=order.cursor_of(found[0]) if before or (after and more) else None,
+        older=order.cursor_of(found[-1]) if after or more else None,
     )
 
 

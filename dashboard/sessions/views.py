@@ -10,7 +10,7 @@ from dashboard.live_updates import read_session_list_key
 from dashboard.rendering import PageContext, Visit, live_page
 from dashboard.sessions import filters, queries, rows
 from dashboard.sessions.filters import STATES, SessionQuery
-from dashboard.sessions.queries import ActivityPage, SessionCounts, read_cursor
+from dashboard.sessions.queries import ActivityPage, SessionCounts, SessionOrder, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
 from dashboard.shared_queries import list_nearest_agents
 
@@ -26,6 +26,15 @@ class Facets:
     trackers: list[Facet]
 
 
+@dataclass(frozen=True, slots=True)
+class SortHeading:
+    """The heading of a column that sorts; `direction` is empty if another column does."""
+
+    sort: str
+    direction: str
+    icon: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListPage(PageContext):
     query: SessionQuery
@@ -35,6 +44,8 @@ class SessionListPage(PageContext):
     entries: list[SessionEntry]
     nearest: Sequence[str]
     threshold: int
+    order: SessionOrder
+    headings: dict[str, SortHeading]
 
 
 def read_key(now: datetime) -> str:
@@ -43,15 +54,17 @@ def read_key(now: datetime) -> str:
 
 @live_page("sessions/index.html", "sessions/_sessions.html", current="sessions", read_key=read_key)
 def index(visit: Visit) -> SessionListPage:
-    """Show the sessions that the query asks for, most recently active first."""
+    """Show the sessions that the query asks for, most recently active first unless it is sorted."""
     request, scope, now = visit.request, visit.scope, visit.now
+    order = queries.read_order(request.GET.get("sort", ""))
     query = filters.parse(request.GET.get("q", ""))
     counts = queries.count_sessions(query, scope.project, now)
     page = queries.list_sessions(
         query,
         scope.project,
-        before=read_cursor(request.GET.get("before", "")),
-        after=read_cursor(request.GET.get("after", "")),
+        order,
+        before=read_cursor(request.GET.get("before", ""), order),
+        after=read_cursor(request.GET.get("after", ""), order),
         now=now,
     )
     return SessionListPage(
@@ -62,9 +75,20 @@ def index(visit: Visit) -> SessionListPage:
         total=find_total(counts, query),
         page=page,
         threshold=rows.read_threshold(),
+        order=order,
+        headings={name: build_heading(name, order) for name in queries.ORDER_COLUMNS},
         entries=[describe_row(row, now=now) for row in page.rows],
         nearest=[] if page.rows else list_nearest_agents(query.one_agent, visit.scope.project),
     )
+
+
+def build_heading(name: str, order: SessionOrder) -> SortHeading:
+    """Return how a column's heading looks, and the order that a click on it asks for."""
+    if order.name != name:
+        return SortHeading(name, "", "")
+    if order.descending:
+        return SortHeading(f"-{name}", "descending", "arrow-down")
+    return SortHeading("" if name == "active" else name, "ascending", "arrow-up")
 
 
 def find_total(counts: SessionCounts, query: SessionQuery) -> int:

@@ -98,6 +98,8 @@ class Session(models.Model):
             models.Index(
                 F("project"), F("last_message_at").desc(), F("id").desc(), name="session_activity"
             ),
+            # of all projects
+            models.Index(F("last_message_at").desc(), F("id").desc(), name="session_latest"),
         ]
 
     def __str__(self) -> str:

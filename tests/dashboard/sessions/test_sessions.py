@@ -109,6 +109,34 @@ def test_pages_of_the_list_follow_each_other(browser: Client, agent: Agent, now:
     assert browser.get("/sessions/", {"after": "99999999999999.1~y"}).status_code == 200
 
 
+def test_the_headings_sort_and_pages_keep_the_order(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Seventy sessions, many with the same number of messages, in four orders: each once."""
+    made = [make_session(agent, now=now - timedelta(minutes=n)) for n in range(70)]
+    for n, each in enumerate(made):
+        Session.objects.filter(pk=each.pk).update(message_count=n * 7 % 5)
+    by_count = list(Session.objects.order_by("-message_count", "-id").values_list("pk", flat=True))
+    active = [each.pk for each in made]
+    orders = {
+        "messages": by_count,
+        "-messages": by_count[::-1],
+        "active": active,
+        "-active": active[::-1],
+    }
+    for sort, expected in orders.items():
+        first = browser.get("/sessions/", {"sort": sort, "q": "agent:coder"})
+        second = browser.get(link(first, "next"))
+        assert rows(first, "session") + rows(second, "session") == [str(pk) for pk in expected]
+        assert rows(browser.get(link(second, "prev")), "session") == rows(first, "session")
+        direction = "ascending" if sort.startswith("-") else "descending"
+        assert html(first).count(f'aria-sort="{direction}"') == 1
+        assert "First 40 of 70" in words(first)
+    # a cursor of another order, and an order that is not known, show the first page
+    for odd in ({"sort": "messages", "before": f"1.5~{made[0].pk}"}, {"sort": "title"}):
+        assert len(rows(browser.get("/sessions/", odd), "session")) == 40
+
+
 def link(response: HttpResponse, rel: str) -> str:
     text = html(response)
     found = next(a for a in re.findall(r"<a [^>]*>", text) if f'rel="{rel}"' in a)
