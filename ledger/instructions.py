@@ -187,7 +187,7 @@ def pull_statement(caller: type[Caller]) -> str:
     deliver = instruction_to(
         InstructionState.DELIVERED,
         where="i.id = any(array(select id from picked))",
-        sets="deliveries = i.deliveries + 1",
+        sets="deliveries = i.deliveries + 1, delivered_to = %(session)s",
     )
     return f"""with {caller.cte}, picked as materialized (
         select id from ledger_instruction
@@ -226,10 +226,15 @@ ACKNOWLEDGE: Statements = {
 }
 
 
-def pull(caller: Caller, *, limit: int = 10, now: datetime | None = None) -> list[Row]:
-    """Deliver up to `limit` instructions from the head of the caller's queue and return them."""
+def pull(
+    caller: Caller, *, limit: int = 10, session: str | None = None, now: datetime | None = None
+) -> list[Row]:
+    """Deliver up to `limit` instructions from the head of the caller's queue and return them.
+
+    `session` is the external id of the conversation that gets them, where the caller knows it.
+    """
     now = now or timezone.now()
-    rows = sql.run(PULL[type(caller)], limit=limit, now=now, **caller.params)
+    rows = sql.run(PULL[type(caller)], limit=limit, session=session, now=now, **caller.params)
     return require_caller(rows, caller, now)
 
 

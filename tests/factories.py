@@ -56,11 +56,14 @@ def send(
     return id
 
 
-def pull(agent: Agent, *, now: datetime = NOW, limit: int = 100) -> list[str]:
+def pull(
+    agent: Agent, *, now: datetime = NOW, limit: int = 100, session: str | None = None
+) -> list[str]:
     """Pull the agent's instructions and return their texts."""
     from ledger.schemas.instructions import instruction_out
 
-    rows = instructions.pull(TrustedCaller(SYSTEM, agent=agent), limit=limit, now=now)
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    rows = instructions.pull(caller, limit=limit, session=session, now=now)
     return [instruction_out(row)["text"] for row in rows]
 
 

@@ -61,6 +61,16 @@ from ledger_message m left join ledger_sessiontask t on t.id = m.session_task_id
 where m.session_id = %(session)s and {where}
 order by m."order" {direction} limit %(limit)s"""
 
+DELIVERED = """select i.id from ledger_instruction i
+where i.agent_id = %(agent)s and i.delivered_at between %(start)s and %(end)s
+    and (i.delivered_to = %(external_id)s or i.delivered_to is null and not exists (
+        select from ledger_session o
+            join ledger_message f on f.session_id = o.id and f."order" = 1
+            join ledger_message l on l.session_id = o.id and l."order" = o.message_count
+        where o.agent_id = i.agent_id and o.id <> %(session)s
+            and i.delivered_at between f.sent_at and l.sent_at))
+order by i.delivered_at limit %(limit)s"""
+
 COUNTS = "select {counts} from ledger_message m where m.session_id = %(session)s"
 
 
@@ -225,15 +235,26 @@ def count_tabs(session: Session) -> dict[str, int]:
 
 
 def list_deliveries(session: Session, messages: list[Said]) -> list[Delivery]:
-    """Return the instructions whose last delivery to the agent was during these messages."""
+    """Return the instructions whose last delivery was to this session during these messages.
+
+    One that was delivered to the agent without a session's name is shown where no other session of
+    the agent was going on.
+    """
     if len(messages) < 2:
         return []
-    rows = Instruction.objects.filter(
-        agent=session.agent_id, delivered_at__range=(messages[0].at, messages[-1].at)
-    ).order_by("delivered_at")
+    found = sql.run(
+        DELIVERED,
+        session=session.pk,
+        agent=session.agent_id,
+        external_id=session.external_id,
+        start=messages[0].at,
+        end=messages[-1].at,
+        limit=DELIVERIES_SHOWN,
+    )
+    rows = Instruction.objects.filter(pk__in=[row["id"] for row in found])
     return [
         Delivery(row.pk, row.text, row.content, row.state, row.delivered_at, row.acknowledged_at)
-        for row in rows[:DELIVERIES_SHOWN]
+        for row in rows.order_by("delivered_at")
         if row.delivered_at
     ]
 

@@ -84,6 +84,9 @@ class Instruction(models.Model):
     note = models.TextField(db_default="")
     queued_at = models.DateTimeField()
     delivered_at = models.DateTimeField(null=True)
+    delivered_to = models.CharField(  # noqa: DJ001 - null: the caller named no session
+        max_length=200, null=True, help_text="external id of the session that got it last"
+    )
     acknowledged_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
     cancelled_at = models.DateTimeField(null=True)

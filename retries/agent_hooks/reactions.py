@@ -150,7 +150,12 @@ def deliver(happening: Happening, *, room: int) -> list[str]:
     limit = count_fitting(caller.agent_id, room=room)
     if not limit or not caller.may("instructions:ack"):
         return []
-    rows = instructions.pull(caller.scoped("instructions:ack"), limit=limit, now=happening.now)
+    rows = instructions.pull(
+        caller.scoped("instructions:ack"),
+        limit=limit,
+        session=stripped(happening.event.session)[:SESSION_LENGTH] or None,
+        now=happening.now,
+    )
     return [instruction_out(row)["text"] for row in rows]
 
 

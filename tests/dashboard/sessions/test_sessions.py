@@ -264,3 +264,30 @@ def test_a_delivered_instruction_stands_where_the_agent_got_it(
     assert f'href="/instructions/{sent}/"' in html(page)
     assert "<script>document" not in page.content.decode()
     assert "hidden" not in words(page).split("Prompt #1")[1].split("Rebased.")[0]
+
+
+def test_an_instruction_stands_in_the_session_that_got_it(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """An agent's other session that goes on at the same time does not show it."""
+    ago = [now - timedelta(seconds=seconds) for seconds in (40, 30, 20, 10)]
+    lines = [("user", [Text("Go on")]), ("assistant", [Text("Done.")])]
+    here, there = (
+        make_session(agent, lines, now=now, external_id=name) for name in ("here", "there")
+    )
+    for session in (here, there):
+        for order, at in ((1, ago[0]), (2, ago[3])):
+            Message.objects.filter(session=session, order=order).update(sent_at=at)
+    send(agent, "Rebase on main", now=ago[1])
+    assert len(pull(agent, now=ago[1], session="here")) == 1
+    send(agent, "No one said where", now=ago[2])
+    assert len(pull(agent, now=ago[2])) == 1
+
+    def said(session: Session) -> str:
+        return words(browser.get(f"/sessions/{session.pk}/"))
+
+    assert "Rebase on main" in said(here) and "Rebase on main" not in said(there)
+    assert "No one said where" not in said(here) + said(there)
+    # the other session ended before, so it can only have been this one
+    Message.objects.filter(session=there, order=2).update(sent_at=ago[1])
+    assert "No one said where" in said(here) and "No one said where" not in said(there)

@@ -14,8 +14,8 @@ with caller as materialized (
         -- behind a select for the same reason as IDS
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as (update ledger_instruction i
-    set state = 'delivered', delivered_at = %(now)s, deliveries = i.deliveries + 1, updated_at =
-        %(now)s
+    set state = 'delivered', delivered_at = %(now)s, deliveries = i.deliveries + 1, delivered_to =
+        %(session)s, updated_at = %(now)s
     from caller c where i.id = any(array(select id from picked)) and i.state in ('queued')
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,

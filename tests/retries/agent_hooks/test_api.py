@@ -87,6 +87,7 @@ def test_a_prompt_delivers_instructions_and_a_command_acknowledges_one(
         }
     }
     assert (state_of(id), state_of(plain)) == ("delivered", "delivered")
+    assert set(Instruction.objects.values_list("delivered_to", flat=True)) == {"s-1"}
     ran("ls -la")
     assert state_of(id) == "delivered"
     ran("cd app && make lint", code=2)
