@@ -146,8 +146,8 @@ class Cursor:
     id: UUID
 
     def __str__(self) -> str:
-        is_time = isinstance(self.value, datetime)
-        return f"{f'{self.value.timestamp():.6f}' if is_time else self.value}~{self.id}"
+        value = self.value
+        return f"{value if isinstance(value, int) else f'{value.timestamp():.6f}'}~{self.id}"
 
 
 def read_cursor(text: str, order: SessionOrder) -> Cursor | None:
