@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ledger", "0013_session_hot"),
+        ("ledger", "0014_person"),
     ]
 
     operations = [

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ledger", "0014_session_latest"),
+        ("ledger", "0015_session_latest"),
     ]
 
     operations = [
