@@ -38,7 +38,7 @@ from dashboard.shared_queries import (
     of_project,
 )
 from dashboard.status_text import AHEAD_CAP
-from ledger import instruction_stats, sql
+from ledger import instruction_stats, search_words, sql
 from ledger.models import ClockRun, Instruction, Project
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import LEVELS, InstructionState
@@ -97,7 +97,7 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
     )
     rows = rows.filter(match_age(query.older, "queued_at"), match_period(query.sent, "queued_at"))
     for word in query.words:
-        rows = rows.filter(content__icontains=word)
+        rows = rows.filter(id__in=search_words.find_instructions(word).values("instruction"))
     if query.ids:
         rows = rows.filter(id__in=query.ids)
     took = F("acknowledged_at") - F("queued_at")

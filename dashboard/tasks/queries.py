@@ -12,7 +12,6 @@ from django.db.models import (
     Case,
     Count,
     DateTimeField,
-    Exists,
     F,
     Func,
     IntegerField,
@@ -38,7 +37,8 @@ from dashboard.shared_queries import (
 )
 from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
-from ledger.models import Attempt, Failure, Project, Task
+from ledger import search_words
+from ledger.models import Attempt, Project, Task
 from ledger.needs import unmet_needs
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
@@ -74,15 +74,14 @@ def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
     if query.attempts_under is not None:
         rows = rows.filter(attempts__lt=query.attempts_under)
     for word in query.words:
-        rows = rows.filter(Q(title__icontains=word) | Q(type__icontains=word) | Q(ref=word))
+        rows = rows.filter(id__in=search_words.find_tasks(word).values("task"))
     return rows.filter(id__in=query.ids) if query.ids else rows
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that an attempt failed with this type, or the error has the text."""
-    if text in ERRORS:
-        return Q(Exists(Failure.objects.filter(task=OuterRef("pk"), type=text)))
-    return Q(error__icontains=text)
+    """Return the condition that an attempt failed with this type, or that its error has words."""
+    failures = search_words.find_failures(text)
+    return Q(id__in=(failures.filter(type=text) if text in ERRORS else failures).values("task"))
 
 
 # ---- rows

@@ -16,6 +16,7 @@ from ledger.models.person import (
 )
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
+from ledger.models.search_words import InstructionWords, TaskWords
 from ledger.models.session import Message, Session, SessionBatch, SessionTask
 from ledger.models.standing_instruction import StandingInstruction
 from ledger.models.task import (
@@ -40,6 +41,7 @@ __all__ = [
     "Failure",
     "IdempotencyKey",
     "Instruction",
+    "InstructionWords",
     "Invitation",
     "Membership",
     "Message",
@@ -57,6 +59,7 @@ __all__ = [
     "StandingInstruction",
     "Task",
     "TaskHistory",
+    "TaskWords",
     "Theme",
     "Token",
 ]

@@ -2,8 +2,9 @@
 
 from typing import Self
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q
 
 from ledger.models.agent import Agent
 from ledger.models.fields import key
@@ -307,6 +308,13 @@ class Failure(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(type__in=FailureType.values), name="failure_type_known"
+            )
+        ]
+        indexes = [
+            # see ledger/search_words.py
+            GinIndex(
+                Func("type", "code", "message", function="ledger_failure_words"),
+                name="failure_words",
             )
         ]
 
