@@ -5,6 +5,7 @@ from retries.models import Channel
 SERVICES = {
     "email": "ch-mail",
     "slack": "ch-chat",
+    "slack app": "ch-chat",
     "discord": "ch-chat",
     "microsoft teams": "ch-chat",
     "mattermost": "ch-chat",

@@ -37,6 +37,10 @@ class DisabledBecause(models.TextChoices):
     BY_HAND = "by_hand", "switched off"
 
 
+# services whose replies belong to the first message; a webhook of Slack has no thread
+THREADED = ("Email", "ntfy", "Slack app")
+
+
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def visible_to(self, principal: Principal) -> Self:
         """Filter by the caller's project; channels of all projects belong to people only."""
@@ -129,6 +133,11 @@ class Channel(models.Model):
     @property
     def is_webhook(self) -> bool:
         return self.kind == ChannelKind.WEBHOOK
+
+    @property
+    def has_threads(self) -> bool:
+        """Return whether replies stay with the first message, rather than following it."""
+        return self.service in THREADED
 
     @property
     def is_on(self) -> bool:

@@ -95,6 +95,9 @@ class Delivery(models.Model):
     code = models.IntegerField(null=True, help_text="the last answer's status; null: no answer")
     error = models.CharField(max_length=200, db_default="")
     response = models.TextField(db_default="", help_text="the first 1 KiB of the last answer")
+    receipt = models.CharField(
+        max_length=400, db_default="", help_text="the service's own ids of what it showed"
+    )
     created_at = models.DateTimeField()
 
     objects = DeliveryQuerySet.as_manager()

@@ -140,9 +140,13 @@ def resolve(host: str, port: int) -> list[str]:
         pool.shutdown(wait=False)
 
 
-def resolve_checked(host: str, port: int) -> list[str]:
-    """Return a host's addresses if all of them are allowed; raise ForbiddenAddress or OSError."""
-    check_port(host, port)
+def resolve_checked(host: str, port: int, *, any_port: bool = False) -> list[str]:
+    """Return a host's addresses if all of them are allowed; raise ForbiddenAddress or OSError.
+
+    A service for people may have any port: its own server chooses it.
+    """
+    if not any_port:
+        check_port(host, port)
     found = resolve(host, port)
     for address in found:
         check_address(address, host=host, port=port)

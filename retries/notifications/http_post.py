@@ -28,6 +28,8 @@ class Answer:
     error: str = ""
     latency_ms: int = 0
     retry_after_s: int | None = None
+    # the service's own ids of what it showed
+    receipt: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -61,11 +63,12 @@ class PinnedConnection(http.client.HTTPConnection):
         super().close()
 
 
-def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
+def post(url: str, body: bytes, headers: dict[str, str], *, any_port: bool = False) -> Answer:
     """Post a body and return how it ended; never raises for what a receiver does."""
     started = time.monotonic()
     try:
-        answer = exchange(url, body, headers, deadline=started + DEADLINE_SECONDS)
+        deadline = started + DEADLINE_SECONDS
+        answer = exchange(url, body, headers, deadline=deadline, any_port=any_port)
     except addresses.ForbiddenAddress as error:
         answer = Answer(None, error=str(error))
     except ssl.SSLError as error:
@@ -76,11 +79,13 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
     return Answer(answer.code, answer.text, answer.error[:ERROR_LENGTH], took, answer.retry_after_s)
 
 
-def exchange(url: str, body: bytes, headers: dict[str, str], *, deadline: float) -> Answer:
+def exchange(
+    url: str, body: bytes, headers: dict[str, str], *, deadline: float, any_port: bool
+) -> Answer:
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or addresses.DEFAULT_PORTS[parts.scheme]
-    found = addresses.resolve_checked(host, port)
+    found = addresses.resolve_checked(host, port, any_port=any_port)
     context = ssl.create_default_context() if parts.scheme == "https" else None
     connection = connect_first(host, port, found, context, deadline)
     try:

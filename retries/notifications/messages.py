@@ -36,14 +36,17 @@ class Facts:
     severity: str = ""
     is_question: bool = False
     age: str = ""
+    since: str = ""
+    subject_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: its subject line, its text, and the page that it leads to.
+    """A message: its subject line, its text, the page that it leads to, and the parts of its text.
 
     Messages with the same `thread` belong together; `reply_to` is the subject line of the first
-    of them, and empty in the first.
+    of them, and empty in the first. One that `closes` its thread also replaces the first message,
+    where a service can edit what it has sent.
     """
 
     subject: str
@@ -51,6 +54,15 @@ class Message:
     url: str = ""
     thread: str = ""
     reply_to: str = ""
+    head: str = ""
+    lede: str = ""
+    detail: str = ""
+    facts: Sequence[Sequence[str]] = ()
+    link: str = ""
+    command: str = ""
+    footer: str = ""
+    escalation: str = ""
+    closes: bool = False
 
 
 # the beginning of the subject by the event's kind; `{title}` and `{agent}` are filled in
@@ -78,23 +90,40 @@ HEADS = {
 
 def word_event(facts: Facts, *, footer: str = "") -> Message:
     """Return the message about an event."""
+    return build_message(facts, lede=sentence_of(facts), detail=facts.detail, footer=footer)
+
+
+def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = "") -> Message:
+    """Return a message with its parts, which services show in forms of their own."""
+    head, rows = head_of(facts), facts_of(facts)
+    link, command = link_of(facts), command_of(facts)
     return Message(
-        subject=f"[{facts.project}] {head_of(facts)}{tail_of(facts)}",
+        subject=f"[{facts.project}] {head}{tail_of(facts)}",
         text=join_parts(
-            head_of(facts), sentence_of(facts), quote(facts.detail), links_of(facts), footer
+            head,
+            lede,
+            quote(detail),
+            f"{link}: {facts.url}" if facts.url else "",
+            "\n".join(f"{name:<16}{value}" for name, value in rows),
+            f"From a terminal: {command}" if command else "",
+            footer,
         ),
         url=facts.url,
+        head=head,
+        lede=lede,
+        detail=truncate(detail.strip(), DETAIL_LENGTH),
+        facts=rows,
+        link=link,
+        command=command,
+        footer=footer.removeprefix("--\n"),
+        escalation=facts.subject_id if facts.kind.startswith("escalation.") else "",
     )
 
 
 def word_reminder(facts: Facts, *, footer: str = "") -> Message:
     """Return the message that an open escalation or another condition goes on."""
     since = f"Still open after {facts.age}." if facts.age else "Still open."
-    return Message(
-        subject=f"[{facts.project}] {head_of(facts)}{tail_of(facts)}",
-        text=join_parts(f"{since} {head_of(facts)}", sentence_of(facts), links_of(facts), footer),
-        url=facts.url,
-    )
+    return build_message(facts, lede=f"{since} {sentence_of(facts)}", footer=footer)
 
 
 def word_summary(
@@ -110,19 +139,27 @@ def word_summary(
     if total > LISTED:
         shown.append(f"- and {total - LISTED} more")
     ended = f"{closed} of them {'needs' if closed == 1 else 'need'} nothing any more."
+    lede = join_words(because, ended if closed else "")
+    listed = "\n".join(shown)
     return Message(
         subject=f"{where}{head}",
-        text=join_parts(
-            head, because, ended if closed else "", "\n".join(shown), f"Open: {url}", footer
-        ),
+        text=join_parts(head, lede, listed, f"Open: {url}", footer),
         url=url,
+        head=head,
+        lede=lede,
+        detail=listed,
+        link="Open",
+        footer=footer.removeprefix("--\n"),
     )
 
 
 def word_test(*, project: str, sent_by: str, url: str) -> Message:
     """Return the message of the test button."""
     text = f"Test from Tenfour ({project}), sent by {sent_by}."
-    return Message(subject=f"[{project}] Test from Tenfour", text=join_parts(text, url), url=url)
+    subject = f"[{project}] Test from Tenfour"
+    return Message(
+        subject, join_parts(text, url), url, head="Test from Tenfour", lede=text, link="Open"
+    )
 
 
 def head_of(facts: Facts) -> str:
@@ -175,19 +212,36 @@ def sentence_of(facts: Facts) -> str:
     return " ".join(part for part in (said, waits, where) if part)
 
 
-def links_of(facts: Facts) -> str:
-    """Return where to decide: the page, and for an open escalation the command to paste.
+def asks(facts: Facts) -> bool:
+    return facts.kind in ("escalation.opened", "escalation.reopened")
 
-    The page asks for a sign-in and changes nothing by being opened.
-    """
-    lines = []
-    asks = facts.kind in ("escalation.opened", "escalation.reopened")
-    if facts.url:
-        lines.append(f"{'Open and answer' if asks else 'Open'}: {facts.url}")
-    if asks and facts.short_id:
-        answer = "answer" if facts.is_question else "fix: …"
-        lines.append(f'From a terminal: tenfour esc resolve {facts.short_id} "{answer}"')
-    return "\n".join(lines)
+
+def link_of(facts: Facts) -> str:
+    """Return what the link to the page says; the page changes nothing by being opened."""
+    return "Open and answer" if asks(facts) else "Open"
+
+
+def command_of(facts: Facts) -> str:
+    """Return the command to paste that answers an open escalation, or nothing."""
+    if not (asks(facts) and facts.short_id):
+        return ""
+    answer = "answer" if facts.is_question else "fix: …"
+    return f'tenfour esc resolve {facts.short_id} "{answer}"'
+
+
+def facts_of(facts: Facts) -> list[tuple[str, str]]:
+    """Return the rows of a message that asks: since when, why, and where."""
+    if not asks(facts):
+        return []
+    where = f"Plan {facts.plan}" if facts.plan else f"Project {facts.project}"
+    severe = "high: it came through quiet hours" if facts.severity == "high" else ""
+    rows = [
+        ("Waiting since", facts.since),
+        ("Reason", words_of(facts.reason) if facts.reason else ""),
+        ("Severity", severe),
+        ("Where", where),
+    ]
+    return [(name, value) for name, value in rows if value]
 
 
 def label_of(kind: str) -> str:
@@ -217,6 +271,10 @@ def quote(detail: str) -> str:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def join_words(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
 
 
 def join_parts(*parts: str) -> str:

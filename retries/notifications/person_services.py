@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from ledger.errors import Invalid
 from ledger.text import truncate
-from retries.notifications import addresses
+from retries.notifications import addresses, mails, ntfy_posts, slack_posts
 from retries.notifications.addresses import ForbiddenAddress
 from retries.notifications.connect_guard import Connections, guard_connections
 from retries.notifications.http_post import (
@@ -35,8 +35,6 @@ LOCAL = {
     "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows",
 }  # fmt: skip
 COMMON = ("mailto", "mailtos", "slack", "ntfy", "ntfys", "discord", "tgram", "pover")
-# the root of a thread of mails; no mail has this id, and mail programs need none
-THREAD_ID = "<{thread}@threads.tenfour>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +118,21 @@ def shown_address(plugin: Any) -> str:
 
 def name_of(plugin: Any) -> str:
     name = str(plugin.service_name or "Service")
-    return "Email" if is_mail(plugin) else truncate(name, 64)
+    if slack_posts.is_slack_app(plugin):
+        return "Slack app"
+    return "Email" if mails.is_mail(plugin) else truncate(name, 64)
 
 
-def send(url: str, message: Message) -> Answer:
-    """Send a message and return how it ended; never raises for what a service does."""
+def send(url: str, message: Message, *, root: str = "") -> Answer:
+    """Send a message and return how it ended; never raises for what a service does.
+
+    `root` is the receipt of the message that it replies to, where the service gave one.
+    """
+    plugin = make_plugin(url)
+    if slack_posts.is_slack_app(plugin):
+        return slack_posts.send(plugin, message, root=root)
+    if ntfy_posts.is_ntfy(plugin):
+        return ntfy_posts.send(plugin, url, message)
     started = time.monotonic()
     connections = Connections()
     pool = ThreadPoolExecutor(1, thread_name_prefix="notify")
@@ -145,10 +153,10 @@ def send_guarded(url: str, message: Message, connections: Connections) -> Answer
             plugin = make_plugin(url)
             if plugin is None:
                 return Answer(None, error="The address is not valid any more.")
-            thread_mails(plugin, message)
-            sent = plugin.notify(
-                body=message.text, title=subject_of(plugin, message), body_format="text"
-            )
+            if mails.is_plain_mail(plugin):
+                sent = mails.send(plugin, message)
+            else:
+                sent = plugin.notify(body=message.text, title=message.subject, body_format="text")
         except Exception as error:  # a plugin may raise anything
             return Answer(None, error=f"{type(error).__name__}: {error}")
     if sent:
@@ -158,25 +166,6 @@ def send_guarded(url: str, message: Message, connections: Connections) -> Answer
     # a service may refuse a message with the status 200
     code = heard.code if heard.code and heard.code >= 300 else None
     return Answer(code, text=heard.response, error=heard.error or "the service refused it")
-
-
-def subject_of(plugin: Any, message: Message) -> str:
-    """Return the subject line; a reply by mail has that of the first message."""
-    return f"Re: {message.reply_to}" if is_mail(plugin) and message.reply_to else message.subject
-
-
-def thread_mails(plugin: Any, message: Message) -> None:
-    """Give a mail the headers by which mail programs show one thread."""
-    if not is_mail(plugin):
-        return
-    plugin.headers |= {"Auto-Submitted": "auto-generated"}
-    if message.thread:
-        root = THREAD_ID.format(thread=message.thread)
-        plugin.headers |= {"References": root, "In-Reply-To": root}
-
-
-def is_mail(plugin: Any) -> bool:
-    return isinstance(getattr(plugin, "smtp_host", None), str)
 
 
 # ---- apprise says why it failed only in its log

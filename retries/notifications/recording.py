@@ -60,6 +60,7 @@ def record_try(delivery: Delivery, channel: Channel, answer: Answer, *, now: dat
         next_try_at=again,
         first_try_at=delivery.first_try_at or now,
         delivered_at=now if answer.succeeded else None,
+        **({"receipt": answer.receipt} if answer.receipt else {}),
         **values,
         **texts,
     )

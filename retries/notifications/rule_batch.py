@@ -168,11 +168,17 @@ class RuleBatch:
             self.tell_followers(match, thread)
 
     def tell_followers(self, match: Match, thread: NotificationThread) -> None:
-        """Tell the channels that have heard of a thread what happened."""
-        if thread.messages:
-            self.tell(match, DeliveryRole.UPDATE, match.rule.channel, thread)
+        """Tell the channels that have heard of a thread what happened.
+
+        A service without threads shows each reply as one more message, so it gets only the end.
+        """
+        told = [match.rule.channel] if thread.messages else []
         if thread.second_told_at and match.rule.second_channel:
-            self.tell(match, DeliveryRole.UPDATE, match.rule.second_channel, thread)
+            told.append(match.rule.second_channel)
+        for channel in told:
+            if thread.is_open and not channel.has_threads:
+                continue
+            self.tell(match, DeliveryRole.UPDATE, channel, thread)
 
     def tell(
         self,
@@ -225,7 +231,8 @@ class RuleBatch:
         if thread is None:
             return replace(message, thread=str(match.event["id"]))
         reply_to = "" if is_first else thread.title
-        return replace(message, thread=str(thread.pk), reply_to=reply_to)
+        closes = match.event["kind"] in match.condition.ends
+        return replace(message, thread=str(thread.pk), reply_to=reply_to, closes=closes)
 
 
 def footer_of(rule: NotificationRule, facts: Facts) -> str:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelQuerySet, ChannelState
-from retries.models.notification_delivery import UNSETTLED
+from retries.models.notification_delivery import UNSETTLED, DeliveryRole
 from retries.notifications import channels, http_post, person_services, recording, signatures
 from retries.notifications.encryption import Unreadable
 from retries.notifications.http_post import Answer
@@ -26,6 +26,7 @@ RUN = timedelta(seconds=45)
 # Threads of the worker that may wait for receivers at a time; sweeps need the others.
 SLOTS = 2
 READ_AT_ONCE = 20
+REPLIES = (DeliveryRole.REMINDER, DeliveryRole.UPDATE)
 slots = threading.BoundedSemaphore(SLOTS)
 
 
@@ -106,9 +107,22 @@ def try_once(channel: Channel, delivery: Delivery) -> Answer:
         url = channels.address_of(channel)
         if channel.is_webhook:
             return post_webhook(channel, delivery, url)
-        return person_services.send(url, Message(**delivery.body))
+        return person_services.send(url, Message(**delivery.body), root=find_root(delivery))
     except Unreadable as error:
         return Answer(None, error=str(error))
+
+
+def find_root(delivery: Delivery) -> str:
+    """Return the receipt of the message that a reply belongs to; empty if there is none."""
+    if delivery.thread_id is None or delivery.role not in REPLIES:
+        return ""
+    firsts = Delivery.objects.filter(
+        thread=delivery.thread_id,
+        channel=delivery.channel_id,
+        role__in=(DeliveryRole.NEW, DeliveryRole.SECOND),
+        id__lt=delivery.pk,
+    )
+    return firsts.order_by("-id").values_list("receipt", flat=True).first() or ""
 
 
 def post_webhook(channel: Channel, delivery: Delivery, url: str) -> Answer:

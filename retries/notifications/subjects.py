@@ -105,6 +105,8 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         short_id=short_id(event["subject_id"]),
         severity=about.severity_of(event),
         is_question=escalation is not None and escalation.reason in QUESTIONS,
+        since=f"{event['at']:%Y-%m-%d %H:%M} UTC",
+        subject_id=str(event["subject_id"]),
     )
 
 

@@ -3,21 +3,24 @@
 import email
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from email import policy
 from email.message import EmailMessage
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
 from ledger.journal import Stamp
-from retries.escalations import answering
+from retries.escalations import answering, assignment
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule
 from retries.notifications import channels, encryption, person_services, rules, trials
@@ -94,10 +97,137 @@ def test_an_escalation_is_one_thread_of_mails(mailbox: tuple[Mailbox, str]) -> N
     assert roots == {str(mail["In-Reply-To"]) for mail in box.mails}
     assert first["Auto-Submitted"] == "auto-generated" and first["Bcc"] is None
     assert str(first["To"]) == "oncall@example.com"
+    assert first["X-Tenfour-Escalation"] == str(asked.pk)
+    assert str(first["List-Unsubscribe"]).endswith("/settings/notifications/>")
+    page = first.get_body(("html",)).get_content()  # type: ignore[union-attr]
+    assert f'href="{settings.LINK_URL}/escalations/{asked.pk}/"' in page and "<th" in page
+    assert "&lt;!channel&gt;" in page and "<!channel>" not in page
+    assert not re.search(r"<(img|link|script|style)|url\(", page), "nothing is fetched"
     text = first.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert f"/escalations/{asked.pk}/" in text and "tenfour esc resolve" in text
     assert "Still open after" in reminder.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert "mara answered: skip" in answer.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+
+
+def slack_answer(handler: BaseHTTPRequestHandler) -> None:
+    """Answer as Slack's API does: with the status 200, and the message repeated at length."""
+    shown = f"17000000{len(SLACK_SEEN):02}.000100"
+    SLACK_SEEN.append(handler.path)
+    body = {"ok": True, "channel": "C0AGENTS", "ts": shown, "message": {"text": "x" * 5000}}
+    if handler.path.endswith("chat.update"):
+        body = SLACK_EDITS.pop() if SLACK_EDITS else body
+    raw = json.dumps(body).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(raw)))
+    handler.end_headers()
+    handler.wfile.write(raw)
+
+
+SLACK_SEEN: list[str] = []
+SLACK_EDITS: list[dict[str, Any]] = []
+SLACK_APP = f"slack://xoxb-{'1' * 12}-{'2' * 12}-{'a' * 24}/#agents"
+
+
+def test_an_escalation_is_one_thread_of_a_slack_app(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reminders and the answer are replies, and the answer replaces the first message."""
+    from apprise.plugins.slack import NotifySlack
+
+    monkeypatch.setattr(NotifySlack, "api_url", f"http://127.0.0.1:{receiver.port}/api/{{}}")
+    receiver.answer = slack_answer
+    SLACK_SEEN.clear()
+    channel = make_person_channel(SLACK_APP, project=make_project(), include_details=True)
+    assert (channel.service, channel.has_threads) == ("Slack app", True)
+    (rule,) = NotificationRule.objects.filter(conditions=["escalation"])
+    rules.update_rule(rule.pk, version=None, stamp=Stamp(MARA), repeat_s=600)
+    for number, edit in enumerate((None, {"ok": False, "error": "message_not_found"})):
+        if edit:
+            SLACK_EDITS.append(edit)
+        receiver.received.clear()
+        asked = escalate(make_agent(f"coder-{number}"), HOSTILE)
+        run_clock()
+        (first,) = receiver.received
+        root = f"17000000{len(SLACK_SEEN) - 1:02}.000100"
+        assert first.headers["authorization"].startswith("Bearer xoxb-")
+        assert (first.path, first.json["channel"]) == ("/api/chat.postMessage", "#agents")
+        assert first.json["blocks"][0]["text"]["type"] == "plain_text"
+        assert "<!channel>" not in first.json["text"] and "thread_ts" not in first.json
+        linked = [each for each in first.json["blocks"] if "mrkdwn" in json.dumps(each)]
+        assert [str(asked.pk) in json.dumps(each) for each in linked] == [True]
+        age(700)
+        run_clock()
+        answer_by_skipping(asked)
+        run_clock()
+        reminder, *after = receiver.received[1:]
+        assert reminder.json["thread_ts"] == root and "Still open" in reminder.json["text"]
+        assert [each.path.rpartition("/")[2] for each in after[:2]] == [
+            "chat.update",
+            "chat.postMessage",
+        ]
+        assert (after[0].json["ts"], after[0].json["channel"]) == (root, "C0AGENTS")
+        assert after[0].json["text"].startswith("[default] Answered:")
+        assert after[1].json["thread_ts"] == root and "mara answered" in after[1].json["text"]
+        assert len(after) == 2
+    # a refusal comes with the status 200; its reason is shown, and the token is not
+    receiver.answer, receiver.text = 200, b'{"ok":false,"error":"channel_not_found"}'
+    refused = person_services.send(SLACK_APP, Message("a", "b"))
+    assert refused.code is None and refused.error.endswith("chat.postMessage: channel_not_found")
+    assert "xoxb" not in refused.error + refused.text
+
+
+def test_an_escalation_is_one_notification_of_ntfy(receiver: Receiver) -> None:
+    """All messages of a thread have its sequence id; options of the address are kept."""
+    url = f"ntfy://user:pass@127.0.0.1:{receiver.port}/oncall?priority=high&tags=robot"
+    make_person_channel(url, project=make_project())
+    (rule,) = NotificationRule.objects.filter(conditions=["escalation"])
+    rules.update_rule(rule.pk, version=None, stamp=Stamp(MARA), repeat_s=600)
+    asked = escalate(make_agent(), "Rename the column")
+    run_clock()
+    age(700)
+    run_clock()
+    answer_by_skipping(asked)
+    run_clock()
+    titles = [each.json["title"] for each in receiver.received]
+    assert len(titles) == 3 and "Answered" in titles[-1]
+    assert len({each.headers["x-sequence-id"] for each in receiver.received}) == 1
+    (first, *_) = receiver.received
+    assert first.json["sequence_id"] == first.headers["x-sequence-id"]
+    assert first.json["click"].endswith(f"/escalations/{asked.pk}/")
+    assert (first.headers["x-priority"], first.headers["x-tags"]) == ("high", "robot")
+    assert first.headers["authorization"].startswith("Basic ")
+
+
+def test_a_service_without_threads_gets_no_message_about_a_reaction(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A webhook of Slack can't thread, so it hears of the question and of its end only."""
+    from apprise.plugins.slack import NotifySlack
+
+    monkeypatch.setattr(NotifySlack, "webhook_url", f"http://127.0.0.1:{receiver.port}/services")
+    receiver.text = b"ok"
+    hook = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#agents"
+    channel = make_person_channel(hook, project=make_project())
+    assert (channel.service, channel.has_threads) == ("Slack", False)
+    asked = escalate(make_agent(), "Rename the column")
+    run_clock()
+    User.objects.create(username="mara", is_staff=True, is_superuser=True)
+    assignment.assign(asked.pk, "mara", among=Escalation.objects.all(), stamp=Stamp(MARA))
+    run_clock()
+    assert len(receiver.received) == 1
+    answer_by_skipping(asked)
+    run_clock()
+    assert len(receiver.received) == 2
+
+
+def answer_by_skipping(asked: Escalation) -> None:
+    answering.answer(
+        asked.pk,
+        Choice(Answer.SKIP),
+        channel="api",
+        among=Escalation.objects.all(),
+        stamp=Stamp(MARA),
+    )
 
 
 def test_agents_words_are_text_in_every_service(
