@@ -127,7 +127,7 @@ def is_worse(now: float | None, before: float | None, attempts: int) -> bool:
 # `n` counts the points from the start of the range; -1 is the range before.
 RATES = f"""select c.agent_id,
     greatest(-1, floor(extract(epoch from c.at - %(since)s) / %(point)s))::int as n,
-    {", ".join(f"sum(c.{name})::float8 as {name}" for name in SUMMED)}
+    {", ".join(f"sum(c.{name}) as {name}" for name in SUMMED)}
 from retries_activitycount c
 where c.minutes = {HALF_HOUR} and c.at >= %(from)s and c.at < %(until)s
     and (%(project)s::uuid is null or c.project_id = %(project)s)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,10 +11,11 @@ from django.http import Http404, QueryDict
 from django.urls import reverse_lazy
 
 from dashboard import query_box
+from dashboard.ack_targets import TargetRow
 from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
-from dashboard.agents import queries
+from dashboard.agents import holding, queries
 from dashboard.agents.fleet import (
     GROUPS,
     PAGE,
@@ -26,8 +27,10 @@ from dashboard.agents.fleet import (
     count_groups,
     sort_agents,
 )
-from dashboard.agents.rates import DAY, RANGES, Range, read_rates
+from dashboard.agents.holding import PatternCounts, RunningAttempt
+from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_rows
+from dashboard.question_lines import OpenQuestions, list_oldest_questions, read_causes
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.shared_queries import read_figures
 from ledger.instruction_stats import Statistics
@@ -37,6 +40,8 @@ from retries.breaker import CircuitBreakerConfig
 
 CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
+QUESTIONS_SHOWN = 6
+LONG = timedelta(hours=1)
 NAME_LENGTH = 64
 LABELS = {"all": "All", **{group.key: group.label for group in GROUPS}}
 
@@ -171,6 +176,13 @@ def describe_problems(counts: Mapping[str, int]) -> str:
 class AgentDetailPage(PageContext):
     agent: Any
     row: AgentRow
+    rates: Rates
+    utilization: int
+    running: list[RunningAttempt]
+    questions: OpenQuestions
+    long_ago: datetime  # escalations opened earlier are marked
+    patterns: PatternCounts
+    target: TargetRow | None
     whole: Statistics
     most_given_up: Statistics | None
     defaults: Mapping[str, Any]
@@ -186,15 +198,25 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
     if agent is None:
         raise Http404(f"There is no agent {agent_id}.")
     _, figures = read_figures(visit.scope.project, now=visit.now)
-    hours = queries.read_hourly_activity(visit.scope.project, now=visit.now)
-    (row,) = build_rows([agent], figures, hours, now=visit.now)
+    (row,) = build_rows([agent], figures, {}, now=visit.now)
     ask = visit.request.GET.get("ask")
+    rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)
+    causes = read_causes(None, now=visit.now, agent_id=agent_id)
     return AgentDetailPage(
         title=f"{agent.name} · Agent",
         heading=agent.name,
         crumbs=[CRUMB],
         agent=agent,
         row=row,
+        rates=rates,
+        utilization=measure_utilization(rates, agent.concurrency),
+        running=holding.list_running(agent),
+        questions=list_oldest_questions(
+            None, now=visit.now, most=QUESTIONS_SHOWN, agent_id=agent_id
+        ),
+        long_ago=visit.now - LONG,
+        patterns=holding.count_patterns(agent, causes.counts, now=visit.now),
+        target=holding.find_target(agent),
         whole=row.figures,
         most_given_up=row.figures if row.figures.failed else None,
         defaults=settings.TENFOUR,
@@ -202,3 +224,9 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         tokens=queries.list_tokens(agent),
         asked=next((action for action in row.actions if action.verb == ask), None),
     )
+
+
+def measure_utilization(rates: Rates, concurrency: int | None) -> int:
+    """Return the share of the time that attempts took, in percent of what the slots allow."""
+    most = rates.range.length.total_seconds() * (concurrency or 1)
+    return min(100, round(100 * rates.now.busy_s / most))

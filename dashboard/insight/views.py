@@ -8,13 +8,13 @@ from django.views.decorators.http import require_safe
 
 from dashboard import rendering
 from dashboard.access import operators_only
+from dashboard.ack_targets import TargetRow, list_targets
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
 from dashboard.insight.experiments import ExperimentRow, find_scale
 from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes, list_rules
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
-from dashboard.insight.targets import TargetRow, list_targets
 from dashboard.rendering import HtmxRequest, PageContext
 from ledger.models import Agent, Project
 from retries.insight.experiments import LEAST_ATTEMPTS, REASON_LENGTH, measure_difference

@@ -12,9 +12,11 @@ from django.test import Client
 from dashboard.agents import views as agent_views
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import Agent, Breaker, Event, Instruction
+from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import TaskState
 from retries import activity_counts, breaker, in_process
+from retries.insight import targets
+from retries.models import InsightFigure
 from tests.dashboard.agents.conftest import URL, names, row_of
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
@@ -284,6 +286,53 @@ def test_a_new_agent(browser: Client, agent: Agent) -> None:
     text = words(browser.get(f"{URL}{agent.pk}/"))
     assert "No token." in text and "New never checked in" in text
     assert browser.get(f"{URL}{agent.project_id}/").status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_agent_page_shows_what_it_holds(browser: Client, agent: Agent, now: datetime) -> None:
+    """A running attempt, an escalation that a task waits for, its pattern, and the last day."""
+    Agent.objects.filter(pk=agent.pk).update(concurrency=2)
+    start = now - timedelta(hours=1)
+    asked = enqueued(agent, "Parse the feed", now=start, max_attempts=1, on_exhausted="escalate")
+    why = {"type": "verification_failed", "message": "No module named 'lxml'"}
+    failed(agent, asked, now=start, **why)
+    enqueued(agent, "Sum up", now=start, needs=[asked])
+    running = claimed(agent, enqueued(agent, "Move invoices", now=start), now=start)
+    Attempt.objects.filter(pk=running).update(
+        last_output="copied 1 of 9 rows\ncopied 2 of 9 rows\n\n", heartbeat_at=now
+    )
+    activity_counts.count_activity(now=now)
+    response = browser.get(f"{URL}{agent.pk}/")
+    text = words(response)
+    assert "Move invoices 1 h 00 m · attempt 1 of" in text
+    assert "copied 2 of 9 rows" in text and "copied 1 of 9" not in text
+    assert (
+        "Parse the feed waiting 1 h Failed 1 of 1: check · No module named 'lxml' 1 waiting" in text
+    )
+    assert re.search(r"Failures by pattern 1 in 24 h No module named .*? 1 1 escalation", text)
+    assert "Errors 100% no attempts the day before" in text
+    assert "No target is set." in text
+    assert "Nothing is running." in words(browser.get(f"{URL}{make_agent('idle').pk}/"))
+
+
+def test_an_agent_page_shows_its_error_budget(browser: Client, agent: Agent, now: datetime) -> None:
+    targets.set_target(agent, percent=90, within_s=60, stamp=Stamp(SYSTEM, now))
+    rows = [
+        {"id": str(make_agent("other").pk), "name": "other", "percent": 50, "within_s": 9}
+        | {"n": 100, "met": 100, "week_n": 100, "week_met": 100},
+        {"id": str(agent.pk), "name": "coder", "percent": 90, "within_s": 60}
+        | {"n": 100, "met": 94, "week_n": 50, "week_met": 46},
+    ]
+    InsightFigure.objects.create(
+        project=agent.project,
+        panel="targets",
+        days=30,
+        computed_at=now,
+        data={"least": 50, "rows": rows},
+    )
+    text = words(browser.get(f"{URL}{agent.pk}/"))
+    assert "94.0% of 100 instructions acknowledged in time. Target 90% in 1 m." in text
+    assert "Error budget: 4 of 10 misses left. At this week’s rate it is used up in 7 days." in text
 
 
 @pytest.mark.parametrize("path", [URL, "{one}", "/", "/activity/"])

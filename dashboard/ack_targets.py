@@ -8,6 +8,7 @@ from dashboard.formatting import rough_duration
 
 # From this rate on, the budget of 30 days is gone in less than 15.
 FAST = 2.0
+WEEK_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,19 @@ class TargetRow:
             return None
         late = 1 - self.data["week_met"] / self.data["week_n"]
         return float(late / (1 - self.data["percent"] / 100))
+
+    @property
+    def left(self) -> int:
+        """How many acknowledgements may still be late or missing."""
+        return max(0, self.budget - self.spent)
+
+    @property
+    def days_left(self) -> int | None:
+        """In how many days the budget is used up, as fast as in the last week."""
+        late = self.data["week_n"] - self.data["week_met"]
+        if not late or not self.left:
+            return None
+        return int(self.left * WEEK_DAYS / late)
 
     @property
     def state(self) -> str:

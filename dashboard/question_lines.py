@@ -1,0 +1,182 @@
+"""Describe open escalations in one line each: why, the headline, and what waits for the answer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from dashboard.badges import failure_icon
+from dashboard.formatting import counted
+from dashboard.sentences.tasks import describe_reason
+from ledger import sql
+from ledger.models import Failure, Project
+from ledger.optional_cache import get_or_compute_slow
+from ledger.states import FailureType, TaskState
+from retries.failures.grouping import headline_of
+from retries.states import QUESTIONS, EscalationState
+
+WORDS = 300  # characters of a text that a line may show
+TEXT = 8000  # of a failure, where its headline is found
+WAITING_COUNTED = 1000
+PATTERNS = 3  # named as the same cause of several
+
+KINDS = {
+    FailureType.EXECUTION_ERROR: "error",
+    FailureType.VERIFICATION_FAILED: "check",
+    FailureType.TIMEOUT: "timeout",
+    FailureType.ARCHITECT_REJECTED: "rejected",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLine:
+    """An open escalation; `waiting` tasks need the task that it asks about."""
+
+    id: UUID
+    version: int
+    ref: str
+    title: str
+    icon: str
+    reason: str
+    headline: str
+    waiting: int
+    agent: str
+    project: str
+    opened_at: datetime
+
+
+IN_INBOX = f"""x.state = '{EscalationState.OPEN}'
+    and (x.snoozed_until is null or x.snoozed_until <= %(now)s)
+    and (%(project)s::uuid is null or x.project_id = %(project)s)
+    and (%(agent)s::uuid is null or x.agent_id = %(agent)s)"""
+LAST_FAILURE = """select f.* from ledger_failure f where f.task_id = x.task_id
+    order by f.id desc limit 1"""
+# tasks that can't start before the task of `x` is done
+DEPENDENT = f"""from ledger_need n join ledger_task d on d.id = n.task_id
+    where n.need_id = x.task_id and d.state = '{TaskState.BLOCKED}'"""
+OLDEST = f"""with chosen as (
+    select x.*, count(*) over () as total from retries_escalation x
+    where {IN_INBOX} order by x.id limit %(most)s
+)
+select x.id, x.version, x.reason, x.attempts, x.attempt_limit, x.opened_at, x.total,
+    left(x.question, {WORDS}) as question, a.name as agent, p.name as project,
+    coalesce(t.ref, '') as ref,
+    coalesce(nullif(t.title, ''), t.type, left(i.content, {WORDS})) as title,
+    x.task_id is null as of_instruction, coalesce(i.deliveries, 0) as deliveries,
+    f.type as failure_type, left(f.message, {TEXT}) as message, left(f.details, {TEXT}) as details,
+    left(f.verification ->> 'output', {TEXT}) as output, w.n as waiting
+from chosen x
+join ledger_agent a on a.id = x.agent_id join ledger_project p on p.id = x.project_id
+left join ledger_task t on t.id = x.task_id
+left join ledger_instruction i on i.id = x.instruction_id
+left join lateral ({LAST_FAILURE}) f on true
+cross join lateral (select count(*) as n from (select 1 {DEPENDENT} limit {WAITING_COUNTED}) d) w
+order by x.id"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestions:
+    """The oldest open escalations and how many there are."""
+
+    lines: list[QuestionLine]
+    total: int
+
+    @property
+    def more(self) -> int:
+        return self.total - len(self.lines)
+
+
+def list_oldest_questions(
+    project: Project | None, *, now: datetime, most: int, agent_id: UUID | None = None
+) -> OpenQuestions:
+    """Return the escalations that have waited longest, of all agents or of one."""
+    params = {"project": project.id if project else None, "agent": agent_id, "now": now}
+    rows = sql.run_custom_plan(OLDEST, **params, most=most)
+    return OpenQuestions([describe_question(row) for row in rows], rows[0]["total"] if rows else 0)
+
+
+def describe_question(row: dict[str, Any]) -> QuestionLine:
+    icon, reason, headline = "s-escalated", describe_reason(row), ""
+    if row["of_instruction"]:
+        icon, reason = "u-3", f"ignored {counted(row['deliveries'], 'time')}"
+    elif row["reason"] in QUESTIONS or row["question"]:
+        icon, headline = "help", row["question"].strip().partition("\n")[0]
+    elif row["failure_type"]:
+        type = FailureType(row["failure_type"])
+        icon, headline = failure_icon(type), find_failure_headline(row)
+        if row["reason"] == "max_retries_exceeded":
+            reason = f"failed {row['attempts']} of {row['attempt_limit']}: {KINDS[type]}"
+    return QuestionLine(
+        row["id"],
+        row["version"],
+        row["ref"],
+        row["title"],
+        icon,
+        reason[:1].upper() + reason[1:],
+        headline[:WORDS],
+        row["waiting"],
+        row["agent"],
+        row["project"],
+        row["opened_at"],
+    )
+
+
+def find_failure_headline(row: dict[str, Any]) -> str:
+    """Return the line of a failure that tells its cause."""
+    verification = {"output": row["output"]} if row["output"] else None
+    failure = Failure(
+        message=row["message"], details=row["details"] or "", verification=verification
+    )
+    return headline_of(failure) or row["message"].strip().partition("\n")[0]
+
+
+# ---- what they have in common
+
+
+@dataclass(frozen=True, slots=True)
+class SameCause:
+    """A pattern that several open escalations share."""
+
+    pattern_id: UUID
+    template: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """The patterns of all open escalations, and the number of tasks that wait for answers."""
+
+    counts: dict[UUID, int]
+    same: list[SameCause]
+    waiting: int
+
+
+CAUSES = f"""with open as (
+    select x.id, x.task_id from retries_escalation x where {IN_INBOX}
+), causes as (
+    select g.pattern_id, count(*) as n from open x
+    join lateral ({LAST_FAILURE}) f on true join retries_grouped g on g.failure_id = f.id
+    group by 1
+)
+select null::uuid as pattern_id, '' as template,
+    (select count(distinct w.task_id) from open x
+        cross join lateral (select n.task_id {DEPENDENT}) w) as n
+union all
+select c.pattern_id, left(p.template, {WORDS}), c.n
+from causes c join retries_failurepattern p on p.id = c.pattern_id
+order by n desc, pattern_id"""
+
+
+def read_causes(project: Project | None, *, now: datetime, agent_id: UUID | None = None) -> Causes:
+    """Return what open escalations have in common."""
+    place = agent_id or (project.id if project else "all")
+    params = {"project": project.id if project else None, "agent": agent_id, "now": now}
+    rows = get_or_compute_slow(f"causes:{place}", lambda: sql.run_custom_plan(CAUSES, **params))
+    counts = {row["pattern_id"]: row["n"] for row in rows if row["pattern_id"]}
+    shared = [
+        SameCause(row["pattern_id"], row["template"], row["n"])
+        for row in rows
+        if row["pattern_id"] and row["n"] > 1
+    ]
+    waiting = next(row["n"] for row in rows if not row["pattern_id"])
+    return Causes(counts, shared[:PATTERNS], waiting)
