@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from bench import (
+    chaos,
     churn,
     client,
     context,
@@ -46,6 +47,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "tasks": tasks.run,
     "churn": churn.run,
     "stress": stress.run,
+    "chaos": chaos.run,
     "deadletters": deadletters.run,
     "escalations": escalations.run,
     "retry_timing": retry_timing.run,
