@@ -2,7 +2,6 @@
 
 from django.urls import path
 
-from dashboard import search
 from dashboard.activity import views as activity_views
 from dashboard.agents import action_views as agent_action_views
 from dashboard.agents import views as agent_views
@@ -25,6 +24,7 @@ from dashboard.plans import action_views as plan_action_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
+from dashboard.search import views as search_views
 from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
 from dashboard.sessions import import_views as session_import_views
@@ -44,7 +44,7 @@ urlpatterns = [
     path("", overview_views.index, name="home"),
     path("sign-in/", sign_in_views.sign_in, name="sign_in"),
     path("sign-out/", sign_in_views.sign_out, name="sign_out"),
-    path("search/", search.search, name="search"),
+    path("search/", search_views.search, name="search"),
     path("instructions/", instruction_views.index, name="instructions"),
     path("instructions/new/", instruction_action_views.new, name="instruction_new"),
     path("instructions/standing/", rule_views.index, name="rules"),

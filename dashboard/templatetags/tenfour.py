@@ -1,6 +1,7 @@
 """Template tags and filters for icons, states, times and durations."""
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache
@@ -83,6 +84,17 @@ def ticked(text: str) -> SafeString:
     """Render the text between backticks as code."""
     parts = enumerate(conditional_escape(part) for part in text.split("`"))
     return SafeString("".join(f"<code>{part}</code>" if n % 2 else part for n, part in parts))
+
+
+@register.simple_tag
+def marked(text: str, words: list[str]) -> SafeString:
+    """Render a text with the places marked where a word of it begins with one of `words`."""
+    parts = "|".join(re.escape(word) for word in words if word)
+    if not parts:
+        return format_html("{}", text)
+    split = re.split(rf"((?<!\w)(?:{parts}))", text, flags=re.IGNORECASE)
+    pairs = (("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(split))
+    return SafeString("".join(format_html(form, part) for form, part in pairs))
 
 
 @register.simple_tag

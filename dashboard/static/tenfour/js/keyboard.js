@@ -42,7 +42,8 @@
     if (typing || event.ctrlKey || event.metaKey || event.altKey || $("dialog:modal")) return;
     if (event.key === "/") {
       event.preventDefault();
-      return ($("#query") || $("#q")).focus();
+      if ($("#query")) return $("#query").focus();
+      return document.dispatchEvent(new CustomEvent("tenfour:palette"));
     }
     if (isOff()) return;
     var place = Date.now() - going < GOING_FOR && $('[data-go="' + CSS.escape(event.key) + '"]');

@@ -1,0 +1,247 @@
+"""Build what a search shows: results by noun, pages and actions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import resolve, reverse
+
+from dashboard import badges, query_box
+from dashboard.badges import Badge
+from dashboard.navigation import PLACES, Scope
+from dashboard.search import exact, queries
+from dashboard.search.queries import MOST, Hits
+from ledger.states import TaskState
+from ledger.text import truncate
+
+LENGTH = 160
+# what a page is of, by the name of its URL
+NOUNS = {
+    "instruction": "Instruction",
+    "escalation": "Escalation",
+    "task": "Task",
+    "deadletter": "Dead letter",
+    "pattern": "Pattern",
+    "agent": "Agent",
+    "plan": "Plan",
+    "rule": "Standing instruction",
+    "session": "Session",
+}
+
+MayOpen = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A line of the results: a page with its texts."""
+
+    url: str
+    icon: str
+    text: str
+    key: str = ""
+    detail: str = ""
+    badge: Badge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The first results of a noun; `more` is the list that shows all of them."""
+
+    name: str
+    label: str
+    results: list[Result]
+    count: int = 0
+    more: str = ""
+
+    @property
+    def number(self) -> str:
+        return f"{MOST}+" if self.count > MOST else str(self.count or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A page or an action that the palette offers; `words` find it beside its label."""
+
+    label: str
+    url_name: str
+    icon: str
+    words: str = ""
+
+
+COMMANDS = (
+    Command("New instruction", "instruction_new", "n-instructions", "send tell message"),
+    Command("Import a plan", "plan_import", "upload", "new add file"),
+    Command("New standing instruction", "rule_new", "rule", "rule add"),
+    Command("Connect an agent", "connect", "plug", "token new add"),
+    Command("Notifications", "notifications", "n-settings", "channels email chat"),
+)
+
+
+def list_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> list[Group]:
+    """Return the results for a text, what it names exactly first; at most 8 queries."""
+    project = scope.project
+    own = project.pk if project else None
+    url = exact.find_url(text, project)
+    groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
+    words = list(filter(None, query_box.clean(text).split()))[: query_box.MAX_WORDS]
+    if words and not query_box.as_id(text):
+        finders: dict[str, tuple[str, Callable[[], Group]]] = {
+            "tasks": ("tasks", lambda: task_group(queries.find_tasks(words, own), text, scope)),
+            "patterns": (
+                "patterns",
+                lambda: pattern_group(queries.find_patterns(words, project), text, scope),
+            ),
+            "escalations": (
+                "escalations",
+                lambda: escalation_group(queries.find_escalations(words, own), scope),
+            ),
+            "instructions": (
+                "instructions",
+                lambda: instruction_group(queries.find_instructions(words, project), text, scope),
+            ),
+            "agents": (
+                "agents",
+                lambda: agent_group(queries.find_agents(words, project), text, scope),
+            ),
+            "plans": ("plans", lambda: plan_group(queries.find_plans(words, project), text, scope)),
+        }
+        groups += [
+            build()
+            for name, (url_name, build) in finders.items()
+            if may(url_name) and kind in ("", name)
+        ]
+    return [group for group in groups if group.results]
+
+
+def exact_result(url: str, text: str, scope: Scope) -> Result:
+    path, _, query = url.partition("?")
+    name = resolve(path).url_name or ""
+    separator = "&" if query else "?"
+    kept = scope.params.urlencode()
+    return Result(
+        f"{url}{separator}{kept}" if kept else url,
+        "arrow-r",
+        text,
+        detail=NOUNS.get(name, "All that match"),
+    )
+
+
+def list_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
+    """Return the pages and actions whose label has the text, and those that use it as a filter."""
+    lower = text.lower()
+    places = [
+        Result(reverse(f"dashboard:{each.name}") + scope.query, each.icon, f"Go to {each.label}")
+        for group in PLACES
+        for each in group
+        if may(each.name) and lower in f"go to {each.label}".lower()
+    ]
+    commands = [
+        Result(reverse(f"dashboard:{each.url_name}") + scope.query, each.icon, each.label)
+        for each in COMMANDS
+        if may(each.url_name) and lower in f"{each.label} {each.words}".lower()
+    ]
+    if not text:
+        return [*commands, *places]
+    filters = []
+    if may("tasks"):
+        term = query_box.term("error", text)
+        filters.append(Result(list_url("tasks", term, scope), "filter", f"Filter tasks by {term}"))
+    return [*commands[:3], *places[:3], *filters]
+
+
+def list_url(name: str, text: str, scope: Scope, parameter: str = "q") -> str:
+    """Return the address of a list with a filter."""
+    params = {parameter: text, **scope.params.dict()}
+    return f"{reverse(f'dashboard:{name}')}?{urlencode(params)}"
+
+
+def page_url(name: str, id: Any, scope: Scope) -> str:
+    return reverse(f"dashboard:{name}", args=[id]) + scope.query
+
+
+def task_group(hits: Hits, text: str, scope: Scope) -> Group:
+    results = [
+        Result(
+            page_url("task", row["id"], scope),
+            "n-tasks",
+            truncate(row["title"] or row["type"], LENGTH),
+            row["ref"] or f"…{str(row['id'])[-8:]}",
+            truncate(
+                (row["error"] if is_failing(row["state"]) else "")
+                or f"{row['agent']} · {row['project']}",
+                LENGTH,
+            ),
+            badges.task_badge(row["state"]),
+        )
+        for row in hits.rows
+    ]
+    return Group("tasks", "Tasks", results, hits.count, list_url("tasks", text, scope))
+
+
+def is_failing(state: str) -> bool:
+    return state in (TaskState.ESCALATED, TaskState.FAILED, TaskState.RETRY)
+
+
+def escalation_group(hits: Hits, scope: Scope) -> Group:
+    results = [
+        Result(
+            page_url("escalation", row["id"], scope),
+            "n-escalations",
+            truncate(row["question"] or row["title"] or row["type"] or row["content"], LENGTH),
+            detail=truncate(row["error"] or f"{row['agent']} · {row['project']}", LENGTH),
+        )
+        for row in hits.rows
+    ]
+    return Group("escalations", "Escalations", results, hits.count)
+
+
+def instruction_group(hits: Hits, text: str, scope: Scope) -> Group:
+    results = [
+        Result(
+            page_url("instruction", row.pk, scope),
+            "n-instructions",
+            truncate(row.content, LENGTH),
+            detail=f"to {row.agent.name} · {row.project.name}",
+            badge=badges.STATES.get(row.state),
+        )
+        for row in hits.rows
+    ]
+    more = list_url("instructions", text, scope)
+    return Group("instructions", "Instructions", results, hits.count, more)
+
+
+def pattern_group(hits: Hits, text: str, scope: Scope) -> Group:
+    results = [
+        Result(
+            page_url("pattern", row.pk, scope),
+            "n-patterns",
+            truncate(row.template, LENGTH),
+            detail=row.project.name,
+        )
+        for row in hits.rows
+    ]
+    more = list_url("patterns", text, scope) + "&state=all"
+    return Group("patterns", "Patterns", results, hits.count, more)
+
+
+def agent_group(hits: Hits, text: str, scope: Scope) -> Group:
+    results = [
+        Result(page_url("agent", row.pk, scope), "n-agents", row.name, detail=row.project.name)
+        for row in hits.rows
+    ]
+    return Group("agents", "Agents", results, hits.count)
+
+
+def plan_group(hits: Hits, text: str, scope: Scope) -> Group:
+    results = [
+        Result(
+            page_url("plan", row.pk, scope),
+            "n-plans",
+            truncate(row.title, LENGTH),
+            row.ref,
+            row.project.name,
+        )
+        for row in hits.rows
+    ]
+    return Group("plans", "Plans", results, hits.count, list_url("plans", text, scope))

@@ -1,0 +1,55 @@
+"""The search page, and the results that the command palette asks for while someone types."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_safe
+
+from dashboard import query_box
+from dashboard.access import may_open, operators_only
+from dashboard.rendering import HtmxRequest, PageContext, begin_visit, respond
+from dashboard.search import exact, results
+from dashboard.search.results import Group, Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPage(PageContext):
+    text: str
+    groups: list[Group]
+    actions: list[Result]
+    words: list[str]
+    kind: str = ""
+
+
+@require_safe
+@operators_only
+def search(request: HtmxRequest) -> HttpResponse:
+    """Show what matches a text; a form that names one page exactly goes to it.
+
+    With `part`, return the results alone, for the palette.
+    """
+    visit = begin_visit(request, current="")
+    text = query_box.clean(request.GET.get("q", ""))
+    is_part = "part" in request.GET
+    if not is_part and (address := exact.find_url(text, visit.scope.project)):
+        return redirect(address)
+    may = partial(may_open, request.user)
+    kind = request.GET.get("kind", "")
+    groups = results.list_groups(text, kind, visit.scope, may) if text else []
+    page = SearchPage(
+        title=f"{text} · Search" if text else "Search",
+        heading="Search",
+        text=text,
+        groups=groups,
+        actions=results.list_actions(text, visit.scope, may),
+        words=text.split(),
+        kind=kind,
+    )
+    if is_part:
+        context = {
+            name: getattr(page, name) for name in ("text", "groups", "actions", "words", "kind")
+        }
+        return render(request, "search/_results.html", context)
+    return respond(visit, "search/index.html", "search/_search.html", page)

@@ -1,0 +1,155 @@
+"""The search box."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from dashboard.search import queries
+from ledger.models import Agent, Attempt
+from retries.models import Escalation, Grouped
+from tests.dashboard.seen import html, rows, words
+from tests.dashboard.sessions.conversations import make_session
+from tests.dashboard.worked import make_task
+from tests.factories import make_agent, make_project, send
+
+HOSTILE = "<script>alert(1)</script>" + "w" * 90
+
+
+@pytest.mark.parametrize("form", ["{}", "  {} ", '"{}"', "urn:uuid:{}", "`{}`,"])
+def test_an_id_lands_on_what_it_names(browser: Client, agent: Agent, form: str) -> None:
+    id = send(agent)
+    response = browser.get("/search/", {"q": form.format(id)})
+    assert response["Location"] == f"/instructions/{id}/"
+
+
+@pytest.mark.parametrize("form", ["{}", "…{}", "...{}", " '…{}' "])
+def test_a_short_id_lands_on_what_it_names(browser: Client, agent: Agent, form: str) -> None:
+    """Pages shorten an id to its last 8 digits."""
+    now = timezone.now()
+    task = make_task("failed", agent=agent, now=now)
+    letter, attempt = task.dead_letter, Attempt.objects.get()
+    rows = {
+        f"/instructions/{send(agent)}/": None,
+        f"/tasks/{task.pk}/": task.pk,
+        f"/dead-letters/{letter.pk}/": letter.pk,
+        f"/agents/{agent.pk}/": agent.pk,
+        f"/sessions/{(session := make_session(agent, now=now)).pk}/": session.pk,
+    }
+    for to, id in rows.items():
+        short = form.format(str(id or to.split("/")[2])[-8:].upper())
+        assert browser.get("/search/", {"q": short})["Location"] == to
+    for text in (form.format(str(attempt.pk)[-8:]), str(attempt.pk)):
+        assert browser.get("/search/", {"q": text})["Location"] == f"/tasks/{task.pk}/"
+
+
+def test_an_agent_s_name_lands_on_its_page(browser: Client, agent: Agent) -> None:
+    def found(text: str, **more: str) -> str:
+        return str(browser.get("/search/", {"q": text} | more).headers.get("Location", "results"))
+
+    assert found("coder") == found(" 'CODER' ") == f"/agents/{agent.pk}/"
+    exact = make_agent("Coder")
+    assert found("Coder") == f"/agents/{exact.pk}/" and found("coder") == f"/agents/{agent.pk}/"
+    assert found("CODER") == "/agents/?name=CODER"
+    other = make_agent("coder", project=make_project("atlas"))
+    assert found("coder") == "/agents/?name=coder"
+    assert found("coder", project="atlas") == f"/agents/{other.pk}/"
+    hexadecimal = make_agent("deadbeef")
+    assert found("deadbeef") == f"/agents/{hexadecimal.pk}/"
+    assert found("cafebabe") == found("code") == "results"
+
+
+@pytest.fixture
+def world(agent: Agent) -> dict[str, Any]:
+    """A task, a failed and an escalated one, an instruction, a plan, and another project's."""
+    now = timezone.now()
+    why = {"message": "ModuleNotFoundError: No module named 'lxml'"}
+    other = make_agent("tester", project=make_project("atlas"))
+    return {
+        "titled": make_task("queued", "Replace xml.etree with lxml", agent=agent, now=now),
+        "failed": make_task("failed", "Nightly import", agent=agent, now=now, why=why),
+        "asks": make_task("escalated", HOSTILE, agent=agent, now=now, why=why),
+        "foreign": make_task("queued", "lxml of another project", agent=other, now=now),
+        "told": send(agent, "Add lxml to pyproject.toml"),
+    }
+
+
+def test_results_by_noun(browser: Client, world: dict[str, Any]) -> None:
+    """Words of titles, errors and instructions; a group links to the list that shows all."""
+    page = html(browser.get("/search/", {"q": "lxml", "part": "1"}))
+    for name in ("failed", "asks", "foreign"):  # the newest
+        assert f"/tasks/{world[name].pk}/" in page, name
+    assert "Show all 4" in page
+    assert f"/instructions/{world['told']}/" in page
+    question = Escalation.objects.get(task=world["asks"])
+    assert f"/escalations/{question.pk}/" in page
+    pattern = Grouped.objects.filter(failure__task=world["failed"]).get().pattern
+    assert f"/patterns/{pattern.pk}/" in page
+    assert "<mark>lxml</mark>" in page and "Filter tasks by error:<mark>lxml" in page
+    raw = browser.get("/search/", {"q": "lxml", "part": "1"}).content.decode()
+    assert "<script>" not in raw and "&lt;script&gt;" in raw
+    only = html(browser.get("/search/", {"q": "lxml", "part": "1", "kind": "instructions"}))
+    assert f"/instructions/{world['told']}/" in only and "/tasks/" not in only
+
+
+def test_results_keep_to_the_project(browser: Client, world: dict[str, Any]) -> None:
+    page = html(browser.get("/search/", {"q": "lxml", "part": "1", "project": "atlas"}))
+    assert f"/tasks/{world['foreign'].pk}/?project=atlas" in page
+    assert f"{world['titled'].pk}" not in page and f"{world['told']}" not in page
+    own = str(world["titled"].pk)
+    for text in (own, own[-8:]):
+        here = browser.get("/search/", {"q": text, "project": "atlas", "part": "1"})
+        assert "Exact match" not in html(here)
+        assert "Exact match" in html(browser.get("/search/", {"q": text, "part": "1"}))
+
+
+def test_the_list_of_tasks_finds_the_same(browser: Client, world: dict[str, Any]) -> None:
+    found = rows(browser.get("/tasks/", {"q": "lxml"}), "task")
+    names = ("titled", "failed", "asks", "foreign")
+    assert set(found) == {str(world[name].pk) for name in names}
+
+
+def test_a_search_takes_few_statements(
+    browser: Client, statements: Callable[..., int], world: dict[str, Any]
+) -> None:
+    assert statements(browser, "/search/", {"q": "…cafebabe"}) <= 15
+    assert statements(browser, "/search/", {"q": "lxml runner", "part": "1"}) <= 11
+
+
+@pytest.mark.parametrize(
+    "text", ["", "run the tests", "agent:coder", "a&b=c\x00", "%_\\", "'; --", "?!", "w" * 900]
+)
+def test_any_text_shows_a_page(browser: Client, world: dict[str, Any], text: str) -> None:
+    """Without a script the box is a form; the page has results or says that there are none."""
+    for more in ({}, {"part": "1"}):
+        page = words(browser.get("/search/", {"q": text} | more))
+        assert ("Nothing found" in page) == bool(text)
+    assert "New instruction" in words(browser.get("/search/"))
+
+
+def test_an_id_of_nothing_says_that_nothing_matches(browser: Client, agent: Agent) -> None:
+    assert "Nothing found" in words(browser.get("/search/", {"q": str(uuid.uuid4())}))
+
+
+def test_actions_by_permission(client: Client, browser: Client) -> None:
+    assert "/instructions/new/" in html(browser.get("/search/", {"q": "instruction", "part": "1"}))
+    viewer = User.objects.create_user("vera", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_task"))
+    client.force_login(viewer)
+    page = html(client.get("/search/", {"q": "instruction", "part": "1"}))
+    assert "/instructions/" not in page and "/agents/" not in page
+
+
+@pytest.mark.parametrize("find", [queries.TASKS, queries.ESCALATIONS])
+def test_a_search_reads_no_whole_table(world: dict[str, Any], find: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("set local enable_seqscan = off")
+        cursor.execute(f"explain {find}", {"words": "'rare':*", "project": None, "like": "%rare%"})
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    for table in ("ledger_task", "ledger_taskwords", "ledger_failure", "retries_escalation"):
+        assert f"Seq Scan on {table} " not in plan, plan
