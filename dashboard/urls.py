@@ -17,6 +17,9 @@ from dashboard.instructions import views as instruction_views
 from dashboard.notifications import action_views as notification_action_views
 from dashboard.notifications import delivery_action_views, delivery_views, message_views
 from dashboard.notifications import views as notification_views
+from dashboard.operations import action_views as operation_action_views
+from dashboard.operations import start_views as operation_start_views
+from dashboard.operations import views as operation_views
 from dashboard.overview import views as overview_views
 from dashboard.patterns import action_views as pattern_action_views
 from dashboard.patterns import views as pattern_views
@@ -61,7 +64,6 @@ urlpatterns = [
         name="instruction_act",
     ),
     path("tasks/", task_views.index, name="tasks"),
-    path("tasks/<slug:verb>/all/", task_action_views.act_on_many, name="tasks_act"),
     path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
     path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),
     path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),
@@ -72,9 +74,6 @@ urlpatterns = [
     path("plans/<uuid:plan_id>/commands/", plan_action_views.confirm, name="plan_commands"),
     path("plans/<str:plan>/summary/", plan_summary_views.detail, name="plan_summary"),
     path("dead-letters/", deadletter_views.index, name="deadletters"),
-    path(
-        "dead-letters/<slug:verb>/all/", deadletter_action_views.act_on_many, name="deadletters_act"
-    ),
     path("dead-letters/<uuid:letter_id>/", deadletter_views.detail, name="deadletter"),
     path(
         "dead-letters/<uuid:letter_id>/<slug:verb>/",
@@ -119,6 +118,14 @@ urlpatterns = [
         "insight/experiments/<uuid:experiment_id>/end/",
         insight_action_views.end,
         name="experiment_end",
+    ),
+    path("operations/", operation_views.index, name="operations"),
+    path("operations/new/<str:verb_name>/", operation_start_views.new, name="operation_new"),
+    path("operations/<uuid:operation_id>/", operation_views.detail, name="operation"),
+    path(
+        "operations/<uuid:operation_id>/<slug:verb>/",
+        operation_action_views.act,
+        name="operation_act",
     ),
     path("settings/", settings_views.index, name="settings"),
     path("settings/policies/", policy_views.index, name="policies"),

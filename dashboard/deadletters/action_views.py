@@ -1,9 +1,9 @@
-"""Replay or dismiss dead letters, one or many."""
+"""Replay or dismiss one dead letter."""
 
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -13,16 +13,12 @@ from dashboard.actions import find_action
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS
 from dashboard.formatting import counted
-from dashboard.navigation import Scope, read_scope
-from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import Selection, list_url, question_url, read_selection
-from dashboard.tasks import filters as task_filters
+from dashboard.navigation import read_scope
+from dashboard.rendering import HtmxRequest
 from dashboard.tasks.action_views import DEPENDENTS, add_message
 from ledger.journal import stamp_of
 from ledger.models import DeadLetter
 from retries import deadletters
-
-BATCH = 500  # dead letters in one transaction
 
 
 @require_POST
@@ -39,42 +35,16 @@ def act(request: HtmxRequest, letter_id: UUID, verb: str) -> HttpResponse:
     return redirect(page)
 
 
-@require_POST
-@operators_only
-def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
-    """Act on the selected dead letters, or on all that match, and return to the list."""
-    action, rows = find_action(ACTIONS, verb), read_selection(request.POST)
-    page = back_to(request, otherwise=reverse("dashboard:deadletters"))
-    if not rows.ids and not rows.every:
-        messages.warning(request, "Select at least one dead letter. Nothing was changed.")
-    elif action.question and "confirmed" not in request.POST:
-        return redirect(question_url(page, verb, rows))
-    else:
-        ids = selected_ids(rows, page, read_scope(request))
-        add_message(request, VERBS[verb](request, ids), of=len(ids))
-    return redirect(list_url(page))
-
-
-def selected_ids(rows: Selection, page: str, scope: Scope) -> list[UUID]:
-    """Return the ids of a selection; for all that match, those that the page's query finds now."""
-    if rows.every is None:
-        return rows.ids
-    text = QueryDict(page.partition("?")[2]).get("q", "")
-    query = task_filters.parse(text or "", task_filters.LETTER_KEYS)
-    return queries.list_open_ids(query, scope.project, up_to=rows.every)
-
-
 def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     stamp, letters = stamp_of(request), DeadLetter.objects.all()
-    done = sum(len(deadletters.replay(some, among=letters, stamp=stamp)) for some in batches(ids))
-    if held := sum(count_of_aborted_plans(some) for some in batches(ids)):
+    done = len(deadletters.replay(ids, among=letters, stamp=stamp))
+    if held := count_of_aborted_plans(ids):
         messages.warning(
             request,
             f"{counted(held, 'dead letter')} of aborted plans can’t be replayed. "
             "Restart the plan instead.",
         )
-    new = "as a new task" if done == 1 else "as new tasks"
-    return done, f"{counted(done, 'dead letter')} replayed {new}."
+    return done, f"{counted(done, 'dead letter')} replayed as a new task."
 
 
 def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
@@ -82,15 +52,10 @@ def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
     note = request.POST.get("note", "").replace("\r\n", "\n").replace("\0", "").strip()
     stamp, letters = stamp_of(request), DeadLetter.objects.all()
-    done = sum(
-        len(deadletters.dismiss(some, among=letters, dependents=dependents, note=note, stamp=stamp))
-        for some in batches(ids)
+    done = len(
+        deadletters.dismiss(ids, among=letters, dependents=dependents, note=note, stamp=stamp)
     )
     return done, f"{counted(done, 'dead letter')} dismissed."
-
-
-def batches(ids: list[UUID]) -> list[list[UUID]]:
-    return [ids[at : at + BATCH] for at in range(0, len(ids), BATCH)]
 
 
 def count_of_aborted_plans(ids: list[UUID]) -> int:

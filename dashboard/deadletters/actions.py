@@ -20,6 +20,8 @@ DISMISS = Action(
     question="Dismiss this dead letter?",
     consequence="The task does not run again. Its failures stay on record.",
 )
+# the verbs of operations that the list offers for many dead letters
+BULK_VERBS = ("dead_letter.replay", "dead_letter.dismiss")
 ACTIONS = {action.verb: action for action in (REPLAY, DISMISS)}
 
 

@@ -26,7 +26,6 @@ from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 
-MOST = 20_000  # for one action on all that match
 RECENT = 4
 # the columns of a row in the list
 COLUMNS = (
@@ -112,15 +111,6 @@ def add_task_outcomes(letters: Sequence[Any]) -> None:
     for letter in letters:
         letter.task.last_outcomes = letter.last_outcomes
     add_outcomes(letter.task for letter in letters)
-
-
-def list_open_ids(query: TaskQuery, project: Project | None, *, up_to: UUID) -> list[UUID]:
-    """Return the ids of the open dead letters of a query, oldest first, up to MOST.
-
-    Later ones than `up_to` were not on the screen when the person decided.
-    """
-    rows = filter_deadletters(query, project).filter(closed_at=None, id__lte=up_to)
-    return list(rows.order_by("id").values_list("pk", flat=True)[:MOST])
 
 
 @compiled

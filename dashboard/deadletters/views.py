@@ -4,19 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest
+from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard.actions import Action
 from dashboard.deadletters import queries
-from dashboard.deadletters.actions import ACTIONS, allowed_actions
+from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, group_by_cause
 from dashboard.json_tree import Node, build_tree, json_size
-from dashboard.navigation import Scope
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
-from dashboard.selection import BulkQuestion, Selection, find_bulk_question, read_selection
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
@@ -92,13 +90,9 @@ class DeadLetterListPage(PageContext):
     by_cause: bool
     groups: list[CauseGroup]
     cause: CauseGroup | None  # beside the list
-    asked: BulkQuestion | None
-    chosen: set[str]
-    actions: list[Action]
+    bulk_verbs: tuple[str, ...]
     recently_closed: list[Any]
-    newest: UUID | None
     can_act_on_all: bool
-    most: int = queries.MOST
 
 
 @live_page(
@@ -131,12 +125,9 @@ def index(visit: Visit) -> DeadLetterListPage:
         by_cause=by_cause,
         groups=groups or ([CauseGroup("", page.rows)] if page.rows else []),
         cause=find_cause(groups, params.get("cause", "")),
-        asked=find_question(visit.request, query, visit.scope),
-        chosen={str(id) for id in read_selection(params).ids},
-        actions=list(ACTIONS.values()),
+        bulk_verbs=BULK_VERBS,
         recently_closed=queries.list_recently_closed(project) if not query.text else [],
-        newest=page.rows[0].pk if page.rows else None,
-        can_act_on_all=state == "open" and bool(page.older) and page.newer is None,
+        can_act_on_all=state == "open",
     )
 
 
@@ -161,15 +152,3 @@ def build_segments(query: TaskQuery, counts: dict[str, int], state: str) -> list
 def find_cause(groups: list[CauseGroup], id: str) -> CauseGroup | None:
     """Return the group with that id, or else the largest."""
     return next((group for group in groups if group.id == id), groups[0] if groups else None)
-
-
-def find_question(request: HttpRequest, query: TaskQuery, scope: Scope) -> BulkQuestion | None:
-    """Return the action on selected or all matching dead letters that has to be confirmed."""
-    found = find_bulk_question(request, ACTIONS)
-    if found is None:
-        return None
-    action, rows = found
-    if rows.every is None:
-        return BulkQuestion(action, rows, len(rows.ids))
-    matching = queries.list_open_ids(query, scope.project, up_to=rows.every)
-    return BulkQuestion(action, Selection([], rows.every), len(matching))

@@ -14,6 +14,8 @@ CANCEL = Action(
     confirm="Cancel instruction",
     consequence="It is not delivered again, and Tenfour stops waiting for an acknowledgement.",
 )
+# the verbs of operations that the list offers for many instructions
+BULK_VERBS = ("instruction.send_again", "instruction.cancel")
 ACTIONS = {action.verb: action for action in (SEND_AGAIN, ACKNOWLEDGE, CANCEL)}
 
 

@@ -18,7 +18,7 @@ from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
 from dashboard.formatting import duration
 from dashboard.instructions import action_views, filters, latency_chart, queries
 from dashboard.instructions.action_views import CRUMB, SendFields
-from dashboard.instructions.actions import ACTIONS, allowed_actions
+from dashboard.instructions.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.instructions.filters import InstructionQuery
 from dashboard.instructions.forecast import Clock, describe_next_step
 from dashboard.instructions.latency_chart import Bar, PercentileLine
@@ -174,6 +174,7 @@ class InstructionListPage(PageContext):
     page: Page[ListedInstruction]
     entries: list[Entry]
     nearest: Sequence[str]
+    bulk_verbs: tuple[str, ...] = BULK_VERBS
 
 
 @live_page("instructions/index.html", "instructions/_instructions.html", current="instructions")

@@ -18,6 +18,11 @@ class VerbWords:
     noun: str
     icon: str
 
+    @property
+    def button(self) -> str:
+        """The label of its button, which names no rows."""
+        return self.do.removesuffix(" of")
+
 
 # by the names of `retries.operations.registry`
 WORDS = {

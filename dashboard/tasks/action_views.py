@@ -1,4 +1,4 @@
-"""Handle the actions on tasks, one or many: retry now, unblock, skip, abort."""
+"""Handle the actions on one task: retry now, unblock, skip, abort."""
 
 from uuid import UUID
 
@@ -12,8 +12,7 @@ from dashboard.access import operators_only
 from dashboard.actions import find_action
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import list_url, question_url, read_selection
+from dashboard.rendering import HtmxRequest
 from dashboard.tasks import queries
 from dashboard.tasks.actions import ACTIONS
 from ledger.journal import stamp_of
@@ -35,21 +34,6 @@ def act(request: HtmxRequest, task_id: UUID, verb: str) -> HttpResponse:
         return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
     add_message(request, VERBS[verb](request, [task_id]), of=1)
     return redirect(page)
-
-
-@require_POST
-@operators_only
-def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
-    """Run an action on the selected tasks, then redirect to the list."""
-    action, rows = find_action(ACTIONS, verb), read_selection(request.POST)
-    page = back_to(request, otherwise=reverse("dashboard:tasks"))
-    if not rows.ids:
-        messages.warning(request, "Select at least one task. Nothing changed.")
-    elif action.question and "confirmed" not in request.POST:
-        return redirect(question_url(page, verb, rows))
-    else:
-        add_message(request, VERBS[verb](request, rows.ids), of=len(rows.ids))
-    return redirect(list_url(page))
 
 
 def add_message(request: HtmxRequest, done: tuple[int, str], *, of: int) -> None:

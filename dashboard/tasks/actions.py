@@ -27,6 +27,8 @@ ABORT = Action(
     "its lease expires. This can’t be undone.",
 )
 UNBLOCK = Action("unblock", "Unblock", key="u", icon="play")
+# the verbs of operations that the list offers for many tasks
+BULK_VERBS = ("task.retry", "task.skip", "task.abort", "task.unblock", "task.prioritize")
 ACTIONS = {action.verb: action for action in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}
 
 

@@ -16,14 +16,13 @@ from dashboard.facets import Facet, value_facets
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, live_page
-from dashboard.selection import BulkQuestion, find_bulk_question
+from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.sentences.tasks import describe_cause
 from dashboard.shared_queries import list_history, list_nearest_agents
 from dashboard.status_text import StatusText
 from dashboard.tasks import detail_queries, queries
 from dashboard.tasks import filters as task_filters
-from dashboard.tasks.actions import ACTIONS, allowed_actions
+from dashboard.tasks.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
 from dashboard.tasks.filters import TaskQuery
@@ -168,7 +167,6 @@ class Entry:
 
     row: Any
     due: StatusText
-    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +176,7 @@ class TaskListPage(PageContext):
     total: int | None
     page: Page[Any]
     entries: list[Entry]
-    asked: BulkQuestion | None
-    actions: list[Action]
+    bulk_verbs: tuple[str, ...]
     nearest: Sequence[str]
 
 
@@ -195,8 +192,6 @@ def index(visit: Visit) -> TaskListPage:
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
     )
-    question = find_question(request)
-    chosen = set(question.selection.ids) if question else set()
     return TaskListPage(
         title=f"{query.text} · Tasks" if query.text else "Tasks",
         heading="Tasks",
@@ -204,19 +199,10 @@ def index(visit: Visit) -> TaskListPage:
         facets=build_facets(counts, query),
         total=total(counts, query),
         page=page,
-        entries=[
-            Entry(row, describe_status(row, now=visit.now), row.pk in chosen) for row in page.rows
-        ],
-        asked=question,
-        actions=list(ACTIONS.values()),
+        entries=[Entry(row, describe_status(row, now=visit.now)) for row in page.rows],
+        bulk_verbs=BULK_VERBS,
         nearest=[] if page.rows else list_nearest_agents(query.one_agent, scope.project),
     )
-
-
-def find_question(request: HtmxRequest) -> BulkQuestion | None:
-    """Return the action on selected tasks that waits to be confirmed."""
-    found = find_bulk_question(request, ACTIONS)
-    return BulkQuestion(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None
 
 
 def total(counts: TaskCounts, query: TaskQuery) -> int | None:

@@ -23,6 +23,7 @@ from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
+from dashboard.sentences.operations import VerbWords, words_of
 from dashboard.sessions.inline_text import render_inline
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
@@ -318,6 +319,12 @@ def rough_since(at: datetime, now: datetime) -> str:
 def because(reason: str) -> str:
     """Return why a task is blocked or escalated, as a clause."""
     return sentences_tasks.describe_reason({"reason": reason})
+
+
+@register.filter
+def verb_words(verb: str) -> VerbWords:
+    """Return the words for a verb of operations."""
+    return words_of(verb)
 
 
 @register.simple_tag

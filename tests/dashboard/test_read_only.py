@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from dashboard.access import REQUIRED
-from ledger.models import Agent, Plan
+from ledger.models import Agent, Plan, Task
 from ledger.permissions import ENTER
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern
@@ -49,6 +49,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
     channel = make_channel(project=agent.project, now=now)
     told, delivery = make_notification_rule(channel, now=now), make_delivery(channel, now=now)
     assert pattern
+    operation = start_operation("task.skip", Task.objects.filter(pk=task.pk), now=now)
     return {
         "home": "/",
         "settings": "/settings/",
@@ -57,12 +58,12 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "instruction": f"/instructions/{waiting}/?ask=cancel",
         "rules": "/instructions/standing/",
         "rule": f"/instructions/standing/{rule.pk}/",
-        "tasks": "/tasks/?ask=abort&id=" + str(task.pk),
+        "tasks": "/tasks/",
         "task": f"/tasks/{task.pk}/?ask=abort",
         "plans": "/plans/",
         "plan": f"/plans/{plan.pk}/?ask=abort",
         "plan_summary": f"/plans/{plan.pk}/summary/",
-        "deadletters": "/dead-letters/?ask=replay&id=" + str(letter.pk),
+        "deadletters": "/dead-letters/",
         "deadletter": f"/dead-letters/{letter.pk}/?ask=dismiss",
         "patterns": "/patterns/",
         "pattern": f"/patterns/{pattern.pk}/",
@@ -75,6 +76,8 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
         "insight": "/insight/",
+        "operations": "/operations/",
+        "operation": f"/operations/{operation.pk}/",
         "sessions": "/sessions/",
         "session": f"/sessions/{make_busy_session(agent, now=now).pk}/?make=4",
         "escalations": f"/escalations/?id={asked.pk}",
@@ -84,6 +87,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
 
 # what has no actions of its own, and views that are no pages
 QUIET = {
+    "operations",
     "task_contexts",
     "settings",
     "activity",

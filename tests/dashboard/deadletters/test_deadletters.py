@@ -10,8 +10,6 @@ import pytest
 from django.test import Client
 
 from dashboard import live_updates
-from dashboard.deadletters import action_views as deadletter_action_views
-from dashboard.deadletters import queries as deadletter_queries
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from tests.dashboard import seen
@@ -204,52 +202,15 @@ def test_dismissing_says_what_becomes_of_those_that_wait(
 # ---- many
 
 
-def test_many_say_how_many_before_and_after(browser: Client, agent: Agent, now: datetime) -> None:
-    letters = [buried(agent=agent, now=now) for _ in range(3)]
-    ids = [str(letter.pk) for letter in letters]
-    asked = browser.post(f"{URL}replay/all/", {"id": ids, "next": URL})
-    assert "Replay 3 dead letters?" in words(browser.get(asked["Location"]))
-    said(browser, f"{address(letters[0])}dismiss/", {"confirmed": "yes"})
-    told = said(browser, f"{URL}replay/all/", {"id": ids, "next": URL, "confirmed": "yes"})
-    assert (
-        told
-        == "2 dead letters replayed as new tasks. 1 left unchanged, because the state has changed."
-    )
-    assert DeadLetter.objects.filter(closed_as="replayed").count() == 2
-    assert "Select at least one dead letter" in said(browser, f"{URL}replay/all/", {})
-
-
-def test_everything_that_matches(
-    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = buried(agent=make_agent("tester"), now=now)
-    made = [buried(agent=agent, now=now) for _ in range(42)]
-    query = f"{URL}?q=agent%3Acoder"
-    assert "Replay all 42…" in words(browser.get(query))
-    form = {"every": str(made[-1].pk), "next": query}
-    asked = browser.post(f"{URL}dismiss/all/", form)
-    assert "Dismiss 42 dead letters?" in words(browser.get(asked["Location"]))
-    monkeypatch.setattr(deadletter_action_views, "BATCH", 10)
-    late = buried(agent=agent, now=now)  # nobody has seen it yet
-    told = said(browser, f"{URL}dismiss/all/", form | {"confirmed": "yes", "note": "old"})
-    assert told == "42 dead letters dismissed."
-    assert set(DeadLetter.objects.open()) == {other, late}
-    monkeypatch.setattr(deadletter_queries, "MOST", 1)
-    form = {"every": str(late.pk), "next": URL, "confirmed": "yes"}
-    assert said(browser, f"{URL}replay/all/", form) == "1 dead letter replayed as a new task."
-    assert DeadLetter.objects.open().count() == 1
-
-
 def test_those_of_an_aborted_plan_are_not_replayed(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    letter, other = (buried(agent=agent, now=now) for _ in range(2))
+    letter = buried(agent=agent, now=now)
     plan, _ = make_plan("03-01", now=now, agent=agent, aborted_at=now)
     Task.objects.filter(pk=letter.task_id).update(plan=plan, ref="03-01:task-1", run=1)
     page = html(browser.get(address(letter)))
     assert f"{address(letter)}dismiss/" in page and f"{address(letter)}replay/" not in page
-    form = {"id": [str(letter.pk), str(other.pk)], "next": URL, "confirmed": "yes"}
-    told = said(browser, f"{URL}replay/all/", form)
+    told = said(browser, f"{address(letter)}replay/", {"confirmed": "yes"})
     assert "1 dead letter of aborted plans can’t be replayed. Restart the plan instead." in told
     assert list(DeadLetter.objects.open()) == [letter]
 
@@ -259,10 +220,10 @@ def test_looking_never_acts_and_strangers_never_do(
     browser: Client, agent: Agent, now: datetime, verb: str
 ) -> None:
     letter = buried(agent=agent, now=now)
-    for path in (f"{address(letter)}{verb}/", f"{URL}{verb}/all/"):
-        assert browser.get(path).status_code == 405
-        assert Client().post(path)["Location"].startswith("/sign-in/")
-        assert Client(enforce_csrf_checks=True).post(path).status_code == 403
+    path = f"{address(letter)}{verb}/"
+    assert browser.get(path).status_code == 405
+    assert Client().post(path)["Location"].startswith("/sign-in/")
+    assert Client(enforce_csrf_checks=True).post(path).status_code == 403
     assert browser.post(f"{URL}{uuid4()}/{verb}/").status_code == 404
     assert DeadLetter.objects.open().count() == 1
 

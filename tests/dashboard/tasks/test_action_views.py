@@ -79,19 +79,6 @@ def test_skip_can_keep_dependents_blocked(browser: Client, agent: Agent, now: da
     assert "/unblock/" not in html(browser.get(address(waiting)))
 
 
-def test_skipped_dependents_do_not_hide_failures(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
-    task, over = enqueued(agent, now=now), make_task(TaskState.DONE, agent=agent, now=now).pk
-    for _ in range(2):
-        enqueued(agent, now=now, needs=[task])
-    form = {"id": [str(task), str(over)], "confirmed": "yes", "dependents": "skip"}
-    told = said(browser, f"{URL}skip/all/", form)
-    assert told == (
-        "1 task skipped, and 2 dependent tasks. 1 left unchanged, because the state has changed."
-    )
-
-
 def test_running_task_is_asked_to_stop(browser: Client, agent: Agent, now: datetime) -> None:
     task = make_task(TaskState.RUNNING, agent=agent, now=now)
     assert "1 task asked to stop." in said(browser, f"{address(task)}abort/", {"confirmed": "yes"})
@@ -111,30 +98,15 @@ def test_aborting_an_escalated_task_closes_its_escalation(
     assert f"/escalations/{question.pk}/" not in html(browser.get(address(task)))
 
 
-def test_bulk_actions_state_numbers(browser: Client, agent: Agent, now: datetime) -> None:
-    ids = [str(enqueued(agent, now=now)) for _ in range(3)]
-    ids.append(str(make_task(TaskState.DONE, agent=agent, now=now).pk))
-    form = {"id": [*ids, "nonsense"], "next": f"{URL}?q=agent%3Acoder"}
-    asked = browser.post(f"{URL}abort/all/", form)
-    assert asked["Location"].startswith(f"{URL}?q=agent%3Acoder&ask=abort&id=")
-    assert "Abort 4 tasks?" in words(browser.get(asked["Location"]))
-    assert not Task.objects.filter(state="aborted").exists()
-    told = said(browser, f"{URL}abort/all/", form | {"confirmed": "yes"})
-    assert told == "3 tasks aborted. 1 left unchanged, because the state has changed."
-    assert Task.objects.filter(state="aborted").count() == 3
-    assert "Select at least one task" in said(browser, f"{URL}abort/all/", {})
-    assert browser.post(f"{URL}abort/all/", {"next": "//evil.example"})["Location"] == URL
-
-
 @pytest.mark.parametrize("verb", ["retry-now", "skip", "abort", "explode"])
 def test_get_never_acts_and_strangers_are_refused(
     browser: Client, agent: Agent, now: datetime, verb: str
 ) -> None:
     task = make_task(agent=agent, now=now)
-    for path in (f"{address(task)}{verb}/", f"{URL}{verb}/all/"):
-        assert browser.get(path).status_code == 405
-        assert Client().post(path)["Location"].startswith("/sign-in/")
-        assert Client(enforce_csrf_checks=True).post(path).status_code == 403
+    path = f"{address(task)}{verb}/"
+    assert browser.get(path).status_code == 405
+    assert Client().post(path)["Location"].startswith("/sign-in/")
+    assert Client(enforce_csrf_checks=True).post(path).status_code == 403
     assert browser.post(f"{URL}{uuid4()}/{verb}/").status_code == 404
     assert Task.objects.get().state == TaskState.QUEUED
 

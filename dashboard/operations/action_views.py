@@ -1,0 +1,55 @@
+"""Undo an operation before it starts, or stop it while it runs."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only, refuse
+from dashboard.formatting import counted
+from dashboard.navigation import read_scope
+from dashboard.operations import queries
+from dashboard.rendering import HtmxRequest, back_to
+from dashboard.sentences.operations import words_of
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from ledger.permissions import may
+from retries.models import Operation
+from retries.operations import ending
+from retries.operations.registry import find_verb
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
+    """Undo or stop an operation, then return to the page of the form."""
+    if verb not in ("undo", "stop"):
+        raise Http404(f"There is no action “{verb}”.")
+    scope = read_scope(request)
+    among = queries.operations_of(scope)
+    row = among.filter(pk=operation_id).first()
+    if row is None:
+        raise Http404(f"There is no operation {operation_id}.")
+    if not may(request.user, permission := find_verb(row.verb).permission):
+        return refuse(request, permission, by_script=False)
+    page = reverse("dashboard:operation", args=[operation_id])
+    if verb == "stop" and row.is_under_way and "confirmed" not in request.POST:
+        return redirect(f"{page}{scope.query}{'&' if scope.query else '?'}ask=stop")
+    end = ending.undo_operation if verb == "undo" else ending.stop_operation
+    try:
+        row = end(operation_id, among=among, stamp=stamp_of(request))
+    except Refusal as refusal:
+        messages.warning(request, f"Nothing changed. {refusal.detail}")
+    else:
+        messages.success(request, describe_end(row, verb))
+    return redirect(back_to(request, otherwise=page + scope.query))
+
+
+def describe_end(row: Operation, verb: str) -> str:
+    noun = words_of(row.verb).noun
+    if verb == "undo":
+        return f"Undone. No {noun} was changed."
+    return f"Stopped. {counted(row.changed, noun)} changed, {row.left:,} left as they were."

@@ -1,0 +1,97 @@
+"""The rows that a form chose in a list: ticked ones, or everything that its query matches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+from django.http import QueryDict
+from django.utils.dateparse import parse_datetime
+
+from dashboard.deadletters import queries as deadletter_queries
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.selection import read_selection
+from dashboard.shared_queries import of_project
+from dashboard.tasks import filters as task_filters
+from dashboard.tasks import queries as task_queries
+from ledger.ids import first_id
+from ledger.models import DeadLetter, Instruction, Project, Task
+
+Filter = Callable[[str, Project | None], QuerySet[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNoun:
+    """A list whose rows can be chosen: its rows, its filter and the name of its URL."""
+
+    model: type[Model]
+    filter: Filter
+    place: str
+    icon: str
+
+
+def filter_tasks(text: str, project: Project | None) -> QuerySet[Any]:
+    return task_queries.filter_tasks(task_filters.parse(text), project)
+
+
+def filter_deadletters(text: str, project: Project | None) -> QuerySet[Any]:
+    query = task_filters.parse(text, task_filters.LETTER_KEYS)
+    return deadletter_queries.filter_deadletters(query, project)
+
+
+def filter_instructions(text: str, project: Project | None) -> QuerySet[Any]:
+    return instruction_queries.filter_instructions(instruction_filters.parse(text), project)
+
+
+NOUNS = {
+    "task": ListedNoun(Task, filter_tasks, "tasks", "n-tasks"),
+    "dead_letter": ListedNoun(DeadLetter, filter_deadletters, "deadletters", "n-dead"),
+    "instruction": ListedNoun(Instruction, filter_instructions, "instructions", "n-instructions"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """Ticked rows by their ids, or all that match `query` and were there at `counted_at`."""
+
+    noun: str
+    ids: list[UUID]
+    matching: bool
+    query: str
+    counted_at: datetime
+
+    def __bool__(self) -> bool:
+        return bool(self.ids) or self.matching
+
+    def rows(self, project: Project | None) -> QuerySet[Any]:
+        """Return the rows; those that were created after the count are not among them."""
+        listed = NOUNS[self.noun]
+        if not self.matching:
+            manager = listed.model._default_manager
+            return of_project(manager.filter(pk__in=self.ids), project)
+        return listed.filter(self.query, project).filter(id__lt=first_id(self.counted_at))
+
+
+def read_chosen(noun: str, data: QueryDict, *, now: datetime) -> ChosenRows:
+    """Return the rows that a form chose. A time in the future counts as now."""
+    matching = data.get("matching") == "yes"
+    counted_at = parse_time(data.get("counted_at", "")) or now
+    return ChosenRows(
+        noun=noun,
+        ids=[] if matching else read_selection(data).ids,
+        matching=matching,
+        query=data.get("q", "")[:500] if matching else "",
+        counted_at=min(counted_at, now),
+    )
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return a point in time, or None if the text is not one."""
+    try:
+        at = parse_datetime(text)
+    except ValueError:
+        return None
+    return at if at and at.tzinfo else None

@@ -1,0 +1,168 @@
+"""Ask before an action on many rows: count what it changes, take a reason, then start it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only, refuse
+from dashboard.formatting import counted
+from dashboard.navigation import read_scope
+from dashboard.operations import queries
+from dashboard.operations.queries import HeldAgent, StateCount
+from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
+from dashboard.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    back_to,
+    begin_visit,
+    respond,
+)
+from dashboard.selection import list_url
+from dashboard.sentences.operations import VerbWords, words_of
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from ledger.permissions import may
+from retries.models import Operation
+from retries.operations.bulk_verb import BulkVerb
+from retries.operations.registry import find_verb
+from retries.operations.starting import SelectionCount, count_selection, start_operation, undo_time
+from retries.states import Dependents
+
+# fewer rows get a message in the list instead of a page of their own
+PAGE_FROM = 25
+# verbs after which a task is over, so that others may wait for it in vain
+ENDING = ("task.skip", "task.abort", "dead_letter.dismiss")
+DANGEROUS = (*ENDING, "instruction.cancel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationQuestionPage(PageContext):
+    verb: BulkVerb
+    words: VerbWords
+    chosen: ChosenRows
+    count: SelectionCount
+    states: list[StateCount]
+    held: list[HeldAgent]
+    waiting: int
+    takes_dependents: bool
+    takes_priority: bool
+    is_dangerous: bool
+    undo_s: int
+    back: str
+    values: dict[str, str]
+    problem: str
+
+
+@require_POST
+@operators_only
+def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
+    """Ask about an action on the chosen rows, or start it when the question was answered."""
+    verb = find_listed_verb(verb_name)
+    if not may(request.user, verb.permission):
+        return refuse(request, verb.permission, by_script=False)
+    chosen = read_chosen(verb.noun, request.POST, now=timezone.now())
+    back = list_url(back_to(request, otherwise=reverse(f"dashboard:{NOUNS[verb.noun].place}")))
+    if not chosen:
+        noun = words_of(verb.name).noun
+        messages.warning(request, f"Select at least one {noun}. Nothing changed.")
+        return redirect(back)
+    if "confirmed" not in request.POST:
+        return ask(request, verb, chosen, back=back)
+    return start(request, verb, chosen, back=back)
+
+
+def find_listed_verb(name: str) -> BulkVerb:
+    """Return a verb for the rows of a list; raises Http404."""
+    try:
+        verb = find_verb(name)
+    except Refusal as refusal:
+        raise Http404(refusal.detail) from None
+    if verb.noun not in NOUNS:
+        raise Http404(f"No list offers “{name}”.")
+    return verb
+
+
+def ask(
+    request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str = ""
+) -> HttpResponse:
+    """Show what the action would change."""
+    visit = begin_visit(request, current=NOUNS[verb.noun].place)
+    page = build_question(visit, verb, chosen, back=back, problem=problem)
+    return respond(visit, "operations/new.html", "operations/_new.html", page)
+
+
+def build_question(
+    visit: Visit, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str
+) -> OperationQuestionPage:
+    words, rows = words_of(verb.name), chosen.rows(visit.scope.project)
+    count = count_selection(verb.name, rows)
+    which = "matching" if chosen.matching else "selected"
+    title = (
+        f"{words.do} {count.matching:,} {which} {words.noun}{'' if count.matching == 1 else 's'}?"
+    )
+    place = NOUNS[verb.noun].place
+    return OperationQuestionPage(
+        title=title,
+        heading=title.rstrip("?"),
+        crumbs=(Crumb(place.replace("deadletters", "dead letters").capitalize(), back),),
+        status_code=422 if problem else 200,
+        verb=verb,
+        words=words,
+        chosen=chosen,
+        count=count,
+        states=queries.count_by_state(verb, rows),
+        held=queries.list_held_agents(verb, rows) if verb.name == "task.retry" else [],
+        waiting=queries.count_dependents(verb, rows) if verb.name in ENDING else 0,
+        takes_dependents=verb.name in ("task.skip", "dead_letter.dismiss"),
+        takes_priority=verb.name == "task.prioritize",
+        is_dangerous=verb.name in DANGEROUS,
+        undo_s=int(undo_time().total_seconds()),
+        back=back,
+        values={name: visit.request.POST.get(name, "") for name in ("reason", "priority")},
+        problem=problem,
+    )
+
+
+def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str) -> HttpResponse:
+    """Start the operation; open its page if it has many rows."""
+    scope = read_scope(request)
+    try:
+        operation = start_operation(
+            verb.name,
+            chosen.rows(scope.project),
+            options=read_options(request),
+            query=chosen.query,
+            reason=request.POST.get("reason", ""),
+            counted_at=chosen.counted_at,
+            stamp=stamp_of(request),
+        )
+    except Refusal as refusal:
+        return ask(request, verb, chosen, back=back, problem=f"{refusal.detail} {refusal.hint}")
+    page = reverse("dashboard:operation", args=[operation.pk]) + scope.query
+    undo = reverse("dashboard:operation_act", args=[operation.pk, "undo"]) + scope.query
+    messages.success(request, describe_start(operation), extra_tags=undo)
+    return redirect(page if operation.total >= PAGE_FROM else back)
+
+
+def read_options(request: HtmxRequest) -> dict[str, Any]:
+    wanted = request.POST.get("dependents", "")
+    return {
+        "dependents": wanted if wanted in Dependents.values else Dependents.CONTINUE.value,
+        "priority": request.POST.get("priority", "").strip(),
+    }
+
+
+def describe_start(operation: Operation) -> str:
+    """Return the message that stands beside the button that undoes it."""
+    words = words_of(operation.verb)
+    wait = int(undo_time().total_seconds())
+    when = f"in {wait} s" if wait else "now"
+    return f"{counted(operation.total, words.noun)} will be {words.done} {when}."
