@@ -33,7 +33,8 @@ def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
     row = among.filter(pk=operation_id).first()
     if row is None:
         raise Http404(f"There is no operation {operation_id}.")
-    if not may(request.user, permission := find_verb(row.verb).permission):
+    permission = find_verb(row.verb).permission
+    if not all(may(request.user, permission, project) for project in row.project_ids):
         return refuse(request, permission, by_script=False)
     page = reverse("dashboard:operation", args=[operation_id])
     if verb == "stop" and row.is_under_way and "confirmed" not in request.POST:

@@ -66,7 +66,8 @@ class OperationQuestionPage(PageContext):
 def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
     """Ask about an action on the chosen rows, or start it when the question was answered."""
     verb = find_listed_verb(verb_name)
-    if not may(request.user, verb.permission):
+    project = read_scope(request).project
+    if not may(request.user, verb.permission, project.id if project else None):
         return refuse(request, verb.permission, by_script=False)
     chosen = read_chosen(verb.noun, request.POST, now=timezone.now())
     back = list_url(back_to(request, otherwise=reverse(f"dashboard:{NOUNS[verb.noun].place}")))

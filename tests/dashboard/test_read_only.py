@@ -22,6 +22,7 @@ from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_task
 from tests.factories import pull, send, tick
 from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.operations.worlds import start as start_operation
 
 # What sends something: a form, a button that a form outside of it sends, and links to forms.
 SENDS = re.compile(

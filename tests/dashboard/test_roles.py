@@ -14,7 +14,7 @@ from django.urls import reverse
 from dashboard.access import REQUIRED
 from dashboard.urls import urlpatterns
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Event, Membership, Plan, Project, Token
+from ledger.models import Agent, Event, Membership, Plan, Project, Task, Token
 from ledger.permissions import ENTER, may, projects_where
 from ledger.roles import Role, role_needed
 from ledger.states import TaskState
@@ -31,16 +31,16 @@ from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_task
 from tests.factories import make_agent, make_project, make_token, pull, send, tick
 from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.operations.worlds import start as start_operation
 
 # the verb that the walk asks of each action
 VERBS = {
     "instruction_act": "withdraw",
     "rule_act": "pause",
     "task_act": "skip",
-    "tasks_act": "abort",
     "plan_act": "pause",
     "deadletter_act": "dismiss",
-    "deadletters_act": "dismiss",
+    "operation_act": "stop",
     "pattern_act": "ignore",
     "pattern_fix": "promote",
     "patterns_act": "ignore",
@@ -112,6 +112,8 @@ def world(agent: Agent, browser: Client, now: datetime) -> World:
         "session_id": make_busy_session(agent, now=now).pk,
         "experiment_id": experiment.pk,
         "channel_id": channel.pk,
+        "operation_id": start_operation("task.skip", Task.objects.all(), now=now).pk,
+        "verb_name": "task.skip",
         "escalation_id": Escalation.objects.get(task=task).pk,
         "number": 1,
         "order": 1,
