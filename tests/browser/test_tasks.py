@@ -58,29 +58,6 @@ def test_a_page_is_whole(visit: Callable[..., Visitor], busy: dict[str, str], pa
     assert_whole(visit().signed_in(), path.format(**busy))
 
 
-def test_rows_are_picked_by_key_and_stopped_together(
-    visit: Callable[..., Visitor], coder: Agent, now: datetime
-) -> None:
-    for number in range(3):
-        enqueued(coder, f"Task {number}", now=now)
-    visitor = visit()
-    page = visitor.sign_in()
-    page.goto(f"{visitor.url}/tasks/")
-    expect(page.locator(".bulk")).to_be_hidden()
-    for keys in ("j", "x", "j", "x"):
-        page.keyboard.press(keys)
-    expect(page.locator(".bulk")).to_be_visible()
-    expect(page.locator("[data-pick]:checked")).to_have_count(2)
-    page.keyboard.press("Escape")
-    expect(page.locator(".bulk")).to_be_hidden()
-    page.check("[data-pick-all]")
-    page.click(".bulk button:has-text('Abort')")
-    expect(page.locator("#asked")).to_contain_text("Abort 3 tasks?")
-    page.click("#asked button:has-text('Abort 3')")
-    expect(page.locator("#toasts")).to_contain_text("3 tasks aborted.")
-    assert Task.objects.filter(state="aborted").count() == 3
-
-
 def test_a_list_that_is_picked_from_stands_still(
     visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:

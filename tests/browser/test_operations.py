@@ -1,0 +1,119 @@
+"""Actions on many rows in a browser: pick, count, start, follow, undo and stop."""
+
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from playwright.sync_api import Page, expect
+
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Task
+from ledger.states import TaskState
+from retries import task_actions
+from retries.models import Operation
+from retries.operations.running import run_batch, take
+from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
+from tests.dashboard.worked import enqueued, make_task
+from tests.retries.operations.worlds import LATER, run, start
+
+HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
+
+
+def shoot(page: Page, name: str) -> None:
+    """Save a picture of the page, if a person wants to look at it."""
+    if folder := os.environ.get("TENFOUR_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=False)
+
+
+def test_picked_rows_are_counted_aborted_and_undone(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """Keys pick rows; the question counts; the message's Undo takes it back while nothing began."""
+    for number in range(3):
+        enqueued(coder, f"Task {number}", now=now)
+    done = make_task(TaskState.DONE, HOSTILE, agent=coder, now=now - timedelta(minutes=1))
+    visitor = visit()
+    page = visitor.sign_in("/tasks/")
+    expect(page.locator(".bulk")).to_be_hidden()
+    for keys in ("j", "x", "j", "x"):
+        page.keyboard.press(keys)
+    expect(page.locator(".bulk")).to_be_visible()
+    expect(page.locator("[data-pick]:checked")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(page.locator(".bulk")).to_be_hidden()
+    page.check("[data-pick-all]")
+    shoot(page, "bulk-bar")
+    page.click(".bulk button:has-text('Abort')")
+    expect(page.locator("#effect")).to_contain_text("3 tasks will be aborted.")
+    expect(page.locator("#counts")).to_contain_text("left as it is")
+    assert_whole_as_it_is(page)
+    shoot(page, "question-390-dark")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    shoot(page, "question-1440")
+    page.fill("#reason", "not needed any more")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("3 tasks will be aborted in 10 s.")
+    expect(page).to_have_url(f"{visitor.url}/tasks/")
+    page.click("#toasts button:has-text('Undo')")
+    expect(page.locator("#toasts")).to_contain_text("Undone. No task was changed.")
+    operation = run(Operation.objects.get(), now=now)
+    assert (operation.state, operation.reason) == ("undone", "not needed any more")
+    assert set(Task.objects.exclude(pk=done.pk).values_list("state", flat=True)) == {"queued"}
+
+
+def test_an_operation_is_followed_stopped_and_read(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """The page follows its worker without a reload, asks before it stops, and tells the result."""
+    before = now - timedelta(minutes=2)
+    for number in range(30):
+        enqueued(coder, f"{HOSTILE} {number}", now=before)
+    visitor = visit()
+    page = visitor.sign_in("/tasks/?q=agent:coder")
+    page.click("#matching-form button:has-text('Abort')")
+    expect(page.locator("#effect")).to_contain_text("30 tasks will be aborted.")
+    page.click("#operation-question button.btn--danger-solid")
+    expect(page.locator("#operation h2.title")).to_have_text("Aborting 30 tasks")
+    operation = Operation.objects.get()
+    first = operation.items.order_by("id").first()
+    assert first
+    task_actions.skip([first.subject_id], stamp=Stamp(SYSTEM, now))
+    take(operation.pk, now=now + LATER)
+    run_batch(operation.pk, now=now + LATER)
+    expect(page.locator(".opnum b")).to_have_text("25")
+    shoot(page, "operation-running")
+    page.keyboard.press("s")
+    expect(page.locator("#asked")).to_contain_text("5 tasks will be left as they are.")
+    page.click("#asked button:has-text('Stop')")
+    expect(page.locator("#operation .st").first).to_have_text("Stopped")
+    expect(page.locator("#refused")).to_contain_text("State is now “skipped”")
+    path = f"/operations/{operation.pk}/"
+    assert_whole(visitor, path)
+    shoot(page, "operation-390")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    shoot(page, "operation-1440")
+    run(
+        start(
+            "task.prioritize", Task.objects.filter(state="queued"), options={"priority": 5}, now=now
+        ),
+        now=now,
+    )
+    assert_whole(visitor, "/operations/")
+    shoot(page, "operations-390")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    shoot(page, "operations-1440")
+
+
+def test_everything_works_without_a_script(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    enqueued(coder, "Task", now=now - timedelta(minutes=1))
+    visitor = visit(java_script_enabled=False)
+    page = visitor.sign_in("/tasks/")
+    page.check("[data-pick]")
+    page.click(".bulk button:has-text('Skip')")
+    page.click("#operation-question button.btn--danger-solid")
+    expect(page.locator("#toasts")).to_contain_text("1 task will be skipped in 10 s.")
+    page.goto(f"{visitor.url}/operations/{Operation.objects.get().pk}/")
+    page.click("button:has-text('Undo') >> nth=0")
+    expect(page.locator("#toasts")).to_contain_text("Undone.")
