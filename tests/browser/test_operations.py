@@ -21,7 +21,7 @@ HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 
 def shoot(page: Page, name: str) -> None:
     """Save a picture of the page, if a person wants to look at it."""
-    if folder := os.environ.get("TENFOUR_PICTURES"):
+    if folder := os.environ.get("PICTURES_FOLDER"):
         page.screenshot(path=f"{folder}/{name}.png", full_page=False)
 
 

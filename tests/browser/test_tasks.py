@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Task
+from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats
