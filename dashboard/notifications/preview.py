@@ -1,6 +1,6 @@
 """What a rule would have sent in the last week (pure), from the journal's events."""
 
-from collections import Counter
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -65,6 +65,7 @@ class Course:
     since: datetime
     severity: str = ""
     reacted_at: datetime | None = None
+    is_told: bool = False
 
 
 def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: datetime) -> Preview:
@@ -79,15 +80,19 @@ def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: dat
         topic = (name, event.subject_id)
         course = going.get(topic)
         if event.kind in condition.begins:
+            is_told = False
             if course is None or not rule.only_on_change or not condition.lasts:
-                sending.send("new", event.at, event.severity)
+                is_told = sending.send("new", event.at, event.severity)
             if condition.lasts and course is None:
-                going[topic] = Course(event.at, event.severity)
+                going[topic] = Course(event.at, event.severity, is_told=is_told)
         elif course and event.kind in condition.reactions:
             course.reacted_at = course.reacted_at or event.at
+            if course.is_told and rule.channel.has_threads:
+                sending.send("updates", event.at, event.severity)
         elif course and event.kind in condition.ends:
             sending.follow(course, event.at)
-            sending.send("updates", event.at, event.severity)
+            if course.is_told:  # else the summary says that it needs nothing any more
+                sending.send("updates", event.at, event.severity)
             del going[topic]
     for course in going.values():
         sending.follow(course, now)
@@ -100,21 +105,34 @@ class Sending:
     def __init__(self, rule: NotificationRule) -> None:
         self.rule = rule
         self.preview = Preview()
-        self.by_hour: Counter[datetime] = Counter()
+        self.sent: list[datetime] = []  # what the cap counts, in order of time
         self.summarized: set[datetime] = set()
 
-    def send(self, what: str, at: datetime, severity: str) -> None:
-        """Count a message, or hold it back; severe ones come through quiet hours."""
-        hour = at.replace(minute=0, second=0, microsecond=0)
+    def send(self, what: str, at: datetime, severity: str) -> bool:
+        """Count a message unless it is held back, and return whether it goes out at once.
+
+        As in sending, severe ones come through quiet hours, a cap never holds an update, and a
+        reminder that may not go out comes later instead of in a summary.
+        """
+        is_counted = what != "updates"
         breaks = severity == SEVERE and self.rule.severe_breaks_quiet
         quiet = None if breaks else self.end_of_quiet(at)
-        cap = self.rule.cap_per_hour
-        if quiet or (cap and self.by_hour[hour] >= cap):
-            self.preview.held += 1
-            self.summarized.add(quiet or hour)
-            return
-        self.by_hour[hour] += 1
+        held = max(filter(None, (quiet, self.end_of_cap(at) if is_counted else None)), default=None)
+        if held:
+            if what != "reminders":
+                self.preview.held += 1
+                self.summarized.add(held)
+            return False
+        if is_counted:
+            insort(self.sent, at)
         setattr(self.preview, what, getattr(self.preview, what) + 1)
+        return True
+
+    def end_of_cap(self, at: datetime) -> datetime | None:
+        """Return when the cap of the hour before allows another message, or None for now."""
+        cap = self.rule.cap_per_hour
+        recent = self.sent[bisect_right(self.sent, at - HOUR) : bisect_right(self.sent, at)]
+        return recent[-cap] + HOUR if cap and len(recent) >= cap else None
 
     def end_of_quiet(self, at: datetime) -> datetime | None:
         rule = self.rule
@@ -128,7 +146,7 @@ class Sending:
         end = until
         if rule.repeat_until == RepeatUntil.TAKEN and course.reacted_at:
             end = min(until, course.reacted_at)
-        if rule.repeat_s:
+        if rule.repeat_s and course.is_told:
             step, at = timedelta(seconds=rule.repeat_s), course.since
             for _ in range(MOST_REMINDERS):
                 at += step
