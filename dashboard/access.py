@@ -90,6 +90,8 @@ REQUIRED = {
     "notification_preview": "retries.view_notificationrule",
     "notification_rule": "retries.change_notificationrule",
     "notification_rule_preview": "retries.change_notificationrule",
+    "notification_example": "retries.change_notificationrule",
+    "notification_rule_example": "retries.change_notificationrule",
     "notification_rule_check": "retries.change_notificationrule",
     "notification_rule_act": "retries.change_notificationrule",
     "notification_channel": "retries.change_channel",

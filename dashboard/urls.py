@@ -15,7 +15,12 @@ from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views
 from dashboard.instructions import views as instruction_views
 from dashboard.notifications import action_views as notification_action_views
-from dashboard.notifications import delivery_action_views, delivery_views, message_views
+from dashboard.notifications import (
+    delivery_action_views,
+    delivery_views,
+    example_views,
+    message_views,
+)
 from dashboard.notifications import views as notification_views
 from dashboard.operations import action_views as operation_action_views
 from dashboard.operations import start_views as operation_start_views
@@ -140,6 +145,16 @@ urlpatterns = [
         "settings/notifications/rules/said/",
         notification_views.preview,
         name="notification_rule_preview",
+    ),
+    path(
+        "settings/notifications/rules/example/",
+        example_views.of_form,
+        name="notification_example",
+    ),
+    path(
+        "settings/notifications/rules/<uuid:rule_id>/example/",
+        example_views.of_rule,
+        name="notification_rule_example",
     ),
     path(
         "settings/notifications/rules/check/",

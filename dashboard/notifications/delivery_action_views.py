@@ -24,11 +24,16 @@ def redeliver(request: HtmxRequest) -> HttpResponse:
     page = back_to(request, otherwise=reverse("dashboard:deliveries") + scope.query)
     try:
         rows = redelivery.find_wanted(request.POST, read_selection(request.POST).ids, scope.project)
-        done = redelivery.send_again(rows, now=timezone.now())
+        now = timezone.now()
+        done = redelivery.send_again(rows, now=now)
     except (ValueError, Refusal) as problem:
         said = problem.detail if isinstance(problem, Refusal) else str(problem)
         messages.warning(request, f"{said} Nothing was changed.")
         return redirect(page)
+    if done and "to" in request.POST:  # the page shows what becomes of a range
+        query = scope.params
+        query["again"] = now.isoformat()
+        return redirect(f"{reverse('dashboard:deliveries')}?{query.urlencode()}")
     if done:
         messages.success(request, f"{counted(done, 'delivery', 'deliveries')} will be sent again.")
     else:

@@ -10,7 +10,7 @@ from dashboard.notifications import delivery_filters, delivery_queries, redelive
 from dashboard.notifications.delivery_filters import DeliveryQuery
 from dashboard.notifications.delivery_queries import OpenedDelivery
 from dashboard.notifications.icons import icon_of
-from dashboard.notifications.redelivery import Range
+from dashboard.notifications.redelivery import Range, RedeliveryProgress
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
@@ -72,6 +72,7 @@ class DeliveriesPage(PageContext):
     page: Page[Delivery]
     entries: list[Entry]
     range: Range | None
+    progress: RedeliveryProgress | None
     chosen: set[str]
 
 
@@ -111,6 +112,7 @@ def index(visit: Visit) -> DeliveriesPage:
         page=page,
         entries=[build_entry(row, opened, here.urlencode()) for row in page.rows],
         range=redelivery.read_range(request.GET, project, now=now) if may_act else None,
+        progress=redelivery.read_progress(request.GET, project),
         chosen=set(request.GET.getlist("id")),
     )
 

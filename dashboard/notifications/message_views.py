@@ -18,6 +18,10 @@ from retries.notifications.messages import Facts, Message
 
 NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
 THREADED = "in the same thread"
+# services that can change what they have shown
+EDITING = ("Slack app", "ntfy")
+UNTHREADED = "as a message of its own: this service has no threads for Tenfour"
+EDITED = "in the same thread, and the first message is edited"
 WAYS = (("chat", "Slack"), ("email", "Email"))
 SAMPLES = {
     "escalation": ("Store rendered invoices in object storage", "verification_failed", "3 of 3"),
@@ -79,14 +83,17 @@ def list_examples(rule: NotificationRule) -> list[MessageExample]:
     facts = sample_facts(rule, min(condition.begins), name)
     first = messages.word_event(facts)
     shown = [MessageExample("When it begins", first)]
+    note = ended_note = THREADED if rule.channel.has_threads else UNTHREADED
+    if rule.channel.service in EDITING:
+        ended_note = EDITED
     if rule.repeat_s and condition.lasts:
         reminder = messages.word_reminder(replace(facts, age="30 m"))
-        shown.append(MessageExample("While it goes on", reply(reminder, first), THREADED))
+        shown.append(MessageExample("While it goes on", reply(reminder, first), note))
     if condition.lasts:
         end = "escalation.resolved" if name == "escalation" else min(condition.ends)
         ended = replace(facts, kind=end, actor="dana", action="a fix", detail="", waiting=0)
         update = reply(messages.word_event(ended), first)
-        shown.append(MessageExample("When it ends", update, THREADED, is_done=True))
+        shown.append(MessageExample("When it ends", update, ended_note, is_done=True))
     if rule.cap_per_hour or rule.quiet_from:
         many = [replace(facts, title=f"{facts.title} {number}".strip()) for number in range(2, 6)]
         summary = messages.word_summary(

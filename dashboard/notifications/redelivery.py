@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from django.db.models import Count
 from django.http import QueryDict
 
 from dashboard.notifications.delivery_queries import concerning, list_channels
 from dashboard.query_box import as_id
 from ledger.models import Project
 from retries.models import Channel, Delivery
-from retries.models.notification_delivery import DeliveryQuerySet
+from retries.models.notification_delivery import DeliveryQuerySet, DeliveryState
 from retries.notifications import redelivery
 
 WHICH = (("undelivered", "not delivered"), ("all", "of any state"))
@@ -86,3 +87,60 @@ def send_again(rows: DeliveryQuerySet, *, now: datetime) -> int:
     for channel in channels.order_by("name"):
         redelivery.require_on(channel)
     return redelivery.make_due(rows, now=now)
+
+
+# ---- what became of it
+
+
+@dataclass(frozen=True, slots=True)
+class RedeliveryProgress:
+    """How far the deliveries are that were sent again at one moment."""
+
+    at: datetime
+    total: int
+    delivered: int
+    retrying: int
+    failed: int
+
+    @property
+    def waiting(self) -> int:
+        return self.total - self.delivered - self.retrying - self.failed
+
+    @property
+    def tried(self) -> int:
+        return self.total - self.waiting
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing more happens by itself."""
+        return self.delivered + self.failed == self.total
+
+
+def read_progress(given: QueryDict, project: Project | None) -> RedeliveryProgress | None:
+    """Return what became of the range that an address names, or of the newest one under way."""
+    rows = Delivery.objects.filter(concerning(project))
+    at = read_moment(given.get("again", ""))
+    if at is None:
+        going = rows.filter(redelivered_at__isnull=False).unsettled()
+        at = going.order_by("-redelivered_at").values_list("redelivered_at", flat=True).first()
+    if at is None:
+        return None
+    counts = rows.filter(redelivered_at=at).order_by().values_list("state")
+    found: dict[str, int] = dict(counts.annotate(n=Count("*")))
+    if not found:
+        return None
+    return RedeliveryProgress(
+        at,
+        sum(found.values()),
+        delivered=found.get(DeliveryState.DELIVERED, 0),
+        retrying=found.get(DeliveryState.RETRYING, 0),
+        failed=found.get(DeliveryState.GAVE_UP, 0) + found.get(DeliveryState.NOT_SENT, 0),
+    )
+
+
+def read_moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo else None

@@ -98,6 +98,9 @@ class Delivery(models.Model):
     receipt = models.CharField(
         max_length=400, db_default="", help_text="the service's own ids of what it showed"
     )
+    redelivered_at = models.DateTimeField(
+        null=True, help_text="when a person or a program last had it sent once more"
+    )
     created_at = models.DateTimeField()
 
     objects = DeliveryQuerySet.as_manager()
@@ -128,6 +131,11 @@ class Delivery(models.Model):
                 name="delivery_held",
             ),
             models.Index(fields=["channel", "id"], name="delivery_channel"),
+            models.Index(
+                fields=["redelivered_at", "state"],
+                condition=Q(redelivered_at__isnull=False),
+                name="delivery_redelivered",
+            ),
             models.Index(fields=["state", "id"], name="delivery_state"),
             models.Index(fields=["rule", "created_at"], name="delivery_rule"),
             models.Index(fields=["event_id"], name="delivery_event"),

@@ -43,7 +43,11 @@ def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
         .values_list("pk", flat=True)[:MOST]
     )
     return Delivery.objects.filter(pk__in=ids).update(
-        state=DeliveryState.PENDING, next_try_at=now, tries=0, delivered_at=None
+        state=DeliveryState.PENDING,
+        next_try_at=now,
+        tries=0,
+        delivered_at=None,
+        redelivered_at=now,
     )
 
 

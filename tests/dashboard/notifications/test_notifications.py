@@ -26,6 +26,7 @@ from tests.dashboard.notifications.deliveries import (
 )
 from tests.dashboard.seen import Part, html, key, said, words
 from tests.factories import make_agent, pull, send, tick
+from tests.retries.notifications.receivers import make_person_channel
 from tests.retries.notifications.test_rules import escalate
 
 URL = "/settings/notifications/"
@@ -311,7 +312,18 @@ def test_deliveries_are_sent_again(browser: Client, project: Project, now: datet
     span = {"to": str(channel.pk), "which": "undelivered"}
     wide = {"from": "2020-01-01T00:00", "until": "2100-01-01T00:00"}
     assert "is not a time such as" in said(browser, again, span | {"from": "x", "until": "y"})
-    assert "2 deliveries will be sent again." in said(browser, again, span | wide)
+    page = browser.post(again, span | wide, follow=True)
+    assert "0 of 2 deliveries sent again" in words(page) and "2 waiting" in words(page)
+    assert "They go on while this page is closed." in words(page)
+    path = page.redirect_chain[-1][0]
+    Delivery.objects.filter(pk=ids[1]).update(state="retrying")
+    # without its address, too: it is still under way
+    assert "1 of 2 deliveries sent again" in words(browser.get("/settings/deliveries/"))
+    Delivery.objects.filter(pk=ids[1]).update(state="gave_up", next_try_at=None)
+    Delivery.objects.filter(pk__in=(ids[0], ids[2])).update(state="delivered", next_try_at=None)
+    result = words(browser.get(path))
+    assert "1 of 2 deliveries arrived" in result and "1 delivered, 1 failed" in result
+    assert 'id="redelivery"' not in html(browser.get("/settings/deliveries/"))
     messages = set(Delivery.objects.values_list("message_id", flat=True))
     assert messages == {row.message_id for row in rows}
     Channel.objects.update(state="disabled", disabled_at=now)
@@ -329,6 +341,33 @@ def test_a_person_sets_quiet_hours(browser: Client, mara: User, project: Project
     assert "is not a time zone" in html(wrong, 422)
     assert "No quiet hours." in said(browser, f"{URL}quiet-hours/", {"starts": "", "ends": ""})
     assert not QuietHours.objects.exists()
+
+
+def test_an_example_of_a_rule_is_sent_and_marked(
+    browser: Client, project: Project, now: datetime, receiver: str
+) -> None:
+    """From the form of a rule that is not saved, and from the preview of a saved one."""
+    ntfy = receiver.replace("http://", "ntfy://")
+    channel = make_person_channel(ntfy, project=project)
+    (rule,) = NotificationRule.objects.filter(conditions=["escalation"])
+    count = NotificationRule.objects.count()
+    form = {"project": "default", "condition": "escalation", "channel": str(channel.pk)}
+    path = f"{URL}rules/example/"
+    page = browser.post(f"{path}?edit=new", form)
+    assert "on-call accepted the example in" in words(page) and "Save rule" in words(page)
+    (sent,) = Delivery.objects.all()
+    assert (sent.role, sent.state) == ("test", "delivered")
+    assert sent.body["subject"].startswith("Example: [default] Needs you:")
+    assert NotificationRule.objects.count() == count
+    assert "One test or example" in words(browser.post(f"{path}?edit=new", form))
+    saved = f"{URL}rules/{rule.pk}/example/"
+    assert "One test or example" in said(browser, saved, {})
+    Delivery.objects.update(created_at=now - timedelta(minutes=1))
+    Receiver.status = 403
+    assert "on-call did not take it: HTTP 403" in said(browser, saved, {})
+    Channel.objects.update(state="disabled", disabled_at=now)
+    assert "on-call is off. Turn it on first." in said(browser, saved, {})
+    assert browser.post(path, form | {"repeat": "x"}).status_code == 422
 
 
 def test_messages_are_shown_before_one_is_sent(browser: Client, now: datetime) -> None:

@@ -1,0 +1,63 @@
+"""Send an example of what a rule would say: to the channel of a form, or of a saved rule."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only
+from dashboard.formatting import duration
+from dashboard.notifications import queries, views
+from dashboard.notifications.message_views import list_examples
+from dashboard.notifications.rule_form import RuleForm, as_rule, posted_form
+from dashboard.query_box import as_id
+from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from ledger.journal import stamp_of
+from retries.models import NotificationRule
+from retries.notifications import trials
+
+
+@require_POST
+@operators_only
+def of_form(request: HtmxRequest) -> HttpResponse:
+    """Send an example of the rule in the form, which stays open and is not saved."""
+    visit = begin_visit(request, current="settings")
+    row = queries.find_rule(as_id(request.POST.get("rule", "")))
+    project = row.project if row else views.read_project(visit, request.POST.get("project", ""))
+    form = posted_form(request.POST.dict())
+    spec = RuleForm(form.values).read(project)
+    if spec:
+        send(visit, as_rule(spec, project, now=visit.now))
+    editor = views.build_editor(visit, form, project, row=row)
+    return views.show(visit, editor=editor, status_code=200 if spec else 422)
+
+
+@require_POST
+@operators_only
+def of_rule(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
+    """Send an example of a saved rule, and return to its preview."""
+    visit = begin_visit(request, current="settings")
+    send(visit, views.find_rule_or_404(rule_id))
+    preview = reverse("dashboard:notification_preview", args=[rule_id])
+    return redirect(f"{preview}?{request.GET.urlencode()}" if request.GET else preview)
+
+
+def send(visit: Visit, rule: NotificationRule) -> None:
+    """Send the first message of a rule to its channel, and say what came back."""
+    channel, request = rule.channel, visit.request
+    if not channel.is_on:
+        messages.warning(request, f"{channel.name} is off. Turn it on first. Nothing was sent.")
+    elif queries.was_just_tested(channel, now=visit.now):
+        messages.warning(request, "One test or example per channel and 10 s. Nothing was sent.")
+    else:
+        example = list_examples(rule)[0].message
+        _, answer = trials.send_example(channel, example, stamp=stamp_of(request))
+        if answer.succeeded:
+            took = duration(answer.latency_ms / 1000)
+            said = f"{channel.name} accepted the example in {took}. Look for “Example:”."
+            messages.success(request, said)
+        else:
+            messages.warning(request, f"{channel.name} did not take it: {answer.error}")
