@@ -351,7 +351,7 @@ def test_an_example_of_a_rule_is_sent_and_marked(
     channel = make_person_channel(ntfy, project=project)
     (rule,) = NotificationRule.objects.filter(conditions=["escalation"])
     count = NotificationRule.objects.count()
-    form = {"project": "default", "condition": "escalation", "channel": str(channel.pk)}
+    form = {"project": "default", "conditions": "escalation", "channel": str(channel.pk)}
     path = f"{URL}rules/example/"
     page = browser.post(f"{path}?edit=new", form)
     assert "on-call accepted the example in" in words(page) and "Save rule" in words(page)
