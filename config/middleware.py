@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 
 import structlog
 from django.conf import settings
@@ -65,7 +66,8 @@ class ContentSecurityPolicy:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        response.setdefault("Content-Security-Policy", POLICY)
+        if response.status_code != HTTPStatus.NO_CONTENT:  # an idle tab gets nothing else
+            response.setdefault("Content-Security-Policy", POLICY)
         response.setdefault("X-Frame-Options", "DENY")
         return response
 

@@ -204,6 +204,9 @@ MIDDLEWARE = [
     "config.middleware.ApiProblems",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # No secret can be read from the size of a compressed page (BREACH): Django masks CSRF tokens,
+    # each response gets random padding, and a page that shows a token is shown once.
+    "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -1,9 +1,13 @@
 """Keys that change when a page has something new to show, so that most polls read nothing else.
 
-A key joins the journal's settled position, the newest change among the rows that the page shows
-(a long transaction holds the settled position back), and a bucket of time for texts that age.
+A key joins the second of the response, the journal's settled position, and the newest change among
+the rows that the page shows (a long transaction holds the settled position back). Ages and
+countdowns run in the browser; what else only time changes is sent again after MAX_AGE_SECONDS.
+A response with the content that the page already shows is not sent: see `hash_content`.
 """
 
+import hashlib
+import re
 from datetime import datetime
 from uuid import UUID
 
@@ -15,7 +19,19 @@ from ledger.models import DeadLetter, Instruction, Plan, Project, Session, Stand
 from retries.models import FailurePattern
 from retries.states import EscalationState
 
-BUCKET_SECONDS = 15
+MAX_AGE_SECONDS = 120
+# what differs between two responses with the same content
+VOLATILE = re.compile(
+    rb"""
+    \sdata-since="[^"]*" | \sname="csrfmiddlewaretoken"\svalue="[^"]*"
+    | (?<=>)[^<]*(?=</time>)  # times.js writes the text of times
+    """,
+    re.VERBOSE,
+)
+COUNTDOWN = re.compile(
+    rb'data-countdown="(?P<text>\d+)"[^<]*|data-cool="(?P<ring>\d+)".*?</(?:g|svg)>', re.DOTALL
+)
+COUNTDOWN_STEP = 10
 
 
 def live_key_sql(table: str, changed: str = "updated_at") -> str:
@@ -85,20 +101,45 @@ def read_live_key(
     # planned with its values: a generic plan would walk the whole table to find one row
     found = sql.run_custom_plan(text, project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
-    return f"{bucket_of(now)}~{found['tx'] or 0}.{found['id'] or 0}.{newest}"
+    return stamp_key(now, f"{found['tx'] or 0}.{found['id'] or 0}.{newest}")
 
 
 def read_inbox_live_key(*, now: datetime) -> str:
     """Return the live key of the inbox; ask for it before reading what the page shows."""
     parts = ".".join(str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values())
-    return f"{bucket_of(now)}~{parts}"
+    return stamp_key(now, parts)
 
 
 def read_session_list_key(*, now: datetime) -> str:
     """Return the live key of the list of sessions; ask for it before reading what it shows."""
     parts = ".".join(str(part or 0) for part in sql.run(SESSIONS_LIVE_KEY)[0].values())
-    return f"{bucket_of(now)}~{parts}"
+    return stamp_key(now, parts)
 
 
-def bucket_of(now: datetime) -> int:
-    return int(now.timestamp()) // BUCKET_SECONDS
+def stamp_key(now: datetime, position: str) -> str:
+    """Return the live key of a page that is rendered now and shows the state of a position."""
+    return f"{int(now.timestamp())}~{position}"
+
+
+def is_current(since: str, key: str, *, max_age: int | None = None) -> bool:
+    """Return whether a page with the live key `since` shows what a page with `key` would show."""
+    (at, position, _), (now, newest) = split_key(since), key.split("~")
+    age = int(now) - int(at) if at.isascii() and at.isdigit() and len(at) < 12 else -1
+    return position == newest and 0 <= age < (MAX_AGE_SECONDS if max_age is None else max_age)
+
+
+def split_key(since: str) -> tuple[str, str, str]:
+    """Split a page's live key into its second, its position, and the hash of its content."""
+    at, position, content = [*since.split("~"), "", "", ""][:3]
+    return at, position, content
+
+
+def hash_content(content: bytes, now: datetime) -> str:
+    """Hash the live part of a page without what the browser keeps current by itself."""
+    epoch = int(now.timestamp())
+
+    def round_end(found: re.Match[bytes]) -> bytes:
+        return b"%d" % ((epoch + int(found["text"] or found["ring"])) // COUNTDOWN_STEP)
+
+    stable = COUNTDOWN.sub(round_end, VOLATILE.sub(b"", content))
+    return hashlib.blake2b(stable, digest_size=8).hexdigest()

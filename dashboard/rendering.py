@@ -27,11 +27,12 @@ from django.views.decorators.http import require_safe
 from django_htmx.middleware import HtmxDetails
 
 from dashboard.access import operators_only
-from dashboard.live_updates import read_live_key
+from dashboard.live_updates import hash_content, is_current, read_live_key, split_key
 from dashboard.navigation import Scope, Shell, build_shell, read_scope, requested_project
 from ledger.models import Instruction
 
 P = ParamSpec("P")
+LIVE_KEY_HEADER = "Tenfour-Live-Key"
 
 
 class HtmxRequest(HttpRequest):
@@ -83,13 +84,14 @@ def live_page(
     of: type[Model] = Instruction,
     row: str = "",
     read_key: Callable[[datetime], str] | None = None,
+    max_age: int | None = None,
 ) -> Callable[
     [Callable[Concatenate[Visit, P], PageContext]], Callable[Concatenate[Any, P], HttpResponseBase]
 ]:
     """Make a view of a function that returns the context of a page that polls itself.
 
     The live key covers the rows of a model, or the one whose id is the URL argument `row`;
-    `read_key` replaces it.
+    `read_key` replaces it. After `max_age` seconds the page is rendered again in any case.
     """
 
     def decorate(
@@ -108,7 +110,7 @@ def live_page(
                 key = read_live_key(now=now, row=id, of=of)
             else:
                 key = read_live_key(now=now, project=requested_project(request), of=of)
-            if is_unchanged(request, key):
+            if is_unchanged(request, key, max_age=max_age):
                 return unchanged()
             visit = Visit(request, read_scope(request), current, now, key)
             return respond(visit, template, part, view(visit, *args, **kwargs))
@@ -130,7 +132,22 @@ def respond(visit: Visit, template: str, part: str, page: PageContext) -> HttpRe
     if wants_part(visit.request):
         template = "navigation/_answer.html"
     response = render(visit.request, template, context, status=page.status_code)
+    if wants_part(visit.request) and visit.live_key:
+        response = leave_out_shown(visit, response)
     patch_vary_headers(response, ["HX-Request"])
+    return response
+
+
+def leave_out_shown(visit: Visit, response: HttpResponse) -> HttpResponse:
+    """Answer 204 with the new live key if the page already shows this content."""
+    content = hash_content(response.content, visit.now)
+    key = f"{visit.live_key}~{content}"
+    if split_key(visit.request.GET.get("since", ""))[2] == content:
+        response = unchanged()
+        response[LIVE_KEY_HEADER] = key
+    else:
+        old, new = (f'data-since="{each}"'.encode() for each in (visit.live_key, key))
+        response.content = response.content.replace(old, new, 1)
     return response
 
 
@@ -140,9 +157,10 @@ def wants_part(request: HtmxRequest) -> bool:
     return bool(htmx) and not htmx.boosted and not htmx.history_restore_request
 
 
-def is_unchanged(request: HtmxRequest, key: str) -> bool:
+def is_unchanged(request: HtmxRequest, key: str, *, max_age: int | None = None) -> bool:
     """Return whether a poll already shows the newest state."""
-    return wants_part(request) and request.GET.get("since") == key
+    since = request.GET.get("since", "")
+    return wants_part(request) and is_current(since, key, max_age=max_age)
 
 
 def unchanged() -> HttpResponse:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from dashboard.access import may_open, operators_only
 from dashboard.connect import creation, queries
 from dashboard.connect.light import Arrival, Light, describe_clock, read_light
+from dashboard.live_updates import stamp_key
 from dashboard.rendering import (
     Crumb,
     HtmxRequest,
@@ -218,4 +219,4 @@ def light(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
 def read_key(arrival: Arrival, visit: Visit, way: str) -> str:
     """Return a key that changes with what the light says."""
     said = repr((read_light(arrival, now=visit.now, way=way), arrival.steps))
-    return f"0~{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    return stamp_key(visit.now, hashlib.sha256(said.encode()).hexdigest()[:16])

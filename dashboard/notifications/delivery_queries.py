@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet
 
 from dashboard import pagination
 from dashboard.formatting import COUNT_CAP
-from dashboard.live_updates import bucket_of
+from dashboard.live_updates import stamp_key
 from dashboard.notifications.delivery_filters import STATES, DeliveryQuery
 from dashboard.pagination import Page, slice_rows
 from dashboard.shared_queries import hash_of, match_any
@@ -35,7 +35,7 @@ KEY = """select
 def read_key(now: datetime) -> str:
     """Return a key that changes with channels, rules, deliveries and their tries."""
     found = sql.run(KEY)[0]
-    return f"{bucket_of(now)}~" + ".".join(str(value).replace(" ", "T") for value in found.values())
+    return stamp_key(now, ".".join(str(value).replace(" ", "T") for value in found.values()))
 
 
 def filter_deliveries(

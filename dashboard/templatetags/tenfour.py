@@ -306,13 +306,37 @@ def pretty(data: Any) -> str:
 
 
 @register.filter
-def waited_since(at: datetime, now: datetime) -> str:
-    return formatting.wait_duration((now - at).total_seconds())
+def waited_since(at: datetime, now: datetime) -> SafeString:
+    """Render how long something has waited; times.js keeps it current."""
+    return render_age(at, "wait", formatting.wait_duration((now - at).total_seconds()))
 
 
 @register.filter
-def rough_since(at: datetime, now: datetime) -> str:
-    return formatting.rough_duration((now - at).total_seconds())
+def rough_since(at: datetime, now: datetime) -> SafeString:
+    """Render an age with one unit; times.js keeps it current."""
+    return render_age(at, "rough", formatting.rough_duration((now - at).total_seconds()))
+
+
+@register.filter
+def running_since(at: datetime, now: datetime) -> SafeString:
+    """Render how long something has run; times.js keeps it current."""
+    return render_age(at, "whole", formatting.whole_duration((now - at).total_seconds()))
+
+
+def render_age(at: datetime, style: str, text: str) -> SafeString:
+    return format_html(
+        '<time datetime="{}" data-age="{}" title="{} UTC">{}</time>',
+        at.isoformat(timespec="milliseconds"),
+        style,
+        f"{at:%Y-%m-%d %H:%M:%S}",
+        text,
+    )
+
+
+@register.filter
+def rough_until(at: datetime, end: datetime) -> str:
+    """Format the time from one event to another with one unit."""
+    return formatting.rough_duration((end - at).total_seconds())
 
 
 @register.filter

@@ -31,9 +31,9 @@ def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep one time bucket, since a new one makes every poll render its page again."""
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
+def _ageless_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no page grow too old, since a poll then renders it again."""
+    monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 10**9)
 
 
 @pytest.fixture(autouse=True)

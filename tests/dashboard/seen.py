@@ -19,7 +19,8 @@ def html(response: HttpResponse, status: int = 200) -> str:
 
 def words(response: HttpResponse) -> str:
     """Return the text that a person reads."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(response)))
+    text = re.sub(r"<[^>]+>", " ", html(response).replace("</time>", ""))
+    return re.sub(r"\s+", " ", text)
 
 
 def rows(response: HttpResponse, of: str) -> list[str]:

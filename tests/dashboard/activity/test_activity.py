@@ -78,7 +78,7 @@ def happen(kind: Kind = Kind.AGENT_PAUSED, *, at: datetime, agent: Agent, **more
 
 @pytest.fixture(autouse=True)
 def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 10**9)
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def facts() -> tuple[int, int, list[str]]:
 @pytest.fixture(autouse=True)
 def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the live key from changing with the time bucket during a test."""
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**9)
+    monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 10**9)
 
 
 # ---- reading

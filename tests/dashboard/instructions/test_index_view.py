@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from dashboard import live_updates
+from dashboard.live_updates import split_key
 from ledger import instructions, optional_cache
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, ClockRun, Instruction
@@ -82,10 +83,19 @@ def test_poll_returns_a_change_of_a_row(part: Part, agent: Agent, now: datetime)
     assert part(URL, since=since).status_code == 200
 
 
-def test_poll_returns_a_new_time_bucket(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
-    since = key(part(URL))
-    monkeypatch.setattr(live_updates, "BUCKET_SECONDS", 10**8)
-    assert part(URL, since=since).status_code == 200
+def test_poll_sends_again_only_what_the_page_does_not_show(
+    part: Part, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is too old, and one whose journal moved, is rendered and compared."""
+    send(agent, now=now)
+    pull(agent, now=now)
+    monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 0)
+    shown = part(URL, since=key(part(URL)))
+    assert shown.status_code == 204  # with forms, a countdown and ages in it
+    assert split_key(shown["Tenfour-Live-Key"])[2] == split_key(key(part(URL)))[2]
+    assert part(URL, since="0~0~0").status_code == 200
+    send(agent)
+    assert part(URL, since=shown["Tenfour-Live-Key"]).status_code == 200
 
 
 def test_links_of_a_part_have_no_poll_parameters(part: Part, agent: Agent) -> None:

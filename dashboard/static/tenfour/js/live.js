@@ -1,10 +1,11 @@
 /* Keep the page's live part ([data-live]) current by polling it.
 
-   The server answers 204 as long as its key (data-since) stays the same. Polls run every 2 s, every
-   10 s after a minute without news, and not at all while the page is hidden, paused or in use. */
+   The server answers 204 as long as its key (data-since) stays the same, or with a newer key while the
+   content stays the same. Polls run every 2 s after news or input, slow down to one in 15 s while nothing
+   happens, and stop while the page is hidden, paused or in use. */
 (function () {
   "use strict";
-  var FAST = 2000, SLOW = 10000, QUIET_AFTER = 60000, LOST_AFTER = 5000, BANNER_AFTER = 30000;
+  var FAST = 2000, SLOW = 15000, SLOWING = 2.5, LOST_AFTER = 5000, BANNER_AFTER = 30000;
   var $ = function (selector) { return document.querySelector(selector); };
 
   var light = $("#live");
@@ -32,15 +33,30 @@
   /* an open menu, dialog, selection or form: nothing may move while someone uses it */
   function isHeld() {
     var live = part(), chosen = getSelection(), focus = document.activeElement;
-    if ($("dialog[open], details.menu[open], [data-pick]:checked")) return true;
+    if ($("dialog[open], details.menu[open], [popover]:popover-open, [data-pick]:checked")) return true;
+    if ($('[role="combobox"][aria-expanded="true"]') || isFilledIn(live)) return true;
     if (counts() && !live.dataset.held) return true;   /* an older page gets no new events */
     if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
     return live.contains(focus) && focus.matches("input, textarea, select") && !focus.closest("[hx-morph-skip]");
   }
+  /* text typed or a choice made, but not sent */
+  function isFilledIn(live) {
+    return Array.from(live.querySelectorAll("input, textarea, select")).some(function (field) {
+      if (field.type === "hidden" || field.closest("[hx-morph-skip]")) return false;
+      if (field.matches("select")) return Array.from(field.options).some(isRechosen);
+      if (/^(checkbox|radio)$/.test(field.type)) return field.checked !== field.defaultChecked;
+      return field.value !== field.defaultValue;
+    });
+  }
+  function isRechosen(option, index) {
+    var initial = Array.from(option.parentNode.options).some(function (each) { return each.defaultSelected; });
+    return option.selected !== (initial || option.closest("select").multiple ? option.defaultSelected : !index);
+  }
   function pause() {
     if (failures) return Math.min(SLOW, FAST * Math.pow(2, failures - 1));
-    var own = part().dataset;   /* a page that waits for one call polls longer */
-    return Date.now() - newsAt > (own.quietAfter || QUIET_AFTER) ? own.slow || SLOW : FAST;
+    var own = part().dataset, quiet = Date.now() - newsAt;
+    if (own.quietAfter) return quiet > own.quietAfter ? own.slow : FAST;   /* waits for one call */
+    return Math.min(SLOW, Math.max(FAST, quiet / SLOWING));
   }
   function later() {
     clearTimeout(timer);
@@ -77,6 +93,11 @@
       paint();
     } else if (response.status < 400) {
       failures = failedSince = 0;
+      var newer = response.raw.headers.get("Tenfour-Live-Key");
+      if (newer) {
+        part().dataset.since = newer;
+        window.tenfour.setClock(newer);
+      }
       if (!event.detail.ctx.isCount) currentAt = Date.now();
       paint();
     } else if (isPoll(event.detail.ctx)) {
@@ -149,12 +170,13 @@
   });
   ["pointerdown", "keydown"].forEach(function (kind) {
     document.addEventListener(kind, function () {
-      var wasQuiet = Date.now() - newsAt > QUIET_AFTER;
+      var wasQuiet = pause() > FAST * 2;
       newsAt = Date.now();
       if (wasQuiet) ask();
     });
   });
   document.addEventListener("visibilitychange", ask);
+  addEventListener("online", ask);
   document.addEventListener("toggle", function () { if (part() && "held" in part().dataset) ask(); }, true);
   document.addEventListener("ledger-changed", ask);   // a response of an action triggers it
   addEventListener("pageshow", function (event) { if (event.persisted) ask(); });

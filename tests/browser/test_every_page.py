@@ -1,0 +1,110 @@
+"""Every page: it fits every width, works without scripts, and costs little while nothing happens."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import CDPSession, Page, expect
+
+from dashboard import live_updates
+from ledger.models import Agent
+from tests.browser.conftest import HAS_SETTLED, Visitor, overflow
+from tests.dashboard.test_read_only import make_world
+
+WIDTHS = (320, 390, 768, 1024, 1440, 1920)
+FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
+IDLE_BYTES = 20_000  # per minute
+SECONDS, STEP = 60, 2
+
+
+@pytest.fixture
+def paths(coder: Agent, mara: User, now: datetime) -> dict[str, str]:
+    """Return the addresses of all pages, each with something to show."""
+    browser = Client()
+    browser.force_login(mara)
+    return make_world(coder, browser, now) | {path: path for path in FORMS}
+
+
+def test_every_page_fits_every_width(visit: Callable[..., Visitor], paths: dict[str, str]) -> None:
+    visitor = visit()
+    sticks_out = {}
+    for name, path in paths.items():
+        page = visitor.sign_in(path)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(HAS_SETTLED, arg="light")  # the sidebar may be in a transition
+            if found := overflow(page):
+                sticks_out[name, width] = found
+    assert sticks_out == {}
+    assert visitor.complaints == []
+
+
+def test_every_page_works_without_scripts(
+    visit: Callable[..., Visitor], paths: dict[str, str]
+) -> None:
+    """What only a script can do is not offered, and each dialog has a page of its own."""
+    visitor = visit(java_script_enabled=False)
+    dead = {}
+    for name, path in paths.items():
+        page = visitor.sign_in(path)
+        expect(page.locator("h1").first).to_be_visible()
+        buttons = page.locator("button[type=button]:visible, button[data-open]:not(form *):visible")
+        if found := [each.inner_text() or each.get_attribute("class") for each in buttons.all()]:
+            dead[name] = found
+    assert dead == {}
+
+
+def test_an_idle_tab_costs_little(
+    visit: Callable[..., Visitor], paths: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a minute in which every poll renders the page, as when events of others move it."""
+    monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 0)
+    visitor, costs = visit(), {}
+    page = visitor.sign_in()
+    page.clock.install()
+    traffic = Traffic(page.context.new_cdp_session(page))
+    for name in ("home", "escalations", "tasks", "agents", "session"):
+        page.goto(visitor.url + paths[name].partition("?")[0])  # without its dialog
+        expect(page.locator("#live")).to_contain_text("Live")
+        costs[name] = count_idle_bytes(page, traffic)
+    assert {name: cost for name, cost in costs.items() if cost > IDLE_BYTES} == {}
+
+
+def count_idle_bytes(page: Page, traffic: "Traffic") -> int:
+    """Let a minute pass, and return the bytes that the page sent and received."""
+    traffic.bytes = 0
+    for _ in range(SECONDS // STEP):
+        page.clock.run_for(STEP * 1000)
+        while traffic.is_open:
+            page.evaluate("() => 0")
+    assert traffic.bytes, "the page has polled"
+    return traffic.bytes
+
+
+class Traffic:
+    """The bytes of a page's requests and responses, with their headers."""
+
+    def __init__(self, session: CDPSession) -> None:
+        self.bytes = 0
+        self.open: set[str] = set()
+        session.on("Network.requestWillBeSent", self.begin)
+        session.on("Network.requestWillBeSentExtraInfo", self.count_headers)
+        session.on("Network.loadingFinished", self.end)
+        session.on("Network.loadingFailed", self.end)
+        session.send("Network.enable")
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.open)
+
+    def begin(self, event: dict[str, object]) -> None:
+        self.open.add(str(event["requestId"]))
+
+    def count_headers(self, event: dict[str, dict[str, str]]) -> None:
+        self.bytes += sum(len(key) + len(value) + 4 for key, value in event["headers"].items())
+
+    def end(self, event: dict[str, object]) -> None:
+        self.open.discard(str(event["requestId"]))
+        self.bytes += int(str(event.get("encodedDataLength", 0)).partition(".")[0])
