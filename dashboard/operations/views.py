@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.formatting import counted, duration
-from dashboard.live_updates import bucket_of
+from dashboard.live_updates import stamp_key
 from dashboard.navigation import read_scope
 from dashboard.operations import queries
 from dashboard.operations.queries import RefusedGroup, Subject
@@ -133,9 +133,8 @@ def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
 
 
 def build_live_key(row: Operation, now: datetime) -> str:
-    """Return what changes when the page would; only a running one ages."""
-    bucket = bucket_of(now) if row.is_under_way else 0
-    return f"{bucket}~{row.state}.{row.changed}.{row.refused}"
+    """Return what changes when the page would."""
+    return stamp_key(now, f"{row.state}.{row.changed}.{row.refused}")
 
 
 def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> OperationPage:
