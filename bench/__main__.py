@@ -99,7 +99,9 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to a file")
     parser.add_argument(
-        "--update-docs", action="store_true", help="write the table to docs/performance.md"
+        "--update-docs",
+        action="store_true",
+        help="write the table to docs/performance.md; figures of other suites stay",
     )
     options = parser.parse_args(argv)
     if unknown := set(options.suite) - set(SUITES):
@@ -187,10 +189,39 @@ def as_json(machine: dict[str, Any], command: str, figures: list[Figure]) -> dic
 
 
 def update_report(lines: list[str]) -> None:
-    """Replace the figures between the two markers in docs/performance.md."""
+    """Write the figures between the two markers in docs/performance.md, beside earlier ones."""
     before, _, rest = REPORT.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    REPORT.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after)
+    old, _, after = rest.partition(END)
+    text = "\n".join(merge_figures(old.splitlines(), lines))
+    REPORT.write_text(before + BEGIN + text + "\n" + END + after)
+
+
+def merge_figures(old: list[str], new: list[str]) -> list[str]:
+    """Return the tables of earlier runs without the figures that are in the new one, and that one.
+
+    Each table follows the sentence that says when and how it was measured.
+    """
+    measured = {name_of_row(line) for line in new[3:]} - {""}
+    kept: list[list[str]] = []
+    for line in old:
+        if line.startswith("Measured on "):
+            kept.append([])
+        if kept and name_of_row(line) not in measured:
+            kept[-1].append(line)
+    # the sentence, an empty line, the heading and its rule
+    tables = [table for table in kept if sum(line.startswith("|") for line in table) > 2]
+    merged: list[str] = []
+    for table in [*tables, new]:
+        merged += ["", *trim(table)] if merged else trim(table)
+    return merged
+
+
+def name_of_row(line: str) -> str:
+    return line.split("|")[1].strip() if line.startswith("|") else ""
+
+
+def trim(lines: list[str]) -> list[str]:
+    return "\n".join(lines).strip("\n").splitlines()
 
 
 if __name__ == "__main__":
