@@ -1,0 +1,1 @@
+"""Random sequences of moves, compared with simple models of what they should do."""
