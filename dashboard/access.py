@@ -7,6 +7,7 @@
 from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.apps import apps
 from django.contrib.auth.backends import ModelBackend
@@ -16,17 +17,22 @@ from django.core.exceptions import PermissionDenied
 from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 
+from dashboard import browser_uses
 from dashboard.project_access import set_project
 from ledger import sql
+from ledger.models import Preference
 from ledger.permissions import ENTER, may
 from ledger.roles import role_needed
 
 P = ParamSpec("P")
 TEXT = "text/plain; charset=utf-8"
 COLUMNS = [field.attname for field in User._meta.concrete_fields]
-USER = f"select {', '.join(COLUMNS)} from {User._meta.db_table} where id = %(id)s"
+USER = f"""select {", ".join(f"u.{name}" for name in COLUMNS)}, p.theme, p.time_zone
+    from {User._meta.db_table} u
+    left join {Preference._meta.db_table} p on p.user_id = u.id where u.id = %(id)s"""
 
 
 # the verb that each URL pattern needs, by its name
@@ -36,6 +42,18 @@ REQUIRED = {
     "settings": ENTER,
     "policies": "retries.view_retrypolicy",
     "policy_switch": "retries.change_retrypolicy",
+    "people": "ledger.view_membership",
+    "member_act": "ledger.change_membership",
+    "invite": "ledger.add_invitation",
+    "invitation_revoke": "ledger.change_invitation",
+    "browser_end": ENTER,
+    "browsers_end_others": ENTER,
+    "tokens": "ledger.view_token",
+    "token_new": "ledger.add_token",
+    "token_act": "ledger.change_token",
+    "profile": ENTER,
+    "profile_save": ENTER,
+    "profile_password": ENTER,
     "activity": "ledger.view_event",
     "instructions": "ledger.view_instruction",
     "instruction": "ledger.view_instruction",
@@ -114,7 +132,8 @@ class People(ModelBackend):
 
     def get_user(self, user_id: int) -> User | None:
         for row in sql.run(USER, id=user_id):
-            user = User.from_db(DEFAULT_DB_ALIAS, COLUMNS, list(row.values()))
+            user: Any = User.from_db(DEFAULT_DB_ALIAS, COLUMNS, [row[name] for name in COLUMNS])
+            user.theme, user.time_zone = row["theme"], row["time_zone"]
             return user if self.user_can_authenticate(user) else None
         return None
 
@@ -167,7 +186,9 @@ def operators_only(view: View[P]) -> View[P]:
             except PermissionDenied:
                 response = refuse(request, verb, by_script=by_script)
             else:
-                response = view(request, *args, **kwargs)
+                browser_uses.note_use(request)
+                with timezone.override(zone_of(request.user)):
+                    response = view(request, *args, **kwargs)
         elif by_script:
             response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:
@@ -176,6 +197,14 @@ def operators_only(view: View[P]) -> View[P]:
         return response
 
     return guarded
+
+
+def zone_of(user: Any) -> ZoneInfo | None:
+    """Return the time zone that a person chose for the pages, or None for UTC."""
+    try:
+        return ZoneInfo(user.time_zone) if user.time_zone else None
+    except (ZoneInfoNotFoundError, ValueError):  # the system no longer knows it
+        return None
 
 
 def refuse(request: HttpRequest, verb: str, *, by_script: bool) -> HttpResponse:

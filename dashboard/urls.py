@@ -28,10 +28,13 @@ from dashboard.operations import views as operation_views
 from dashboard.overview import views as overview_views
 from dashboard.patterns import action_views as pattern_action_views
 from dashboard.patterns import views as pattern_views
+from dashboard.people import action_views as people_action_views
+from dashboard.people import views as people_views
 from dashboard.plans import action_views as plan_action_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
+from dashboard.profile import views as profile_views
 from dashboard.search import views as search_views
 from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
@@ -39,6 +42,7 @@ from dashboard.sessions import import_views as session_import_views
 from dashboard.sessions import views as session_views
 from dashboard.settings import policy_views
 from dashboard.settings import views as settings_views
+from dashboard.sign_in import join_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
 from dashboard.standing_instructions import form_views as rule_form_views
@@ -46,11 +50,13 @@ from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
 from dashboard.tasks import context_views as task_context_views
 from dashboard.tasks import views as task_views
+from dashboard.tokens import views as token_views
 
 app_name = "dashboard"
 urlpatterns = [
     path("", overview_views.index, name="home"),
     path("sign-in/", sign_in_views.sign_in, name="sign_in"),
+    path("join/<str:secret>/", join_views.join, name="join"),
     path("sign-out/", sign_in_views.sign_out, name="sign_out"),
     path("search/", search_views.search, name="search"),
     path("instructions/", instruction_views.index, name="instructions"),
@@ -133,6 +139,34 @@ urlpatterns = [
         name="operation_act",
     ),
     path("settings/", settings_views.index, name="settings"),
+    path("settings/people/", people_views.index, name="people"),
+    path(
+        "settings/people/members/<uuid:member_id>/<slug:verb>/",
+        people_action_views.act,
+        name="member_act",
+    ),
+    path("settings/people/invitations/", people_action_views.invite, name="invite"),
+    path(
+        "settings/people/invitations/<uuid:invitation_id>/revoke/",
+        people_action_views.revoke_invitation,
+        name="invitation_revoke",
+    ),
+    path(
+        "settings/people/browsers/end-others/",
+        people_action_views.end_others,
+        name="browsers_end_others",
+    ),
+    path(
+        "settings/people/browsers/<uuid:sign_in_id>/end/",
+        people_action_views.end_browser,
+        name="browser_end",
+    ),
+    path("settings/tokens/", token_views.index, name="tokens"),
+    path("settings/tokens/new/", token_views.create, name="token_new"),
+    path("settings/tokens/<uuid:token_id>/<slug:verb>/", token_views.act, name="token_act"),
+    path("settings/profile/", profile_views.index, name="profile"),
+    path("settings/profile/save/", profile_views.save, name="profile_save"),
+    path("settings/profile/password/", profile_views.change_password, name="profile_password"),
     path("settings/policies/", policy_views.index, name="policies"),
     path("settings/policies/<slug:name>/", policy_views.switch, name="policy_switch"),
     path("settings/notifications/", notification_views.index, name="notifications"),

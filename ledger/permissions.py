@@ -8,12 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from django.db.models import Q
+
 from ledger import sql
 from ledger.principal import Principal
 from ledger.roles import Role, role_needed
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+    from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+    from django.db.models import QuerySet
 
 # the verb of every person who may sign in to the pages
 ENTER = "enter"
@@ -63,14 +66,18 @@ def projects_where(person: "AbstractBaseUser | AnonymousUser", verb: str) -> fro
 
 def may_everywhere(person: "AbstractBaseUser | AnonymousUser", verb: str) -> bool:
     """Return whether an account of its own, without a role, may do something in every project."""
-    if getattr(person, "is_superuser", False):
-        return True
     if not getattr(person, "is_staff", False):
         return False
+    if is_all_mighty(person):
+        return True
     if verb == ENTER:
         # staff without any permission still see the pages that need none
         return not roles_of(person) or bool(person.get_all_permissions())  # type: ignore[union-attr]
     return bool(person.has_perm(verb))  # type: ignore[union-attr]
+
+
+def is_all_mighty(person: "AbstractBaseUser | AnonymousUser") -> bool:
+    return bool(getattr(person, "is_staff", False) and getattr(person, "is_superuser", False))
 
 
 def covers(role: Role, verb: str) -> bool:
@@ -84,7 +91,7 @@ def roles_of(person: "AbstractBaseUser | AnonymousUser") -> list[ProjectRole]:
 
     Superusers need none.
     """
-    if person.pk is None or getattr(person, "is_superuser", False):
+    if person.pk is None or is_all_mighty(person):
         return []
     known: list[ProjectRole] | None = getattr(person, "project_roles", None)
     if known is None:
@@ -99,3 +106,12 @@ def roles_of(person: "AbstractBaseUser | AnonymousUser") -> list[ProjectRole]:
 def holds_scope(token: str, verb: str) -> str:
     """Return the condition that a token's row may do what the SQL `verb` names: `may` in SQL."""
     return f"({verb} = '' or {verb} = any({token}.scopes))"
+
+
+def instance_accounts() -> "QuerySet[User]":
+    """Return the accounts that may do something in every project, without a role in it."""
+    from django.contrib.auth.models import User
+
+    staff = User.objects.filter(is_staff=True, is_active=True)
+    given = Q(is_superuser=True) | ~Q(user_permissions=None) | ~Q(groups__permissions=None)
+    return staff.filter(given).order_by("pk").values("pk").distinct()  # type: ignore[return-value]

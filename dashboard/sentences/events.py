@@ -14,6 +14,7 @@ from dashboard.sentences.event_sentence import (
     who_of,
 )
 from dashboard.sentences.instructions import urgency_word
+from dashboard.sentences.members import describe_member_event
 from dashboard.sentences.tasks import describe_cause_briefly, describe_reason
 from ledger.journal import Kind
 from ledger.models import Event
@@ -29,6 +30,8 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_task_event(event, about)
         case "agent" | "token" | "project" | "webhook":
             return describe_agent_event(event, about)
+        case "member" | "invitation":
+            return describe_member_event(event)
         case "escalation" | "signal":
             return describe_escalation_event(event, about)
         case "pattern":

@@ -13,7 +13,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import may_enter
+from dashboard.sign_in.signed_in import start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
+from ledger.models import SignIn
+from ledger.people.browsers import end_browsers
 
 
 class SignInForm(AuthenticationForm):
@@ -48,7 +51,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return render_form(request, form, target, status=422)
     reset_attempts(address, username)
-    auth.login(request, form.get_user())
+    start_session(request, form.get_user())
     return redirect(target)
 
 
@@ -73,6 +76,7 @@ def target_of(request: HttpRequest) -> str:
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
+    end_browsers(SignIn.objects.filter(session_key=request.session.session_key))
     auth.logout(request)
     messages.success(request, "You are signed out.")
     return redirect(settings.LOGIN_URL)

@@ -14,6 +14,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 
 from dashboard import badges, dependencies, formatting, query_box
 from dashboard.access import describe_missing, may_open
@@ -244,10 +245,10 @@ def moment(at: datetime | None, now: datetime) -> SafeString | str:
     if at is None:
         return "–"
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>',
+        '<time datetime="{}" title="{}">{}</time>',
         at.isoformat(timespec="milliseconds"),
-        f"{at:%Y-%m-%d %H:%M:%S}",
-        formatting.clock_time(at, now=now),
+        f"{localtime(at):%Y-%m-%d %H:%M:%S %Z}",
+        formatting.clock_time(localtime(at), now=localtime(now)),
     )
 
 
@@ -255,10 +256,10 @@ def moment(at: datetime | None, now: datetime) -> SafeString | str:
 def log_moment(at: datetime, now: datetime) -> SafeString:
     """Render a time of the log, to the millisecond."""
     return format_html(
-        '<time datetime="{}" data-log title="{} UTC">{}</time>',
+        '<time datetime="{}" data-log title="{}">{}</time>',
         at.isoformat(timespec="milliseconds"),
-        f"{at:%Y-%m-%d %H:%M:%S}",
-        formatting.log_time(at, now=now),
+        f"{localtime(at):%Y-%m-%d %H:%M:%S %Z}",
+        formatting.log_time(localtime(at), now=localtime(now)),
     )
 
 

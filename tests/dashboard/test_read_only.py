@@ -29,8 +29,11 @@ SENDS = re.compile(
     r'<form[^>]*method="post"|formaction=|hx-post=|<input[^>]*form="bulk-form"|data-pick-all'
     r'|href="(/instructions/new/|/plans/import/|/instructions/standing/new/)|/edit/"|class="btn[^>]*[?&]ask='
 )
-# everyone may sign out, and set quiet hours of their own
-OWN = re.compile(r'<form[^>]*action="(/sign-out/|[^"]*/quiet-hours/)".*?</form>')
+# everyone may sign out, here or elsewhere, and set a profile and quiet hours of their own
+OWN = re.compile(
+    r'<form[^>]*action="(/sign-out/|[^"]*/quiet-hours/|/settings/profile/|/settings/people/browsers/)'
+    r".*?</form>"
+)
 
 
 def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
@@ -79,6 +82,9 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "insight": "/insight/",
         "operations": "/operations/",
         "operation": f"/operations/{operation.pk}/",
+        "people": "/settings/people/",
+        "tokens": "/settings/tokens/?new=1",
+        "profile": "/settings/profile/",
         "sessions": "/sessions/",
         "session": f"/sessions/{make_busy_session(agent, now=now).pk}/?make=4",
         "escalations": f"/escalations/?id={asked.pk}",
@@ -96,8 +102,19 @@ QUIET = {
     "connect",
     "home",
     "notification_preview",
+    "profile",
 }
-PARTS = {"plan_by_ref", "escalation_preview", "search", "session_message", "notification_quiet"}
+PARTS = {
+    "browser_end",
+    "browsers_end_others",
+    "profile_save",
+    "profile_password",
+    "plan_by_ref",
+    "escalation_preview",
+    "search",
+    "session_message",
+    "notification_quiet",
+}
 
 
 def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now: datetime) -> None:

@@ -6,7 +6,9 @@
   var root = document.documentElement;
   root.classList.add("js");
 
+  /* what a person chose on the profile page wins over what this browser remembers */
   function stored() {
+    if (root.dataset.themeSaved) return root.dataset.themeSaved;
     try { return localStorage.getItem("tenfour-theme") || "system"; } catch (e) { return "system"; }
   }
   function apply(theme) {
@@ -21,13 +23,24 @@
     });
   }
 
+  /* for the other browsers of the person */
+  function save(url, theme) {
+    root.dataset.themeSaved = theme;
+    var headers = document.body.getAttribute("hx-headers:inherited");
+    if (!url || !headers) return;
+    fetch(url, { method: "POST", headers: JSON.parse(headers), body: new URLSearchParams({ theme: theme }) })
+      .catch(function () { /* it stays this browser's own */ });
+  }
+
   apply(stored());
   document.addEventListener("DOMContentLoaded", label);
   document.addEventListener("click", function (event) {
-    if (!event.target.closest("[data-theme-toggle]")) return;
+    var toggle = event.target.closest("[data-theme-toggle]");
+    if (!toggle) return;
     var next = ORDER[(ORDER.indexOf(stored()) + 1) % ORDER.length];
     try { localStorage.setItem("tenfour-theme", next); } catch (e) { /* private window */ }
     apply(next);
     label();
+    save(toggle.dataset.themeToggle, next);
   });
 })();

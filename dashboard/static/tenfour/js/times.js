@@ -4,7 +4,15 @@
   var DAY = 86400, SKEW = 5000, skew = 0;
   var CALM = 10000;   /* less motion: ages and countdowns change less often */
   var MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+  /* the zone that the person chose on the profile page, or else the browser's */
+  var zone = document.documentElement.dataset.timeZone;
   var two = function (n) { return ("0" + n).slice(-2); };
+
+  /* the same moment with the clock of the chosen zone */
+  function local(at) {
+    if (!zone) return at;
+    return new Date(+new Date(at.toLocaleString("en-US", { timeZone: zone })) + at.getMilliseconds());
+  }
 
   function clock(at) { return two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds()); }
 
@@ -19,19 +27,19 @@
     return clock(at) + "." + ("00" + at.getMilliseconds()).slice(-3);
   }
   function hour(iso) {
-    var at = new Date(iso);
+    var at = local(new Date(iso));
     return two(at.getHours()) + ":" + two(at.getMinutes());
   }
 
   /* also called for a fragment before it is swapped in, so that the swap changes no text twice */
   function localize(part) {
-    var now = new Date();
+    var now = local(new Date());
     part.querySelectorAll("time[datetime]").forEach(function (el) {
-      var at = new Date(el.dateTime);
-      if (isNaN(at)) return;
-      if (el.dataset.age) el.textContent = age(el, now);
+      var moment = new Date(el.dateTime), at = local(moment);
+      if (isNaN(moment)) return;
+      if (el.dataset.age) el.textContent = age(el, new Date());
       else el.textContent = "log" in el.dataset ? logTime(at, now) : dateTime(at, now);
-      el.title = at.toLocaleString();
+      el.title = moment.toLocaleString(undefined, zone ? { timeZone: zone, timeZoneName: "short" } : {});
     });
     /* in charts: the hour under a bar, and the start of its tip */
     part.querySelectorAll("[data-hour]").forEach(function (el) { el.textContent = hour(el.dataset.hour); });

@@ -1,0 +1,26 @@
+"""Note when each browser was last used, without a statement for each request."""
+
+import time
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from ledger.people.browsers import SEEN_EVERY, note_seen
+
+# by the keys of sessions, when this process last noted that they were used
+NOTED: dict[str, float] = {}
+MOST = 10_000
+
+
+def note_use(request: HttpRequest) -> None:
+    """Note that a browser is in use, about once a minute in each process."""
+    session: Any = request.session
+    key, now = session.session_key or "", time.monotonic()
+    if key not in NOTED:
+        if len(NOTED) >= MOST:
+            NOTED.clear()
+        NOTED[key] = now
+    elif now - NOTED[key] > SEEN_EVERY.total_seconds():
+        NOTED[key] = now
+        note_seen(key, now=timezone.now())

@@ -1,0 +1,138 @@
+"""Invite, change and remove members, and end signed-in browsers."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import may_open, operators_only
+from dashboard.navigation import read_scope
+from dashboard.people import views
+from dashboard.rendering import HtmxRequest, back_to, begin_visit
+from ledger import journal
+from ledger.errors import Refusal
+from ledger.journal import Kind, stamp_of
+from ledger.models import Invitation, Membership, SignIn
+from ledger.people import browsers, invitations, members
+from ledger.roles import Role
+
+
+def page_url(request: HtmxRequest) -> str:
+    return reverse("dashboard:people") + read_scope(request).query
+
+
+@require_POST
+@operators_only
+def invite(request: HtmxRequest) -> HttpResponse:
+    """Create an invitation and show its link once."""
+    visit = begin_visit(request, current="settings")
+    project, role = views.project_of(visit.scope), request.POST.get("role", "")
+    days = request.POST.get("days", "")
+    if project is None or role not in Role.values:
+        raise Http404("Choose a project and a role.")
+    email = request.POST.get("email", "").strip()
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        error = "Enter an email address, or leave the field empty."
+        return views.show(visit, email=email[:254], email_error=error, status_code=422)
+    invitation, secret = invitations.invite(
+        project,
+        Role(role),
+        email=email,
+        days=int(days) if days in map(str, invitations.DAYS) else invitations.DAYS[-1],
+        stamp=stamp_of(request),
+    )
+    link = request.build_absolute_uri(reverse("dashboard:join", args=[secret]))
+    return views.show(visit, link=link, invited=invitation)
+
+
+@require_POST
+@operators_only
+def revoke_invitation(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
+    """Revoke an invitation, so that its link no longer works."""
+    row = Invitation.objects.filter(pk=invitation_id).first()
+    if row is None:
+        raise Http404(f"There is no invitation {invitation_id}.")
+    if invitations.revoke_invitation(row, stamp=stamp_of(request)):
+        messages.success(request, "Invitation revoked. Its link no longer works.")
+    else:
+        messages.warning(request, "The invitation was used or revoked before.")
+    return redirect(page_url(request))
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, member_id: UUID, verb: str) -> HttpResponse:
+    """Give a member another role, or remove the member."""
+    member = Membership.objects.select_related("user", "project").filter(pk=member_id).first()
+    verb = request.POST.get("role", "") if verb == "role" else verb
+    if member is None or verb not in (*Role.values, "remove"):
+        raise Http404(f"There is no member {member_id} with such an action.")
+    page, name = page_url(request), member.user.get_username()
+    if verb == "remove" and "confirmed" not in request.POST:
+        return redirect(f"{page}{'&' if '?' in page else '?'}remove={member_id}")
+    try:
+        if verb == "remove":
+            members.remove_member(member, stamp=stamp_of(request))
+            messages.success(request, f"{name} is no longer a member of {member.project.name}.")
+        elif members.change_role(member, Role(verb), stamp=stamp_of(request)):
+            undo = reverse("dashboard:member_act", args=[member_id, member.role])
+            query = read_scope(request).query
+            messages.success(request, f"{name} is now {as_noun(verb)}.", extra_tags=undo + query)
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    return redirect(page if member.user_id != request.user.pk else reverse("dashboard:home"))
+
+
+def as_noun(role: str) -> str:
+    return f"{'a' if role == Role.VIEWER else 'an'} {role}"
+
+
+@require_POST
+@operators_only
+def end_browser(request: HtmxRequest, sign_in_id: UUID) -> HttpResponse:
+    """End one of the person's own browsers, or as an admin one of a member's."""
+    rows = SignIn.objects.filter(pk=sign_in_id).select_related("user")
+    row = rows.first()
+    project = views.project_of(read_scope(request))
+    is_own = row is not None and row.user_id == request.user.pk
+    is_member = (
+        row is not None
+        and project is not None
+        and may_open(request.user, "member_act")
+        and Membership.objects.filter(project=project, user=row.user_id).exists()
+    )
+    if row is None or not (is_own or is_member):
+        raise Http404(f"There is no signed-in browser {sign_in_id}.")
+    browsers.end_browsers(rows)
+    if project:
+        journal.record(
+            Kind.MEMBER_SIGNED_OUT,
+            subject_type="member",
+            subject_id=row.pk,
+            project_id=project.pk,
+            stamp=stamp_of(request),
+            data={"person": row.user.get_username()[:64]},
+        )
+    messages.success(request, f"{browsers.describe_browser(row.user_agent)} is signed out.")
+    return redirect(back_to(request, otherwise=page_url(request)))
+
+
+@require_POST
+@operators_only
+def end_others(request: HtmxRequest) -> HttpResponse:
+    """Sign the person out everywhere but here."""
+    rows = SignIn.objects.filter(user=request.user.pk)
+    ended = browsers.end_browsers(rows.exclude(session_key=request.session.session_key))
+    if ended:
+        messages.success(request, f"{ended} other browser{'s' * (ended != 1)} signed out.")
+    else:
+        messages.warning(request, "You are signed in nowhere else.")
+    return redirect(back_to(request, otherwise=page_url(request)))

@@ -1,0 +1,94 @@
+"""Read the people of a project: members, invitations and signed-in browsers."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Max, Q, QuerySet
+
+from ledger.models import Invitation, Membership, Project, SignIn
+from ledger.people.browsers import describe_browser, signed_in
+from ledger.permissions import instance_accounts
+from ledger.roles import Role
+
+LISTED = 200
+# an expired invitation stays listed for so long
+EXPIRED_SHOWN = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPerson:
+    """A member of the project, or an account that sees every project."""
+
+    user: User
+    member: Membership | None
+    last_seen: datetime | None
+    is_you: bool
+    is_last_admin: bool
+
+    @property
+    def name(self) -> str:
+        return self.user.get_full_name() or self.user.get_username()
+
+    @property
+    def method(self) -> str:
+        return "Password" if self.user.has_usable_password() else "Single sign-on"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBrowser:
+    """A browser in which someone is signed in."""
+
+    row: SignIn
+    is_this: bool
+
+    @property
+    def name(self) -> str:
+        return describe_browser(self.row.user_agent)
+
+    @property
+    def person(self) -> str:
+        return self.row.user.get_full_name() or self.row.user.get_username()
+
+
+def list_people(project: Project, *, you: int | None) -> list[ListedPerson]:
+    """Return the members of a project, admins first, and the accounts that see all projects."""
+    members = {
+        row.user_id: row
+        for row in Membership.objects.filter(project=project)
+        .select_related("user")
+        .order_by("user__username")[:LISTED]
+    }
+    users: QuerySet[Any] = User.objects.filter(is_active=True).filter(
+        Q(pk__in=list(members)) | Q(pk__in=instance_accounts())
+    )
+    admins = [each for each in members.values() if each.role == Role.ADMIN]
+    rows = [
+        ListedPerson(
+            user,
+            members.get(user.pk),
+            max(filter(None, (user.seen, user.last_login)), default=None),
+            user.pk == you,
+            len(admins) == 1 and admins[0].user_id == user.pk,
+        )
+        for user in users.annotate(seen=Max("sign_ins__last_seen_at")).order_by("username")
+    ]
+    return sorted(rows, key=lambda row: -Role(row.member.role).rank if row.member else 1)
+
+
+def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:
+    """Return the open invitations of a project, and those that expired lately."""
+    rows = Invitation.objects.pending().filter(project=project)
+    return list(rows.filter(expires_at__gt=now - EXPIRED_SHOWN).order_by("-id")[:LISTED])
+
+
+def list_browsers(
+    users: list[int], *, session_key: str | None, now: datetime
+) -> list[ListedBrowser]:
+    """Return the browsers in which these people are signed in, last used first."""
+    rows = signed_in(now).filter(user__in=users).select_related("user")
+    return [
+        ListedBrowser(row, row.session_key == session_key)
+        for row in rows.order_by("-last_seen_at", "-id")[:LISTED]
+    ]

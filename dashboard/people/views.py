@@ -1,0 +1,105 @@
+"""The People page: who may do what in a project, invitations, and signed-in browsers."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.urls import reverse_lazy
+from django.views.decorators.http import require_safe
+
+from dashboard.access import may_open, operators_only
+from dashboard.navigation import Scope
+from dashboard.people import queries
+from dashboard.people.queries import ListedBrowser, ListedPerson
+from dashboard.query_box import as_id
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from ledger.models import Invitation, Project
+from ledger.people.invitations import DAYS
+from ledger.roles import Role
+
+CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
+ROLES_TABLE = (
+    (Role.VIEWER, True, False, False),
+    (Role.OPERATOR, True, True, False),
+    (Role.ADMIN, True, True, True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeoplePage(PageContext):
+    project: Project | None
+    projects: list[Project]
+    people: list[ListedPerson]
+    invitations: list[Invitation]
+    browsers: list[ListedBrowser]
+    others: int  # browsers of the person's own beside this one
+    may_manage: bool
+    asked: ListedPerson | None  # who is to be removed
+    link: str  # of a new invitation, shown once
+    invited: Invitation | None
+    email: str
+    email_error: str
+    roles: type[Role] = Role
+    roles_table: tuple[tuple[Role, bool, bool, bool], ...] = ROLES_TABLE
+    days: tuple[int, ...] = DAYS
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """Show the members of a project; removing one asks first."""
+    return show(begin_visit(request, current="settings"))
+
+
+def project_of(scope: Scope) -> Project | None:
+    """Return the project whose people are shown, or None if the person has to choose one."""
+    return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
+
+
+def show(
+    visit: Visit,
+    *,
+    link: str = "",
+    invited: Invitation | None = None,
+    email: str = "",
+    email_error: str = "",
+    status_code: int = 200,
+) -> HttpResponse:
+    project, request = project_of(visit.scope), visit.request
+    you: Any = request.user.pk
+    may_manage = may_open(request.user, "member_act")
+    people = queries.list_people(project, you=you) if project else []
+    shown = [each.user.pk for each in people if each.member] if may_manage else []
+    browsers = queries.list_browsers(
+        [*shown, you], session_key=request.session.session_key, now=visit.now
+    )
+    page = PeoplePage(
+        title="People",
+        heading="People",
+        crumbs=(CRUMB,),
+        status_code=status_code,
+        project=project,
+        projects=visit.scope.projects,
+        people=people,
+        invitations=(
+            queries.list_invitations(project, now=visit.now) if project and may_manage else []
+        ),
+        browsers=browsers,
+        others=sum(each.row.user_id == you and not each.is_this for each in browsers),
+        may_manage=may_manage,
+        asked=find_asked(people, as_id(request.GET.get("remove", ""))) if may_manage else None,
+        link=link,
+        invited=invited,
+        email=email,
+        email_error=email_error,
+    )
+    return respond(visit, "people/index.html", "people/_people.html", page)
+
+
+def find_asked(people: list[ListedPerson], member_id: UUID | None) -> ListedPerson | None:
+    """Return the member that the address asks to remove, unless it can't be removed."""
+    for each in people:
+        if each.member and each.member.pk == member_id and not each.is_last_admin:
+            return each
+    return None

@@ -1,0 +1,120 @@
+"""A person's own page: theme, time zone, password, and where the person is signed in."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+from zoneinfo import available_timezones
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse, reverse_lazy
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.access import operators_only
+from dashboard.navigation import read_scope
+from dashboard.people import queries
+from dashboard.people.queries import ListedBrowser
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
+from ledger.journal import Kind, stamp_of
+from ledger.models import Preference, SignIn, Theme
+from ledger.people.browsers import end_browsers
+from ledger.people.members import record_person_event
+
+CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilePage(PageContext):
+    user: Any
+    theme: str
+    time_zone: str
+    time_zones: list[str]
+    browsers: list[ListedBrowser]
+    others: int
+    form: PasswordChangeForm
+    throttled: bool
+    themes: type[Theme] = Theme
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """Show what a person can choose for the pages, the password form, and the browsers."""
+    user: Any = request.user
+    return show(request, PasswordChangeForm(user))
+
+
+def show(
+    request: HtmxRequest,
+    form: PasswordChangeForm,
+    *,
+    throttled: bool = False,
+    status_code: int = 200,
+) -> HttpResponse:
+    visit = begin_visit(request, current="settings")
+    user: Any = request.user
+    browsers = queries.list_browsers(
+        [user.pk], session_key=request.session.session_key, now=visit.now
+    )
+    page = ProfilePage(
+        title="Profile",
+        heading="Profile",
+        crumbs=(CRUMB,),
+        status_code=status_code,
+        user=user,
+        theme=user.theme or Theme.SYSTEM,
+        time_zone=user.time_zone or "",
+        time_zones=sorted(available_timezones()),
+        browsers=browsers,
+        others=sum(not each.is_this for each in browsers),
+        form=form,
+        throttled=throttled,
+    )
+    return respond(visit, "profile/index.html", "profile/_profile.html", page)
+
+
+@require_POST
+@operators_only
+def save(request: HtmxRequest) -> HttpResponse:
+    """Store the theme and the time zone; a script sends the theme alone."""
+    changes, user = {}, cast(Any, request.user)
+    if request.POST.get("theme", "") in Theme.values:
+        changes["theme"] = request.POST["theme"]
+    zone = request.POST.get("time_zone")
+    if zone is not None and zone in ("", *available_timezones()):
+        changes["time_zone"] = zone
+    Preference.objects.update_or_create(user=user, defaults=changes)
+    if zone is None:
+        return HttpResponse(status=204)
+    messages.success(request, "Saved. Every browser in which you are signed in follows.")
+    return redirect(reverse("dashboard:profile") + read_scope(request).query)
+
+
+@require_POST
+@sensitive_post_parameters()
+@operators_only
+def change_password(request: HtmxRequest) -> HttpResponse:
+    """Change the person's password, and end the other browsers."""
+    address, user = request.META.get("REMOTE_ADDR", ""), cast(Any, request.user)
+    form = PasswordChangeForm(user, request.POST)
+    if not count_attempt(address, user.get_username()):
+        response = show(request, PasswordChangeForm(user), throttled=True, status_code=429)
+        response["Retry-After"] = str(WINDOW_SECONDS)
+        return response
+    if not user.has_usable_password() or not form.is_valid():
+        return show(request, form, status_code=422)
+    reset_attempts(address, user.get_username())
+    form.save()
+    before = request.session.session_key
+    update_session_auth_hash(request, form.user)  # also gives the session another key
+    SignIn.objects.filter(session_key=before).update(session_key=request.session.session_key)
+    rows = SignIn.objects.filter(user=user.pk)
+    ended = end_browsers(rows.exclude(session_key=request.session.session_key))
+    record_person_event(Kind.MEMBER_PASSWORD_CHANGED, user, stamp=stamp_of(request))
+    also = f" and {ended} other browser{'s' * (ended != 1)} signed out" if ended else ""
+    messages.success(request, f"Password changed{also}.")
+    return redirect(reverse("dashboard:profile") + read_scope(request).query)

@@ -1,0 +1,33 @@
+"""Start a person's session, and note the browser that it is in."""
+
+from django.contrib import auth
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.utils import timezone
+
+from ledger.models import SignInMethod
+from ledger.people.browsers import note_sign_in
+
+BACKEND = "dashboard.access.People"
+
+
+def start_session(
+    request: HttpRequest, user: User, *, method: SignInMethod = SignInMethod.PASSWORD
+) -> None:
+    """Sign a person in."""
+    auth.login(request, user, backend=BACKEND)
+    note_browser(request, user, method=method)
+
+
+def note_browser(request: HttpRequest, user: User, *, method: SignInMethod) -> None:
+    """Note the browser of a session that has just started."""
+    if not request.session.session_key:
+        request.session.save()
+    note_sign_in(
+        user,
+        session_key=request.session.session_key or "",
+        method=method,
+        address=request.META.get("REMOTE_ADDR", ""),
+        user_agent=request.headers.get("User-Agent", ""),
+        now=timezone.now(),
+    )

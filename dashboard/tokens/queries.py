@@ -1,0 +1,82 @@
+"""Read the tokens of a project for the Tokens page."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Q, QuerySet
+
+from dashboard.compiled_queries import compiled
+from dashboard.shared_queries import of_project
+from ledger.models import Agent, Project, Token
+from ledger.models.token import TokenKind
+from ledger.scopes import PRESETS
+
+LISTED = 200
+# expired and revoked tokens stay listed for so long
+ENDED_SHOWN = timedelta(days=30)
+SOON = timedelta(days=14)
+AGENTS_LISTED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ListedToken:
+    """A token with what its row says."""
+
+    row: Token
+    now: datetime
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.row.revoked_at) or self.is_expired
+
+    @property
+    def is_expired(self) -> bool:
+        return bool(self.row.expires_at and self.row.expires_at <= self.now)
+
+    @property
+    def expires_soon(self) -> bool:
+        return bool(self.row.expires_at and self.row.expires_at <= self.now + SOON)
+
+    @property
+    def days_left(self) -> int:
+        return (self.row.expires_at - self.now).days if self.row.expires_at else 0
+
+    @property
+    def scopes_text(self) -> str:
+        """Return how the scopes differ from those of the kind."""
+        preset, own = PRESETS[TokenKind(self.row.kind)], set(self.row.scopes)
+        if own == preset:
+            return f"{self.row.kind} preset"
+        if own > preset:
+            return f"{self.row.kind} preset + {', '.join(sorted(own - preset))}"
+        return f"{len(own)} scopes" if len(own) != 1 else next(iter(own))
+
+
+def shown_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
+    """Return the tokens that still work, and those that ended lately."""
+    since = now - ENDED_SHOWN
+    rows: QuerySet[Token] = of_project(Token.objects.all(), project)
+    return rows.exclude(revoked_at__lt=since).exclude(expires_at__lt=since)
+
+
+def list_tokens(project: Project | None, *, kind: str, now: datetime) -> list[ListedToken]:
+    """Return the tokens of a kind, working ones first, newest first."""
+    rows = shown_tokens(project, now=now).select_related("agent", "project").defer("digest")
+    if kind:
+        rows = rows.filter(kind=kind)
+    found = [ListedToken(row, now) for row in rows.order_by("-id")[:LISTED]]
+    return sorted(found, key=lambda each: each.is_over)
+
+
+def count_tokens(project: Project | None, *, now: datetime) -> dict[str, int]:
+    """Return the numbers of tokens by kind, of all, and of those that expire soon."""
+    valid = Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + SOON)
+    kinds = {kind: Count("pk", filter=Q(kind=kind)) for kind in TokenKind.values}
+    rows = shown_tokens(project, now=now).order_by()
+    return rows.aggregate(all=Count("pk"), soon=Count("pk", filter=valid), **kinds)
+
+
+@compiled
+def list_agents(project: Project | None) -> QuerySet[Agent, str]:
+    rows = of_project(Agent.objects.all(), project).order_by("name")
+    return rows.values_list("name", flat=True).distinct()[:AGENTS_LISTED]

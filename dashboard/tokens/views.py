@@ -1,0 +1,156 @@
+"""The Tokens page: which keys a project has, whether they are used, and what ends soon."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse, reverse_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.access import may_open, operators_only
+from dashboard.people.views import project_of
+from dashboard.query_box import as_id
+from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.tokens import queries
+from dashboard.tokens.queries import ListedToken
+from ledger import agents, tokens
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from ledger.models import Project, Token
+from ledger.models.token import TokenKind
+
+CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
+# how long a rotated secret still works, in hours
+OVERLAPS = (("24", "works for 24 h more"), ("1", "works for 1 h more"), ("0", "stops now"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensPage(PageContext):
+    project: Project | None
+    projects: list[Project]
+    tokens: list[ListedToken]
+    counts: dict[str, int]
+    kind: str
+    may_manage: bool
+    rotated: ListedToken | None  # whose rotation the page asks about
+    revoked: ListedToken | None
+    is_new: bool
+    known_agents: list[str]
+    error: str
+    secret: str
+    token: Token | None  # the secret's
+    kinds: type[TokenKind] = TokenKind
+    overlaps: tuple[tuple[str, str], ...] = OVERLAPS
+
+
+@require_safe
+@operators_only
+def index(request: HtmxRequest) -> HttpResponse:
+    """Show the tokens of a project or of all; rotating and revoking ask first."""
+    return show(begin_visit(request, current="settings"))
+
+
+def show(
+    visit: Visit,
+    *,
+    secret: str = "",
+    token: Token | None = None,
+    error: str = "",
+    is_new: bool = False,
+    status_code: int = 200,
+) -> HttpResponse:
+    given, scope = visit.request.GET, visit.scope
+    may_manage = may_open(visit.request.user, "token_act")
+    kind = given.get("kind", "")
+    kind = kind if kind in TokenKind.values else ""
+    listed = queries.list_tokens(scope.project, kind=kind, now=visit.now)
+    is_new = may_manage and (is_new or "new" in given)
+    page = TokensPage(
+        title="Tokens",
+        heading="Tokens",
+        crumbs=(CRUMB,),
+        status_code=status_code,
+        project=project_of(scope),
+        projects=scope.projects,
+        tokens=listed,
+        counts=queries.count_tokens(scope.project, now=visit.now),
+        kind=kind,
+        may_manage=may_manage,
+        rotated=find_token(listed, given.get("rotate", "")) if may_manage else None,
+        revoked=find_token(listed, given.get("revoke", "")) if may_manage else None,
+        is_new=is_new,
+        known_agents=queries.list_agents(scope.project) if is_new else [],
+        error=error,
+        secret=secret,
+        token=token,
+    )
+    response = respond(visit, "tokens/index.html", "tokens/_tokens.html", page)
+    return response
+
+
+def find_token(listed: list[ListedToken], text: str) -> ListedToken | None:
+    """Return the token that the address asks about, unless it is over."""
+    id = as_id(text)
+    return next((each for each in listed if each.row.pk == id and not each.is_over), None)
+
+
+@require_POST
+@operators_only
+def create(request: HtmxRequest) -> HttpResponse:
+    """Create a token and show its secret once."""
+    visit, posted = begin_visit(request, current="settings"), request.POST
+    named = (each for each in visit.scope.projects if each.name == posted.get("project"))
+    project = next(named, None) or project_of(visit.scope)
+    kind, name = posted.get("kind", ""), posted.get("name", "").replace("\0", "").strip()
+    if project is None or kind not in TokenKind.values:
+        raise Http404("Choose a project and a kind.")
+    try:
+        agent = None
+        if kind == TokenKind.AGENT:
+            agent = agents.register(
+                posted.get("agent", "").strip(), project=project, stamp=stamp_of(request)
+            )
+        days = posted.get("days", "")
+        token, secret = tokens.issue(
+            kind,
+            project=project,
+            agent=agent,
+            name=name[:64],
+            days=int(days) if days.isascii() and days.isdigit() and 0 < int(days) <= 3650 else None,
+            manages_tokens=kind == TokenKind.OPERATOR and "manages_tokens" in posted,
+            stamp=stamp_of(request),
+        )
+    except Refusal as refusal:
+        return show(visit, error=refusal.detail, is_new=True, status_code=422)
+    return show(visit, secret=secret, token=token)
+
+
+@require_POST
+@operators_only
+def act(request: HtmxRequest, token_id: UUID, verb: str) -> HttpResponse:
+    """Rotate or revoke a token; without a confirmation, ask for one."""
+    visit = begin_visit(request, current="settings")
+    row = Token.objects.select_related("agent", "project").filter(pk=token_id).first()
+    if row is None or verb not in ("rotate", "revoke"):
+        raise Http404(f"There is no token {token_id} with such an action.")
+    page = reverse("dashboard:tokens")
+    if "confirmed" not in request.POST:
+        query = visit.scope.params
+        query[verb] = str(token_id)
+        return redirect(f"{page}?{query.urlencode()}#asked")
+    try:
+        if verb == "rotate":
+            hours = request.POST.get("overlap", "24")
+            overlap = timedelta(hours=int(hours if hours in dict(OVERLAPS) else 24))
+            token, secret = tokens.rotate(row, overlap=overlap, stamp=stamp_of(request))
+            return show(visit, secret=secret, token=token)
+        if tokens.revoke(row, stamp=stamp_of(request)):
+            messages.success(request, f"{row.prefix}… is revoked. Calls with it are refused.")
+        else:
+            messages.warning(request, f"{row.prefix}… was revoked before.")
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    return redirect(page + visit.scope.query)

@@ -1,0 +1,1 @@
+"""People in projects: members, invitations, and the browsers in which they are signed in."""

@@ -1,0 +1,89 @@
+"""The browsers in which people are signed in: note them, list them and end them."""
+
+import re
+from datetime import datetime, timedelta
+from importlib import import_module
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db.models import QuerySet
+
+from ledger.models import SignIn
+
+SEEN_EVERY = timedelta(minutes=1)
+# how browsers name themselves, the more special first
+BROWSERS = (
+    ("Edge", r"\bEdg(e|A|iOS)?/"),
+    ("Opera", r"\bOPR/"),
+    ("Firefox", r"\b(Firefox|FxiOS)/"),
+    ("Chrome", r"\b(Headless)?(Chrome|CriOS)/"),
+    ("Safari", r"\bSafari/"),
+)
+SYSTEMS = (
+    ("iPhone", r"\biPhone\b"),
+    ("iPad", r"\biPad\b"),
+    ("Android", r"\bAndroid\b"),
+    ("Windows", r"\bWindows\b"),
+    ("macOS", r"\bMac OS X\b"),
+    ("Linux", r"\bLinux\b"),
+)
+
+
+def describe_browser(user_agent: str) -> str:
+    """Return the name of a browser and its system.
+
+    >>> describe_browser("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+    'Firefox on Linux'
+    """
+    name = next((name for name, form in BROWSERS if re.search(form, user_agent)), "")
+    system = next((name for name, form in SYSTEMS if re.search(form, user_agent)), "")
+    if not name:
+        return user_agent.split("/")[0][:40] or "Unknown browser"
+    return f"{name} on {system}" if system else name
+
+
+def note_sign_in(
+    user: User,
+    *,
+    session_key: str,
+    method: str,
+    address: str,
+    user_agent: str,
+    now: datetime,
+) -> SignIn:
+    """Note the browser in which a person just signed in."""
+    return SignIn.objects.update_or_create(
+        session_key=session_key,
+        defaults={
+            "user": user,
+            "method": method,
+            "address": address[:45],
+            "user_agent": user_agent[:300],
+            "signed_in_at": now,
+            "last_seen_at": now,
+        },
+    )[0]
+
+
+def note_seen(session_key: str, *, now: datetime) -> None:
+    """Note that a browser was used, at most once a minute."""
+    rows = SignIn.objects.filter(session_key=session_key, last_seen_at__lt=now - SEEN_EVERY)
+    rows.update(last_seen_at=now)
+
+
+def signed_in(now: datetime) -> QuerySet[SignIn]:
+    """Return the browsers whose session still works."""
+    live = Session.objects.filter(expire_date__gt=now).values("session_key")
+    return SignIn.objects.filter(session_key__in=live)
+
+
+def end_browsers(rows: QuerySet[SignIn]) -> int:
+    """Sign people out in these browsers, at once; return in how many."""
+    keys = list(rows.order_by("pk").values_list("session_key", flat=True))
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    for key in keys:
+        # If the cache is away this fails, and the browser stays in the list: a session would go
+        # on from the cache as soon as it is back.
+        store(key).delete()
+    return SignIn.objects.filter(session_key__in=keys).delete()[0]

@@ -1,0 +1,110 @@
+"""Add, change and remove the members of a project."""
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from ledger import journal
+from ledger.errors import InvalidTransition
+from ledger.journal import Kind, Stamp
+from ledger.models import Membership, Project
+from ledger.models.project import DEFAULT
+from ledger.roles import Role
+
+
+def check_admin_remains(member: Membership) -> None:
+    """Raise InvalidTransition if a project would have no admin without this member."""
+    admins = Membership.objects.select_for_update().filter(
+        project_id=member.project_id, role=Role.ADMIN
+    )
+    if member.role == Role.ADMIN and len(admins.order_by("pk")) == 1:
+        raise InvalidTransition(
+            f"{member.user} is the last admin of {member.project}. "
+            "Make someone else an admin first.",
+            current=Role.ADMIN.value,
+            allowed=[],
+        )
+
+
+@transaction.atomic
+def add_member(
+    user: User, project: Project, role: Role, *, group: str = "", stamp: Stamp
+) -> Membership:
+    """Make a person a member, or raise the role of one; a role is never lowered."""
+    member, is_new = Membership.objects.select_for_update().get_or_create(
+        user=user,
+        project=project,
+        defaults={"role": role, "group": group, "added_by": stamp.actor.name},
+    )
+    if is_new:
+        record_event(Kind.MEMBER_ADDED, member, stamp=stamp)
+    elif Role(member.role).rank < role.rank:
+        member.group = group
+        set_role(member, role, stamp=stamp)
+    return member
+
+
+@transaction.atomic
+def change_role(member: Membership, role: Role, *, stamp: Stamp) -> bool:
+    """Change a member's role; return False if nothing changes.
+
+    Raise InvalidTransition for the last admin.
+    """
+    found = Membership.objects.select_for_update().select_related("user", "project")
+    row = found.filter(pk=member.pk).first()
+    if row is None or row.role == role:
+        return False
+    check_admin_remains(row)
+    row.group = ""
+    set_role(row, role, stamp=stamp)
+    return True
+
+
+def set_role(member: Membership, role: Role, *, stamp: Stamp) -> None:
+    before, member.role = member.role, role
+    member.save(update_fields=["role", "group"])
+    record_event(Kind.MEMBER_CHANGED, member, stamp=stamp, before=before)
+
+
+@transaction.atomic
+def remove_member(member: Membership, *, stamp: Stamp) -> bool:
+    """Remove a member; return False if someone else did.
+
+    Raise InvalidTransition for the last admin.
+    """
+    found = Membership.objects.select_for_update().select_related("user", "project")
+    row = found.filter(pk=member.pk).first()
+    if row is None:
+        return False
+    check_admin_remains(row)
+    record_event(Kind.MEMBER_REMOVED, row, stamp=stamp)
+    row.delete()
+    return True
+
+
+def record_event(kind: Kind, member: Membership, *, stamp: Stamp, **data: str) -> None:
+    """Insert the event of what happened to a member."""
+    person = {"person": member.user.get_username()[:64], "role": str(member.role)}
+    journal.record(
+        kind,
+        subject_type="member",
+        subject_id=member.pk,
+        project_id=member.project_id,
+        stamp=stamp,
+        data=person | ({"group": member.group} if member.group else {}) | data,
+    )
+
+
+def record_person_event(kind: Kind, user: User, *, stamp: Stamp) -> None:
+    """Insert the event of what a person did to the account, in each project of the person."""
+    projects = [row.pk for row in Project.objects.filter(membership__user=user).order_by("pk")]
+    if not projects:
+        projects = [row.pk for row in Project.objects.filter(name=DEFAULT)]
+    for project_id in projects:
+        journal.record(
+            kind,
+            subject_type="member",
+            subject_id=project_id,
+            project_id=project_id,
+            stamp=stamp,
+            data={"person": user.get_username()[:64]},
+        )
