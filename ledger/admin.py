@@ -283,6 +283,7 @@ class ClockRunAdmin(ReadOnly):
 
 @admin.register(Attempt)
 class AttemptAdmin(ReadOnly):
+    project_path = "task__project_id"
     list_display = ("task", "number", "agent", "worker_id", "outcome", "started_at", "ended_at")
     list_filter = ("outcome", "agent__project")
     list_select_related = ("agent", "task")
@@ -292,6 +293,7 @@ class AttemptAdmin(ReadOnly):
 
 @admin.register(Failure)
 class FailureAdmin(ReadOnly):
+    project_path = "task__project_id"
     list_display = ("at", "type", "code", "message", "task")
     list_filter = ("type",)
     list_select_related = ("task",)
@@ -301,6 +303,7 @@ class FailureAdmin(ReadOnly):
 
 @admin.register(TaskHistory)
 class TaskHistoryAdmin(ReadOnly):
+    project_path = "task__project_id"
     list_display = ("timestamp", "task", "from_state", "to_state", "error")
     list_filter = ("to_state",)
     list_select_related = ("task",)

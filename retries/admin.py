@@ -16,6 +16,7 @@ from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Agent, Breaker, DeadLetter, Instruction, Plan, Task
+from ledger.permissions import may
 from ledger.plans import editing as ledger_plans
 from retries import admin_effects, breaker, deadletters, reminders, task_actions
 from retries.escalations import answer_outcome, answering
@@ -309,7 +310,7 @@ class RetryPolicyAdmin(ReadOnly):
         return self.may(request, "add")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.may(request, "change")
+        return may(request.user, self.verb_of("change"))
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
@@ -348,6 +349,7 @@ def agent_of(row: Agent | Breaker) -> Agent:
 
 @admin.register(Breaker)
 class BreakerAdmin(BreakerActions):
+    project_path = "agent__project_id"
     list_display = ("agent", "state", "failures", "opened_at", "trips", "updated_at")
     list_filter = ("state", "agent__project")
     list_select_related = ("agent",)

@@ -30,6 +30,7 @@ class SessionAdmin(ReadOnly):
 
 @admin.register(Message)
 class MessageAdmin(ReadOnly):
+    project_path = "session__project_id"
     list_display = ("session", "order", "role", "state", "sent_at", "planning")
     list_filter = ("state", "role", "session__project")
     list_select_related = ("session",)
@@ -46,6 +47,7 @@ class MessageAdmin(ReadOnly):
 
 @admin.register(SessionTask)
 class SessionTaskAdmin(ReadOnly):
+    project_path = "session__project_id"
     list_display = ("session", "order", "description", "state", "task", "updated_at")
     list_filter = ("state", "session__project")
     list_select_related = ("session", "task")

@@ -14,6 +14,7 @@ from retries.states import Verdict
 
 @admin.register(FixVerdict)
 class FixVerdictAdmin(ReadOnly):
+    project_path = "pattern__project_id"
     list_display = ("fix", "verdict", "pattern", "by_name", "at", "note")
     list_filter = ("verdict", "pattern__project")
     list_select_related = ("pattern",)
