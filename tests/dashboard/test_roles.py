@@ -134,8 +134,7 @@ def world(agent: Agent, browser: Client, now: datetime) -> World:
         "number": 1,
         "order": 1,
     }
-    for name in ("notification_rule_act", "notification_preview"):
-        ids[f"{name}.rule_id"] = told.pk
+    ids |= {f"{name}.rule_id": told.pk for name in REQUIRED if name.startswith("notification")}
     return World(agent.project, ids)
 
 
