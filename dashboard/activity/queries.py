@@ -34,6 +34,7 @@ from dashboard.sentences.rules import describe_rule_event
 from dashboard.sentences.sessions import describe_session_event
 from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.ids import SLACK, first_id
+from ledger.journal import Kind
 from ledger.models import (
     Agent,
     Event,
@@ -167,15 +168,26 @@ def with_extras(rows: QuerySet[Event]) -> QuerySet[Any]:
 
 
 def list_latest(
-    project: Project | None, *, agent: Agent | None = None, most: int
+    project: Project | None, *, agent: Agent | None = None, most: int, quiet: bool = False
 ) -> list[EventEntry]:
-    """Return the newest events of a project or an agent."""
-    return describe_events(fetch_latest(project, agent, most))
+    """Return the newest events of a project or an agent; `quiet` leaves out the clock's."""
+    return describe_events(fetch_latest(project, agent, most, quiet))
+
+
+# what the clock moves on by itself, which no one has to know
+CLOCK_KINDS = (
+    Kind.TASK_DUE,
+    Kind.TASK_UNBLOCKED,
+    Kind.INSTRUCTION_REQUEUED,
+    Kind.AGENT_BREAKER_HALF_OPEN,
+)
 
 
 @compiled
-def fetch_latest(project: Project | None, agent: Agent | None, most: int) -> QuerySet[Any]:
-    rows = Event.objects.all()
+def fetch_latest(
+    project: Project | None, agent: Agent | None, most: int, quiet: bool
+) -> QuerySet[Any]:
+    rows = Event.objects.exclude(kind__in=CLOCK_KINDS) if quiet else Event.objects.all()
     if agent:
         rows = rows.filter(agent_id=agent.pk)
     elif project:

@@ -1,7 +1,6 @@
 """Query agents with their check-ins, waiting instructions, tasks and breakers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -23,23 +22,18 @@ from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import SilentAgents, TrippedAgents
 from dashboard.compiled_queries import compiled
 from dashboard.shared_queries import (
-    WINDOW,
     CountOf,
     of_project,
     ref_and_title_of,
     tripped_agents,
 )
-from dashboard.sparklines import Bars, bars
 from ledger import sql
 from ledger.agents import find_silent
-from ledger.instruction_stats import SENT, window_params
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import BlockedReason, InstructionState, TaskState
 
 COUNTED = 1000  # counts of one agent stop here
 SAME_NAME = 20  # agents of one name in several projects
-HOURS = 24
 TOKENS_SHOWN = 20
 PROBLEMS_SHOWN = 3  # agents of one kind
 
@@ -149,58 +143,17 @@ def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
     return rows.order_by("-breaker__opened_at", "name")[:PROBLEMS_SHOWN]
 
 
-# ---- instructions per hour
-
-
-@dataclass(frozen=True, slots=True)
-class HourlyActivity:
-    """The instructions sent to an agent in each of the last 24 hours; ignored ones are red."""
-
-    sent: int
-    bars: Bars
-
-
-BARS_TALL = 22
-NO_ACTIVITY = HourlyActivity(0, bars((), (), tall=BARS_TALL))
-HOURLY_ACTIVITY = f"""select i.agent_id, least({HOURS - 1},
-        floor(extract(epoch from i.queued_at - %(since)s) / 3600))::int as hour,
-    count(*) as sent, count(*) filter (where i.state = '{InstructionState.FAILED}') as failed
-{SENT} group by 1, 2"""
-
-
-def read_hourly_activity(project: Project | None, *, now: datetime) -> dict[UUID, HourlyActivity]:
-    """Return the last 24 hours of each agent that got an instruction in them, oldest first."""
-
-    def read() -> dict[UUID, HourlyActivity]:
-        counts: dict[UUID, tuple[list[int], list[int]]] = {}
-        project_id = project.id if project else None
-        rows = sql.run_custom_plan(
-            HOURLY_ACTIVITY, project=project_id, **window_params(now - WINDOW)
-        )
-        for row in rows:
-            sent, failed = counts.setdefault(row["agent_id"], ([0] * HOURS, [0] * HOURS))
-            sent[row["hour"]], failed[row["hour"]] = row["sent"], row["failed"]
-        return {
-            id: HourlyActivity(sum(sent), bars(sent, failed, tall=BARS_TALL))
-            for id, (sent, failed) in counts.items()
-        }
-
-    return get_or_compute_slow(f"hourly:{project.id if project else 'all'}", read)
-
-
 # ---- one agent
 
 
 def find_agent(agent_id: UUID, *, now: datetime) -> Any:
     """Return an agent with its annotations, or None."""
-    return next(iter(fetch_agents((agent_id,), None, now)), None)
+    return next(iter(fetch_agents(agent_id, now)), None)
 
 
 @compiled
-def fetch_agents(ids: tuple[UUID, ...], project: Project | None, now: datetime) -> QuerySet[Any]:
-    """Return these agents, of a project or all, with their annotations."""
-    rows = of_project(Agent.objects.filter(pk__in=ids), project)
-    return annotate_agents(rows, now=now)
+def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
+    return annotate_agents(Agent.objects.filter(pk=id), now=now)
 
 
 @compiled

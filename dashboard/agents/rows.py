@@ -1,6 +1,6 @@
 """Build an agent's row: presence, the last day's figures, breaker and allowed actions (pure)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,6 @@ from dashboard.actions import Action
 from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.presence import Presence, describe_presence, describe_silence
-from dashboard.agents.queries import NO_ACTIVITY, HourlyActivity
 from dashboard.shared_queries import silent_after
 from ledger.instruction_stats import Statistics
 from retries import breaker
@@ -18,13 +17,12 @@ from retries import breaker
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """An agent with its figures and hours of the last day."""
+    """An agent with its figures of the last day."""
 
     agent: Any
     presence: Presence
     silence: str
     figures: Statistics
-    hours: HourlyActivity
     breaker: BreakerView
     actions: list[Action]
 
@@ -35,26 +33,14 @@ class AgentRow:
         return pending
 
 
-def build_rows(
-    agents: Iterable[Any],
-    figures: Mapping[UUID, Statistics],
-    hours: Mapping[UUID, HourlyActivity],
-    *,
-    now: datetime,
-) -> list[AgentRow]:
-    """Return a row for each agent read by `dashboard.agents.queries`."""
-    rows = []
-    for agent in agents:
-        view = describe_breaker(agent, now=now, config=breaker.read_config())
-        rows.append(
-            AgentRow(
-                agent,
-                describe_presence(agent, now=now, silent_after=silent_after()),
-                describe_silence(agent, now=now) if agent.silent else "",
-                figures.get(agent.pk) or Statistics(agent.name),
-                hours.get(agent.pk, NO_ACTIVITY),
-                view,
-                allowed_actions(view.state),
-            )
-        )
-    return rows
+def build_row(agent: Any, figures: Mapping[UUID, Statistics], *, now: datetime) -> AgentRow:
+    """Return the row of an agent read by `dashboard.agents.queries`."""
+    view = describe_breaker(agent, now=now, config=breaker.read_config())
+    return AgentRow(
+        agent,
+        describe_presence(agent, now=now, silent_after=silent_after()),
+        describe_silence(agent, now=now) if agent.silent else "",
+        figures.get(agent.pk) or Statistics(agent.name),
+        view,
+        allowed_actions(view.state),
+    )

@@ -29,7 +29,7 @@ from dashboard.agents.fleet import (
 )
 from dashboard.agents.holding import PatternCounts, RunningAttempt
 from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
-from dashboard.agents.rows import AgentRow, build_rows
+from dashboard.agents.rows import AgentRow, build_row
 from dashboard.question_lines import OpenQuestions, list_oldest_questions, read_causes
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.shared_queries import read_figures
@@ -198,7 +198,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
     if agent is None:
         raise Http404(f"There is no agent {agent_id}.")
     _, figures = read_figures(visit.scope.project, now=visit.now)
-    (row,) = build_rows([agent], figures, {}, now=visit.now)
+    row = build_row(agent, figures, now=visit.now)
     ask = visit.request.GET.get("ask")
     rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)
     causes = read_causes(None, now=visit.now, agent_id=agent_id)

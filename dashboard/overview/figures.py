@@ -1,12 +1,11 @@
-"""Build the five tiles of Overview (pure): a number, its last day as a line, and its change."""
+"""Build the six tiles of Overview (pure): a number, its line, and its change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.formatting import duration
-from dashboard.overview.queries import Day, HalfHour
+from dashboard.overview.trends import Slot, Trend, find_quantile
 from dashboard.sparklines import Spark, spark
-from ledger.instruction_stats import Statistics
 
 # smaller changes are not shown: of a share in percentage points, of all others relative
 MIN_SHARE_CHANGE = 0.001
@@ -15,7 +14,7 @@ MIN_CHANGE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The difference from the day before; `tone` is good, bad or empty."""
+    """The difference from the range before; `tone` is good, bad or empty."""
 
     text: str
     up: bool
@@ -25,7 +24,8 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Tile:
     label: str
-    query: str  # of the list that the tile links to
+    page: str  # the list that the tile links to, and its query
+    query: str
     value: list[tuple[str, str]]  # numbers with their units
     note: str
     spark: Spark | None
@@ -37,106 +37,116 @@ class Tile:
         return "amber" if self.change and self.change.tone == "bad" else ""
 
 
-def build_tiles(whole: Statistics, before: Day, half_hours: Sequence[HalfHour]) -> list[Tile]:
-    """Return the tiles for the last 24 hours, compared with the 24 hours before."""
-    # the current half hour would bend every line down
-    hours = merge_to_hours(half_hours[:-1])
-    compared = before if before.sent else None
+def build_tiles(trend: Trend, *, waiting: int) -> list[Tile]:
+    """Return the tiles of a range, compared with the one before; `waiting` need an answer."""
+    # the current bar would bend every line down
+    slots = trend.slots[:-1]
     return [
-        sent_tile(whole, compared, hours),
-        acknowledged_tile(whole, compared, hours),
-        ack_time_tile(whole, compared, hours),
-        retries_tile(whole, compared, hours),
-        given_up_tile(whole, compared, hours),
+        done_tile(trend, slots),
+        first_attempt_tile(trend, slots),
+        attempts_tile(trend, slots),
+        acknowledged_tile(trend, slots),
+        ack_time_tile(trend, slots),
+        answer_time_tile(trend, slots, waiting),
     ]
 
 
-def merge_to_hours(half_hours: Sequence[HalfHour]) -> list[HalfHour]:
-    """Return the half hours in pairs, aligned to the newest."""
-    start = len(half_hours) % 2
-    pairs = zip(half_hours[start::2], half_hours[start + 1 :: 2], strict=True)
-    return [merge(*pair) for pair in pairs]
+def done_tile(trend: Trend, slots: Sequence[Slot]) -> Tile:
+    whole, before = trend.whole, trend.before
+    change = None
+    if before.finished and whole.tasks_done != before.tasks_done:
+        more = whole.tasks_done - before.tasks_done
+        change = Change(f"{abs(more):,}", more > 0, "good" if more > 0 else "")
+    line = spark([slot.tasks_done for slot in slots], floor=0)
+    note = f"of {whole.finished:,} finished"
+    value = [(f"{whole.tasks_done:,}", "")]
+    return Tile("Tasks done", "dashboard:tasks", "state:done", value, note, line, change)
 
 
-def merge(one: HalfHour, other: HalfHour) -> HalfHour:
-    times = [each.ack_p95_s for each in (one, other) if each.ack_p95_s is not None]
-    return HalfHour(
-        at=one.at,
-        sent=one.sent + other.sent,
-        first=one.first + other.first,
-        reminded=one.reminded + other.reminded,
-        failed=one.failed + other.failed,
-        waiting=one.waiting + other.waiting,
-        retries=one.retries + other.retries,
-        ack_p95_s=max(times, default=None),
+def first_attempt_tile(trend: Trend, slots: Sequence[Slot]) -> Tile:
+    whole, before = trend.whole, trend.before
+    line = spark([ratio(slot.tasks_done_first, slot.finished) for slot in slots])
+    note = f"{whole.tasks_done_first:,} of {whole.finished:,}"
+    now = ratio(whole.tasks_done_first, whole.finished)
+    change = compare_shares(now, ratio(before.tasks_done_first, before.finished))
+    return Tile(
+        "First-attempt success", "dashboard:tasks", "", percent_value(now), note, line, change
     )
 
 
-def sent_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
-    line = spark([hour.sent for hour in hours], floor=0)
-    note = f"{whole.waiting:,} still waiting" if whole.waiting else "none waiting"
-    change = None
-    if before and whole.sent != before.sent:
-        change = Change(f"{abs(whole.sent - before.sent):,}", whole.sent > before.sent)
-    return Tile("Instructions sent", "", count_value(whole.sent), note, line, change)
+def attempts_tile(trend: Trend, slots: Sequence[Slot]) -> Tile:
+    whole, before = trend.whole, trend.before
+    line = spark([ratio(slot.finished_attempts, slot.finished) for slot in slots], floor=0)
+    now = ratio(whole.finished_attempts, whole.finished)
+    change = compare_costs(now, ratio(before.finished_attempts, before.finished))
+    value = NO_VALUE if now is None else [(f"{now:.2f}", "")]
+    note = f"{whole.tasks_done_later:,} needed a retry"
+    return Tile("Attempts per task", "dashboard:tasks", "", value, note, line, change)
 
 
-def acknowledged_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
-    line = spark([ratio(hour.first + hour.reminded, hour.sent - hour.waiting) for hour in hours])
-    note = f"of {whole.sent:,} sent"
-    share = ratio(whole.acknowledged, whole.sent)
-    if share is None:
-        return Tile("Acknowledged", "state:acknowledged", NO_VALUE, note, line)
-    change = None
-    better = share - before.acknowledged_share if before else 0.0
-    if abs(better) >= MIN_SHARE_CHANGE:
-        change = Change(f"{100 * abs(better):.1f} pt", better > 0, tone_of(better))
-    value = [(f"{100 * share:.1f}", "%")]
-    return Tile("Acknowledged", "state:acknowledged", value, note, line, change)
+def acknowledged_tile(trend: Trend, slots: Sequence[Slot]) -> Tile:
+    whole, before = trend.whole, trend.before
+    line = spark([ratio(slot.acknowledged, slot.settled) for slot in slots])
+    now = ratio(whole.acknowledged, whole.settled)
+    change = compare_shares(now, ratio(before.acknowledged, before.settled))
+    note = f"of {whole.settled:,} settled"
+    value = percent_value(now)
+    return Tile(
+        "Acknowledged", "dashboard:instructions", "state:acknowledged", value, note, line, change
+    )
 
 
-def ack_time_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
-    label, line = "Time to acknowledge, p95", spark([hour.ack_p95_s for hour in hours], floor=0)
-    p95, p50 = whole.ack_p95_s, whole.ack_p50_s
-    if p95 is None or p50 is None:
-        return Tile(label, "state:acknowledged", NO_VALUE, "none acknowledged", line)
-    change = None
-    if before and before.ack_p95_s is not None and has_changed(p95, before.ack_p95_s):
-        better = before.ack_p95_s - p95
-        change = Change(duration(abs(better)), better < 0, tone_of(better))
-    parts = duration(p95).split(" ")
-    value = list(zip(parts[::2], parts[1::2], strict=True))
-    return Tile(label, f"ack:>{p95:.0f}s", value, f"median {duration(p50)}", line, change)
+def ack_time_tile(trend: Trend, slots: Sequence[Slot]) -> Tile:
+    line = spark([find_quantile(slot.ack, 0.95) for slot in slots], floor=0)
+    p95, p50 = (find_quantile(trend.whole.ack, share) for share in (0.95, 0.5))
+    change = compare_times(p95, find_quantile(trend.before.ack, 0.95))
+    note = f"half within {duration(p50)}" if p50 is not None else "none acknowledged"
+    query = f"ack:>{p95:.0f}s" if p95 and p95 >= 1 else "state:acknowledged"
+    return Tile(
+        "Time to ack, p95", "dashboard:instructions", query, time_value(p95), note, line, change
+    )
 
 
-def retries_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
-    label, query = "Retries per instruction", "urgency:again,important,urgent"
-    line = spark([ratio(hour.retries, hour.sent) for hour in hours], floor=0)
-    if not whole.sent:
-        return Tile(label, query, NO_VALUE, "none sent", line)
-    change = None
-    if before and has_changed(whole.retry_rate, before.retry_rate):
-        better = before.retry_rate - whole.retry_rate
-        change = Change(f"{abs(better):.2f}", better < 0, tone_of(better))
-    note = f"{100 * whole.retried_share:.1f}% needed a retry"
-    return Tile(label, query, [(f"{whole.retry_rate:.2f}", "")], note, line, change)
-
-
-def given_up_tile(whole: Statistics, before: Day | None, hours: Sequence[HalfHour]) -> Tile:
-    line = spark([hour.failed for hour in hours], floor=0, steps=True)
-    change = None
-    if before and has_changed(whole.failed, before.failed):
-        better = before.failed - whole.failed
-        change = Change(f"{abs(better):,}", better < 0, tone_of(better))
-    note = f"{100 * whole.failed_share:.1f}% of all" if whole.failed else "none ignored"
-    return Tile("Given up", "state:failed", count_value(whole.failed), note, line, change)
+def answer_time_tile(trend: Trend, slots: Sequence[Slot], waiting: int) -> Tile:
+    line = spark([find_quantile(slot.answer, 0.5) for slot in slots], floor=0, steps=True)
+    now = find_quantile(trend.whole.answer, 0.5)
+    change = compare_times(now, find_quantile(trend.before.answer, 0.5))
+    note = f"{waiting:,} open"
+    return Tile("Time to answer", "dashboard:escalations", "", time_value(now), note, line, change)
 
 
 NO_VALUE = [("–", "")]
 
 
-def count_value(count: int) -> list[tuple[str, str]]:
-    return [(f"{count:,}", "")]
+def percent_value(share: float | None) -> list[tuple[str, str]]:
+    return NO_VALUE if share is None else [(f"{100 * share:.1f}", "%")]
+
+
+def time_value(seconds: float | None) -> list[tuple[str, str]]:
+    if seconds is None:
+        return NO_VALUE
+    parts = duration(seconds).split(" ")
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def compare_shares(now: float | None, before: float | None) -> Change | None:
+    if now is None or before is None or abs(now - before) < MIN_SHARE_CHANGE:
+        return None
+    better = now - before
+    return Change(f"{100 * abs(better):.1f} pt", better > 0, tone_of(better))
+
+
+def compare_costs(now: float | None, before: float | None) -> Change | None:
+    if now is None or before is None or not has_changed(now, before):
+        return None
+    return Change(f"{abs(now - before):.2f}", now > before, tone_of(before - now))
+
+
+def compare_times(now: float | None, before: float | None) -> Change | None:
+    # times are known to five percent
+    if now is None or before is None or abs(now - before) < 0.06 * before:
+        return None
+    return Change(duration(abs(now - before)), now > before, tone_of(before - now))
 
 
 def tone_of(better: float) -> str:

@@ -1,23 +1,44 @@
-"""Draw the outcomes of the last day's instructions in stacked bars, one per half hour."""
+"""Draw how tasks and instructions ended, in stacked bars on one axis of time (pure)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils.safestring import SafeString
 
-from dashboard.overview.queries import HALF_HOUR, HalfHour
+from dashboard.overview.trends import Slot, Trend
 
-BASE, TOP = 120.0, 24.0  # pixels from the top: the axis, and the end of the highest bar
-GAP = 0.32  # percent of the width on each side of a bar
-TICK_HOURS = 4
+GAP = 0.18  # of a bar's step, on each side
+TOP = 20.0  # pixels from the top: the end of the highest bar
+TICK_HOURS, TICK_DAYS = 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of each bar, from the bottom up."""
+
+    label: str
+    css: str
+    count: Callable[[Slot], int]
+
+
+TASKS = (
+    Part("First attempt", "f-ok", lambda slot: slot.tasks_done_first),
+    Part("After a retry", "f-retry", lambda slot: slot.tasks_done_later),
+    Part("Failed", "f-fail", lambda slot: slot.tasks_failed),
+)
+INSTRUCTIONS = (
+    Part("First delivery", "f-ok", lambda slot: slot.acknowledged_first),
+    Part("After a reminder", "f-retry", lambda slot: slot.acknowledged_later),
+    Part("Gave up", "f-fail", lambda slot: slot.given_up),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBar:
-    """A half hour: the SVG of its parts, its tooltip, and its label for screen readers."""
+    """The SVG of a bar's parts, its tooltip, and its label for screen readers."""
 
-    start: str
+    start: str  # empty if the reader's time would not fit a day of UTC
     end: str
     label: str
     tip: str
@@ -30,45 +51,71 @@ class OutcomeBar:
 class Tick:
     at: datetime
     x: float
+    label: str
+    is_hour: bool
     minor: bool  # hidden on phones
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeChart:
-    """The bars and their axis, with the totals for the legend."""
+class Total:
+    """An entry of the legend."""
 
+    label: str
+    css: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeChart:
+    """The bars of tasks or of instructions with their axis; `base` is its place in pixels."""
+
+    noun: str
     bars: list[OutcomeBar]
-    ticks: list[Tick]
     top: int
-    first: int
-    reminded: int
-    failed: int
-    waiting: int
+    base: float
+    totals: list[Total]
+    span: str
 
     @property
-    def half(self) -> int:
-        return self.top // 2
+    def height(self) -> float:
+        return self.base + 4
 
     @property
     def summary(self) -> str:
         """Return a description of the chart for screen readers."""
-        return (
-            f"Instructions sent per half hour over the last 24 hours: {self.first:,} acknowledged "
-            f"at the first sending, {self.reminded:,} after a reminder, {self.failed:,} given up, "
-            f"{self.waiting:,} waiting."
-        )
+        counts = ", ".join(f"{each.count:,} {each.label.lower()}" for each in self.totals)
+        return f"{self.noun} of the last {self.span}: {counts}."
 
 
-def draw_outcomes(half_hours: Sequence[HalfHour]) -> OutcomeChart:
-    top = round_axis_top(max((each.sent for each in half_hours), default=0))
+@dataclass(frozen=True, slots=True)
+class BreakerMark:
+    """The time in which an agent's breaker was open, in percent of the axis."""
+
+    x: float
+    width: float
+    label: str  # empty where it has no room
+
+    @property
+    def middle(self) -> float:
+        return min(self.x + self.width / 2, 100)
+
+    @property
+    def anchor(self) -> str:
+        """Return how the label is placed, so that it stays within the chart."""
+        return "end" if self.middle > 92 else "start" if self.middle < 8 else "middle"
+
+
+def draw_outcomes(trend: Trend, noun: str, parts: Sequence[Part], *, base: float) -> OutcomeChart:
+    top = round_axis_top(
+        max((sum(part.count(slot) for part in parts) for slot in trend.slots), default=0)
+    )
     return OutcomeChart(
-        bars=[draw_bar(each, n, len(half_hours), top) for n, each in enumerate(half_hours)],
-        ticks=place_ticks(half_hours),
-        top=top,
-        first=sum(each.first for each in half_hours),
-        reminded=sum(each.reminded for each in half_hours),
-        failed=sum(each.failed for each in half_hours),
-        waiting=sum(each.waiting for each in half_hours),
+        noun,
+        [draw_bar(trend, n, slot, parts, top, base) for n, slot in enumerate(trend.slots)],
+        top,
+        base,
+        [Total(part.label, part.css, part.count(trend.whole)) for part in parts],
+        trend.range.name,
     )
 
 
@@ -86,57 +133,74 @@ def round_axis_top(largest: int) -> int:
         size *= 10
 
 
-def draw_bar(half_hour: HalfHour, n: int, total: int, top: int) -> OutcomeBar:
-    step, end = 100 / total, half_hour.at + HALF_HOUR
-    span = f"{half_hour.at:%H:%M} to {end:%H:%M}"
-    counts = [
-        ("First delivery", half_hour.first),
-        ("After a reminder", half_hour.reminded),
-        ("Gave up", half_hour.failed),
-        *([("Waiting", half_hour.waiting)] if half_hour.waiting else []),
-    ]
+def draw_bar(
+    trend: Trend, n: int, slot: Slot, parts: Sequence[Part], top: int, base: float
+) -> OutcomeBar:
+    step, bar = 100 / len(trend.slots), trend.range.bar
+    start = trend.start + n * bar
+    span = describe_span(start, bar)
+    counts = [(part.label, part.count(slot)) for part in parts]
+    in_hours = bar < timedelta(days=1)
     return OutcomeBar(
-        start=half_hour.at.isoformat(),
-        end=end.isoformat(),
-        label=f"{span} UTC: {', '.join(f'{name.lower()} {count:,}' for name, count in counts)}",
+        start=start.isoformat() if bar < timedelta(hours=1) else "",
+        end=(start + bar).isoformat(),
+        label=f"{span}{' UTC' if in_hours else ''}: "
+        + ", ".join(f"{name.lower()} {count:,}" for name, count in counts),
         tip="|".join([span, *(f"{name} {count:,}" for name, count in counts)]),
         hit=round(n * step, 2),
         hit_width=round(step, 2),
-        parts=draw_parts(half_hour, top, x=n * step + GAP, width=step - 2 * GAP),
+        parts=draw_parts(slot, parts, top, base, x=(n + GAP) * step, width=step * (1 - 2 * GAP)),
     )
 
 
-def draw_parts(half_hour: HalfHour, top: int, *, x: float, width: float) -> SafeString:
+def describe_span(start: datetime, bar: timedelta) -> str:
+    end = start + bar
+    if bar >= timedelta(days=1):
+        return f"{start.day} {start:%b}"
+    day = "" if bar < timedelta(hours=1) else f"{start.day} {start:%b} "
+    return f"{day}{start:%H:%M} to {end:%H:%M}"
+
+
+def draw_parts(
+    slot: Slot, parts: Sequence[Part], top: int, base: float, *, x: float, width: float
+) -> SafeString:
     """Return the rectangles of a bar from the bottom up, with a pixel between two of them."""
-    # a template would take longer for 48 bars than for the rest of the page; numbers are safe
+    # a template would take longer for 96 bars than for the rest of the page; numbers are safe
     rects: list[str] = []
-    y = BASE
-    for css, count in (
-        ("f-ok", half_hour.first),
-        ("f-retry", half_hour.reminded),
-        ("f-wait", half_hour.waiting),
-        ("f-fail", half_hour.failed),
-    ):
+    y = base
+    for part in parts:
+        count = part.count(slot)
         if not count:
             continue
         # even the smallest part stays visible
-        height = max(2.0, (BASE - TOP) * count / top)
+        height = max(2.0, (base - TOP) * count / top)
         y -= height + (1 if rects else 0)
         place = f'x="{x:.2f}%" y="{y:.1f}" width="{width:.2f}%"'
-        rects.append(f'<rect class="{css}" {place} height="{height:.1f}"/>')
-        if css == "f-ok":
+        rects.append(f'<rect class="{part.css}" {place} height="{height:.1f}"/>')
+        if part.css == "f-ok":
             rects.append(f'<rect class="f-ok-cap" {place} height="1.5"/>')
-        if css == "f-retry":
+        if part.css == "f-retry":
             rects.append(f'<rect fill="url(#hatch)" {place} height="{height:.1f}"/>')
     return SafeString("".join(rects))
 
 
-def place_ticks(half_hours: Sequence[HalfHour]) -> list[Tick]:
-    """Return a tick every four hours, without those too close to the edges and to "now"."""
-    step = 100 / max(1, len(half_hours))
-    places = [
-        (each.at, round(n * step, 2))
-        for n, each in enumerate(half_hours)
-        if each.at.hour % TICK_HOURS == 0 and each.at.minute == 0 and 2 < n * step < 94
-    ]
-    return [Tick(at, x, minor=n % 2 == 1) for n, (at, x) in enumerate(places)]
+def place_ticks(trend: Trend) -> list[Tick]:
+    """Return the times or days under the bars, without those too close to the edges."""
+    step, bar = 100 / len(trend.slots), trend.range.bar
+    found: list[Tick] = []
+    for n in range(len(trend.slots)):
+        at = trend.start + n * bar
+        if not (2 < n * step < 94 and is_tick(at, n, bar)):
+            continue
+        is_hour = bar < timedelta(hours=1)
+        label = f"{at:%H:%M}" if is_hour else f"{at.day} {at:%b}"
+        found.append(Tick(at, round(n * step, 2), label, is_hour, minor=len(found) % 2 == 1))
+    return found
+
+
+def is_tick(at: datetime, n: int, bar: timedelta) -> bool:
+    if bar >= timedelta(days=1):
+        return n % TICK_DAYS == 0
+    if bar >= timedelta(hours=1):
+        return at.hour == 0
+    return at.hour % TICK_HOURS == 0 and at.minute == 0

@@ -1,6 +1,5 @@
-"""Serve Overview: open escalations, the last day's figures, agents and latest events."""
+"""Serve Overview: what needs a person, who gets no work, and how the last day or month went."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,71 +7,109 @@ from uuid import UUID
 
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
-from dashboard.agents.presence import SilentAgents, TrippedAgents
-from dashboard.agents.queries import (
-    fetch_agents,
-    list_silent_agents,
-    list_tripped_agents,
-    read_hourly_activity,
-)
-from dashboard.agents.rows import AgentRow, build_rows
+from dashboard.agents.queries import list_silent_agents, list_tripped_agents
+from dashboard.agents.rates import DAY, read_rates
 from dashboard.overview import queries
+from dashboard.overview.breaker_marks import read_breaker_marks
 from dashboard.overview.figures import Tile, build_tiles
 from dashboard.overview.first_step import FirstStep, read_first_step
-from dashboard.overview.outcome_chart import OutcomeChart, draw_outcomes
+from dashboard.overview.outcome_chart import (
+    INSTRUCTIONS,
+    TASKS,
+    BreakerMark,
+    OutcomeChart,
+    Tick,
+    draw_outcomes,
+    place_ticks,
+)
+from dashboard.overview.rising_patterns import RisingPattern, list_rising
+from dashboard.overview.stopped_agents import StoppedAgents, describe_stopped
+from dashboard.overview.trends import LAST_DAY, RANGES, Trend, TrendRange, read_trend
+from dashboard.overview.unusual_agents import UnusualAgent, list_unusual
+from dashboard.question_lines import Causes, OpenQuestions, list_oldest_questions, read_causes
 from dashboard.rendering import PageContext, Visit, live_page
-from dashboard.shared_queries import read_figures
-from ledger.instruction_stats import Statistics
 from ledger.models import Agent, Project
+from retries import breaker
 
-EVENTS_SHOWN = 16
-AGENTS_SHOWN = 8
+EVENTS_SHOWN = 12
+QUESTIONS_SHOWN = 5
+UNUSUAL_SHOWN = 5
 LONG = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class LastDay:
-    """The figures of the last 24 hours."""
+class RangeLink:
+    """A button for a range; its value is None for the default."""
 
+    label: str
+    value: str | None
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnusualRow:
+    agent: Agent
+    found: UnusualAgent
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The figures of the chosen range, and what changed in the last day."""
+
+    range: TrendRange
     tiles: list[Tile]
-    outcomes: OutcomeChart
-    agents: list[AgentRow]
+    charts: list[OutcomeChart]
+    ticks: list[Tick]
+    marks: list[BreakerMark]
+    unusual: list[UnusualRow]
+    usual: int  # other agents that did something
+    rising: list[RisingPattern]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewPage(PageContext):
-    waiting: int
-    needs: list[Any]
-    tasks_need_you: bool
+    questions: OpenQuestions
+    causes: Causes | None
     long_ago: datetime  # escalations opened earlier are marked
-    tripped: TrippedAgents
-    silent: SilentAgents
+    stopped: StoppedAgents
+    ranges: list[RangeLink]
     events: list[EventEntry]
-    last_day: LastDay | None  # None before the first instruction
+    history: History | None  # None before the first task and instruction
     first_step: FirstStep | None  # only then
 
 
 @live_page("overview/index.html", "overview/_overview.html", current="home")
 def index(visit: Visit) -> OverviewPage:
-    """Show what needs an answer and how the last day went."""
-    project = visit.scope.project
-    needs = queries.list_oldest_escalations(project)
-    waiting = needs[0].open_count if needs else 0
-    tripped = list_tripped_agents(project)
-    silent = list_silent_agents(project, now=visit.now)
-    last_day = read_last_day(project, [*tripped.agents, *silent.agents], now=visit.now)
+    """Show what needs an answer and how the chosen range went."""
+    project, now = visit.scope.project, visit.now
+    range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
+    questions = list_oldest_questions(project, now=now, most=QUESTIONS_SHOWN)
+    causes = read_causes(project, now=now) if questions.total else None
+    history = read_history(project, range, causes, waiting=questions.total, now=now)
+    first_step = None
+    if not history and visit.scope.projects:
+        first_step = read_first_step(visit)
     return OverviewPage(
-        title=page_title(waiting),
+        title=page_title(questions.total),
         heading="Overview",
-        waiting=waiting,
-        needs=needs,
-        tasks_need_you=any(need.task_id for need in needs),
-        long_ago=visit.now - LONG,
-        tripped=tripped,
-        silent=silent,
-        events=activity_queries.list_latest(project, most=EVENTS_SHOWN),
-        last_day=last_day,
-        first_step=None if last_day or not visit.scope.projects else read_first_step(visit),
+        questions=questions,
+        causes=causes,
+        long_ago=now - LONG,
+        stopped=describe_stopped(
+            list_tripped_agents(project),
+            list_silent_agents(project, now=now),
+            now=now,
+            config=breaker.read_config(),
+        ),
+        ranges=[
+            RangeLink(each.label, None if each is LAST_DAY else each.key, each is range)
+            for each in RANGES.values()
+        ],
+        events=activity_queries.list_latest(project, most=EVENTS_SHOWN, quiet=True)
+        if history
+        else [],
+        history=history,
+        first_step=first_step,
     )
 
 
@@ -82,31 +119,41 @@ def page_title(waiting: int) -> str:
     return f"{waiting:,} need{'s' if waiting == 1 else ''} an answer · Overview"
 
 
-def read_last_day(
-    project: Project | None, troubled: list[Agent], *, now: datetime
-) -> LastDay | None:
-    whole, figures = read_figures(project, now=now)
-    if whole.sent <= queries.FEW and not queries.has_instructions(project):
+def read_history(
+    project: Project | None,
+    range: TrendRange,
+    causes: Causes | None,
+    *,
+    waiting: int,
+    now: datetime,
+) -> History | None:
+    trend = read_trend(project, range, now=now)
+    if is_new(trend) and not queries.has_work(project):
         return None
-    trend = queries.read_trend(project, now=now)
-    return LastDay(
-        build_tiles(whole, trend.before, trend.half_hours),
-        draw_outcomes(trend.half_hours),
-        list_agents(project, figures, troubled, now=now),
+    rates = read_rates(project, DAY, now=now)
+    unusual = list_unusual(rates)
+    return History(
+        range=range,
+        tiles=build_tiles(trend, waiting=waiting),
+        charts=[
+            draw_outcomes(trend, "Tasks", TASKS, base=104),
+            draw_outcomes(trend, "Instructions", INSTRUCTIONS, base=78),
+        ],
+        ticks=place_ticks(trend),
+        marks=read_breaker_marks(project, range, trend.start, now=now),
+        unusual=list_unusual_rows(unusual[:UNUSUAL_SHOWN]),
+        usual=len(rates) - len(unusual),
+        rising=list_rising(project, now=now),
     )
 
 
-def list_agents(
-    project: Project | None,
-    figures: Mapping[UUID, Statistics],
-    troubled: list[Agent],
-    *,
-    now: datetime,
-) -> list[AgentRow]:
-    """Return the tripped and silent agents and then those with the most instructions."""
-    hours = read_hourly_activity(project, now=now)
-    busiest = sorted(figures, key=lambda id: (-figures[id].sent, figures[id].name))
-    ids = list(dict.fromkeys([*(agent.pk for agent in troubled), *busiest]))[:AGENTS_SHOWN]
-    agents = fetch_agents(tuple(ids), project, now)
-    ordered = sorted(agents, key=lambda agent: ids.index(agent.pk))
-    return build_rows(ordered, figures, hours, now=now)
+def is_new(trend: Trend) -> bool:
+    """Return whether so little happened that it may be the first instructions alone."""
+    return trend.whole.sent <= queries.FEW and not trend.whole.attempts
+
+
+def list_unusual_rows(found: list[UnusualAgent]) -> list[UnusualRow]:
+    agents: dict[UUID, Any] = Agent.objects.defer("system_text").in_bulk(
+        [each.id for each in found]
+    )
+    return [UnusualRow(agents[each.id], each) for each in found if each.id in agents]

@@ -8,7 +8,9 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from ledger import instructions
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Instruction
+from retries import breaker
 from retries.models import Escalation
 from tests.browser.conftest import Visitor, assert_whole
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
@@ -38,7 +40,7 @@ def day(coder: Agent, now: datetime) -> None:
 
 def test_the_page_is_whole(visit: Visit, day: None) -> None:
     page = assert_whole(visit().signed_in(), "/")
-    expect(page.locator("#needs-title")).to_have_text("3 instructions need an answer")
+    expect(page.locator("#needs-title")).to_have_text("3 need an answer")
 
 
 def test_an_agent_is_connected_from_the_very_first_page(
@@ -79,7 +81,7 @@ def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: 
     expect(page.locator("#feed")).to_contain_text("tenfour sent coder “Ignored”")
     pull(coder, now=at)
     tick(now)
-    expect(page.locator("#needs-you")).to_contain_text("1 instruction needs an answer")
+    expect(page.locator("#needs-you")).to_contain_text("1 needs an answer")
     expect(page).to_have_title("1 needs an answer · Overview · Tenfour")
     expect(page.locator("#side a[data-go=e] .nav__count")).to_contain_text("1")
     assert page.evaluate("window.untouched")
@@ -91,7 +93,7 @@ def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: 
 def test_a_bar_tells_its_numbers_in_the_readers_time(visit: Visit, day: None) -> None:
     visitor = visit(timezone_id="Asia/Kolkata")
     page = visitor.sign_in("/")
-    bar = page.locator("#outcomes .bar").last
+    bar = page.locator("#chart-instructions .bar").last
     bar.focus()
     started = page.evaluate(
         "iso => new Date(iso).toTimeString().slice(0, 5)", bar.get_attribute("data-from")
@@ -99,11 +101,30 @@ def test_a_bar_tells_its_numbers_in_the_readers_time(visit: Visit, day: None) ->
     expect(page.locator(".tip")).to_contain_text(f"{started} to ")
     expect(page.locator(".tip")).to_contain_text("First delivery")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#outcomes .bar").nth(46)).to_be_focused()
+    expect(page.locator("#chart-instructions .bar").nth(46)).to_be_focused()
+
+
+def test_a_range_is_chosen_by_key_and_kept_by_polls(visit: Visit, day: None, coder: Agent) -> None:
+    breaker.trip([coder], reason="Look", stamp=Stamp(SYSTEM))
+    visitor = visit()
+    page = visitor.sign_in("/")
+    left = page.locator("#tripped [data-countdown]")
+    expect(left).to_contain_text("s")
+    expect(page.locator("#chart-tasks .open-mark")).to_have_count(1)
+    page.keyboard.press("3")
+    page.wait_for_url("**/?range=30d")
+    expect(page.locator("#range h2")).to_have_text("Last 30 days")
+    expect(page.locator("#chart-tasks .bar")).to_have_count(30)
+    page.evaluate("document.querySelector('#overview').dispatchEvent(new Event('tenfour:poll'))")
+    make_agent("another")
+    page.evaluate("document.querySelector('#overview').dispatchEvent(new Event('tenfour:poll'))")
+    expect(page.locator("#feed")).to_contain_text("registered another")
+    expect(page.locator("#range h2")).to_have_text("Last 30 days")
+    assert visitor.complaints == []
 
 
 def test_it_can_be_read_without_a_script(visit: Visit, day: None) -> None:
     page = visit(java_script_enabled=False).sign_in("/")
-    expect(page.locator("#tiles")).to_contain_text("Given up")
+    expect(page.locator("#tiles")).to_contain_text("Time to answer")
     page.get_by_role("link", name="Answer the oldest").click()
     page.wait_for_url(f"**/escalations/{Escalation.objects.order_by('id')[0].pk}/")

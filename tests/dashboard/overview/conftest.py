@@ -1,15 +1,15 @@
-"""Half hours for the charts of Overview."""
+"""Trends for the tiles and charts of Overview."""
 
 from datetime import UTC, datetime
 
-from dashboard.overview import queries as overview_queries
-from dashboard.overview.queries import HalfHour, first_half_hour
+from dashboard.overview.trends import LAST_DAY, Slot, Trend, TrendRange
 
 NOW = datetime(2026, 11, 21, 14, 40, tzinfo=UTC)
 
 
-def a_day(**more: int) -> list[HalfHour]:
-    return [
-        HalfHour(first_half_hour(NOW) + n * overview_queries.HALF_HOUR, **more)
-        for n in range(overview_queries.HALF_HOURS_SHOWN)
-    ]
+def make_trend(
+    whole: Slot, before: Slot | None = None, *, range: TrendRange = LAST_DAY, **each: int
+) -> Trend:
+    """A trend whose bars are alike."""
+    slots = [Slot(**each) for _ in [None] * range.bars]
+    return Trend(range, range.find_start(NOW), slots, whole, before or Slot())

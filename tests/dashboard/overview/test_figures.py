@@ -1,37 +1,48 @@
 """The tiles of Overview."""
 
+from collections import Counter
+
 from dashboard.overview.figures import Tile, build_tiles
-from dashboard.overview.queries import Day
-from ledger.instruction_stats import Statistics
-from tests.dashboard.overview.conftest import a_day
+from dashboard.overview.trends import Slot
+from tests.dashboard.overview.conftest import make_trend
 
 
-def tiles_by_label(whole: Statistics, before: Day) -> dict[str, Tile]:
-    return {tile.label: tile for tile in build_tiles(whole, before, a_day(sent=1, first=1))}
+def tiles_by_label(whole: Slot, before: Slot | None = None) -> dict[str, Tile]:
+    trend = make_trend(whole, before, tasks_done=2, tasks_done_first=1, sent=1)
+    return {tile.label: tile for tile in build_tiles(trend, waiting=3)}
 
 
-def test_figures_worse_than_yesterday_are_colored() -> None:
-    whole = Statistics(
-        "", sent=100, acknowledged=90, failed=10, retry_rate=0.5, ack_p50_s=1.0, ack_p95_s=9.0
-    )
-    before = Day(sent=100, acknowledged_share=0.95, retry_rate=0.6, failed=5, ack_p95_s=9.1)
+def test_figures_worse_than_before_are_colored() -> None:
+    whole = Slot(tasks_done=90, tasks_done_first=60, tasks_failed=10, finished_attempts=150)
+    whole.acknowledged_first, whole.given_up = 90, 10
+    whole.ack, whole.answer = Counter({0: 90, 45: 10}), Counter({100: 5})
+    before = Slot(tasks_done=80, tasks_done_first=70, tasks_failed=20, finished_attempts=110)
+    before.acknowledged_first, before.given_up = 95, 5
+    before.ack, before.answer = Counter({44: 20}), Counter({120: 5})
     tile = tiles_by_label(whole, before)
     shown = {
         label: (each.change and (each.change.text, each.change.up, each.change.tone))
         for label, each in tile.items()
     }
     assert shown == {
-        "Instructions sent": None,
+        "Tasks done": ("10", True, "good"),
+        "First-attempt success": ("10.0 pt", False, "bad"),
+        "Attempts per task": ("0.40", True, "bad"),
         "Acknowledged": ("5.0 pt", False, "bad"),
-        "Time to acknowledge, p95": None,  # a hundredth is no change
-        "Retries per instruction": ("0.10", False, "good"),
-        "Given up": ("5", True, "bad"),
+        "Time to ack, p95": None,  # five percent are one step
+        "Time to answer": ("3 m 37 s", False, "good"),
     }
-    assert tile["Given up"].tone == "amber" and tile["Retries per instruction"].tone == ""
+    assert tile["Acknowledged"].tone == "amber" and tile["Tasks done"].tone == ""
+    assert tile["Tasks done"].note == "of 100 finished" and tile["Time to answer"].note == "3 open"
+    assert tile["Time to ack, p95"].note == "half within 1.0 s"
 
 
-def test_nothing_is_compared_without_a_day_before() -> None:
-    whole = Statistics("", sent=10, acknowledged=10, ack_p50_s=228.0, ack_p95_s=228.0)
-    found = tiles_by_label(whole, Day())
+def test_nothing_is_compared_without_a_range_before() -> None:
+    found = tiles_by_label(Slot(tasks_done=9, tasks_done_first=9, finished_attempts=9))
     assert all(tile.change is None for tile in found.values())
-    assert found["Time to acknowledge, p95"].value == [("3", "m"), ("48", "s")]
+    assert found["Time to ack, p95"].value == [("–", "")]
+    assert found["First-attempt success"].value == [("100.0", "%")]
+
+
+def test_nothing_at_all_has_no_figures() -> None:
+    assert [tile.value for tile in tiles_by_label(Slot()).values()][1:] == [[("–", "")]] * 5

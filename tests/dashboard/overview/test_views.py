@@ -7,16 +7,17 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 
 from ledger import instructions
-from ledger.journal import SYSTEM, Stamp
+from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event
-from retries import breaker
+from retries import activity_counts, breaker, in_process
+from retries.attempts import leases
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
+from tests.dashboard.worked import claimed, enqueued, failed
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 URL = "/"
@@ -41,37 +42,56 @@ def send_acknowledged(agent: Agent, *, at: datetime, after: float = 2, reminders
     return id
 
 
-def backdate_ids() -> None:
-    """Give the instructions ids that start with the time they were sent."""
-    with connection.cursor() as cursor:
-        cursor.execute("update ledger_instruction set id = uuidv7(queued_at - clock_timestamp())")
-
-
 def test_open_escalations_come_first_oldest_first(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     asked = [
-        send_ignored(agent, f"Ignored {number}", at=now - timedelta(minutes=100 - 20 * number))
-        for number in range(4)
+        send_ignored(agent, f"Ignored {number}", at=now - timedelta(minutes=100 - 10 * number))
+        for number in range(6)
     ]
     response = browser.get(URL)
     text, page = words(response), html(response)
-    assert (
-        "4 instructions need an answer The oldest has waited 1 h 39 m All 4 Answer the oldest"
-        in text
-    )
-    shown = [text.index(f"Ignored {number} coder ignored it 1 time") for number in range(3)]
+    assert "6 need an answer Oldest has waited 1 h 39 m All 6 Answer the oldest" in text
+    shown = [
+        text.index(f"Ignored {number} Ignored 1 time none waiting co coder") for number in range(5)
+    ]
     assert shown == sorted(shown)
-    assert "Ignored 3 coder ignored" not in text  # the list has it
+    assert "Ignored 5 Ignored" not in text  # the list has it
     assert f'href="/escalations/{asked[0].pk}/" >Answer the oldest' in page
-    assert "<title>4 need an answer · Overview · Tenfour</title>" in page
-    assert page.count('class="due due--red"') == 2  # those that waited for more than an hour
+    assert "<title>6 need an answer · Overview · Tenfour</title>" in page
+    assert page.count('class="due due--red"') == 4  # those that waited for more than an hour
+
+
+def test_a_line_names_the_headline_and_what_waits(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Two tasks fail with one cause; tasks need the first, one of them only in the end."""
+    ids = []
+    for number in range(2):
+        ids.append(
+            enqueued(agent, f"Part {number}", now=now, max_attempts=1, on_exhausted="escalate")
+        )
+        message = f"Traceback\n  more\nModuleNotFoundError: No module named 'lxml{number}'"
+        failed(agent, ids[-1], now=now, type="verification_failed", message=message)
+    needs = [enqueued(agent, "Sum", now=now, needs=[ids[0]]) for _ in range(2)]
+    enqueued(agent, "Print", now=now, needs=needs)
+    text = words(browser.get(URL))
+    assert "2 need an answer" in text and "2 tasks wait on them" in text
+    line = "Part 0 Failed 1 of 1: check · ModuleNotFoundError: No module named 'lxml0' 2 waiting"
+    assert line in text
+    assert "Part 1 Failed 1 of 1: check" in text and "'lxml1' none waiting" in text
+    assert "Same cause: ModuleNotFoundError: No module named ‹" in text
+    snoozed = Escalation.objects.order_by("id")[0]
+    Escalation.objects.filter(pk=snoozed.pk).update(snoozed_until=now + timedelta(hours=1))
+    text = words(browser.get(URL))
+    assert "1 needs an answer" in text and "Same cause" not in text
+    assert "Part 0 Failed" not in text and "Part 1 Failed" in text
 
 
 def test_one_open_escalation(browser: Client, agent: Agent, now: datetime) -> None:
     send_ignored(agent, "Ignored", at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
-    assert "1 instruction needs an answer" in page
+    assert "1 needs an answer" in page
     assert "<title>1 needs an answer · Overview · Tenfour</title>" in page
 
 
@@ -90,7 +110,7 @@ def test_silent_agents_are_listed(browser: Client, project: object, now: datetim
         Agent.objects.filter(pk=silent.pk).update(last_seen_at=now - timedelta(hours=9 - number))
         send(silent, now=now - timedelta(hours=1))
     response = browser.get(URL)
-    assert "deaf-0 has not checked in for 9 h; 1 waiting" in words(response)
+    assert "deaf-0 Silent last check-in 9 h ago 1 waiting" in words(response)
     assert "2 more silent agents" in words(response) and '/agents/?show=silent"' in html(response)
 
 
@@ -98,57 +118,97 @@ def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: dat
     for number in range(5):
         tripped = make_agent(f"broken-{number}")
         breaker.trip([tripped], reason="", stamp=Stamp(SYSTEM, now - timedelta(minutes=9 - number)))
-    send_acknowledged(agent, at=now - timedelta(minutes=5))
-    Agent.objects.update(last_seen_at=now)
+    make_agent("deaf")
+    send(Agent.objects.get(name="deaf"), now=now - timedelta(hours=1))
     response = browser.get(URL)
     text = words(response)
-    assert "broken-4 : breaker open broken-3" in text
-    assert "2 more tripped agents" in text and '/agents/?show=tripped"' in html(response)
-    assert re.findall(r"(broken-\d|coder) Breaker open|coder In touch", text)[:3] == [
+    assert "Not getting work" in text
+    assert re.findall(r"(broken-\d|deaf) (?:Open|Silent)", text) == [
         "broken-4",
         "broken-3",
         "broken-2",
+        "deaf",
     ]
-    assert text.index("broken-2 Breaker open") < text.index("coder In touch")
-    assert "5 breakers not closed Sessions" in text  # the sidebar
+    assert "2 more tripped agents" in text and '/agents/?show=tripped"' in html(response)
+    assert "6 breakers not closed" not in text and "5 breakers not closed" in text  # the sidebar
 
 
-def test_the_five_tiles(browser: Client, agent: Agent, now: datetime) -> None:
-    for hours in (30, 31):
-        send_acknowledged(agent, at=now - timedelta(hours=hours))
-    backdate_ids()
-    for minutes in range(40, 46):
+@pytest.mark.django_db(transaction=True)
+def test_tiles_and_charts_come_from_the_counts(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    at = now - timedelta(hours=26)
+    for day, failures in ((at, 0), (now - timedelta(minutes=40), 1)):
+        for number in range(4):
+            task = enqueued(agent, f"Part {number}", now=day, max_attempts=1 + number // 3,
+                            on_exhausted="dead_letter")  # fmt: skip
+            if number < failures:
+                failed(agent, task, now=day, type="verification_failed")
+            elif number == 3:
+                failed(agent, task, now=day, type="verification_failed")
+                succeed(agent, task, now=day + timedelta(minutes=5))
+            else:
+                succeed(agent, task, now=day)
+    for minutes in range(30, 36):
         send_acknowledged(agent, at=now - timedelta(minutes=minutes), after=4)
     send_acknowledged(agent, at=now - timedelta(minutes=20), reminders=2)
     send_ignored(agent, "Ignored", at=now - timedelta(minutes=10))
-    send(agent, "Wait", now=now)
+    activity_counts.count_activity(now=now)
+    response = browser.get(URL)
+    text = words(response)
+    assert "Tasks done 3 down 1 of 4 finished" in text
+    assert "First-attempt success 50.0 % down 25.0 pt 2 of 4" in text
+    assert "Attempts per task 1.25 1 needed a retry" in text
+    assert "Acknowledged 87.5 % of 8 settled" in text
+    assert re.search(r"Time to ack, p95 \d m \d\d s half within (3\.\d|4\.\d) s", text)
+    assert "Tasks First attempt 2 After a retry 1 Failed 1" in text
+    assert "Instructions First delivery 6 After a reminder 1 Gave up 1" in text
+    week = words(browser.get(URL, {"range": "7d"}))
+    assert "Last 7 days" in week and "Tasks done 7 of 8 finished" in week
+    month = words(browser.get(URL, {"range": "30d"}))
+    assert "Last 30 days" in month and "Tasks done 7 of 8 finished" in month
+    assert "Last 24 hours" in words(browser.get(URL, {"range": "nonsense"}))
+
+
+def succeed(agent: Agent, id: UUID, *, now: datetime) -> None:
+    in_process.report_success(claimed(agent, id, now=now), {}, stamp=Stamp(SYSTEM, now))
+
+
+def test_a_pattern_that_comes_back_is_rising(browser: Client, agent: Agent, now: datetime) -> None:
+    for number in range(4):
+        task = enqueued(agent, f"Part {number}", now=now - timedelta(minutes=2), max_attempts=1)
+        failed(
+            agent,
+            task,
+            now=now - timedelta(minutes=2),
+            type="verification_failed",
+            message="Access denied to it",
+        )
+    one = enqueued(agent, "Other", now=now - timedelta(minutes=2), max_attempts=1)
+    failed(
+        agent, one, now=now - timedelta(minutes=2), type="verification_failed", message="Disk full"
+    )
     text = words(browser.get(URL))
-    assert "Instructions sent 9 up 7 1 still waiting" in text
-    assert "Acknowledged 77.8 % down 22.2 pt of 9 sent" in text
-    assert re.search(r"Time to acknowledge, p95 \d m \d\d s up .* median 4.0 s", text)
-    assert "Retries per instruction 0.22 up 0.22 11.1% needed a retry" in text
-    assert "Given up 1 up 1 11.1% of all" in text
-    assert "First delivery 6 After a reminder 1 Gave up 1 Waiting 1" in text
+    assert "Access denied to it 4 new today" in text and "Disk full 1 new" not in text
 
 
-def test_agents_at_a_glance_start_with_silent_ones(
-    browser: Client, agent: Agent, now: datetime
-) -> None:
-    for number in range(12):
-        other = make_agent(f"agent-{number:02}")
-        for _ in range(number):
-            send_acknowledged(other, at=now - timedelta(minutes=30))
-    send(agent, now=now - timedelta(hours=1))  # nobody asks for it
+def test_clock_events_are_left_out(browser: Client, agent: Agent, now: datetime) -> None:
+    task = enqueued(agent, "Parse", now=now - timedelta(minutes=9))
+    failed(agent, task, now=now - timedelta(minutes=9), type="verification_failed")
+    leases.note_due_retries(now=now)
+    assert Event.objects.filter(kind=Kind.TASK_DUE).exists()
     page = html(browser.get(URL))
-    rows = re.findall(r'<tr id="glance-.*?<bdi class="trunc">(.*?)</bdi>', page)
-    assert rows == ["coder", *(f"agent-{number:02}" for number in range(11, 4, -1))]
+    assert (
+        "enqueued for" in page
+        and page.count('<li id="feed-') == Event.objects.exclude(kind=Kind.TASK_DUE).count()
+    )
 
 
-def test_the_feed_shows_the_last_16_events(browser: Client, agent: Agent, now: datetime) -> None:
+def test_the_feed_shows_the_last_12_events(browser: Client, agent: Agent, now: datetime) -> None:
     for _ in range(12):
         send_acknowledged(agent, at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
-    assert page.count('<li id="feed-') == 16
+    assert page.count('<li id="feed-') == 12
     assert "<bdi>coder</bdi></b> <bdi>acknowledged</bdi>" in page
 
 
@@ -156,7 +216,7 @@ def test_overview_before_the_first_instruction(
     browser: Client, project: object, now: datetime
 ) -> None:
     text = words(browser.get(URL))
-    assert "No instructions yet" in text and "Instructions sent" not in text
+    assert "No instructions yet" in text and "Tasks done" not in text
     assert "Nothing needs your attention" in text
 
 
@@ -165,9 +225,9 @@ def test_overview_after_a_day_without_instructions(
 ) -> None:
     send_acknowledged(agent, at=now - timedelta(days=3))
     text = words(browser.get(URL))
-    assert "Instructions sent 0 none waiting" in text
-    assert "Acknowledged – of 0 sent" in text
-    assert "No instructions sent in the last 24 h" in text
+    assert "Tasks done 0 of 0 finished" in text
+    assert "Acknowledged – of 0 settled" in text
+    assert "No agent did anything in the last day." in text
 
 
 def test_overview_of_one_project(browser: Client, agent: Agent, now: datetime) -> None:
@@ -176,13 +236,12 @@ def test_overview_of_one_project(browser: Client, agent: Agent, now: datetime) -
     send_acknowledged(agent, at=now - timedelta(minutes=5))
     whole, own = words(browser.get(URL)), words(browser.get(URL, {"project": "default"}))
     assert (
-        "1 instruction needs an answer" in whole
-        and "ignored it 1 time · sent by tenfour · other" in whole
+        "1 needs an answer" in whole and "Ignored 1 time none waiting el elsewhere other" in whole
     )
-    assert "Nothing needs your attention" in own and "Instructions sent 1 " in own
+    assert "Nothing needs your attention" in own and "Tasks done 0 " in own
     page = html(browser.get(URL, {"project": "other"}))
     assert f'/escalations/{asked.pk}/?project=other"' in page
-    assert '/instructions/?project=other&q=state%3Afailed"' in page
+    assert '/instructions/?project=other&q=state%3Aacknowledged"' in page
     assert browser.get(URL, {"project": "nowhere"}).status_code == 404
 
 
@@ -239,4 +298,4 @@ def test_hostile_text_is_escaped(
     send_ignored(make_agent(as_name(text)), text, at=now - timedelta(minutes=5))
     response = browser.get(URL)
     assert "<script>alert" not in response.content.decode()
-    assert len(response.content) < 60_000
+    assert len(response.content) < 75_000

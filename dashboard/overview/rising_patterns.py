@@ -1,0 +1,72 @@
+"""Find the failure patterns that are new, came back, or are more frequent than the day before."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from dashboard.patterns.queries import count_by_step
+from dashboard.shared_queries import hash_of, of_project
+from dashboard.sparklines import Bars, bars
+from ledger.models import Project
+from ledger.optional_cache import get_or_compute_slow
+from retries.models import FailurePattern
+from retries.states import TROUBLING, PatternState
+
+CONSIDERED = 60  # of those seen last
+SHOWN = 4
+HOURS = 24
+BARS = 12
+TALL = 14
+LEAST = 3  # failures
+TIMES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RisingPattern:
+    """A pattern with its failures of the last day."""
+
+    id: UUID
+    template: str
+    today: int
+    why: str
+    bars: Bars
+
+
+def list_rising(project: Project | None, *, now: datetime) -> list[RisingPattern]:
+    """Return the rising patterns with the most failures in the last day."""
+    day = timedelta(hours=HOURS)
+    rows = of_project(FailurePattern.objects.current().filter(state__in=TROUBLING), project)
+    recent = list(
+        rows.filter(last_seen__gte=now - day)
+        .only("id", "template", "state", "first_seen")
+        .order_by("-last_seen", "-id")[:CONSIDERED]
+    )
+    ids = [row.pk for row in recent]
+    if not ids:
+        return []
+    hours = get_or_compute_slow(
+        f"rising:{hash_of(ids)}",
+        lambda: count_by_step(ids, step=timedelta(hours=1), steps=2 * HOURS, now=now),
+    )
+    found = []
+    for row in recent:
+        before, today = sum(hours[row.pk][:HOURS]), hours[row.pk][HOURS:]
+        why = find_reason(row, sum(today), before, since=now - day)
+        if why:
+            pairs = [sum(today[n : n + 2]) for n in range(0, HOURS, HOURS // BARS)]
+            drawn = bars(pairs, [0] * BARS, tall=TALL)
+            found.append(RisingPattern(row.pk, row.template[:240], sum(today), why, drawn))
+    return sorted(found, key=lambda each: (-each.today, str(each.id)))[:SHOWN]
+
+
+def find_reason(row: FailurePattern, today: int, before: int, *, since: datetime) -> str:
+    """Return why a pattern is rising, or an empty string."""
+    if row.state == PatternState.REGRESSED:
+        return "regressed"
+    if today < LEAST:
+        return ""
+    if row.first_seen >= since:
+        return "new today"
+    if today >= TIMES * before:
+        return f"{today / before:.0f} × the day before" if before else "none the day before"
+    return ""

@@ -1,0 +1,72 @@
+"""Describe the agents that get no work: tripped ones first, then silent ones (pure)."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.agents.presence import SilentAgents, TrippedAgents
+from dashboard.badges import breaker_badge
+from dashboard.formatting import counted, rough_duration
+from dashboard.sentences.tasks import breaker_reason
+from ledger.states import BreakerState
+from retries.breaker import CircuitBreakerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedAgent:
+    """An agent, why it gets no work, and what waits for it."""
+
+    agent: Any
+    label: str
+    icon: str
+    css: str
+    fact: str
+    held: str
+    left: int | None = None  # seconds until its breaker is half open
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedAgents:
+    agents: list[StoppedAgent]
+    more_tripped: int
+    more_silent: int
+    held: int
+
+
+def describe_stopped(
+    tripped: TrippedAgents, silent: SilentAgents, *, now: datetime, config: CircuitBreakerConfig
+) -> StoppedAgents:
+    known = {agent.pk for agent in tripped.agents}
+    quiet = [agent for agent in silent.agents if agent.pk not in known]
+    order = sorted(tripped.agents, key=lambda agent: agent.breaker.state != BreakerState.OPEN)
+    lines = [describe_tripped(agent, now=now, config=config) for agent in order]
+    lines += [describe_silent(agent, now=now) for agent in quiet]
+    held = sum(count_held(agent) for agent in [*tripped.agents, *quiet])
+    return StoppedAgents(lines, tripped.more, silent.more, held)
+
+
+def count_held(agent: Any) -> int:
+    """Return the held tasks of a tripped agent, or the waiting instructions of a silent one."""
+    held: int = agent.tasks_held if hasattr(agent, "tasks_held") else agent.waiting
+    return held
+
+
+def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> StoppedAgent:
+    breaker, badge = agent.breaker, breaker_badge(agent.breaker.state)
+    held = f"{agent.tasks_held:,} held"
+    if breaker.state == BreakerState.HALF_OPEN:
+        fact = f"{breaker.successes} of {counted(config.success_threshold, 'probe')} passed"
+        return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held)
+    ahead = (breaker.opened_at + config.open_for - now).total_seconds()
+    fact = breaker_reason({"reason": breaker.reason}) or "opened manually"
+    left = max(0, math.ceil(ahead))
+    return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held, left)
+
+
+def describe_silent(agent: Any, *, now: datetime) -> StoppedAgent:
+    fact = "never checked in"
+    if agent.last_seen_at is not None:
+        seconds = (now - agent.last_seen_at).total_seconds()
+        fact = f"last check-in {rough_duration(seconds)} ago"
+    return StoppedAgent(agent, "Silent", "ear", "st--silent", fact, f"{agent.waiting:,} waiting")

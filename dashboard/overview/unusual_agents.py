@@ -1,0 +1,54 @@
+"""Find the agents that are out of their usual range (pure)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from dashboard.agents.rates import Rates, Sums
+
+LEAST = 10  # attempts or tasks on either side
+WORSE = 0.10  # of a share
+SLOWER = 2.0
+FEWER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class UnusualAgent:
+    """An agent, what is unusual, and how far it is out of its range."""
+
+    id: UUID
+    why: str
+    distance: float
+    rates: Rates
+
+
+def list_unusual(rates: Mapping[UUID, Rates]) -> list[UnusualAgent]:
+    """Return the agents whose last day differs from the day before, the worst first."""
+    found = []
+    for id, each in rates.items():
+        reason = find_reason(each.now, each.before)
+        if reason:
+            found.append(UnusualAgent(id, reason[1], reason[0], each))
+    return sorted(found, key=lambda agent: (-agent.distance, str(agent.id)))
+
+
+def find_reason(now: Sums, before: Sums) -> tuple[float, str] | None:
+    """Return the largest difference and how to say it, or None."""
+    reasons = []
+    if now.attempts >= LEAST and before.attempts >= LEAST:
+        worse = (now.error_rate or 0) - (before.error_rate or 0)
+        if worse >= WORSE:
+            text = f"Errors up from {before.error_rate:.0%} to {now.error_rate:.0%}"
+            reasons.append((worse, text))
+        slower = (now.seconds_per_attempt or 0) / (before.seconds_per_attempt or 1)
+        if slower >= SLOWER:
+            reasons.append((slower / 10, f"{slower:.0f} × slower than the day before"))
+    if now.finished >= LEAST and before.finished >= LEAST:
+        lower = (before.first_rate or 0) - (now.first_rate or 0)
+        if lower >= WORSE:
+            text = f"First-attempt success down {100 * lower:.0f} pt"
+            reasons.append((lower, text))
+    if before.tasks_done >= 2 * LEAST and now.tasks_done <= FEWER * before.tasks_done:
+        text = f"{now.tasks_done:,} tasks done, {before.tasks_done:,} the day before"
+        reasons.append((0.1, text))
+    return max(reasons, default=None)
