@@ -1,4 +1,4 @@
-"""The API keeps to its own description, whatever it is fed (Schemathesis, over WSGI)."""
+"""The API keeps to its own description, with any input and any kind of token (Schemathesis, over WSGI)."""
 
 from functools import cache
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from config.wsgi import application
-from tests.factories import make_agent, make_token
+from tests.factories import make_agent, make_project, make_token
 from tests.ledger.api.openapi import openapi_schema
 
 OPERATIONS = [
@@ -26,6 +26,19 @@ def load_description() -> Any:
     return schemathesis.openapi.from_wsgi("/v1/openapi.json", application)
 
 
+def make_tokens() -> dict[str, str]:
+    """Return a secret of every kind, one of another project, an unknown one, and none."""
+    return {
+        "agent": make_token("agent", agent=make_agent()),
+        "orchestrator": make_token("orchestrator"),
+        "operator": make_token("operator", manages_tokens=True),
+        "reader": make_token("reader"),
+        "foreign": make_token("operator", project=make_project("another")),
+        "unknown": "tf_unknown",
+        "none": "",
+    }
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_are_as_declared(method: str, path: str) -> None:
@@ -34,16 +47,14 @@ def test_answers_are_as_declared(method: str, path: str) -> None:
 
     schema = load_description()
     agents_own = "pull" in path or path.endswith("/ack") or "signals" in path
-    agent = make_agent()
-    secret = (
-        make_token("agent", agent=agent)
-        if agents_own
-        else make_token("operator", manages_tokens=True)
-    )
+    secrets = make_tokens()
+    fitting = "agent" if agents_own else "operator"
+    # Half of the requests have a token that may call the operation, the others any kind.
+    kinds = st.one_of(st.just(fitting), st.sampled_from([*secrets]))
 
     @given(data=st.data())
     @settings(
-        max_examples=30,
+        max_examples=36,
         deadline=None,
         derandomize=True,
         database=None,
@@ -51,8 +62,9 @@ def test_answers_are_as_declared(method: str, path: str) -> None:
     )
     def holds(data: st.DataObject) -> None:
         case = data.draw(schema[path][method].as_strategy())
+        secret = secrets[data.draw(kinds)]
         case.call_and_validate(
-            headers={"Authorization": f"Bearer {secret}"},
+            headers={"Authorization": f"Bearer {secret}"} if secret else {},
             checks=(
                 not_a_server_error,
                 checks.status_code_conformance,
