@@ -57,6 +57,7 @@ OPERATIONS: dict[str, set[str]] = {
     "notification_rules_create": IDEMPOTENT | {"unknown_agent"},
     "notification_rules_list": LIST,
     "notification_rules_update": LOCKED | {"unknown_agent"},
+    "operations_list": LIST,
     "patterns_ignore": {"human_required", "invalid_transition"},
     "patterns_list": LIST,
     "patterns_list_failures": LIST,

@@ -61,7 +61,7 @@ def describe_operation_event(event: Event, about: EventSubject) -> EventSentence
     match event.kind:
         case Kind.OPERATION_STARTED:
             count = counted(int(data.get("count") or 0), words.noun)
-            return plain(words.icon, actor, f"began to change {count}", f": {words.do.lower()}")
+            return plain(words.icon, actor, "started an operation", f": {words.do.lower()} {count}")
         case Kind.OPERATION_RESUMED:
             return plain("undo", "Tenfour", "went on with an operation of a lost worker", result)
         case Kind.OPERATION_STOPPED:

@@ -70,6 +70,7 @@ def test_an_operation_is_followed_stopped_and_read(
         enqueued(coder, f"{HOSTILE} {number}", now=before)
     visitor = visit()
     page = visitor.sign_in("/tasks/?q=agent:coder")
+    page.click(".every summary")
     page.click("#matching-form button:has-text('Abort')")
     expect(page.locator("#effect")).to_contain_text("30 tasks will be aborted.")
     page.click("#operation-question button.btn--danger-solid")

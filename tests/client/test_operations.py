@@ -120,6 +120,7 @@ LATER = (
     "experiments_",
     "insight_",
     "notification_",
+    "operations_",
     "patterns_list_fixes",
     "patterns_promote_fix",
     "patterns_reset_fix",

@@ -65,7 +65,9 @@ def test_ticked_rows_are_counted_then_changed_and_the_page_tells_the_result(
     said = text_of(page)
     assert "Aborted 25 of 26 tasks" in said and "State is now “skipped”" in said
     assert "wrong <b>branch</b>" in said and HOSTILE in said and "<script>alert" not in raw(page)
-    assert "mara began to change 26 tasks" in said and "25 tasks aborted, 1 left" in said
+    assert (
+        "mara started an operation: abort 26 tasks" in said and "25 tasks aborted, 1 left" in said
+    )
     assert "Aborted 25 of 26 tasks" in text_of(browser.get("/operations/"))
     assert "operation.completed" in html(browser.get("/activity/?q=kind:operation"))
 

@@ -1,0 +1,44 @@
+"""Operations over HTTP: how far actions on many rows are, and how they ended."""
+
+from uuid import UUID
+
+from django.db.models import Count
+from django.http import HttpResponse
+from ninja import Query, Router
+
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.parameters import parse_states
+from ledger.api.responses import json_response, page_body
+from retries.models import Operation
+from retries.models.operation import ItemState, OperationState
+from retries.schemas import operations as schemas
+from retries.schemas.operations import operation_out
+
+router = Router(tags=["operations"])
+
+
+@router.get("/operations", auth=PrincipalAuth("events:read"), response=schemas.OperationList)
+def operations_list(
+    request: PrincipalRequest, query: Query[schemas.OperationQuery]
+) -> HttpResponse:
+    """List the actions on many rows that people started, newest first."""
+    rows = Operation.objects.visible_to(request.auth)
+    if query.state:
+        rows = rows.filter(state__in=parse_states(query.state, OperationState))
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"state": query.state})
+    return json_response(page_body(page, map(operation_out, page.rows)))
+
+
+@router.get(
+    "/operations/{id}", auth=PrincipalAuth("events:read"), response=schemas.OperationDetailOut
+)
+def operations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get an action on many rows: its progress or its result, and why rows were left."""
+    row = Operation.objects.visible_to(request.auth).filter(pk=id).first()
+    if row is None:
+        raise not_visible("operation", id)
+    refused = row.items.filter(state=ItemState.REFUSED).order_by().values("refusal")
+    counts = refused.annotate(count=Count("*")).order_by("-count", "refusal")
+    refusals = [{"why": each["refusal"], "count": each["count"]} for each in counts]
+    return json_response(operation_out(row) | {"refusals": refusals})
