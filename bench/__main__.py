@@ -34,6 +34,7 @@ from bench import (
     stress,
     tasks,
     transcripts,
+    volume,
 )
 from bench.figures import QUICK, Figure, Say, Scale
 from bench.servers import MissingDependency, Sandbox, run_sandbox
@@ -44,6 +45,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "idle_check": idle_check.run,
     "sending": sending.run,
     "pages": pages.run,
+    "volume": volume.run,
     "tasks": tasks.run,
     "churn": churn.run,
     "stress": stress.run,

@@ -9,6 +9,8 @@ from typing import Any
 import django
 from django.db import connection
 
+from bench.seed_volume import seed_volume
+
 # Instruction `g` goes to agent `g % agents`, so each agent's share is spread over the table.
 INSTRUCTIONS = """
 insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
@@ -212,6 +214,11 @@ def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
         execute(TASKS, all=False, count=due, state="retry", attempts=1, due="-1 day")
 
 
+def volume(count: int) -> None:
+    """Insert tasks with their attempts, failures, escalations, dead letters and events."""
+    seed_volume(execute, deferred_indexes, count=count)
+
+
 def queued_tasks(count: int) -> None:
     """Insert queued tasks for all agents."""
     execute(TASKS, all=True, count=count, state="queued", attempts=0, due=None)
@@ -313,6 +320,7 @@ def run_clock_entry(entry: str) -> None:
 def main(argv: list[str]) -> None:
     """Run the steps given as JSON, [[name, {arguments}], …]; print each result on a line."""
     django.setup()
+    execute("set statement_timeout = 0")  # pages have a minute; a million rows may take longer
     for name, arguments in json.loads(argv[0]):
         print(json.dumps(STEPS[name](**arguments)))
 
@@ -331,6 +339,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "dead_letters": dead_letters,
     "escalations": escalations,
     "queued_tasks": queued_tasks,
+    "volume": volume,
     "stress_tasks": stress_tasks,
     "audit": audit,
     "run_clock_entry": run_clock_entry,

@@ -1,0 +1,105 @@
+"""Seed a month of a large project: by default 1,000,000 tasks with all that belongs to them.
+
+Of a million tasks, 10,000 wait for an answer, 20,000 are dead letters, 12,000 wait for an agent, and
+the others are done. Each task has four events. The failures belong to 50 patterns.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+TABLES = (
+    "ledger_task",
+    "ledger_attempt",
+    "ledger_failure",
+    "ledger_deadletter",
+    "ledger_event",
+    "retries_escalation",
+)
+STATEMENTS = (
+    """
+insert into ledger_task (id, project_id, agent_id, title, type, state, payload, max_attempts,
+    attempt_limit, attempts, retry_count, on_exhausted, base_delay_ms, max_delay_ms,
+    exponential_base, jitter, lease_s, timeout_s, idempotent, error, due_at, created_by_type,
+    created_by_name, created_at, updated_at, started_at, completed_at)
+select uuidv7(at - now()), a.project_id, a.id,
+    (array['Fix', 'Review', 'Deploy', 'Test', 'Refactor'])[g %% 5 + 1] || ' the '
+        || (array['parser', 'importer', 'login page', 'ledger', 'report', 'index', 'queue'])[g %% 7 + 1]
+        || ' of service ' || g %% 911 || ', step ' || g,
+    (array['code', 'review', 'deploy'])[g %% 3 + 1], x.state, '{}', 3, 3,
+    case when x.state = 'queued' then 0 else 1 end, 0,
+    case when x.state = 'escalated' then 'escalate' else 'dead_letter' end,
+    100, 30000, 2, true, 300, 3600, true,
+    case when x.state in ('failed', 'escalated', 'retry')
+        then 'error ' || g / 100 %% 50 || ': thing ' || g || ' is broken' end,
+    case when x.state = 'retry' then now() + interval '1 hour' end,
+    'token', 'bench', at, at + interval '1 min',
+    case when x.state <> 'queued' then at + interval '5 s' end,
+    case when x.state in ('done', 'failed') then at + interval '1 min' end
+from (
+    select g, now() - interval '30 days' * (1 - g::float / %(count)s) - interval '10 min' as at,
+        case when g %% 100 = 0 then 'escalated' when g %% 100 in (1, 2) then 'failed'
+            when g %% 100 = 3 then 'queued' when g %% 500 = 4 then 'retry' else 'done' end as state
+    from generate_series(1, %(count)s::int) g
+) x
+join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
+      from ledger_agent) a on a.n = x.g %% a.of
+""",
+    """
+insert into ledger_attempt (id, task_id, agent_id, number, outcome, started_at, ended_at, lease_s,
+    lease_expires_at, deadline_at)
+select uuidv7(started_at - now()), id, agent_id, 1, case state when 'done' then 'success' else 'failure' end,
+    started_at, updated_at, 300, updated_at, updated_at
+from ledger_task where attempts = 1 order by id
+""",
+    """
+insert into ledger_failure (attempt_id, task_id, at, type, message)
+select a.id, t.id, t.updated_at, 'execution_error', t.error
+from ledger_task t join ledger_attempt a on a.task_id = t.id where t.error is not null order by t.id
+""",
+    """
+insert into retries_failurepattern (project_id, fingerprint, template, example, first_seen,
+    last_seen, state_at, updated_at)
+select id, 'error ' || n, 'error ' || n || ': thing <*> is broken', 'error ' || n || ': thing 1 is broken',
+    now() - interval '30 days', now(), now(), now()
+from ledger_project, generate_series(0, 49) n
+""",
+    """
+insert into retries_grouped (failure_id, pattern_id, agent_id, at)
+select f.id, p.id, t.agent_id, f.at
+from ledger_failure f join ledger_task t on t.id = f.task_id
+join retries_failurepattern p on p.fingerprint = split_part(f.message, ':', 1)
+""",
+    """
+insert into ledger_deadletter (project_id, agent_id, task_id, type, payload, error, reason,
+    retry_count, failed_at)
+select project_id, agent_id, id, type, payload, error, 'max_retries_exceeded', 0, updated_at
+from ledger_task where state = 'failed' order by id
+""",
+    """
+insert into retries_escalation (id, project_id, agent_id, task_id, state, reason, raised_by_type,
+    raised_by_name, attempts, attempt_limit, retry_count, opened_at, updated_at, channel)
+select uuidv7(updated_at - now()), project_id, agent_id, id, 'open', 'max_retries_exceeded', 'system',
+    'tenfour', 1, 3, 0, updated_at, updated_at, ''
+from ledger_task where state = 'escalated' order by id
+""",
+    """
+insert into ledger_event (at, project_id, kind, subject_type, subject_id, agent_id, to_state,
+    actor_type, actor_name)
+select created_at + interval '5 s' * (k - 1), project_id,
+    'task.' || (array['created', 'claimed', 'progress', 'completed'])[k], 'task', id, agent_id,
+    (array['queued', 'running', 'running', state])[k], 'token', 'bench'
+from ledger_task, generate_series(1, 4) k
+""",
+)
+
+Defer = Callable[[str], AbstractContextManager[None]]
+
+
+def seed_volume(execute: Callable[..., Any], defer_indexes: Defer, *, count: int) -> None:
+    """Insert `count` tasks; indexes are built at the end, which is faster than row by row."""
+    with ExitStack() as stack:
+        for table in TABLES:
+            stack.enter_context(defer_indexes(table))
+        for statement in STATEMENTS:
+            execute(statement, count=count)
