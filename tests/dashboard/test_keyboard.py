@@ -15,6 +15,8 @@ KEY = re.compile(r'data-(?:row-)?key="([^"]+)"')
 FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
 EVERYWHERE = ("Anywhere", "In a list")
 SECTIONS = {
+    "home": "On Overview and Insight",
+    "insight": "On Overview and Insight",
     "escalation": "On an escalation",
     "instruction": "On an instruction",
     "task": "On a task",
