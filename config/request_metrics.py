@@ -6,6 +6,7 @@ from functools import cache
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from prometheus_client import Counter, Histogram
 
 from ledger import process_counters as counters
 
@@ -22,8 +23,9 @@ class RequestMetrics:
         began = time.perf_counter()
         response = self.get_response(request)
         op, status = operation_of(request), response.status_code
-        counters.HTTP_REQUESTS.labels(op, f"{status // 100}xx").inc()
-        counters.HTTP_SECONDS.labels(op).observe(time.perf_counter() - began)
+        count, duration = counters_of(op, status // 100)
+        count.inc()
+        duration.observe(time.perf_counter() - began)
         if status == 429:
             counters.RATE_LIMITED.labels("sign_in" if op == "sign_in" else "failed_token").inc()
         elif op == "attempts_heartbeat" and status == 200:
@@ -31,6 +33,13 @@ class RequestMetrics:
         elif response.has_header("Idempotency-Replayed"):
             counters.IDEMPOTENT_REPLAYS.labels(op).inc()
         return response
+
+
+@cache
+def counters_of(op: str, status_class: int) -> tuple[Counter, Histogram]:
+    """Return the counters of an operation's responses; finding them costs more than counting."""
+    count = counters.HTTP_REQUESTS.labels(op, f"{status_class}xx")
+    return count, counters.HTTP_SECONDS.labels(op)
 
 
 def operation_of(request: HttpRequest) -> str:

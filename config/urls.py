@@ -16,13 +16,15 @@ admin.site.site_header = admin.site.site_title = "Tenfour"
 admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]
 
 # Django tries addresses one after another, so the ones that agents call all the time come first.
-# The figure is "claim one and report it done / two floor calls" in docs/performance.md.
+# The figures are those of `python -m bench http sessions` in docs/performance.md.
 FREQUENT = {
     "claims",
     "attempts/<id>/result",
     "attempts/<id>/heartbeat",
     "instructions/pull",
     "instructions/<id>/ack",
+    "sessions/<id>/messages",
+    "hooks/agent",
 }
 api_patterns, app_name, namespace = api.urls
 api_patterns = sorted(api_patterns, key=lambda url: str(url.pattern) not in FREQUENT)

@@ -8,7 +8,7 @@ from typing import Any
 import django
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
-from django.db import close_old_connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 from django.template.loader import get_template
 
@@ -29,7 +29,7 @@ class ApiHandler(WSGIHandler):
 
         Of their receivers, only the one that closes old connections has work to do here.
         """
-        close_old_connections()
+        connections[DEFAULT_DB_ALIAS].close_if_unusable_or_obsolete()
         request = self.request_class(environ)
         response = self.get_response(request)
         start_response(f"{response.status_code} {response.reason_phrase}", [*response.items()])

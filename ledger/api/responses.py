@@ -38,7 +38,8 @@ def json_response(value: Any, status: int = 200, *, version: int | None = None) 
 
     Tests compare responses with the declared schemas, so calls skip that validation.
     """
-    response = HttpResponse(encode(value), status=status, content_type=JSON)
+    # As bytes: for a string, Django searches the content type for its character set.
+    response = HttpResponse(encode(value).encode(), status=status, content_type=JSON)
     if version is not None:
         response["ETag"] = f'"v{version}"'
     return response
