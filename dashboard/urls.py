@@ -49,6 +49,7 @@ from dashboard.standing_instructions import form_views as rule_form_views
 from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
 from dashboard.tasks import context_views as task_context_views
+from dashboard.tasks import export_views as task_export_views
 from dashboard.tasks import views as task_views
 from dashboard.tokens import views as token_views
 
@@ -75,6 +76,7 @@ urlpatterns = [
         name="instruction_act",
     ),
     path("tasks/", task_views.index, name="tasks"),
+    path("tasks/export/<slug:form>/", task_export_views.export, name="tasks_export"),
     path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
     path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),
     path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),

@@ -44,10 +44,6 @@ class TaskQuery(BoxQuery):
         return only_value(self.agent)
 
     @property
-    def one_type(self) -> str:
-        return only_value(self.type)
-
-    @property
     def one_state(self) -> str:
         """The state if exactly one is asked for, "all" if none is, else an empty string."""
         return "all" if self.state == ANY else only_value(self.state)
@@ -56,9 +52,9 @@ class TaskQuery(BoxQuery):
         """Return the query for any state, or for all of `states`."""
         return replace(self, text="", state=Values(states))
 
-    def anything(self) -> "TaskQuery":
-        """Return the query for any state, agent and type, which the counts of the facets need."""
-        return replace(self.stateless(), agent=ANY, type=ANY)
+    def agentless(self) -> "TaskQuery":
+        """Return the query for any agent, which the counts of the agents need."""
+        return replace(self, text="", agent=ANY)
 
 
 KEYS: Keys = {

@@ -1,16 +1,12 @@
-"""Read the rows of the Tasks list, and count them by state, agent and type."""
+"""Filter tasks as a query box asks for, and read the rows of the Tasks list."""
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
     Case,
-    Count,
     DateTimeField,
     F,
     Func,
@@ -24,11 +20,8 @@ from django.db.models import (
 from django.db.models.functions import Coalesce
 
 from dashboard.compiled_queries import compiled
-from dashboard.pagination import Page, read_page, slice_rows
-from dashboard.query_box import Values
 from dashboard.shared_queries import (
     failed_in_pattern,
-    hash_of,
     match_age,
     match_any,
     match_period,
@@ -40,12 +33,10 @@ from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
 from ledger import search_words
 from ledger.models import Attempt, Project, Task
 from ledger.needs import unmet_needs
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 from ledger.tasks.lineage import fetch_lineages
 
 OUTCOMES_SHOWN = 6
-FACETS_SHOWN = 8
 # columns that a list does not read
 HEAVY = ("payload", "result", "error", "redactions")
 HEAVY_OF_PLAN = ("plan__source", "plan__objective")
@@ -126,19 +117,14 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
     return Case(When(state=state, then=Subquery(query)), output_field=DateTimeField())
 
 
-def list_tasks(
-    query: TaskQuery, project: Project | None, *, before: UUID | None, after: UUID | None
-) -> Page[Any]:
-    """Return a page of tasks with their extras."""
-    found = read_page(partial(fetch_tasks, query, project), before=before, after=after)
-    add_outcomes(found.rows)
-    return found
+def read_tasks(ids: list[UUID]) -> list[Any]:
+    """Return the tasks with these ids with what a list shows, in the order of the ids."""
+    found = {row.pk: row for row in fetch_tasks(tuple(ids))} if ids else {}
+    return [found[id] for id in ids if id in found]
 
 
 @compiled
-def fetch_tasks(
-    query: TaskQuery, project: Project | None, before: UUID | None, after: UUID | None
-) -> QuerySet[Any]:
+def fetch_tasks(ids: tuple[UUID, ...]) -> QuerySet[Any]:
     """Return tasks without their heavy columns."""
     heavy = (
         *HEAVY,
@@ -147,8 +133,7 @@ def fetch_tasks(
         "dead_letter__error",
         "dead_letter__note",
     )
-    rows = with_extras(filter_tasks(query, project)).defer(*heavy)
-    return slice_rows(rows, before=before, after=after)
+    return with_extras(Task.objects.filter(id__in=ids)).defer(*heavy).order_by("-id")
 
 
 def add_outcomes(rows: Iterable[Any]) -> list[Any]:
@@ -165,57 +150,6 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
         for row in made:
             row.outcomes = found.get(row.pk, row.outcomes)[-OUTCOMES_SHOWN:]
     return made
-
-
-# ---- counts
-
-
-@dataclass(frozen=True, slots=True)
-class TaskCounts:
-    """The number of matching tasks by state, agent and type, each for any value of that key."""
-
-    states: dict[str, int]
-    agents: list[tuple[str, int]]  # most frequent first
-    types: list[tuple[str, int]]
-
-    @property
-    def total(self) -> int:
-        return sum(self.states.values())
-
-
-def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
-    """Count with one statement, then sum up by state, agent and type."""
-
-    def count() -> list[tuple[str, str, str, int]]:
-        rows = filter_tasks(query.anything(), project).order_by()
-        groups = rows.values_list("state", "agent__name", "type").annotate(n=Count("*"))
-        return list(groups)
-
-    where = project.id if project else "all"
-    return sum_counts(
-        get_or_compute_slow(f"tasks:{where}:{hash_of(query.anything())}", count), query
-    )
-
-
-def sum_counts(groups: list[tuple[str, str, str, int]], query: TaskQuery) -> TaskCounts:
-    states, agents, types = Counter[str](), Counter[str](), Counter[str]()
-    for state, agent, type, n in groups:
-        of_state = matches(query.state, {name for name in STATES if state in STATES[name]})
-        of_agent, of_type = matches(query.agent, {agent}), matches(query.type, {type})
-        states[state] += n * (of_agent and of_type)
-        agents[agent] += n * (of_state and of_type)
-        types[type] += n * (of_state and of_agent)
-    return TaskCounts(dict(states), most_common(agents), most_common(types))
-
-
-def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
-    return [(name, n) for name, n in counts.most_common(FACETS_SHOWN) if n]
-
-
-def matches(values: Values, names: set[str]) -> bool:
-    """Return whether a key's values ask for something with these names."""
-    wanted = not values.wanted or not names.isdisjoint(values.wanted)
-    return wanted and names.isdisjoint(values.unwanted)
 
 
 def exists(task_id: UUID) -> bool:

@@ -20,13 +20,13 @@ from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.sentences.tasks import describe_cause
 from dashboard.shared_queries import list_history, list_nearest_agents
 from dashboard.status_text import StatusText
-from dashboard.tasks import detail_queries, queries
+from dashboard.tasks import detail_queries, order
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.actions import ACTIONS, BULK_VERBS, allowed_actions
+from dashboard.tasks.counts import TaskCounts, count_tasks
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
 from dashboard.tasks.filters import TaskQuery
-from dashboard.tasks.queries import TaskCounts
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger.models import Attempt, Event, Failure, Task
@@ -37,18 +37,8 @@ from retries.insight.predictions import Prediction
 from retries.models import Escalation
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
-# the states beside the list, those that need attention first
-ORDER = (
-    TaskState.ESCALATED,
-    TaskState.QUEUED,
-    TaskState.RUNNING,
-    TaskState.RETRY,
-    TaskState.BLOCKED,
-    TaskState.DONE,
-    TaskState.FAILED,
-    TaskState.SKIPPED,
-    TaskState.ABORTED,
-)
+# columns that a click sorts with the largest value first
+LARGEST_FIRST = ("priority", "attempts", "created", "changed")
 # the states in which a task has attempts left
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
 
@@ -158,7 +148,19 @@ def is_probe(row: Any) -> bool:
 class Facets:
     states: list[Facet]
     agents: list[Facet]
-    types: list[Facet]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table; `sort` is the order that a click asks for."""
+
+    name: str
+    label: str
+    css: str = ""
+    sort: str | None = ""
+    direction: str = ""  # ascending or descending, where the list has this order
+    shown: bool = True
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,11 @@ class Entry:
 class TaskListPage(PageContext):
     query: TaskQuery
     facets: Facets
-    total: int | None
+    total: int
+    sort: str
+    can_sort: bool
+    columns: list[Column]
+    shown: set[str]
     page: Page[Any]
     entries: list[Entry]
     bulk_verbs: tuple[str, ...]
@@ -182,22 +188,32 @@ class TaskListPage(PageContext):
 
 @live_page("tasks/index.html", "tasks/_tasks.html", current="tasks", of=Task)
 def index(visit: Visit) -> TaskListPage:
-    """Show the tasks that the query asks for, newest first."""
+    """Show the tasks that the query asks for, those that need someone first."""
     request, scope = visit.request, visit.scope
     query = task_filters.parse(request.GET.get("q", ""))
-    counts = queries.count_tasks(query, scope.project)
-    page = queries.list_tasks(
+    counts = count_tasks(query, scope.project)
+    total = counts.of(query)
+    asked = request.GET.get("sort", "")
+    sort = order.read_sort(asked, total)
+    page = order.list_tasks(
         query,
         scope.project,
+        sort,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
     )
+    shown = set(request.GET.getlist("column"))
+    columns = build_columns(sort, shown, of_one_project=scope.project is not None)
     return TaskListPage(
         title=f"{query.text} · Tasks" if query.text else "Tasks",
         heading="Tasks",
         query=query,
         facets=build_facets(counts, query),
-        total=total(counts, query),
+        total=total,
+        sort=sort,
+        can_sort=sort == asked,
+        columns=columns,
+        shown={column.name for column in columns if column.shown},
         page=page,
         entries=[Entry(row, describe_status(row, now=visit.now)) for row in page.rows],
         bulk_verbs=BULK_VERBS,
@@ -205,17 +221,44 @@ def index(visit: Visit) -> TaskListPage:
     )
 
 
-def total(counts: TaskCounts, query: TaskQuery) -> int | None:
-    """Return the number of matching tasks, from the counts of the facets."""
-    if query.one_state == "all":
-        return counts.total
-    return sum(counts.states.get(each, 0) for each in task_filters.STATES.get(query.one_state, ()))
+def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:
+    """Return the columns of the table, in their order; optional ones only where asked for."""
+    descending = sort.startswith("-")
+    by = sort.removeprefix("-")
+
+    def column(name: str, label: str, css: str = "", *, optional: bool = False) -> Column:
+        first = f"-{name}" if name in LARGEST_FIRST else name
+        turned = sort.removeprefix("-") if descending else f"-{sort}"
+        return Column(
+            name,
+            label,
+            css,
+            turned if name == by else first,
+            ("descending" if descending else "ascending") if name == by else "",
+            shown=not optional or name in shown,
+            is_optional=optional,
+        )
+
+    first = Column("state", "State", "t-state", None, "" if sort else "descending")
+    project = [] if of_one_project else [Column("project", "Project", "c-lg t-proj", None)]
+    return [
+        first,
+        column("task", "Task"),
+        column("key", "Key", "c-md t-key"),
+        column("agent", "Agent", "t-agent"),
+        *project,
+        column("type", "Type", "c-lg t-kind", optional=True),
+        column("priority", "Priority", "c-lg t-prio", optional=True),
+        column("attempts", "Attempts", "t-att"),
+        column("created", "Created", "c-lg r t-age", optional=True),
+        column("changed", "Changed", "r t-age"),
+    ]
 
 
 def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
     everything = query.one_state == "all"
     states = [Facet("All", query.having("state", ""), counts.total, everything, "n-tasks")]
-    for state in ORDER:
+    for state in order.ORDER:
         name = "needs-you" if state == TaskState.ESCALATED else state.value
         current = state in task_filters.STATES.get(query.one_state, ())
         badge = badges.task_badge(state)
@@ -225,5 +268,4 @@ def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
     return Facets(
         states=states,
         agents=value_facets("agent", counts.agents, query.one_agent, query),
-        types=value_facets("type", counts.types, query.one_type, query),
     )

@@ -302,6 +302,12 @@ def count(number: int) -> str:
 
 
 @register.filter
+def capped(number: int) -> str:
+    """Format a number that was counted up to 10,000."""
+    return formatting.capped(number)
+
+
+@register.filter
 def pretty(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False)
 

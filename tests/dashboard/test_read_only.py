@@ -105,6 +105,7 @@ QUIET = {
     "profile",
 }
 PARTS = {
+    "tasks_export",
     "browser_end",
     "browsers_end_others",
     "profile_save",
