@@ -77,6 +77,7 @@ class World:
         keys = re.findall(r"<\w+:(\w+)>", str(pattern.pattern))
         own = {key: self.ids.get(f"{name}.{key}", self.ids.get(key)) for key in keys}
         own |= {key: VERBS[name] for key in ("verb", "name") if key in keys}
+        own |= {key: "csv" for key in ("form",) if key in keys}
         assert None not in own.values(), (name, own)
         return reverse(f"dashboard:{name}", kwargs=own)
 
