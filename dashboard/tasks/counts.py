@@ -66,8 +66,10 @@ def fetch_state_counts(query: TaskQuery, project: Project | None) -> QuerySet[An
         )
         for state in TaskState
     }
-    rows: QuerySet[Any, dict[str, Any]] = Project.objects.order_by().annotate(**counts)
-    return rows.values(*counts)[:1]
+    rows: QuerySet[Any, dict[str, Any]] = (
+        Project.objects.order_by().annotate(**counts).values(*counts)
+    )
+    return rows[:1]
 
 
 @compiled
@@ -77,6 +79,6 @@ def fetch_agent_counts(query: TaskQuery, project: Project | None) -> QuerySet[An
     agents = of_project(Agent.objects.all(), project).order_by(
         F("last_seen_at").desc(nulls_last=True), "name", "id"
     )
-    return agents.annotate(n=CountOf(tasks.values("pk")[:COUNT_CAP])).values("name", "n")[
-        :AGENTS_COUNTED
-    ]
+    counted = CountOf(tasks.values("pk")[:COUNT_CAP])
+    rows: QuerySet[Any, dict[str, Any]] = agents.annotate(n=counted).values("name", "n")
+    return rows[:AGENTS_COUNTED]

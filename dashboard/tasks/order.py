@@ -83,11 +83,11 @@ def list_ids(
     after: UUID | None,
 ) -> list[UUID]:
     """Return the ids next to a task's place, the next one first, and one more than a page has."""
-    beside = before or after
+    beside = Task.objects.filter(pk__in=[before or after])
     if sort:
         rows = sort_by_column(query, project, sort, before=before, after=after)
         return [row["id"] for row in rows]
-    state = Task.objects.filter(pk=beside).values_list("state", flat=True).first()
+    state = beside.values_list("state", flat=True).first()
     if state is None:
         before = after = None
     rank = RANKS[TaskState(state)] if state else None
@@ -101,9 +101,9 @@ def fetch_by_state(
     rank: int | None,
     before: UUID | None,
     after: UUID | None,
-) -> QuerySet[Any, dict[str, Any]]:
+) -> QuerySet[Any, Any]:
     """Return tasks by state: those after a place in the order, or backward those before it."""
-    branches = []
+    branches: list[QuerySet[Any, Any]] = []
     for number, state in enumerate(ORDER):
         rows = filter_tasks(query, project).filter(state=state)
         if rank is not None and (number > rank if after else number < rank):
@@ -125,10 +125,10 @@ def sort_by_column(
     *,
     before: UUID | None,
     after: UUID | None,
-) -> QuerySet[Any, dict[str, Any]]:
+) -> QuerySet[Any, Any]:
     """Return tasks by a column and, where it is the same, the newest first."""
     column = COLUMNS[sort.removeprefix("-")]
-    beside = Task.objects.filter(pk=before or after).values_list(column, flat=True)
+    beside = Task.objects.filter(pk__in=[before or after]).values_list(column, flat=True)
     value = next(iter(beside[:1]), None) if before or after else None
     rows = Task.objects.alias(sorted=column)
     rows = rows.filter(pk__in=filter_tasks(query, project).values("pk"))
