@@ -15,6 +15,7 @@ from retries.models import NotificationRule
 from retries.notifications import messages
 from retries.notifications.conditions import condition_of
 from retries.notifications.messages import Facts, Message
+from retries.notifications.rule_batch import footer_of
 
 NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
 THREADED = "in the same thread"
@@ -62,8 +63,9 @@ def index(visit: Visit, rule_id: UUID) -> MessagesPage:
     rule = queries.find_rule(rule_id)
     if rule is None:
         raise Http404(f"There is no notification rule {rule_id}.")
-    way = visit.request.GET.get("as", "")
     default = "email" if rule.channel.service == "Email" else "chat"
+    way = visit.request.GET.get("as", "")
+    way = way if way in dict(WAYS) else default
     return MessagesPage(
         title="Preview · Notifications",
         heading="Preview",
@@ -71,28 +73,29 @@ def index(visit: Visit, rule_id: UUID) -> MessagesPage:
         given_up=delivery_queries.count_given_up(visit.scope.project),
         rule=rule,
         parts=describe_rule(rule),
-        way=way if way in dict(WAYS) else default,
-        examples=list_examples(rule),
+        way=way,
+        examples=list_examples(rule, way),
     )
 
 
-def list_examples(rule: NotificationRule) -> list[MessageExample]:
+def list_examples(rule: NotificationRule, way: str = "chat") -> list[MessageExample]:
     """Return the messages about a sample subject of the rule's first condition."""
     name = rule.conditions[0]
     condition = condition_of(name)
     facts = sample_facts(rule, min(condition.begins), name)
-    first = messages.word_event(facts)
+    footer = footer_of(rule, facts)
+    first = messages.word_event(facts, footer=footer)
     shown = [MessageExample("When it begins", first)]
-    note = ended_note = THREADED if rule.channel.has_threads else UNTHREADED
-    if rule.channel.service in EDITING:
+    note = ended_note = THREADED if rule.channel.has_threads or way == "email" else UNTHREADED
+    if rule.channel.service in EDITING and way != "email":
         ended_note = EDITED
     if rule.repeat_s and condition.lasts:
-        reminder = messages.word_reminder(replace(facts, age="30 m"))
+        reminder = messages.word_reminder(replace(facts, age="30 min"), footer=footer)
         shown.append(MessageExample("While it goes on", reply(reminder, first), note))
     if condition.lasts:
         end = "escalation.resolved" if name == "escalation" else min(condition.ends)
         ended = replace(facts, kind=end, actor="dana", action="a fix", detail="", waiting=0)
-        update = reply(messages.word_event(ended), first)
+        update = reply(messages.word_event(ended, footer=footer), first)
         shown.append(MessageExample("When it ends", update, ended_note, is_done=True))
     if rule.cap_per_hour or rule.quiet_from:
         many = [replace(facts, title=f"{facts.title} {number}".strip()) for number in range(2, 6)]

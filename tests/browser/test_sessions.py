@@ -40,6 +40,9 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
             tracker=("todo", "llm", "none")[number % 3],
         )
     make_batch(made, 1, 1, outcome="failed", reason=HOSTILE)
+    Message.objects.filter(session=made).update(state="failed")
+    Session.objects.filter(pk=made.pk).update(tracker="llm")
+    recount(made)
     session = make_busy_session(coder, now=now)
     task = enqueued(coder, HOSTILE, now=now)
     attempt = claimed(coder, task, now=now)
@@ -50,7 +53,7 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
 
 def test_all_pages_are_whole(visit: Visit, busy: dict[str, str]) -> None:
     visitor = visit().signed_in()
-    paths = ["/sessions/", "/sessions/?q=state:failed", "/sessions/?q=agent:none", "/sessions/import/", "{busy}",
+    paths = ["/sessions/", "/sessions/?q=state:failed", "/sessions/?q=agent:none", "/sessions/?sort=-messages", "/sessions/import/", "{busy}",
              "{busy}?make=4", "{busy}?show=errors", "{busy}?find=nothing", "{busy}messages/11/",
              "{failed}", "{task}"]  # fmt: skip
     for path in paths:

@@ -348,6 +348,17 @@ def test_calls_over_http_are_one_response(operator: Api) -> None:
     assert refused.body["errors"][0]["pointer"] == "/calls/3"
     assert session.task_set.count() == 1
     assert operator("POST", url, {"calls": []}).status_code == 422
+    for name, arguments in (
+        ("append_messages_to_task", {"task_order": 0, "message_id_range": [0, 1]}),
+        ("append_messages_to_task", {"task_order": 1, "message_id_range": [-2, 1]}),
+        ("update_task", {"task_order": 1, "task_status": "paused"}),
+    ):
+        bad = operator("POST", url, {"calls": [*calls, {"name": name, "arguments": arguments}]})
+        assert (bad.status_code, bad.body["code"]) == (422, "tool_call_refused"), arguments
+        assert bad.body["errors"][0]["pointer"] == "/calls/3"
+    # a gap in the orders is a sentence for the model, and no task
+    gap = {"name": "insert_task", "arguments": {"after_task_order": 7, "task_description": "x"}}
+    assert operator("POST", url, {"calls": [gap]}).body["answers"][0]["done"] is False
     far = operator("POST", url, {"calls": calls, "first_message": 4})
     assert far.body["errors"][0]["pointer"] == "/first_message"
     assert batches.take_lock(session.id)
