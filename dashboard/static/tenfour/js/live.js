@@ -34,7 +34,7 @@
   function isHeld() {
     var live = part(), chosen = getSelection(), focus = document.activeElement;
     if ($("dialog[open], details.menu[open], [popover]:popover-open, [data-pick]:checked")) return true;
-    if ($('[role="combobox"][aria-expanded="true"]') || isFilledIn(live)) return true;
+    if ($('[role="combobox"][aria-expanded="true"]:not(dialog *)') || isFilledIn(live)) return true;
     if (counts() && !live.dataset.held) return true;   /* an older page gets no new events */
     if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
     return live.contains(focus) && focus.matches("input, textarea, select") && !focus.closest("[hx-morph-skip]");
