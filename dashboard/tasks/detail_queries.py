@@ -9,7 +9,7 @@ from django.db.models import Count, F, Min, QuerySet
 from dashboard.tasks.queries import HEAVY, add_outcomes, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
 from ledger.tasks.lineage import fetch_lineage
-from retries.models import Escalation
+from retries.models import Escalation, Grouped
 
 ATTEMPTS_SHOWN = 40
 NEIGHBORS_SHOWN = 60
@@ -36,6 +36,11 @@ def failures_of(attempts: list[Attempt]) -> list[Failure]:
     """Return the failures of attempts, newest first."""
     found = (getattr(attempt, "failure", None) for attempt in reversed(attempts))
     return [failure for failure in found if failure]
+
+
+def find_pattern_id(failure: Failure) -> UUID | None:
+    """Return the pattern that a failure belongs to."""
+    return Grouped.objects.filter(pk=failure.pk).values_list("pattern_id", flat=True).first()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from dashboard.formatting import counted, duration
+from dashboard.tasks.work_scale import Cut, WorkScale, build_work_scale
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Task
 from ledger.states import FINAL, Outcome, TaskState
@@ -95,6 +96,7 @@ class Timeline:
     leases: list[tuple[float, float]]  # x and width of the time left on a lease
     beats: list[Beat]
     now: Tick | None  # None once the task has ended
+    cuts: list[Cut]  # of long waits, unless the axis is the clock's
     working: timedelta
     waiting: timedelta
     whole: timedelta
@@ -125,33 +127,50 @@ class Scale:
         return round(min(x, 100 - width), 2), round(width, 2)
 
 
+AnyScale = Scale | WorkScale
+
+
 def build_timeline(
-    task: Task, events: Sequence[Event], attempts: Sequence[Attempt], *, now: datetime
+    task: Task,
+    events: Sequence[Event],
+    attempts: Sequence[Attempt],
+    *,
+    now: datetime,
+    by_work: bool = False,
 ) -> Timeline:
-    """Return the timeline of a task; its events and attempts come oldest first."""
+    """Return the timeline of a task; its events and attempts come oldest first.
+
+    `by_work` gives attempts one scale and cuts long waits.
+    """
     is_over = task.state in FINAL and task.completed_at is not None
     end = task.completed_at if is_over and task.completed_at else now
     live = [attempt for attempt in attempts if attempt.outcome is None]
     last = max([end, *(attempt.lease_expires_at for attempt in live)])
     length = max((last - task.created_at).total_seconds(), 1.0) * (1 + PAD)
-    scale = Scale(task.created_at, length)
+    scale: AnyScale = Scale(task.created_at, length)
+    times = [(a.started_at, max(a.ended_at or last, a.started_at)) for a in attempts]
+    if by_work and (found := build_work_scale(task.created_at, last, times, narrowest=NARROWEST)):
+        scale = found
     working = sum(((a.ended_at or end) - a.started_at for a in attempts), timedelta())
     whole = max(end - task.created_at, timedelta())
     now_mark = None if is_over else Tick(scale.x(now), "now")
     return Timeline(
-        ticks=ticks(scale, now_mark),
+        ticks=ticks(scale, now_mark)
+        if isinstance(scale, Scale)
+        else attempt_ticks(scale, task.created_at, attempts, now_mark),
         waits=waits(events, scale, end=end),
         attempts=[attempt_bar(attempt, scale, end=end) for attempt in attempts],
         leases=[scale.span(now, a.lease_expires_at) for a in live if a.lease_expires_at > now],
         beats=[beat(attempt, scale) for attempt in attempts if attempt.heartbeat_at],
         now=now_mark,
+        cuts=[] if isinstance(scale, Scale) else scale.cuts,
         working=working,
         waiting=max(whole - working, timedelta()),
         whole=whole,
     )
 
 
-def waits(events: Sequence[Event], scale: Scale, *, end: datetime) -> list[Bar]:
+def waits(events: Sequence[Event], scale: AnyScale, *, end: datetime) -> list[Bar]:
     """Return a bar for each time the task spent waiting."""
     moves = [event for event in events if event.to_state]
     ends = [event.at for event in moves[1:]] + [max(end, moves[-1].at)] if moves else []
@@ -162,7 +181,7 @@ def waits(events: Sequence[Event], scale: Scale, *, end: datetime) -> list[Bar]:
     ]
 
 
-def wait_bar(event: Event, until: datetime, scale: Scale) -> Bar:
+def wait_bar(event: Event, until: datetime, scale: AnyScale) -> Bar:
     css, label = WAITS[TaskState(event.to_state or "")]
     reason = str(event.data.get("reason") or event.data.get("blocked_reason") or "")
     if event.to_state == TaskState.BLOCKED:
@@ -179,7 +198,7 @@ def wait_bar(event: Event, until: datetime, scale: Scale) -> Bar:
 NARROW = "\u202f"  # charts.js takes the text after the last space of a tip for its number
 
 
-def attempt_bar(attempt: Attempt, scale: Scale, *, end: datetime) -> Bar:
+def attempt_bar(attempt: Attempt, scale: AnyScale, *, end: datetime) -> Bar:
     css, text_css, result = ENDS[Outcome(attempt.outcome) if attempt.outcome else None]
     failure = getattr(attempt, "failure", None)
     if failure and failure.type == "timeout":
@@ -192,7 +211,7 @@ def attempt_bar(attempt: Attempt, scale: Scale, *, end: datetime) -> Bar:
     return bar if result and bar.has_room else replace(bar, label=str(attempt.number))
 
 
-def beat(attempt: Attempt, scale: Scale) -> Beat:
+def beat(attempt: Attempt, scale: AnyScale) -> Beat:
     at = attempt.heartbeat_at or attempt.started_at
     return Beat(
         scale.x(attempt.started_at),
@@ -216,6 +235,19 @@ def ticks(scale: Scale, now: Tick | None) -> list[Tick]:
         marks = [(at, *label_of(at, step)) for at in times]
     found = [Tick(scale.x(at), label, iso) for at, label, iso in marks]
     return [tick for tick in found if now is None or abs(tick.x - now.x) > ROOM]
+
+
+def attempt_ticks(
+    scale: WorkScale, start: datetime, attempts: Sequence[Attempt], now: Tick | None
+) -> list[Tick]:
+    """Return ticks where the task was enqueued and where its attempts began."""
+    found: list[Tick] = []
+    for at in [start, *(attempt.started_at for attempt in attempts)]:
+        at = at.astimezone(UTC)
+        tick = Tick(scale.x(at), f"{at:%H:%M}", at.isoformat(timespec="seconds"))
+        if all(abs(tick.x - other.x) > ROOM for other in [*found, *([now] if now else [])]):
+            found.append(tick)
+    return found
 
 
 def anchor_of(x: float) -> str:

@@ -23,6 +23,7 @@ from dashboard.status_text import StatusText
 from dashboard.tasks import detail_queries, order
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.actions import ACTIONS, BULK_VERBS, allowed_actions
+from dashboard.tasks.attempt_comparison import ComparedAttempt, compare_attempts
 from dashboard.tasks.counts import TaskCounts, count_tasks
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
@@ -32,6 +33,8 @@ from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger.models import Attempt, Event, Failure, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
+from retries.failures.grouping import headline_of
+from retries.failures.suggestions import Suggestion, suggest
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
 from retries.models import Escalation
@@ -54,6 +57,16 @@ class HistoryRow:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class FailureCard:
+    """The last failure: the line that tells its cause, and the pattern that it belongs to."""
+
+    failure: Failure
+    headline: str
+    said: Suggestion
+    pattern_id: UUID | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage(PageContext):
     row: Task
@@ -69,6 +82,9 @@ class TaskPage(PageContext):
     conversations: list[Conversation]
     failures: list[Failure]
     timeline: Timeline
+    by_work: bool
+    card: FailureCard | None
+    compared: list[ComparedAttempt]
     history: list[HistoryRow]
     around: Neighbors
     waiting: int
@@ -92,6 +108,8 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]
     events = list(list_history(row.pk))
     around = detail_queries.list_neighbors(row.pk)
+    by_work = visit.request.GET.get("timeline") != "clock"
+    failures = detail_queries.failures_of(attempts)
     return TaskPage(
         title=f"{str(row)[:60]} · Task",
         heading=row.ref or f"…{str(row.pk)[-8:]}",
@@ -107,8 +125,11 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         live=next((each for each in reversed(attempts) if each.outcome is None), None),
         last=own_attempts[-1] if own_attempts else None,
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
-        failures=detail_queries.failures_of(attempts),
-        timeline=build_timeline(row, events, own_attempts, now=now),
+        failures=failures,
+        timeline=build_timeline(row, events, own_attempts, now=now, by_work=by_work),
+        by_work=by_work,
+        card=build_card(failures),
+        compared=compare_attempts(attempts, now=now),
         history=describe_history(events, agent=row.agent.name, now=now),
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
@@ -118,6 +139,15 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         payload_size=json_size(row.payload),
         result=build_tree(row.result),
     )
+
+
+def build_card(failures: Sequence[Failure]) -> FailureCard | None:
+    """Return the card of the newest failure, or None without one."""
+    if not failures:
+        return None
+    last = failures[0]
+    headline = headline_of(last) or last.message.strip().partition("\n")[0]
+    return FailureCard(last, headline, suggest(last), detail_queries.find_pattern_id(last))
 
 
 def find_prediction(row: Task) -> Prediction | None:

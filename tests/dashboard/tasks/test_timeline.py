@@ -35,3 +35,32 @@ def test_timeline_of_any_length_has_few_ticks(agent: Agent, now: datetime, days:
     drawn = build_timeline(Task.objects.get(), events, [], now=now)
     assert 0 < len(drawn.ticks) <= 8
     assert all(0 <= bar.x <= 100 and bar.x + bar.width <= 100.01 for bar in drawn.waits)
+
+
+def test_long_waits_are_cut_so_that_attempts_can_be_seen(agent: Agent, now: datetime) -> None:
+    """Two attempts of ten seconds, fourteen hours apart; by the clock they are slivers."""
+    start = now - timedelta(hours=20)
+    id = enqueued(agent, now=start)
+    failed(agent, id, now=now - timedelta(hours=15), retry_after_s=0)
+    failed(agent, id, now=now - timedelta(hours=1), retry_after_s=0)
+    task, events = Task.objects.get(), list(Event.objects.filter(subject_id=id).order_by("id"))
+    attempts = list(Attempt.objects.order_by("number"))
+    clock = build_timeline(task, events, attempts, now=now)
+    assert clock.cuts == [] and all(bar.width < 1 for bar in clock.attempts)
+    work = build_timeline(task, events, attempts, now=now, by_work=True)
+    first, second = work.attempts
+    assert first.width == pytest.approx(second.width) and first.width > 30
+    assert len(work.cuts) == 3  # before the first, between them, and until now
+    assert first.x + first.width < work.cuts[1].x < second.x
+    assert [bar.x for bar in work.waits] == sorted(bar.x for bar in work.waits)
+    assert all(bar.x >= 0 and bar.x + bar.width <= 100.01 for bar in [*work.waits, *work.attempts])
+    assert work.whole == clock.whole and 0 < len(work.ticks) <= 3
+
+
+def test_a_short_wait_is_not_cut(agent: Agent, now: datetime) -> None:
+    id = enqueued(agent, now=now - 12 * SECOND)
+    failed(agent, id, now=now - 11 * SECOND, retry_after_s=0)
+    task, events = Task.objects.get(), list(Event.objects.filter(subject_id=id).order_by("id"))
+    drawn = build_timeline(task, events, list(Attempt.objects.all()), now=now, by_work=True)
+    assert drawn.cuts == []
+    assert [round(bar.width) for bar in drawn.attempts] == [83]  # ten of twelve seconds

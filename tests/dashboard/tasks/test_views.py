@@ -200,9 +200,7 @@ def test_page_of_one_task(browser: Client, agent: Agent, now: datetime) -> None:
     assert "half" in text and "50 %" in text
     assert 'data-tip="Attempt 1: timed out|for 10\u202fs"' in page.content.decode()
     assert "heartbeat 0 s ago" in text
-    assert (
-        " running, " in text and 'class="g-bad"' in html(page) and 'class="g-lease"' in html(page)
-    )
+    assert " at work." in text and 'class="g-bad"' in html(page) and 'class="g-lease"' in html(page)
 
 
 def test_needs_and_dependents(browser: Client, agent: Agent, now: datetime) -> None:

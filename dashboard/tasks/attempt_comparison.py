@@ -1,0 +1,106 @@
+"""Set a task's attempts side by side (pure): error, files, what each was told, what changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.formatting import counted
+from ledger.models import Attempt, Failure
+from retries.failures.fingerprints import make_template
+from retries.failures.grouping import headline_of
+
+SHOWN = 6  # the last ones
+FILES_SHOWN = 6
+HEADLINE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAttempt:
+    """A column of the comparison; `changes` say how it differs from the one before."""
+
+    attempt: Attempt
+    took: timedelta
+    failure: Failure | None
+    headline: str
+    error_change: str
+    files: list[str]
+    more_files: int
+    files_change: str
+    told: list[str]
+    told_change: str
+
+    @property
+    def is_live(self) -> bool:
+        return self.attempt.outcome is None
+
+
+def compare_attempts(attempts: Sequence[Attempt], *, now: datetime) -> list[ComparedAttempt]:
+    """Return the last attempts, oldest first."""
+    columns: list[ComparedAttempt] = []
+    for attempt in attempts[-SHOWN:]:
+        columns.append(compare(attempt, columns[-1] if columns else None, now=now))
+    return columns
+
+
+def compare(attempt: Attempt, before: ComparedAttempt | None, *, now: datetime) -> ComparedAttempt:
+    failure: Failure | None = getattr(attempt, "failure", None)
+    headline = ""
+    if failure:
+        headline = (headline_of(failure) or failure.message.strip().partition("\n")[0])[:HEADLINE]
+    files = [path_of(each) for each in failure.files_modified] if failure else []
+    told = list_told(attempt)
+    return ComparedAttempt(
+        attempt,
+        (attempt.ended_at or now) - attempt.started_at,
+        failure,
+        headline,
+        describe_error_change(headline, before.headline if before else ""),
+        files[:FILES_SHOWN],
+        max(0, len(files) - FILES_SHOWN),
+        describe_files_change(files, before) if failure else "",
+        told,
+        describe_told_change(attempt, before),
+    )
+
+
+def path_of(file: Any) -> str:
+    return str(file.get("path", "?")) if isinstance(file, Mapping) else str(file)
+
+
+def describe_error_change(headline: str, before: str) -> str:
+    """Return how an error differs from the one before, or an empty string."""
+    if not headline or not before:
+        return ""
+    if headline == before:
+        return "same error"
+    if make_template(headline) == make_template(before):
+        return "same error, other values"
+    return "another error"
+
+
+def describe_files_change(files: Sequence[str], before: ComparedAttempt | None) -> str:
+    if before is None or not before.failure:
+        return ""
+    new = [file for file in files if file not in before.files]
+    if not files:
+        return "" if not before.files else "no file changed"
+    return f"{counted(len(new), 'other file')}" if new else "same files"
+
+
+def list_told(attempt: Attempt) -> list[str]:
+    """Return the elements of what the attempt was told, and the size of the text."""
+    if not attempt.context_chars:
+        return []
+    elements = attempt.context_elements or {}
+    named = [f"{name.replace('_', ' ')} {n}" for name, n in sorted(elements.items()) if n]
+    return [*named, counted(attempt.context_chars, "character")]
+
+
+def describe_told_change(attempt: Attempt, before: ComparedAttempt | None) -> str:
+    """Return what the attempt was told that the one before was not."""
+    if before is None or not attempt.context_elements:
+        return ""
+    earlier = before.attempt.context_elements or {}
+    new = [name for name, n in attempt.context_elements.items() if n and not earlier.get(name)]
+    return f"new: {', '.join(name.replace('_', ' ') for name in sorted(new))}" if new else ""
