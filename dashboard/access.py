@@ -66,6 +66,7 @@ REQUIRED = {
     "rule_act": "ledger.change_standinginstruction",
     "tasks": "ledger.view_task",
     "tasks_export": "ledger.view_task",
+    "tasks_complete": "ledger.view_task",
     "task": "ledger.view_task",
     "task_contexts": "ledger.view_task",
     "task_act": "ledger.change_task",

@@ -48,6 +48,7 @@ from dashboard.standing_instructions import action_views as rule_action_views
 from dashboard.standing_instructions import form_views as rule_form_views
 from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
+from dashboard.tasks import completion_views as task_completion_views
 from dashboard.tasks import context_views as task_context_views
 from dashboard.tasks import export_views as task_export_views
 from dashboard.tasks import views as task_views
@@ -76,6 +77,7 @@ urlpatterns = [
         name="instruction_act",
     ),
     path("tasks/", task_views.index, name="tasks"),
+    path("tasks/complete/", task_completion_views.complete, name="tasks_complete"),
     path("tasks/export/<slug:form>/", task_export_views.export, name="tasks_export"),
     path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
     path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),

@@ -210,6 +210,7 @@ class TaskListPage(PageContext):
     can_sort: bool
     columns: list[Column]
     shown: set[str]
+    keys: list[str]
     page: Page[Any]
     entries: list[Entry]
     bulk_verbs: tuple[str, ...]
@@ -244,6 +245,7 @@ def index(visit: Visit) -> TaskListPage:
         can_sort=sort == asked,
         columns=columns,
         shown={column.name for column in columns if column.shown},
+        keys=list(task_filters.KEYS),
         page=page,
         entries=[Entry(row, describe_status(row, now=visit.now)) for row in page.rows],
         bulk_verbs=BULK_VERBS,

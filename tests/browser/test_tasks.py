@@ -11,7 +11,7 @@ from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats
-from tests.browser.conftest import Visitor, assert_whole
+from tests.browser.conftest import Visitor, assert_whole, axe_findings
 from tests.dashboard.worked import buried, claimed, enqueued, make_task
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -85,3 +85,34 @@ def test_one_is_skipped_by_its_key(
     expect(page.locator("#skip-dialog")).to_be_visible()
     page.click("#skip-dialog button:has-text('Skip task')")
     expect(page.locator("#task-header .st")).to_have_text("Skipped")
+
+
+def test_the_query_box_completes(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    make_task("failed", "Broken one", agent=coder, now=now)
+    make_task("queued", "Waiting one", agent=coder, now=now)
+    visitor = visit()
+    page = visitor.sign_in("/tasks/")
+    page.keyboard.press("/")
+    page.keyboard.type("sta")
+    chosen = page.locator('#completion [aria-selected="true"]')
+    expect(chosen).to_contain_text("state:")
+    page.keyboard.press("Tab")
+    expect(chosen).to_contain_text("state:needs-you")
+    page.keyboard.type("f")
+    expect(chosen).to_have_text("state:failed1")
+    page.keyboard.press("Tab")
+    expect(page.locator("#query")).to_have_value("state:failed ")
+    page.keyboard.type("-agent:c")
+    expect(chosen).to_contain_text("agent:coder")
+    assert axe_findings(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator("#completion")).to_be_hidden()
+    for _ in "-agent:c":
+        page.keyboard.press("Backspace")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tasks/?q=state*")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    expect(page.locator("tr[data-row]")).to_contain_text("Broken one")
+    assert visitor.complaints == []

@@ -106,6 +106,7 @@ QUIET = {
 }
 PARTS = {
     "tasks_export",
+    "tasks_complete",
     "browser_end",
     "browsers_end_others",
     "profile_save",
