@@ -5,6 +5,7 @@ test holds the two equal.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -126,6 +127,11 @@ TENFOUR = {
     "OPERATIONS_SECONDS": number("OPERATIONS_SECONDS", 2, low=1),
     "DELIVERY_DAYS": number("DELIVERY_DAYS", 30, low=1),
     "WEBHOOK_ALLOW": env.list("TENFOUR_WEBHOOK_ALLOW", default=[]),
+    "OIDC_ISSUER": os.environ.get("TENFOUR_OIDC_ISSUER", "").rstrip("/"),
+    "OIDC_CLIENT_ID": os.environ.get("TENFOUR_OIDC_CLIENT_ID", "").strip(),
+    "OIDC_NAME": os.environ.get("TENFOUR_OIDC_NAME", "single sign-on").strip(),
+    "OIDC_GROUPS_CLAIM": os.environ.get("TENFOUR_OIDC_GROUPS_CLAIM", "groups").strip(),
+    "OIDC_GROUPS": os.environ.get("TENFOUR_OIDC_GROUPS", "").strip(),
     "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),
     "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
 }
@@ -137,6 +143,39 @@ LLM_KEY = (
     else ""
 )
 
+# ---- single sign-on, off without an issuer
+
+for part in filter(None, TENFOUR["OIDC_GROUPS"].split(",")):
+    if not re.fullmatch(r"[^=]+=[^:=]+:(viewer|operator|admin)", part.strip()):
+        raise ImproperlyConfigured(
+            f"TENFOUR_OIDC_GROUPS: {part!r} must look like group=project:role."
+        )
+if bool(TENFOUR["OIDC_ISSUER"]) != bool(TENFOUR["OIDC_CLIENT_ID"]):
+    raise ImproperlyConfigured("Set both TENFOUR_OIDC_ISSUER and TENFOUR_OIDC_CLIENT_ID.")
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "sso",
+                "name": TENFOUR["OIDC_NAME"],
+                "client_id": TENFOUR["OIDC_CLIENT_ID"],
+                "secret": secret("TENFOUR_OIDC_SECRET"),
+                "settings": {"server_url": TENFOUR["OIDC_ISSUER"]},
+            }
+        ]
+        if TENFOUR["OIDC_ISSUER"]
+        else [],
+    }
+}
+SOCIALACCOUNT_ONLY = True
+SOCIALACCOUNT_ADAPTER = "dashboard.sign_in.single_sign_on.Identities"
+# A link, because the content security policy lets no form lead to another host.
+SOCIALACCOUNT_LOGIN_ON_GET = True
+ACCOUNT_ADAPTER = "dashboard.sign_in.single_sign_on.Accounts"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_RATE_LIMITS = False  # dashboard/sign_in/throttle.py limits attempts
+
 # ---- where it runs
 
 # The address that people and agents use. https:// switches secure cookies, HSTS and redirect on.
@@ -147,6 +186,7 @@ if TENFOUR_URL and (_public.scheme not in ("http", "https") or not _public.hostn
         f"TENFOUR_URL must look like https://tenfour.example.org, not {TENFOUR_URL!r}."
     )
 SECURE = _public.scheme == "https"
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if SECURE else "http"
 # Links in responses begin with this address and never with the Host header, which anyone can
 # forge: a problem or an escalation that is passed on would lead to another server.
 LINK_URL = (
@@ -195,6 +235,10 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",
     "ninja",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
 ]
 MIDDLEWARE = [
     "config.request_metrics.RequestMetrics",
@@ -214,6 +258,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
 API_MIDDLEWARE = MIDDLEWARE[:6]

@@ -10,6 +10,7 @@ from config.api import api
 from config.client_wheel import client_wheel, wheel_name
 from config.guide import guide, llms_txt
 from config.mcp.endpoint import mcp
+from dashboard.sign_in import single_sign_on
 
 admin.site.site_header = admin.site.site_title = "Tenfour"
 # Sign-ins to the admin go through the sign-in page, which is throttled.
@@ -40,5 +41,11 @@ urlpatterns = [
     path("metrics", metrics.metrics),
     path("problems/<slug:code>", health.problem_page),
     path(settings.TENFOUR["ADMIN_PATH"], admin.site.urls),
+    path("sign-in/<slug:provider_id>/", single_sign_on.start, name="openid_connect_login"),
+    path(
+        "sign-in/<slug:provider_id>/callback/",
+        single_sign_on.callback,
+        name="openid_connect_callback",
+    ),
     path("", include("dashboard.urls")),
 ]

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -49,7 +50,7 @@ def invite(request: HtmxRequest) -> HttpResponse:
         days=int(days) if days in map(str, invitations.DAYS) else invitations.DAYS[-1],
         stamp=stamp_of(request),
     )
-    link = request.build_absolute_uri(reverse("dashboard:join", args=[secret]))
+    link = settings.LINK_URL + reverse("dashboard:join", args=[secret])
     return views.show(visit, link=link, invited=invitation)
 
 

@@ -371,6 +371,36 @@ GROUPS = (
         ),
     ),
     Group(
+        "Single sign-on",
+        (
+            Setting(
+                "OIDC_ISSUER",
+                "",
+                "address of an OpenID Connect provider; people can sign in with it",
+            ),
+            Setting(
+                "OIDC_CLIENT_ID",
+                "",
+                "the client that Tenfour is at that provider",
+            ),
+            Setting(
+                "OIDC_NAME",
+                "single sign-on",
+                "what the sign-in page calls the provider",
+            ),
+            Setting(
+                "OIDC_GROUPS_CLAIM",
+                "groups",
+                "the claim that holds a person's groups",
+            ),
+            Setting(
+                "OIDC_GROUPS",
+                "",
+                "roles that groups give, such as `sre=billing:admin,staff=default:viewer`",
+            ),
+        ),
+    ),
+    Group(
         "API limits",
         (
             Setting("BODY_BYTES", "262144", "maximum size of a JSON body"),

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
 
-from dashboard.sign_in.signed_in import start_session
+from dashboard.sign_in.signed_in import sso_name, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt
 from ledger.journal import Actor, Stamp, person
 from ledger.models import Invitation
@@ -96,5 +96,6 @@ def show(
         "throttled": throttled,
         "is_other": is_other,
         "here": request.path,
+        "sso": sso_name(),
     }
     return render(request, "sign_in/join.html", context, status=status)

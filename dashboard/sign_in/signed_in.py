@@ -1,5 +1,6 @@
 """Start a person's session, and note the browser that it is in."""
 
+from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -31,3 +32,8 @@ def note_browser(request: HttpRequest, user: User, *, method: SignInMethod) -> N
         user_agent=request.headers.get("User-Agent", ""),
         now=timezone.now(),
     )
+
+
+def sso_name() -> str:
+    """Return the name of the OpenID Connect provider, or nothing without one."""
+    return str(settings.TENFOUR["OIDC_NAME"]) if settings.TENFOUR["OIDC_ISSUER"] else ""

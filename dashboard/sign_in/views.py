@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import may_enter
-from dashboard.sign_in.signed_in import start_session
+from dashboard.sign_in.signed_in import sso_name, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
 from ledger.models import SignIn
 from ledger.people.browsers import end_browsers
@@ -63,7 +63,7 @@ def render_form(
     throttled: bool = False,
     status: int = 200,
 ) -> HttpResponse:
-    context = {"form": form, "next": target, "throttled": throttled}
+    context = {"form": form, "next": target, "throttled": throttled, "sso": sso_name()}
     return render(request, "sign_in/sign_in.html", context, status=status)
 
 
