@@ -5,7 +5,6 @@ test holds the two equal.
 """
 
 import os
-import re
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config import __version__
+from config import __version__, single_sign_on
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("TENFOUR_DATA") or BASE_DIR / ".tenfour").resolve()
@@ -24,6 +23,7 @@ if (DATA_DIR / "env").is_file():
     # `make up` wrote where its own servers are; whatever the environment says wins.
     environ.Env.read_env(str(DATA_DIR / "env"))
 env = environ.Env()
+TESTING = "pytest" in sys.modules
 
 
 def secret(name: str) -> str:
@@ -143,39 +143,6 @@ LLM_KEY = (
     else ""
 )
 
-# ---- single sign-on, off without an issuer
-
-for part in filter(None, TENFOUR["OIDC_GROUPS"].split(",")):
-    if not re.fullmatch(r"[^=]+=[^:=]+:(viewer|operator|admin)", part.strip()):
-        raise ImproperlyConfigured(
-            f"TENFOUR_OIDC_GROUPS: {part!r} must look like group=project:role."
-        )
-if bool(TENFOUR["OIDC_ISSUER"]) != bool(TENFOUR["OIDC_CLIENT_ID"]):
-    raise ImproperlyConfigured("Set both TENFOUR_OIDC_ISSUER and TENFOUR_OIDC_CLIENT_ID.")
-SOCIALACCOUNT_PROVIDERS = {
-    "openid_connect": {
-        "OAUTH_PKCE_ENABLED": True,
-        "APPS": [
-            {
-                "provider_id": "sso",
-                "name": TENFOUR["OIDC_NAME"],
-                "client_id": TENFOUR["OIDC_CLIENT_ID"],
-                "secret": secret("TENFOUR_OIDC_SECRET"),
-                "settings": {"server_url": TENFOUR["OIDC_ISSUER"]},
-            }
-        ]
-        if TENFOUR["OIDC_ISSUER"]
-        else [],
-    }
-}
-SOCIALACCOUNT_ONLY = True
-SOCIALACCOUNT_ADAPTER = "dashboard.sign_in.single_sign_on.Identities"
-# A link, because the content security policy lets no form lead to another host.
-SOCIALACCOUNT_LOGIN_ON_GET = True
-ACCOUNT_ADAPTER = "dashboard.sign_in.single_sign_on.Accounts"
-ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_RATE_LIMITS = False  # dashboard/sign_in/throttle.py limits attempts
-
 # ---- where it runs
 
 # The address that people and agents use. https:// switches secure cookies, HSTS and redirect on.
@@ -186,7 +153,7 @@ if TENFOUR_URL and (_public.scheme not in ("http", "https") or not _public.hostn
         f"TENFOUR_URL must look like https://tenfour.example.org, not {TENFOUR_URL!r}."
     )
 SECURE = _public.scheme == "https"
-ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if SECURE else "http"
+globals().update(single_sign_on.build_settings(TENFOUR, secret, is_secure=SECURE))
 # Links in responses begin with this address and never with the Host header, which anyone can
 # forge: a problem or an escalation that is passed on would lead to another server.
 LINK_URL = (
@@ -235,10 +202,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",
     "ninja",
-    "allauth",
-    "allauth.account",
-    "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
 ]
 MIDDLEWARE = [
     "config.request_metrics.RequestMetrics",
@@ -258,8 +221,10 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "allauth.account.middleware.AccountMiddleware",
 ]
+if TENFOUR["OIDC_ISSUER"] or TESTING:
+    INSTALLED_APPS += single_sign_on.APPS
+    MIDDLEWARE += single_sign_on.MIDDLEWARE
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
 API_MIDDLEWARE = MIDDLEWARE[:6]
 ROOT_URLCONF = "config.urls"
@@ -295,7 +260,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---- PostgreSQL
 
-TESTING = "pytest" in sys.modules
 DATABASES = {"default": environ.Env.db_url_config(secret("DATABASE_URL"))}
 DATABASES["default"] |= {
     "ENGINE": "config.postgres",

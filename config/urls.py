@@ -1,5 +1,6 @@
 """Every address of the server."""
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
@@ -10,7 +11,6 @@ from config.api import api
 from config.client_wheel import client_wheel, wheel_name
 from config.guide import guide, llms_txt
 from config.mcp.endpoint import mcp
-from dashboard.sign_in import single_sign_on
 
 admin.site.site_header = admin.site.site_title = "Tenfour"
 # Sign-ins to the admin go through the sign-in page, which is throttled.
@@ -41,11 +41,14 @@ urlpatterns = [
     path("metrics", metrics.metrics),
     path("problems/<slug:code>", health.problem_page),
     path(settings.TENFOUR["ADMIN_PATH"], admin.site.urls),
-    path("sign-in/<slug:provider_id>/", single_sign_on.start, name="openid_connect_login"),
-    path(
-        "sign-in/<slug:provider_id>/callback/",
-        single_sign_on.callback,
-        name="openid_connect_callback",
-    ),
     path("", include("dashboard.urls")),
 ]
+
+if apps.is_installed("allauth.socialaccount"):
+    from dashboard.sign_in import single_sign_on
+
+    sign_on = "sign-in/<slug:provider_id>/"
+    urlpatterns += [
+        path(sign_on, single_sign_on.start, name="openid_connect_login"),
+        path(f"{sign_on}callback/", single_sign_on.callback, name="openid_connect_callback"),
+    ]

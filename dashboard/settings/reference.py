@@ -73,8 +73,7 @@ class Mechanism:
 def value_of(name: str) -> str:
     """Return a setting's value in the notation of the environment."""
     value = settings.TENFOUR[name]
-    if isinstance(value, bool):
-        return "1" if value else "0"
+    value = int(value) if isinstance(value, bool) else value
     return ",".join(value) if isinstance(value, list) else str(value).rstrip("/")
 
 
@@ -373,30 +372,12 @@ GROUPS = (
     Group(
         "Single sign-on",
         (
+            Setting("OIDC_ISSUER", "", "address of an OpenID Connect provider to sign in with"),
+            Setting("OIDC_CLIENT_ID", "", "the client that Tenfour is at that provider"),
+            Setting("OIDC_NAME", "single sign-on", "what the sign-in page calls the provider"),
+            Setting("OIDC_GROUPS_CLAIM", "groups", "the claim that holds a person's groups"),
             Setting(
-                "OIDC_ISSUER",
-                "",
-                "address of an OpenID Connect provider; people can sign in with it",
-            ),
-            Setting(
-                "OIDC_CLIENT_ID",
-                "",
-                "the client that Tenfour is at that provider",
-            ),
-            Setting(
-                "OIDC_NAME",
-                "single sign-on",
-                "what the sign-in page calls the provider",
-            ),
-            Setting(
-                "OIDC_GROUPS_CLAIM",
-                "groups",
-                "the claim that holds a person's groups",
-            ),
-            Setting(
-                "OIDC_GROUPS",
-                "",
-                "roles that groups give, such as `sre=billing:admin,staff=default:viewer`",
+                "OIDC_GROUPS", "", "roles of groups, such as `sre=default:admin,qa=web:viewer`"
             ),
         ),
     ),
