@@ -19,11 +19,11 @@ GROUP_ROLE = re.compile(r"[^=]+=[^:=]+:(viewer|operator|admin)")
 def build_settings(
     tenfour: dict[str, Any], secret: Callable[[str], str], *, is_secure: bool
 ) -> dict[str, Any]:
-    """Return the settings of django-allauth; raise ImproperlyConfigured for values that can't be."""
+    """Return the settings of django-allauth; or raise ImproperlyConfigured."""
     for part in filter(None, tenfour["OIDC_GROUPS"].split(",")):
         if not GROUP_ROLE.fullmatch(part.strip()):
             raise ImproperlyConfigured(
-                f"TENFOUR_OIDC_GROUPS: {part!r} must look like group=project:role."
+                f"{part!r} in TENFOUR_OIDC_GROUPS must look like group=project:role."
             )
     issuer, client = tenfour["OIDC_ISSUER"], tenfour["OIDC_CLIENT_ID"]
     if bool(issuer) != bool(client):

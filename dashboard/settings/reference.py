@@ -376,9 +376,7 @@ GROUPS = (
             Setting("OIDC_CLIENT_ID", "", "the client that Tenfour is at that provider"),
             Setting("OIDC_NAME", "single sign-on", "what the sign-in page calls the provider"),
             Setting("OIDC_GROUPS_CLAIM", "groups", "the claim that holds a person's groups"),
-            Setting(
-                "OIDC_GROUPS", "", "roles of groups, such as `sre=default:admin,qa=web:viewer`"
-            ),
+            Setting("OIDC_GROUPS", "", "roles of groups, as in `sre=default:admin,qa=web:viewer`"),
         ),
     ),
     Group(

@@ -64,6 +64,7 @@ def test_no_name_is_known_that_nothing_reads() -> None:
     files = {
         "TENFOUR_SECRET_KEY_FILE",
         "TENFOUR_LLM_KEY_FILE",
+        "TENFOUR_OIDC_SECRET_FILE",
     }  # read as the name of a setting with a suffix
     assert KNOWN - tests - files <= read_in_code()
 
