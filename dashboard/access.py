@@ -102,6 +102,8 @@ REQUIRED = {
     "experiment_start": "retries.add_contextexperiment",
     "target_set": "retries.change_acktarget",
     "experiment_end": "retries.change_contextexperiment",
+    "audit": "ledger.view_event",
+    "audit_export": "ledger.view_event",
     "operations": "retries.view_operation",
     "operation": "retries.view_operation",
     "operation_new": "retries.add_operation",

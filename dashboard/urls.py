@@ -5,6 +5,7 @@ from django.urls import path
 from dashboard.activity import views as activity_views
 from dashboard.agents import action_views as agent_action_views
 from dashboard.agents import views as agent_views
+from dashboard.audit import views as audit_views
 from dashboard.connect import views as connect_views
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as deadletter_views
@@ -143,6 +144,8 @@ urlpatterns = [
         name="operation_act",
     ),
     path("settings/", settings_views.index, name="settings"),
+    path("settings/audit/", audit_views.index, name="audit"),
+    path("settings/audit/export/<slug:format>/", audit_views.download, name="audit_export"),
     path("settings/people/", people_views.index, name="people"),
     path(
         "settings/people/members/<uuid:member_id>/<slug:verb>/",

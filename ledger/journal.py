@@ -105,6 +105,7 @@ class Kind(TextChoices):
     INVITATION_ACCEPTED = "invitation.accepted"
     INVITATION_REVOKED = "invitation.revoked"
     WEBHOOK_DISABLED = "webhook.disabled"
+    AUDIT_EXPORTED = "audit.exported"
     OPERATION_STARTED = "operation.started"
     OPERATION_RESUMED = "operation.resumed"
     OPERATION_STOPPED = "operation.stopped"

@@ -219,7 +219,7 @@ def describe(event: Event, about: EventSubject) -> EventSentence:
             return describe_rule_event(event, about)
         case "session":
             return describe_session_event(event, about)
-        case "operation":
+        case "operation" | "audit":
             return describe_operation_event(event, about)
     return describe_event(event, about)
 

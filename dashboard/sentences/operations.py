@@ -59,6 +59,9 @@ def describe_operation_event(event: Event, about: EventSubject) -> EventSentence
     done = f"{counted(changed, words.noun)} {words.done}"
     result = f": {done}, {refused:,} left as they were" if refused else f": {done}"
     match event.kind:
+        case Kind.AUDIT_EXPORTED:
+            of = f" of {data['query']}" if data.get("query") else ""
+            return plain("copy", actor, "exported the audit log", of)
         case Kind.OPERATION_STARTED:
             count = counted(int(data.get("count") or 0), words.noun)
             return plain(words.icon, actor, "started an operation", f": {words.do.lower()} {count}")

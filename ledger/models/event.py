@@ -46,6 +46,8 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["tx", "id"], name="event_stream"),
             models.Index(fields=["subject_id", "id"], name="event_subject"),
+            # the audit log
+            models.Index(fields=["id"], name="event_people", condition=models.Q(actor_type="user")),
             BrinIndex(fields=["at"], name="event_at", pages_per_range=32, autosummarize=True),
         ]
 

@@ -118,3 +118,23 @@ def test_everything_works_without_a_script(
     page.goto(f"{visitor.url}/operations/{Operation.objects.get().pk}/")
     page.click("button:has-text('Undo') >> nth=0")
     expect(page.locator("#toasts")).to_contain_text("Undone.")
+
+
+def test_the_audit_log_is_whole_and_filters(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """Rows open to their fields, and a filter is one click and one link away."""
+    before = now - timedelta(minutes=2)
+    for number in range(3):
+        enqueued(coder, f"{HOSTILE} {number}", now=before)
+    run(start("task.abort", Task.objects.all(), reason=HOSTILE, now=before), now=before)
+    visitor = visit()
+    page = visitor.sign_in("/settings/audit/")
+    expect(page.locator("#records > li")).to_have_count(4)
+    page.click("nav.aud__nouns a:has-text('Operation')")
+    expect(page.locator("#records > li")).to_have_count(1)
+    page.click("#records summary")
+    expect(page.locator("#records .fields").first).to_contain_text("operation.started")
+    shoot(page, "audit-1440")
+    assert_whole(visitor, "/settings/audit/")
+    shoot(page, "audit-390")

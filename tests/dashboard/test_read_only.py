@@ -81,6 +81,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "deliveries": f"/settings/deliveries/?range=yes&open={delivery.pk}",
         "insight": "/insight/",
         "operations": "/operations/",
+        "audit": "/settings/audit/",
         "operation": f"/operations/{operation.pk}/",
         "people": "/settings/people/",
         "tokens": "/settings/tokens/?new=1",
@@ -94,6 +95,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
 
 # what has no actions of its own, and views that are no pages
 QUIET = {
+    "audit",
     "operations",
     "task_contexts",
     "settings",
@@ -107,6 +109,7 @@ QUIET = {
 PARTS = {
     "tasks_export",
     "tasks_complete",
+    "audit_export",
     "browser_end",
     "browsers_end_others",
     "profile_save",

@@ -128,6 +128,7 @@ def world(agent: Agent, browser: Client, now: datetime) -> World:
         "channel_id": channel.pk,
         "operation_id": start_operation("task.skip", Task.objects.all(), now=now).pk,
         "verb_name": "task.skip",
+        "format": "csv",
         "escalation_id": Escalation.objects.get(task=task).pk,
         "member_id": guest.pk,
         "invitation_id": invitation.pk,

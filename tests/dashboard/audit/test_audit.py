@@ -1,0 +1,124 @@
+"""The audit log: people's acts in the journal and in the admin, filtered and exported."""
+
+import csv
+import json
+from datetime import datetime, timedelta
+from io import StringIO
+
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection
+from django.http import HttpResponse
+from django.test import Client
+
+from ledger.journal import SYSTEM, Stamp, person
+from ledger.models import Agent, Event, Membership
+from ledger.roles import Role
+from retries import task_actions
+from tests.dashboard.seen import html
+from tests.dashboard.worked import enqueued
+from tests.factories import make_agent, make_project
+
+URL = "/settings/audit/"
+HOSTILE = "=HYPERLINK(1) <script>alert(1)</script>"
+
+
+def streamed(response: HttpResponse) -> str:
+    assert response.status_code == 200
+    return b"".join(response.streaming_content).decode()  # type: ignore[attr-defined]
+
+
+def log_in_admin(user: User, agent: Agent, text: str) -> LogEntry:
+    return LogEntry.objects.create(
+        user=user,
+        content_type=ContentType.objects.get_for_model(Agent),
+        object_id=str(agent.pk),
+        object_repr=text,
+        action_flag=CHANGE,
+        change_message="Changed its system text.",
+    )
+
+
+def test_people_are_listed_with_reasons_and_filtered(
+    agent: Agent, browser: Client, mara: User, now: datetime
+) -> None:
+    """Acts of people and the admin are there, the clock's and agents' are not."""
+    priya = User.objects.create_superuser("priya")
+    first = enqueued(agent, HOSTILE, now=now)
+    second = enqueued(agent, "Second", now=now)
+    stamp = Stamp(person(mara), now)
+    task_actions.abort([first], reason="wrong branch", stamp=stamp)
+    task_actions.skip([second], stamp=Stamp(person(priya), now))
+    third = enqueued(agent, "By the clock", now=now)
+    task_actions.skip([third], stamp=Stamp(SYSTEM, now))
+    log_in_admin(priya, agent, HOSTILE)
+    page = html(browser.get(URL))
+    assert page.count('class="aud__row"') == 3 and "3 rows" in page
+    assert "wrong branch" in page and "changed agent in the admin" in page
+    assert "By the clock" not in page
+    raw = browser.get(URL).content.decode()
+    assert "<script>alert" not in raw
+
+    for query, kinds in {
+        "actor:priya": {"task.skipped", "admin.changed"},
+        "kind:task": {"task.aborted", "task.skipped"},
+        "kind:task.aborted": {"task.aborted"},
+        f"about:{first}": {"task.aborted"},
+        "until:2020-01-01": set(),
+    }.items():
+        text = streamed(browser.get(f"{URL}export/jsonl/", {"q": query}))
+        found = {json.loads(line)["kind"] for line in text.splitlines()} - {"audit.exported"}
+        assert found == kinds, query
+
+
+def test_an_export_is_the_whole_filtered_log_and_an_entry_of_its_own(
+    agent: Agent, browser: Client, mara: User, now: datetime
+) -> None:
+    ids = [enqueued(agent, f"{HOSTILE} {n}", now=now) for n in range(90)]
+    for number, id in enumerate(ids):
+        stamp = Stamp(person(mara), now + timedelta(seconds=number))
+        task_actions.abort([id], reason="=1+1", stamp=stamp)
+    exported = browser.get(f"{URL}export/csv/", {"q": "kind:task.aborted"})
+    assert exported["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(StringIO(streamed(exported))))
+    events = Event.objects.filter(kind="task.aborted").order_by("-id")
+    assert [row["subject_id"] for row in rows] == [str(e.subject_id) for e in events]
+    assert {row["reason"] for row in rows} == {"'=1+1"}
+    assert Event.objects.get(kind="audit.exported").data["query"] == "kind:task.aborted"
+    first = html(browser.get(URL, {"q": "kind:task.aborted"}))
+    assert first.count('class="aud__row"') == 40 and "90 rows" in first
+    before = first.split("before=")[1].split('"')[0].split("&")[0]
+    second = html(browser.get(URL, {"q": "kind:task.aborted", "before": before}))
+    shown = [part.split('"')[0] for part in (first + second).split('id="record-')[1:]]
+    assert len(set(shown)) == 80 and shown == [str(e.pk) for e in events[:80]]
+    assert browser.get(f"{URL}export/xml/").status_code == 404
+
+
+def test_members_see_their_project_and_nothing_of_the_admin(
+    agent: Agent, mara: User, now: datetime
+) -> None:
+    elsewhere = make_agent("other", project=make_project("elsewhere"))
+    for each in (agent, elsewhere):
+        id = enqueued(each, f"Of {each.project.name}", now=now)
+        task_actions.skip([id], stamp=Stamp(person(mara), now))
+    log_in_admin(mara, agent, "An agent")
+    eve = User.objects.create_user("eve")
+    Membership.objects.create(user=eve, project=agent.project, role=Role.VIEWER, added_by="mara")
+    client = Client()
+    client.force_login(eve)
+    page = html(client.get(URL))
+    assert f"Of {agent.project.name}" in page
+    assert "elsewhere" not in page and "in the admin" not in page
+    assert client.get(f"{URL}?project=elsewhere").status_code == 404
+
+
+def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetime) -> None:
+    enqueued(agent, now=now)
+    with connection.cursor() as cursor:
+        cursor.execute("set local enable_seqscan = off")
+        cursor.execute(
+            "explain select * from ledger_event where actor_type = 'user' order by id desc limit 41"
+        )
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert "event_people" in plan
