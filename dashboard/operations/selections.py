@@ -13,10 +13,12 @@ from django.utils.dateparse import parse_datetime
 from dashboard.deadletters import queries as deadletter_queries
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
+from dashboard.query_box import BoxQuery
 from dashboard.selection import read_selection
 from dashboard.shared_queries import of_project
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
+from dashboard.tasks.filters import TaskQuery
 from ledger.ids import first_id
 from ledger.models import DeadLetter, Instruction, Project, Task
 
@@ -28,6 +30,7 @@ class ListedNoun:
     """A list whose rows can be chosen: its rows, its filter and the name of its URL."""
 
     model: type[Model]
+    parse: Callable[[str], BoxQuery]
     filter: Filter
     place: str
     icon: str
@@ -37,9 +40,12 @@ def filter_tasks(text: str, project: Project | None) -> QuerySet[Any]:
     return task_queries.filter_tasks(task_filters.parse(text), project)
 
 
+def parse_deadletters(text: str) -> TaskQuery:
+    return task_filters.parse(text, task_filters.LETTER_KEYS)
+
+
 def filter_deadletters(text: str, project: Project | None) -> QuerySet[Any]:
-    query = task_filters.parse(text, task_filters.LETTER_KEYS)
-    return deadletter_queries.filter_deadletters(query, project)
+    return deadletter_queries.filter_deadletters(parse_deadletters(text), project)
 
 
 def filter_instructions(text: str, project: Project | None) -> QuerySet[Any]:
@@ -47,9 +53,17 @@ def filter_instructions(text: str, project: Project | None) -> QuerySet[Any]:
 
 
 NOUNS = {
-    "task": ListedNoun(Task, filter_tasks, "tasks", "n-tasks"),
-    "dead_letter": ListedNoun(DeadLetter, filter_deadletters, "deadletters", "n-dead"),
-    "instruction": ListedNoun(Instruction, filter_instructions, "instructions", "n-instructions"),
+    "task": ListedNoun(Task, task_filters.parse, filter_tasks, "tasks", "n-tasks"),
+    "dead_letter": ListedNoun(
+        DeadLetter, parse_deadletters, filter_deadletters, "deadletters", "n-dead"
+    ),
+    "instruction": ListedNoun(
+        Instruction,
+        instruction_filters.parse,
+        filter_instructions,
+        "instructions",
+        "n-instructions",
+    ),
 }
 
 
@@ -65,6 +79,11 @@ class ChosenRows:
 
     def __bool__(self) -> bool:
         return bool(self.ids) or self.matching
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What the query says that its list does not understand, and so would not filter by."""
+        return NOUNS[self.noun].parse(self.query).problems if self.matching else ()
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
         """Return the rows; those that were created after the count are not among them."""

@@ -75,6 +75,9 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
         noun = words_of(verb.name).noun
         messages.warning(request, f"Select at least one {noun}. Nothing changed.")
         return redirect(back)
+    if chosen.problems:
+        messages.warning(request, f"Fix the filter first. {chosen.problems[0]} Nothing changed.")
+        return redirect(back)
     if "confirmed" not in request.POST:
         return ask(request, verb, chosen, back=back)
     return start(request, verb, chosen, back=back)

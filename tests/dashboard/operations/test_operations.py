@@ -18,7 +18,7 @@ from retries.operations.running import run_batch, take
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html
 from tests.dashboard.worked import buried, enqueued, make_task
-from tests.factories import make_agent, make_instruction, make_project
+from tests.factories import make_agent, make_instruction, make_project, send
 from tests.retries.operations.worlds import LATER, run
 
 HOSTILE = "<script>alert(1)</script> in the title"
@@ -194,6 +194,21 @@ def test_nothing_selected_an_unknown_verb_and_nothing_to_change(
     assert "None of them can be aborted now." in text_of(asked)
     forced = browser.post(NEW.format("task.abort"), {"id": [str(done.pk)], "confirmed": "yes"})
     assert forced.status_code == 422 and not Operation.objects.exists()
+
+
+@pytest.mark.parametrize("verb", ["task.abort", "dead_letter.dismiss", "instruction.cancel"])
+def test_a_filter_that_is_not_understood_chooses_nothing(
+    agent: Agent, browser: Client, now: datetime, verb: str
+) -> None:
+    """The list shows all rows below the problem; an action on all of them is not what was meant."""
+    task = make_task(agent=agent, now=now)
+    make_task("failed", agent=agent, now=now)
+    send(agent, now=now)
+    form = {"matching": "yes", "q": "agnet:codex", "next": "/tasks/", "confirmed": "yes"}
+    answer = browser.post(NEW.format(verb), form, follow=True)
+    assert "Fix the filter first. There is no filter “agnet”." in text_of(answer)
+    assert not Operation.objects.exists()
+    assert Task.objects.get(pk=task.pk).state == "queued"
 
 
 @pytest.mark.parametrize("given", [["add_operation"], ["change_task"]])
