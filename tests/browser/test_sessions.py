@@ -147,7 +147,7 @@ def test_all_of_it_works_without_scripts(visit: Visit, coder: Agent, now: dateti
     session = make_session(coder, lines, now=now, pending=1, tracker="none")
     visitor = visit(java_script_enabled=False).signed_in()
     page = visitor.open("/sessions/?q=agent:coder")
-    page.click("#rows a >> nth=0")
+    page.click("#rows tbody a >> nth=0")
     page.locator("details.call summary").click()
     page.click("text=Read the whole call")
     expect(page.locator("#message")).to_contain_text("THE-END")
