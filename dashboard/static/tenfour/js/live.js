@@ -37,7 +37,8 @@
     if ($('[role="combobox"][aria-expanded="true"]:not(dialog *)') || isFilledIn(live)) return true;
     if (counts() && !live.dataset.held) return true;   /* an older page gets no new events */
     if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
-    return live.contains(focus) && focus.matches("input, textarea, select") && !focus.closest("[hx-morph-skip]");
+    var field = "input:not([type=checkbox], [type=radio]), textarea, select";
+    return live.contains(focus) && focus.matches(field) && !focus.closest("[hx-morph-skip]");
   }
   /* text typed or a choice made, but not sent */
   function isFilledIn(live) {
