@@ -12,6 +12,7 @@ from dashboard.ack_targets import TargetRow, list_targets
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
 from dashboard.insight.experiments import ExperimentRow, find_scale
+from dashboard.insight.idle import DEFAULT, RANGES, IdleFigures, combine_idle
 from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes, list_rules
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
@@ -32,6 +33,9 @@ class InsightPage(PageContext):
     answers: list[AnswerRow]
     targets: list[TargetRow]
     agents: list[Agent]
+    idle: IdleFigures
+    idle_range: str
+    idle_ranges: list[tuple[str | None, str, bool]]
     outcomes: list[OutcomeGroup]
     rules: RuleFigures
     policies: list[PolicyRow]
@@ -49,6 +53,8 @@ def index(request: HtmxRequest) -> HttpResponse:
     figures = queries.list_figures(project)
     answered = [(each.project.name, each.data) for each in figures if each.panel == "answers"]
     predicted = [each.data for each in figures if each.panel == "predictions"]
+    wanted = request.GET.get("range", "")
+    days, label = RANGES.get(wanted, RANGES[DEFAULT])
     page = InsightPage(
         title="Insight",
         heading="Insight",
@@ -60,6 +66,14 @@ def index(request: HtmxRequest) -> HttpResponse:
         answers=list_answers(answered),
         targets=list_targets([each.data for each in figures if each.panel == "targets"]),
         agents=queries.list_agents(project),
+        idle=combine_idle(
+            [each.data for each in figures if each.panel == "idle" and each.days == days]
+        ),
+        idle_range=label,
+        idle_ranges=[
+            (None if key == DEFAULT else key, each[1], each[0] == days)
+            for key, each in RANGES.items()
+        ],
         outcomes=list_outcomes([each.data for each in figures if each.panel == "outcomes"]),
         rules=list_rules([each.data for each in figures if each.panel == "rules"]),
         policies=list_policies(

@@ -6,6 +6,7 @@ from typing import Any
 from ledger.models import Project
 from retries.insight.answer_figures import compute_answers
 from retries.insight.experiments import count_experiments
+from retries.insight.idle_figures import compute_idle
 from retries.insight.outcome_figures import compute_outcomes
 from retries.insight.policy_figures import compute_policies
 from retries.insight.prediction_figures import compute_predictions
@@ -23,4 +24,5 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_outcomes(each, now=now)
         compute_answers(each, now=now)
         compute_targets(each, now=now)
+        compute_idle(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

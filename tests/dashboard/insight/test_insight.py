@@ -203,3 +203,21 @@ def test_the_figures_of_projects_are_combined() -> None:
     assert (found.brier, found.base) == (pytest.approx(0.175), pytest.approx(0.35))
     (point,) = found.points
     assert (point.predicted, point.observed) == (84, 65)
+
+
+def test_the_time_of_agents_is_shown_by_range(browser: Client, agent: Agent) -> None:
+    row = {"id": str(agent.pk), "name": "coder", "known": 36000.0, "work": 18000.0}
+    row |= {"person": 9000.0, "breaker": 0.0}
+    data = {"agents": 3, "people": 2, "totals": row, "rows": [row]}
+    InsightFigure.objects.create(
+        project=agent.project, panel="idle", days=1, computed_at=NOW, data=data
+    )
+    response = browser.get("/insight/", {"range": "24h"})
+    shown = words(response)
+    assert "In the last 24 h, 3 agents waited 2 h for a person, 25% of their time" in shown
+    assert "One person keeps 1.5 agents busy." in shown
+    assert (
+        'aria-label="coder: working 50%, waiting for a person 25%, waiting for work 25%,'
+        ' breaker open 0%"' in response.content.decode()
+    )
+    assert "No agent worked in the last 7 d" in words(browser.get("/insight/"))
