@@ -13,7 +13,7 @@ from retries import task_actions
 from retries.models import Operation
 from retries.operations.running import run_batch, take
 from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
-from tests.dashboard.worked import enqueued, make_task
+from tests.dashboard.worked import buried, enqueued, make_task
 from tests.retries.operations.worlds import LATER, run, start
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -118,6 +118,25 @@ def test_everything_works_without_a_script(
     page.goto(f"{visitor.url}/operations/{Operation.objects.get().pk}/")
     page.click("button:has-text('Undo') >> nth=0")
     expect(page.locator("#toasts")).to_contain_text("Undone.")
+
+
+def test_a_cause_is_whole_on_a_phone_and_its_group_is_dismissed(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """The cause wraps instead of being cut off, beside the two actions on all of its group."""
+    error = "psycopg.errors.InsufficientPrivilege: permission denied for table ledger_entries"
+    for number in range(3):
+        buried(f"Letter {number}", agent=coder, now=now - timedelta(minutes=1), error=error)
+    page = visit(width=390).sign_in("/dead-letters/")
+    cause = page.locator("#groups .grp > a code").first
+    box, group = cause.bounding_box(), page.locator("#groups .grp").first.bounding_box()
+    assert box and group and box["height"] > 20 and box["x"] + box["width"] <= 390
+    sizes = "el => [el.scrollWidth - el.clientWidth, el.scrollHeight - el.clientHeight]"
+    cut = page.locator("#groups .grp > a").first.evaluate(sizes)
+    shoot(page, "deadletters-390")
+    assert max(cut) <= 1, cut
+    page.click("#groups button:has-text('Dismiss all 3')")
+    expect(page.locator("#effect")).to_contain_text("3 dead letters will be dismissed.")
 
 
 def test_the_audit_log_is_whole_and_filters(
