@@ -15,6 +15,8 @@ TABLES = (
     "ledger_deadletter",
     "ledger_event",
     "retries_escalation",
+    "ledger_taskwords",  # by a trigger
+    "retries_grouped",
 )
 STATEMENTS = (
     """
