@@ -128,6 +128,9 @@ REQUIRED = {
     "escalation_undo": "retries.change_escalation",
     "escalation_comment": "retries.change_escalation",
     "escalation_assign": "retries.change_escalation",
+    "escalation_snooze": "retries.change_escalation",
+    "escalations_answer_all": "retries.change_escalation",
+    "escalations_undo_all": "retries.change_escalation",
 }
 
 

@@ -10,6 +10,7 @@ from dashboard.connect import views as connect_views
 from dashboard.deadletters import action_views as deadletter_action_views
 from dashboard.deadletters import views as deadletter_views
 from dashboard.escalations import action_views as escalation_action_views
+from dashboard.escalations import group_views
 from dashboard.escalations import views as escalation_views
 from dashboard.insight import action_views as insight_action_views
 from dashboard.insight import views as insight_views
@@ -234,6 +235,12 @@ urlpatterns = [
         name="deliveries_redeliver",
     ),
     path("escalations/", escalation_views.index, name="escalations"),
+    path("escalations/answer-all/", group_views.answer_all, name="escalations_answer_all"),
+    path(
+        "escalations/answer-all/<uuid:operation_id>/undo/",
+        group_views.undo_all,
+        name="escalations_undo_all",
+    ),
     path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),
     path(
         "escalations/<uuid:escalation_id>/answer/",
@@ -254,6 +261,11 @@ urlpatterns = [
         "escalations/<uuid:escalation_id>/care/",
         escalation_action_views.assign,
         name="escalation_assign",
+    ),
+    path(
+        "escalations/<uuid:escalation_id>/snooze/",
+        escalation_action_views.snooze,
+        name="escalation_snooze",
     ),
     path(
         "escalations/<uuid:escalation_id>/preview/",

@@ -1,4 +1,4 @@
-"""Answer an escalation, undo an answer, preview one, comment, assign."""
+"""Answer an escalation, undo an answer, preview one, comment, assign, snooze."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_POST
@@ -23,15 +24,15 @@ from dashboard.escalations.answer_form import (
     undo_answer,
 )
 from dashboard.escalations.evidence import preview_context
+from dashboard.escalations.inbox import read_address, read_inbox
 from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer
-from dashboard.escalations.rows import read_listing
+from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
-from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from retries.escalations import assignment
+from retries.escalations import assignment, snoozing
 from retries.escalations.record import Record, load_record
 from retries.models import Escalation
 
@@ -77,6 +78,32 @@ def assign(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     return annotate(request, escalation_id, partial(assignment.assign, escalation_id, name))
 
 
+@require_POST
+@operators_only
+def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
+    """Take an escalation out of the inbox until a time, or bring it back; open the next one."""
+    visit = begin_visit(request, current="escalations")
+    address = read_address(visit)
+    url = escalation_url(escalation_id, address.build())
+    following = read_inbox(visit, address, escalation_id).next
+    try:
+        until = read_snooze_time(request.POST, visit.now)
+        snoozing.snooze(
+            escalation_id, until, among=Escalation.objects.all(), stamp=stamp_of(request, visit.now)
+        )
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+        return redirect(url)
+    if until is None:
+        messages.success(request, "Back in the inbox.")
+        return redirect(url)
+    messages.success(request, f"Snoozed until {until:%b %-d, %H:%M} UTC. Its task keeps waiting.")
+    page = reverse("dashboard:escalations")
+    return redirect(
+        escalation_url(following, address.build()) if following else page + address.build()
+    )
+
+
 def annotate(
     request: HtmxRequest, escalation_id: UUID, record: Callable[..., object]
 ) -> HttpResponse:
@@ -85,37 +112,51 @@ def annotate(
         record(among=Escalation.objects.all(), stamp=stamp_of(request))
     except Refusal as refusal:
         messages.warning(request, refusal.detail)
-    return redirect(escalation_url(escalation_id, read_scope(request).query))
+    query = read_address(begin_visit(request, current="escalations")).build()
+    return redirect(escalation_url(escalation_id, query))
 
 
 def change(
     request: HtmxRequest, escalation_id: UUID, submit: Callable[..., Reply]
 ) -> HttpResponseBase:
-    """Submit the form; answer a script with the panel, a form with a redirect or the page."""
+    """Submit the form; then open the next escalation, or show the panel or the page."""
     visit = begin_visit(request, current="escalations")
+    address = read_address(visit)
+    query = address.build()
     if request.method != "POST":  # the way back from signing in
-        return redirect(escalation_url(escalation_id, visit.scope.query))
+        return redirect(escalation_url(escalation_id, query))
     before = queries.find_escalation(escalation_id, now=visit.now)
+    following = read_inbox(visit, address, escalation_id).next if before else None
     reply = submit(request, before, now=visit.now) if before else Reply(404, read_message(request))
     escalation = queries.find_escalation(escalation_id, now=visit.now)
+    if reply.is_done and escalation and following and not reply.message:
+        return open_next(request, escalation, escalation_url(following, query))
     if rendering.wants_part(request):
-        return render_panel(visit, escalation, reply)
+        return render_panel(visit, escalation, reply, following)
     if reply.is_done and escalation:
         messages.success(request, confirm_answer(escalation))
-        return redirect(escalation_url(escalation_id, visit.scope.query))
+        return redirect(escalation_url(escalation_id, query))
     visit = replace(visit, live_key=read_key(visit.now))
     page = build_page(
-        visit,
-        read_listing(visit),
-        escalation,
-        requested=escalation_id,
-        reply=reply,
-        status_code=reply.status,
+        visit, escalation, requested=escalation_id, reply=reply, status_code=reply.status
     )
     return rendering.respond(visit, TEMPLATE, PART, page)
 
 
-def render_panel(visit: Visit, escalation: Escalation | None, reply: Reply) -> HttpResponse:
+def open_next(request: HtmxRequest, answered: Escalation, url: str) -> HttpResponse:
+    """Return the redirect to the next escalation; it offers to undo the answer just given."""
+    if answered.undo_until:
+        url += f"{'&' if '?' in url else '?'}answered={answered.pk}"
+    else:
+        messages.success(request, confirm_answer(answered))
+    if rendering.wants_part(request):
+        return HttpResponse(headers={"HX-Redirect": url})
+    return redirect(url)
+
+
+def render_panel(
+    visit: Visit, escalation: Escalation | None, reply: Reply, following: UUID | None
+) -> HttpResponse:
     """Return the panel alone; its header tells the rest of the page to poll."""
     context = {"scope": visit.scope, "now": visit.now, "reply": reply, "escalation": escalation}
     template = "escalations/_vanished.html"
@@ -127,7 +168,8 @@ def render_panel(visit: Visit, escalation: Escalation | None, reply: Reply) -> H
             context["answer_form"] = build_form(escalation, record, reply)
         else:
             context["answer"] = describe_answer(escalation, reply, now=visit.now)
-        context["next_open"] = queries.find_oldest_open(visit.scope.project, but=escalation.pk)
+        context["next_open"] = queries.find_listed(following) if following else None
+    context["query"] = read_address(visit).build()
     response = render(visit.request, template, context, status=reply.status)
     patch_vary_headers(response, ["HX-Request"])
     response["HX-Trigger"] = "ledger-changed"

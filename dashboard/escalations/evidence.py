@@ -21,6 +21,7 @@ from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Event, Failure, Instruction, Task
+from ledger.states import FINAL
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
@@ -131,6 +132,11 @@ class TaskEvidence:
     message: str
     basis: dict[str, Any]  # what a policy's decision to ask rests on; empty for other reasons
     prediction: Prediction | None
+
+    @property
+    def waiting_count(self) -> int:
+        """The number of dependents that are not final."""
+        return sum(task.state not in FINAL for task in self.dependents)
 
     @property
     def last_failure(self) -> Failure | None:

@@ -7,7 +7,9 @@ from dashboard.badges import ANSWER_ICONS
 from dashboard.escalations.answer_form import Reply
 from dashboard.escalations.evidence import suggest_fixes
 from dashboard.escalations.outcome import AnswerOutcome, confirm_answer, describe_outcome
-from dashboard.escalations.queries import read_aftermaths
+from dashboard.escalations.queries import find_listed, read_aftermaths
+from dashboard.query_box import as_id
+from dashboard.rendering import Visit
 from retries.escalations import answer_outcome
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.options import Option, list_options
@@ -73,6 +75,26 @@ def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> A
         suggestions=suggest_fixes(record) if record else [],
         fields=list_fields(escalation.response_schema or {}, reply.values),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """The answer that a person has just given to another escalation, and how to undo it."""
+
+    escalation: Escalation
+    icon: str
+    undo_seconds: float
+
+
+def find_last_answer(visit: Visit) -> LastAnswer | None:
+    """Return the answer that the address names, while it can be undone."""
+    id = as_id(visit.request.GET.get("answered", ""))
+    escalation = find_listed(id) if id else None
+    until = escalation.undo_until if escalation and not escalation.is_open else None
+    if escalation is None or until is None or until <= visit.now or escalation.action is None:
+        return None
+    left = round((until - visit.now).total_seconds(), 1)
+    return LastAnswer(escalation, ANSWER_ICONS[Answer(escalation.action)], left)
 
 
 def describe_answer(escalation: Escalation, reply: Reply, *, now: datetime) -> GivenAnswer:

@@ -22,7 +22,7 @@ from retries.models import ContextExperiment, Escalation
 from retries.states import EscalationState
 
 PAGE = 30
-RECENT = 4
+SNOOZED_SHOWN = 200
 SNIPPET = 120
 EARLIER = 20  # answers and comments to show
 
@@ -47,9 +47,27 @@ HEAVY = (
 # ---- the list
 
 
-def count_closed(project: Project | None) -> int:
-    """Count the closed escalations, up to COUNT_CAP."""
-    return of_project(closed(), project).order_by()[:COUNT_CAP].count()
+def count_others(project: Project | None, *, now: datetime) -> tuple[int, int]:
+    """Count the snoozed and the closed escalations, each up to COUNT_CAP."""
+    found = next(iter(fetch_counts(project, now, COUNT_CAP)), {})
+    return found.get("snoozed", 0), found.get("closed", 0)
+
+
+@compiled
+def fetch_counts(
+    project: Project | None, now: datetime, most: int
+) -> QuerySet[Any, dict[str, int]]:
+    snoozed = of_project(Escalation.objects.snoozed(now), project).order_by()
+    ended = of_project(closed(), project).order_by()
+    rows: QuerySet[Any, Any] = (
+        Project.objects.order_by()
+        .annotate(
+            snoozed=CountOf(snoozed.values("pk")[:most]),
+            closed=CountOf(ended.values("pk")[:most]),
+        )
+        .values("snoozed", "closed")
+    )
+    return rows[:1]
 
 
 def closed() -> QuerySet[Escalation]:
@@ -85,79 +103,58 @@ def first_words() -> Coalesce:
     return Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
 
 
-def list_open(
-    project: Project | None, *, before: UUID | None, after: UUID | None
-) -> Page[Escalation]:
-    """Return a page of the open escalations, oldest first."""
-    found = read_page("open", project, before=before, after=after)
-    if not found.rows and (before or after):  # all of them have been answered since
-        return list_open(project, before=None, after=None)
-    return found
-
-
 def list_closed(
     project: Project | None, *, before: UUID | None, after: UUID | None
 ) -> Page[Escalation]:
     """Return a page of the closed escalations, the last closed first."""
-    return read_page("closed", project, before=before, after=after)
-
-
-def list_recently_closed(project: Project | None) -> list[Escalation]:
-    """Return the few escalations that were closed last, for the list of open ones."""
-    return fetch_recently_closed(project, RECENT)
-
-
-@compiled
-def fetch_recently_closed(project: Project | None, most: int) -> QuerySet[Escalation]:
-    return with_extras(closed(), project).order_by("-closed_at", "-id")[:most]
-
-
-def read_page(
-    which: str, project: Project | None, *, before: UUID | None, after: UUID | None
-) -> Page[Any]:
-    """Return the page of open or closed ones before or after a row, by keyset pagination."""
-    newest_first = which == "closed"
     place = before or after
-    downwards = bool(before) if place else newest_first  # towards older ones
-    found = fetch_slice(which, project, place, downwards, PAGE + 1)
+    downwards = not after or bool(before)  # towards older ones
+    found = fetch_closed(project, place, downwards, PAGE + 1)
     more, found = len(found) > PAGE, found[:PAGE]
     if not found:
         return Page([], newer=None, older=None)
     oldest, newest = (found[-1], found[0]) if downwards else (found[0], found[-1])
     return Page(
-        found if downwards == newest_first else found[::-1],
+        found if downwards else found[::-1],
         newer=newest.pk if (place if downwards else more) else None,
         older=oldest.pk if (more if downwards else place) else None,
     )
 
 
 @compiled
-def fetch_slice(
-    which: str, project: Project | None, place: UUID | None, downwards: bool, most: int
+def fetch_closed(
+    project: Project | None, place: UUID | None, downwards: bool, most: int
 ) -> QuerySet[Any]:
-    """Return the rows next to one, the next one first."""
-    keys = ("closed_at", "id") if which == "closed" else ("id",)
-    rows = with_extras(closed() if which == "closed" else Escalation.objects.open(), project)
+    """Return the closed escalations next to one, the next one first."""
+    rows = with_extras(closed(), project)
     if place:
-        rows = rows.filter(beyond(place, keys, "lt" if downwards else "gt"))
-    order = [f"-{key}" if downwards else key for key in keys]
+        rows = rows.filter(beyond(place, "lt" if downwards else "gt"))
+    order = ("-closed_at", "-id") if downwards else ("closed_at", "id")
     return rows.order_by(*order)[:most]
 
 
-def beyond(place: UUID, keys: tuple[str, ...], side: str) -> Q:
-    """Return the condition that a row's keys are less or greater than those of `place`."""
-    if keys == ("id",):
-        return Q(**{f"id__{side}": place})
-    at = Escalation.objects.filter(pk=place).values(keys[0])[:1]
-    nearer = Q(**{keys[0]: at, f"id__{side}": place})
+def beyond(place: UUID, side: str) -> Q:
+    """Return the condition that a row was closed before or after the one with the id `place`."""
+    at = Escalation.objects.filter(pk=place).values("closed_at")[:1]
+    nearer = Q(**{"closed_at": at, f"id__{side}": place})
     # the index serves the first condition only; the second one is exact
-    return Q(**{f"{keys[0]}__{side}e": at}) & (Q(**{f"{keys[0]}__{side}": at}) | nearer)
+    return Q(**{f"closed_at__{side}e": at}) & (Q(**{f"closed_at__{side}": at}) | nearer)
 
 
-def find_oldest_open(project: Project | None, *, but: UUID) -> Escalation | None:
-    """Return the oldest open escalation other than `but`."""
-    rows = with_extras(Escalation.objects.open().oldest_first(), project)
-    return rows.exclude(pk=but).first()
+def find_last_closed(project: Project | None) -> Escalation | None:
+    """Return the escalation that was closed last."""
+    return with_extras(closed(), project).order_by("-closed_at", "-id").first()
+
+
+def list_snoozed(project: Project | None, *, now: datetime) -> list[Escalation]:
+    """Return the snoozed escalations, the next to come back first."""
+    rows = with_extras(Escalation.objects.snoozed(now), project)
+    return list(rows.order_by("snoozed_until", "id")[:SNOOZED_SHOWN])
+
+
+def find_listed(escalation_id: UUID) -> Escalation | None:
+    """Return an escalation as a list shows it."""
+    return with_extras(Escalation.objects.filter(pk=escalation_id), None).first()
 
 
 # ---- one escalation

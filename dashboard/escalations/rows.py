@@ -1,44 +1,49 @@
-"""The list of the inbox: its rows, the keys to the neighbors of the shown one, and its links."""
+"""The lists beside the inbox: what is snoozed and what is answered, and their tabs."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
+
+from django.http import QueryDict
+from django.urls import reverse
 
 from dashboard.escalations import queries
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
-from dashboard.navigation import Scope
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Visit
 from retries.models import Escalation
 
-ANSWERED = "answered"
-LONG_WAIT = timedelta(hours=1)
+ANSWERED, SNOOZED = "answered", "snoozed"
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationRow:
+    row: Escalation
+    current: bool
+    key: str  # J opens the row after the current one, K the row before
+    outcome: AnswerOutcome | None  # of a closed one
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One of the lists, with the number of its rows."""
+
+    label: str
+    url: str
+    count: int
+    current: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The open escalations with the last closed ones, or all closed ones."""
+    """A page of the snoozed or the answered escalations; empty where the inbox is shown."""
 
-    scope: Scope
-    answered: bool
-    answered_count: int
+    state: str
+    entries: list[EscalationRow]
     page: Page[Escalation]
-    recent: list[Escalation]
+    params: QueryDict
     query: str  # of a link to a row
-
-    @property
-    def open_query(self) -> str:
-        return self.scope.query
-
-    @property
-    def answered_query(self) -> str:
-        return self.build_query(state=ANSWERED)
-
-    @property
-    def other_query(self) -> str:
-        """The query of the list that is not shown."""
-        return self.open_query if self.answered else self.answered_query
 
     @property
     def newer_query(self) -> str:
@@ -48,66 +53,75 @@ class Listing:
     def older_query(self) -> str:
         return self.neighbor_query("before", self.page.older)
 
-    def find_next_open(self, *, but: Escalation) -> Escalation | None:
-        """Return the oldest open escalation other than `but`."""
-        first = None if self.answered or self.page.older else next(iter(self.page.rows), None)
-        if first and first.pk != but.pk:
-            return first
-        return queries.find_oldest_open(self.scope.project, but=but.pk)
-
     def neighbor_query(self, side: str, place: UUID | None) -> str:
         """Return the query of the page before or after, or an empty string without one."""
-        state = {"state": ANSWERED} if self.answered else {}
-        return self.build_query(**state, **{side: str(place)}) if place else ""
-
-    def build_query(self, **more: str) -> str:
-        params = self.scope.params
-        params.update(more)
-        return f"?{params.urlencode()}"
+        return build_query(self.params, state=self.state, **{side: str(place)}) if place else ""
 
 
-def read_listing(visit: Visit) -> Listing:
-    """Return the list that the address asks for."""
-    params, project, here = visit.request.GET, visit.scope.project, visit.shell.here.urlencode()
-    answered = params.get("state") == ANSWERED
-    before, after = (as_id(params.get(side, "")) for side in ("before", "after"))
-    read_rows = queries.list_closed if answered else queries.list_open
-    return Listing(
-        scope=visit.scope,
-        answered=answered,
-        answered_count=queries.count_closed(project),
-        page=read_rows(project, before=before, after=after),
-        recent=[] if answered else queries.list_recently_closed(project),
-        query=f"?{here}" if here else "",
+def build_query(params: QueryDict, **more: str) -> str:
+    params = params.copy()
+    params.update(more)
+    return f"?{params.urlencode()}" if params else ""
+
+
+def read_state(visit: Visit) -> str:
+    """Return which list the address asks for: snoozed, answered, or empty for the inbox."""
+    state = visit.request.GET.get("state", "")
+    return state if state in (ANSWERED, SNOOZED) else ""
+
+
+def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
+    """Return the list of a state, with its current row."""
+    given, project = visit.request.GET, visit.scope.project
+    page: Page[Escalation] = Page([], newer=None, older=None)
+    if state == ANSWERED:
+        before, after = (as_id(given.get(side, "")) for side in ("before", "after"))
+        page = queries.list_closed(project, before=before, after=after)
+    elif state == SNOOZED:
+        page = Page(queries.list_snoozed(project, now=visit.now), newer=None, older=None)
+    params = visit.scope.params
+    query = params.copy()
+    for name in ("state", "before", "after"):
+        if state and given.get(name):
+            query[name] = given[name]
+    shown = build_rows(page.rows, current, now=visit.now)
+    return Listing(state, shown, page, params, f"?{query.urlencode()}" if query else "")
+
+
+def build_tabs(visit: Visit, state: str) -> list[Tab]:
+    """Return the tabs of the three lists."""
+    page, params = reverse("dashboard:escalations"), visit.scope.params
+    snoozed, answered = queries.count_others(visit.scope.project, now=visit.now)
+    counts = (
+        ("Open", "", visit.shell.needs_you),
+        ("Snoozed", SNOOZED, snoozed),
+        ("Answered", ANSWERED, answered),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationRow:
-    row: Escalation
-    current: bool
-    key: str  # J opens the row after the current one, K the row before
-    outcome: AnswerOutcome | None  # of a closed one
-    waits_long: bool
+    return [
+        Tab(
+            label,
+            page + (build_query(params, state=name) if name else build_query(params)),
+            count,
+            name == state,
+        )
+        for label, name, count in counts
+    ]
 
 
 def build_rows(
-    listing: Listing, current: Escalation | None, *, now: datetime
-) -> tuple[list[EscalationRow], list[EscalationRow]]:
-    """Return the rows of the page, and those of the last closed escalations."""
-    escalations = [*listing.page.rows, *listing.recent]
+    escalations: list[Escalation], current: UUID | None, *, now: datetime
+) -> list[EscalationRow]:
+    """Return the rows of a list, with the keys to the neighbors of the current one."""
     ids = [each.pk for each in escalations]
-    at = ids.index(current.pk) if current and current.pk in ids else None
+    at = ids.index(current) if current in ids else None
     keys = {} if at is None else {at - 1: "k", at + 1: "j"}
     aftermaths = queries.read_aftermaths(escalations)
-    rows = [
+    return [
         EscalationRow(
             each,
             current=place == at,
             key=keys.get(place, ""),
             outcome=None if each.is_open else describe_outcome(each, aftermaths.get(each.pk)),
-            waits_long=now - each.opened_at > LONG_WAIT,
         )
         for place, each in enumerate(escalations)
     ]
-    return rows[: len(listing.page.rows)], rows[len(listing.page.rows) :]

@@ -15,8 +15,17 @@ from dashboard.escalations.evidence import (
     collect_evidence,
     preview_context,
 )
-from dashboard.escalations.panel import AnswerForm, GivenAnswer, build_form, describe_answer
-from dashboard.escalations.rows import EscalationRow, Listing, build_rows, read_listing
+from dashboard.escalations.inbox import Inbox, read_address, read_inbox
+from dashboard.escalations.panel import (
+    AnswerForm,
+    GivenAnswer,
+    LastAnswer,
+    build_form,
+    describe_answer,
+    find_last_answer,
+)
+from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, read_state
+from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
 from dashboard.live_updates import read_inbox_live_key
 from dashboard.navigation import Scope
 from dashboard.rendering import PageContext, Visit, live_page, wants_part
@@ -36,9 +45,11 @@ def read_key(now: datetime) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxPage(PageContext):
     scope: Scope
-    listing: Listing
-    entries: list[EscalationRow]
-    recent: list[EscalationRow]
+    tabs: list[Tab]
+    inbox: Inbox | None  # where the open ones are listed
+    listing: Listing  # where the snoozed or the answered ones are
+    is_list: bool  # whether a phone shows the list, and not the escalation
+    is_hidden: bool  # whether the filter hides the shown escalation
     poll: str  # the address that the page polls
     is_missing: bool  # whether the escalation in the address does not exist
     reply: Reply
@@ -48,18 +59,19 @@ class InboxPage(PageContext):
     task: Task | None
     answer_form: AnswerForm | None
     answer: GivenAnswer | None
+    last_answer: LastAnswer | None  # the one given just before, while it can be undone
+    last_closed: Escalation | None  # where nothing is open
     next_open: Escalation | None
+    snooze_times: list[SnoozeTime]
     evidence: TaskEvidence | InstructionEvidence | None
     preview: ContextPreview | None
+    query: str  # of the address, which forms keep
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
 def index(visit: Visit) -> InboxPage:
     """Show the first escalation of the list."""
-    listing = read_listing(visit)
-    first = listing.page.rows[0] if listing.page.rows else None
-    escalation = queries.find_escalation(first.pk, now=visit.now) if first else None
-    return build_page(visit, listing, escalation)
+    return build_page(visit)
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
@@ -68,36 +80,45 @@ def detail(visit: Visit, escalation_id: UUID) -> InboxPage:
     escalation = queries.find_escalation(escalation_id, now=visit.now)
     # a script would take a 404 for a lost connection
     status = 200 if escalation or wants_part(visit.request) else 404
-    return build_page(
-        visit, read_listing(visit), escalation, requested=escalation_id, status_code=status
-    )
+    return build_page(visit, escalation, requested=escalation_id, status_code=status)
 
 
 def build_page(
     visit: Visit,
-    listing: Listing,
-    escalation: Escalation | None,
+    escalation: Escalation | None = None,
     *,
     requested: UUID | None = None,
     reply: Reply = NO_REPLY,
     status_code: int = 200,
 ) -> InboxPage:
-    now = visit.now
-    entries, recent = build_rows(listing, escalation, now=now)
+    """Return the page of an escalation, or of the first one of the list."""
+    now, state = visit.now, read_state(visit)
+    address = read_address(visit)
+    inbox = None if state else read_inbox(visit, address, requested)
+    listing = read_listing(visit, state, requested)
+    if requested is None:
+        first = inbox.first if inbox else next((each.row.pk for each in listing.entries), None)
+        escalation = queries.find_escalation(first, now=now) if first else None
+        if not inbox:
+            listing = read_listing(visit, state, first)
     record = load_record(escalation) if escalation else None
     row = escalation.instruction if escalation else None
     is_open = escalation is not None and escalation.is_open
     if escalation and is_open and escalation.seen_at is None:
         note_view(escalation.pk, now=now)
+    query = inbox.link_query if inbox else listing.query
+    is_list = requested is None or "list" in visit.request.GET
     return InboxPage(
         title=page_title(visit.shell.needs_you),
         heading="Escalations",
         status_code=status_code,
         scope=visit.scope,
+        tabs=build_tabs(visit, state),
+        inbox=inbox,
         listing=listing,
-        entries=entries,
-        recent=recent,
-        poll=poll_url(escalation.pk if escalation else requested, listing.query),
+        is_list=is_list,
+        is_hidden=bool(inbox and is_open and requested and not inbox.place),
+        poll=poll_url(escalation.pk if escalation else requested, query, is_list=is_list),
         is_missing=requested is not None and escalation is None,
         reply=reply,
         silent_since=now - silent_after(),
@@ -106,12 +127,22 @@ def build_page(
         task=escalation.task if escalation else None,
         answer_form=build_form(escalation, record, reply) if escalation and is_open else None,
         answer=describe_answer(escalation, reply, now=now) if escalation and not is_open else None,
-        next_open=listing.find_next_open(but=escalation) if escalation and not is_open else None,
+        last_answer=find_last_answer(visit) if is_open else None,
+        last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
+        next_open=find_next_open(inbox, escalation) if escalation and not is_open else None,
+        snooze_times=list_snooze_times(now) if is_open else [],
         evidence=collect_evidence(escalation, record) if escalation else None,
         preview=preview_context(escalation, record, reply.message)
         if escalation and record and is_open
         else None,
+        query=query,
     )
+
+
+def find_next_open(inbox: Inbox | None, escalation: Escalation) -> Escalation | None:
+    """Return the escalation to open after a closed one."""
+    id = (inbox.next or inbox.first) if inbox else None
+    return queries.find_listed(id) if id and id != escalation.pk else None
 
 
 def page_title(open_count: int) -> str:
@@ -124,10 +155,13 @@ def escalation_url(escalation_id: UUID, query: str) -> str:
     return reverse("dashboard:escalation", args=[escalation_id]) + query
 
 
-def poll_url(shown: UUID | None, query: str) -> str:
+def poll_url(shown: UUID | None, query: str, *, is_list: bool = False) -> str:
     """Return the address that the page polls: always the escalation that it shows.
 
     The first one of the list may be answered elsewhere; another one must not replace it on the
     screen while a person reads.
     """
-    return escalation_url(shown, query) if shown else reverse("dashboard:escalations") + query
+    if not shown:
+        return reverse("dashboard:escalations") + query
+    more = f"{'&' if query else '?'}list=yes" if is_list else ""
+    return escalation_url(shown, query) + more

@@ -86,9 +86,9 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_acknowledged(
         expect(page).to_have_title("Escalations · Tenfour")
         (told,) = agent.instructions.pull()
         assert told.text == "Run `ls .lock`, then say what you see"
-        expect(page.locator("#recent")).to_contain_text("Delivered, no answer yet")
+        expect(page.locator(".esc__head")).to_contain_text("Delivered, no answer yet")
         agent.instructions.ack(told.id)
-    expect(page.locator("#recent")).to_contain_text("mara sent a new message. Acknowledged")
+    expect(page.locator(".esc__head .lede")).to_contain_text("Acknowledged")
     assert page.evaluate("window.untouched")
     page.click("text=a new instruction")
     expect(page).to_have_url(re.compile(f"/instructions/{told.id}/"))
@@ -136,11 +136,9 @@ def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
     assert Escalation.objects.open().count() == 2
     page.keyboard.press("s")
     page.click("#skip-dialog >> text='Leave as failed'")
-    expect(page.locator(panel(first))).to_contain_text("Left as is. Nothing was sent.")
-    following = page.locator(".answer__next a")
-    expect(following).to_be_focused()
-    page.keyboard.press("Enter")
     page.wait_for_url(f"**{address(second)}")
+    expect(page.locator("#toasts")).to_contain_text("Left as is. Nothing was sent.")
+    assert not Escalation.objects.get(pk=first.pk).is_open
     page.keyboard.press("a")
     expect(page.locator("#abort-dialog")).to_contain_text("Cancels the 1 pending instruction")
     page.click("#abort-dialog >> text='Cancel all pending'")
@@ -332,11 +330,11 @@ def test_the_inbox_is_whole(visit: Visit, hostile: list[str], coder: Agent, now:
     visitor = visit().signed_in()
     for path in hostile:
         assert_whole(visitor, path, widths=THREE_WIDTHS, expected="404")
-    page = visitor.open(URL)
+    page = visitor.open(hostile[1])  # a phone shows the list alone at the inbox's address
     page.click("button:has-text('Leave as failed')")
     assert_whole_as_it_is(page, widths=THREE_WIDTHS)
     page.click("#skip-dialog >> text='Leave as failed'")
-    expect(page.locator(".answer")).to_contain_text("Nothing was sent.")
+    expect(page.locator("#toasts")).to_contain_text("Nothing was sent.")
     assert_whole_as_it_is(page, widths=THREE_WIDTHS)
 
 
@@ -358,7 +356,6 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     page.fill("#fix", "Other words")
     page.click("#send-fix")
     assert "Your message is first in the queue." in page.inner_text("#toasts")
-    page.click(".answer__next a")
     page.click("button:has-text('Leave as failed')")
     assert "This cannot be undone." in page.inner_text(".answer")
     page.click("text=Go back")

@@ -210,7 +210,7 @@ def test_a_plan_s_task_is_called_by_its_ref_in_the_list(
     imported({"title": "Use it", "max_attempts": 1})
     fail(agent, attempt_of(claim(agent)), now=NOW)
     told = words(browser.get("/escalations/"))
-    assert re.search(r"03-01:task-1 waiting \S+ \S+ Use it failed 1 of 1 · coder", told), told
+    assert re.search(r"Use it waiting \S+ \S+ it broke 03-01:task-1 coder", told), told
 
 
 def test_different_messages_are_different_errors_with_the_same_output(
@@ -295,7 +295,8 @@ def test_answered_escalation_shows_its_history(
         attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now - 8 * MINUTE
     )
     assert "jonas sent a fix Escalated again after attempt 4" in page()
-    assert "1 differs" not in page() and "3/3" in page()
+    # the list has the later escalation, but what led to this one is its evidence alone
+    assert "1 differs" not in page().partition("3/3")[2] and "3/3" in page()
     second = about(question.task_id or agent.pk)
     jonas_answers(second, "retry", now - 7 * MINUTE)
     again = claimed(agent, question.task_id or agent.pk, now=now - 6 * MINUTE)
@@ -509,7 +510,7 @@ def test_question_is_answered_with_text(browser: Client, agent: Agent, now: date
     page = browser.get(address(question))
     told = words(page)
     assert "Drop the table?" in told and "its agent asked a question" in told
-    assert "asks: Drop the table?" in told  # in the list
+    assert told.count("Drop the table?") == 3  # in the list and in the message, too
     assert 'data-suggest="Drop it"' in html(page) and "high" in told
     shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Drop it"}, headers=PART))
     assert "User provided fix: Drop it</instruction>" in shown
@@ -605,7 +606,7 @@ def test_comments_and_assignee_are_shown(
     assert "Finance wants it back" in words(browser.get(address(question)))
     empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
     assert "A comment has 1 to 2000 characters." in words(empty)
-    assert "Assign to me" not in words(browser.get(address(question)))
+    assert "/care/" not in html(browser.get(address(question)))
     assignment.assign(question.pk, None, among=every, stamp=Stamp(who, now))
     browser.post(f"{address(question)}care/")
     assert "assigned to mara" in words(browser.get(address(question)))

@@ -1,0 +1,71 @@
+"""The query box of the inbox (pure): `reason:failed agent:coder assignee:me older:1h lxml`.
+
+Words without a key are searched in the title, the error, the question and the instruction.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dashboard import query_box
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, split_ids
+from dashboard.query_values import read_age
+from retries.states import QUESTIONS, Reason
+
+R = Reason
+
+# the name of a reason in the box -> the reasons it stands for
+REASONS: dict[str, tuple[str, ...]] = {
+    "failed": (
+        R.MAX_RETRIES_EXCEEDED,
+        R.NON_RETRYABLE,
+        R.SAME_FAILURE_AGAIN,
+        R.RELEASES_EXHAUSTED,
+        R.SERVICE_UNAVAILABLE,
+    ),
+    "permission": (R.PERMISSION_DENIED, R.NEEDS_CREDENTIALS, R.NEEDS_QUOTA),
+    "asks": (*QUESTIONS, R.NEEDS_CONFIRMATION),
+    "no-answer": (R.INSTRUCTION_IGNORED,),
+    "conflict": (R.CONFLICTING_REQUIREMENTS,),
+    "stuck": (R.BLOCKED, R.IMPOSSIBLE),
+    **{reason.value: (reason.value,) for reason in Reason},
+}
+ME, NO_ONE = "me", "none"
+YES = "yes"
+
+KEYS: Keys = {
+    "reason": Names(tuple(REASONS)),
+    "agent": Names(),
+    "plan": Names(),
+    "pattern": Names(),
+    "assignee": Names(),
+    "older": read_age("older"),
+    "blocks": Names((YES,)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxQuery(BoxQuery):
+    reason: Values = ANY
+    agent: Values = ANY
+    plan: Values = ANY
+    pattern: Values = ANY
+    assignee: Values = ANY
+    blocks: Values = ANY
+    older: timedelta | None = None
+    ids: tuple[uuid.UUID, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def parse(text: str) -> InboxQuery:
+    """Return the query in `text`; never fails."""
+    parsed = query_box.parse(text, KEYS)
+    ids, words = split_ids(parsed.rest, parsed.problems)
+    return InboxQuery(
+        text=parsed.text,
+        **parsed.names,
+        older=parsed.read.get("older"),
+        ids=ids,
+        words=words,
+        problems=tuple(parsed.problems),
+    )

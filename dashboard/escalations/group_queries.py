@@ -1,0 +1,74 @@
+"""Read the escalations of one failure pattern, for one answer to all of them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import CharField, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Value as V
+from django.db.models.functions import Coalesce, Left
+
+from dashboard.escalations.filters import REASONS, InboxQuery
+from dashboard.escalations.inbox_queries import select_inbox
+from dashboard.escalations.queries import SNIPPET
+from dashboard.shared_queries import CountOf, title_of
+from ledger.models import Agent, Failure, Need, Project, Task
+from ledger.states import FINAL, TaskState
+from retries.models import Escalation, FailurePattern, Grouped
+
+MOST = 500  # escalations that one form answers
+
+# where one answer for several makes no sense
+SINGLE = (*REASONS["asks"], *REASONS["no-answer"], *REASONS["conflict"])
+
+LAST = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
+LAST_GROUPED = Grouped.objects.filter(failure__task=OuterRef("task")).order_by("-failure")
+WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
+
+
+def select_group(
+    pattern: FailurePattern, query: InboxQuery, project: Project | None, *, now: Any, viewer: User
+) -> QuerySet[Escalation]:
+    """Return the open escalations whose last failure is of a pattern, of those in a filter."""
+    rows = select_inbox(query, project or pattern.project, now=now, viewer=viewer)
+    return (
+        rows.exclude(reason__in=SINGLE)
+        .annotate(last_pattern=Subquery(LAST_GROUPED.values("pattern")[:1]))
+        .filter(last_pattern=pattern.pk)
+    )
+
+
+def list_group(rows: QuerySet[Escalation]) -> list[Any]:
+    """Return the escalations of a group with what is different about each, most waiting first."""
+    found: QuerySet[Any] = rows.select_related("agent__breaker", "assignee", "task__plan").annotate(
+        title=title_of("task__"),
+        error=Coalesce(
+            Subquery(LAST.values(said=Left("message", SNIPPET))[:1]), V("", CharField())
+        ),
+        failure_type=Subquery(LAST.values("type")[:1]),
+        failure_id=Subquery(LAST.values("id")[:1]),
+        signature=Subquery(LAST_GROUPED.values("signature")[:1]),
+        waiting=CountOf(WAITING.order_by().values("pk")),
+    )
+    heavy = ("fix", "note", "question", "choices", "response_schema", "client_state")
+    tasks = ("task__payload", "task__result", "task__error", "task__plan__source")
+    return list(found.defer(*heavy, *tasks).order_by("-waiting", "id")[:MOST])
+
+
+def count_waiting(task_ids: list[UUID]) -> int:
+    """Count the tasks that wait for any of these tasks, each once."""
+    rows = Need.objects.filter(need__in=task_ids).exclude(task__state__in=FINAL)
+    return rows.order_by().values("task").distinct().count()
+
+
+def list_agents(ids: set[UUID]) -> dict[UUID, Any]:
+    """Return agents by id, each with the number of tasks `queued` for it."""
+    queued = Task.objects.filter(agent=OuterRef("pk"), state=TaskState.QUEUED).order_by()
+    rows = Agent.objects.filter(pk__in=ids).select_related("breaker")
+    found = rows.annotate(queued=CountOf(queued.values("pk")[:1000]), label=F("name"))
+    return {agent.pk: agent for agent in found.order_by("name")}
+
+
+def find_pattern(id: UUID, project: Project | None) -> FailurePattern | None:
+    rows = FailurePattern.objects.select_related("project").filter(pk=id)
+    return rows.filter(Q(project=project) if project else Q()).first()

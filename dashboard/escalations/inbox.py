@@ -1,0 +1,370 @@
+"""The inbox as a page shows it: groups with their lines, filters with counts, and their links."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from dashboard.badges import failure_icon
+from dashboard.escalations import filters, inbox_queries
+from dashboard.escalations.filters import InboxQuery
+from dashboard.escalations.inbox_labels import (
+    CHIPS,
+    GROUP_LABELS,
+    KINDS,
+    REASON_LABELS,
+    SORT_LABELS,
+)
+from dashboard.escalations.inbox_queries import (
+    GROUPS,
+    MOST_LINES,
+    PAGE,
+    SINGLES,
+    SORTS,
+    Request,
+)
+from dashboard.facets import Facet, value_facets
+from dashboard.formatting import monogram
+from dashboard.query_box import only_value
+from dashboard.rendering import Visit
+from retries.states import Reason
+
+SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
+OWN = ("since", "held", "list", "answered")  # parameters that no link keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An entry of a menu."""
+
+    label: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An escalation in the list."""
+
+    id: UUID
+    url: str
+    version: int
+    title: str
+    icon: str
+    label: str
+    text: str  # the headline of its last failure, or what it asks
+    is_error: bool
+    key: str
+    agent: str
+    project: str
+    waiting: int
+    opened_at: datetime
+    tone: str
+    assignee: str
+    current: bool
+
+    @property
+    def initials(self) -> str:
+        return monogram(self.assignee).upper()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group of escalations with its figures and its first lines."""
+
+    key: str
+    name: str
+    is_code: bool
+    icon: str
+    label: str
+    count: int
+    agents: int
+    waiting: int
+    oldest: datetime
+    tone: str
+    lines: list[Line]
+    is_open: bool
+    answer_url: str  # of one answer for all; empty where that makes no sense
+    more_url: str
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """The parameters of the inbox's address; links change some and keep the others."""
+
+    scope: dict[str, str]
+    q: str = ""
+    group: str = "pattern"
+    sort: str = "waiting"
+    page: int = 1
+    whole: str = ""
+
+    def build(self, **changes: Any) -> str:
+        """Return the query string with some parameters changed."""
+        params = {
+            "q": self.q,
+            "group": self.group if self.group != GROUPS[0] else "",
+            "sort": self.sort if self.sort != SORTS[0] else "",
+            "page": self.page if self.page > 1 else "",
+            "whole": self.whole,
+        } | changes
+        known = {name: value for name, value in params.items() if value}
+        given = self.scope | known
+        return f"?{urlencode(given)}" if given else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """The open escalations that match a query, in groups."""
+
+    address: Address
+    query: InboxQuery
+    total: int
+    all: int
+    groups: list[Group]
+    group_count: int
+    chips: list[Facet]
+    agents: list[Facet]
+    plans: list[Facet]
+    assignees: list[Facet]
+    group_choices: list[Choice]
+    sort_choices: list[Choice]
+    first: UUID | None
+    place: int  # of the current one; 0 if it is not in the list
+    before: str
+    after: str
+    next: UUID | None
+    newer: str
+    older: str
+
+    @property
+    def params(self) -> QueryDict:
+        """The parameters that a link with another filter keeps."""
+        return QueryDict(self.address.build(q="", page="", whole="").removeprefix("?"))
+
+    @property
+    def link_query(self) -> str:
+        """The query string of a link to an escalation."""
+        return self.address.build()
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the lines stand without headings."""
+        return [group.key for group in self.groups] in ([SINGLES], [""])
+
+    @property
+    def is_small(self) -> bool:
+        """Whether filters would have nothing to tell apart."""
+        return self.all <= 1 and not self.query.text
+
+    @property
+    def clear_url(self) -> str:
+        return reverse("dashboard:escalations") + self.address.build(q="", page="", whole="")
+
+
+def read_address(visit: Visit) -> Address:
+    given = visit.request.GET
+    group, sort, page = given.get("group", ""), given.get("sort", ""), given.get("page", "")
+    return Address(
+        scope={str(name): str(value) for name, value in visit.scope.params.items()},
+        q=filters.parse(given.get("q", "")).text,
+        group=group if group in GROUPS else GROUPS[0],
+        sort=sort if sort in SORTS else SORTS[0],
+        page=int(page) if page.isascii() and page.isdigit() and 0 < int(page) < 1000 else 1,
+        whole=given.get("whole", "").replace("\0", "")[:64],
+    )
+
+
+def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
+    """Return the inbox as the address asks for it; `current` is shown, or else the first one."""
+    query = filters.parse(address.q)
+    found = inbox_queries.read_inbox(
+        Request(
+            query=query,
+            project=visit.scope.project,
+            viewer=visit.request.user,  # type: ignore[arg-type]
+            group=address.group,
+            sort=address.sort,
+            page=address.page,
+            whole=address.whole,
+            current=current,
+        ),
+        now=visit.now,
+    )
+    groups = json.loads(found["groups"])
+    here = json.loads(found["here"]) if found["here"] else {}
+    first = found["first"]
+    builder = Builder(visit, address, current or first)
+    lines = [builder.build_line(each) for each in json.loads(found["lines"])]
+    keys = [each["key"] for each in json.loads(found["lines"])]
+    by_group: dict[str, list[Line]] = {}
+    for key, line in zip(keys, lines, strict=True):
+        by_group.setdefault(key, []).append(line)
+    counts = json.loads(found["counts"])
+    places = {name: UUID(here[name]) for name in ("before", "after", "next") if here.get(name)}
+    last_page = address.page * PAGE >= (found["total"] if address.group == "none" else found["n"])
+    return Inbox(
+        address=address,
+        query=query,
+        total=found["total"],
+        all=found["all"],
+        groups=[
+            builder.build_group(
+                each, by_group.get(each["key"], []), is_here=each["key"] == here.get("key")
+            )
+            for each in groups
+        ],
+        group_count=found["n"],
+        chips=[build_chip(*chip, count=counts[chip[0]], query=query) for chip in CHIPS],
+        agents=build_facets("agent", found["agents"], query),
+        plans=build_facets("plan", found["plans"], query),
+        assignees=build_facets("assignee", found["assignees"], query),
+        group_choices=builder.build_choices("group", GROUP_LABELS, address.group),
+        sort_choices=builder.build_choices("sort", SORT_LABELS, address.sort),
+        first=first,
+        place=here.get("place", 0),
+        before=builder.link(places.get("before")),
+        after=builder.link(places.get("after")),
+        next=places.get("next"),
+        newer=address.build(page=address.page - 1 if address.page > 2 else "")
+        if address.page > 1
+        else "",
+        older="" if last_page else address.build(page=address.page + 1),
+    )
+
+
+def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuery) -> Facet:
+    key, _, value = term.partition(":")
+    if key == "older":
+        current = query.older == SHORT_WAIT
+    else:
+        current = only_value(getattr(query, key)) == value
+    return Facet(label, query.having(key, "" if current else term), count, current, icon)
+
+
+def build_facets(key: str, counted: str, query: InboxQuery) -> list[Facet]:
+    values = [(str(value), int(count)) for value, count in json.loads(counted)]
+    one = only_value(getattr(query, key))
+    return value_facets(key, values, "" if one in (filters.ME, filters.NO_ONE) else one, query)
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Builds the parts of the list for one visit."""
+
+    visit: Visit
+    address: Address
+    current: UUID | None
+
+    def link(self, id: UUID | None) -> str:
+        if id is None:
+            return ""
+        return reverse("dashboard:escalation", args=[id]) + self.address.build()
+
+    def build_choices(self, name: str, labels: dict[str, str], current: str) -> list[Choice]:
+        page = reverse("dashboard:escalations")
+        default = next(iter(labels))
+        return [
+            Choice(
+                label,
+                page
+                + self.address.build(
+                    **{name: "" if each == default else each, "page": "", "whole": ""}
+                ),
+                each == current,
+            )
+            for each, label in labels.items()
+        ]
+
+    def tone_of(self, at: datetime) -> str:
+        waited = self.visit.now - at
+        return "is-red" if waited >= LONG_WAIT else "is-amber" if waited >= SHORT_WAIT else ""
+
+    def build_line(self, row: dict[str, Any]) -> Line:
+        id, opened_at = UUID(row["id"]), datetime.fromisoformat(row["opened_at"])
+        label, icon = REASON_LABELS[Reason(row["reason"])]
+        if row["failed_by"] and icon == "s-escalated":
+            icon = failure_icon(row["failed_by"])
+        deliveries = row["deliveries"] or 0
+        unanswered = f"{deliveries} deliver{'y' if deliveries == 1 else 'ies'}, no answer"
+        text = row["question"] or row["error"] or (unanswered if row["deliveries"] else label)
+        scope = self.visit.scope
+        return Line(
+            id=id,
+            url=self.link(id),
+            version=row["version"],
+            title=row["title"] or "",
+            icon=icon,
+            label=label,
+            text=" ".join(text.split()),
+            is_error=bool(row["error"] and not row["question"]),
+            key=row["ref"] or "",
+            agent=row["agent_name"],
+            project=row["project"] if scope.is_choice and not scope.project else "",
+            waiting=row["waiting"],
+            opened_at=opened_at,
+            tone=self.tone_of(opened_at),
+            assignee=row["assignee_name"] or "",
+            current=id == self.current,
+        )
+
+    def build_group(self, row: dict[str, Any], lines: list[Line], *, is_here: bool) -> Group:
+        key, count = row["key"], row["n"]
+        is_pattern = self.address.group == "pattern" and key == row["pattern"]
+        label, icon = REASON_LABELS[Reason(row["reason"])]
+        oldest = datetime.fromisoformat(row["oldest"])
+        name = KINDS.get(key) or self.name_group(row, label)
+        icons = {line.icon for line in lines}
+        rest = count - len(lines)
+        return Group(
+            key=key,
+            name=name,
+            is_code=is_pattern,
+            icon=icons.pop() if len(icons) == 1 else "s-escalated" if key == SINGLES else icon,
+            label="" if key in KINDS else label,
+            count=count,
+            agents=row["agents"],
+            waiting=row["waiting"],
+            oldest=oldest,
+            tone=self.tone_of(oldest),
+            lines=lines,
+            is_open=is_here or key == self.address.whole,
+            answer_url=self.answer_url(key) if is_pattern and count > 1 else "",
+            more_url=self.more_url(key, count) if rest else "",
+        )
+
+    def name_group(self, row: dict[str, Any], label: str) -> str:
+        match self.address.group:
+            case "agent":
+                return str(row["agent"])
+            case "plan":
+                return str(row["plan"] or "No plan")
+            case "pattern" if row["pattern"]:
+                return str(row["template"])
+        return label
+
+    def answer_url(self, key: str) -> str:
+        page = reverse("dashboard:escalations_answer_all")
+        return page + self.address.build(pattern=key, page="", whole="")
+
+    def more_url(self, key: str, count: int) -> str:
+        """Return the address that shows the whole group, or its pages if it is long."""
+        page = reverse("dashboard:escalations")
+        if count <= MOST_LINES or self.address.group != "pattern":
+            return f"{page}{self.address.build(whole=key)}#group-{key}"
+        return page + self.address.build(group="none", page="", whole="")
+
+
+def find_line(groups: Iterable[Group], id: UUID) -> Line | None:
+    """Return the line of an escalation, if it is shown."""
+    return next((line for group in groups for line in group.lines if line.id == id), None)

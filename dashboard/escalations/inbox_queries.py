@@ -1,0 +1,331 @@
+"""Read the inbox at volume: groups with their figures, the lines of groups, counts of filters.
+
+One statement reads everything that depends on all escalations of the inbox. It takes each filter's
+condition as a column, so that the count beside a filter leaves out that filter alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
+from django.db.models import Value as V
+
+from dashboard.escalations.filters import ME, NO_ONE, REASONS, InboxQuery
+from dashboard.escalations.queries import SNIPPET
+from dashboard.shared_queries import match_any, match_values, of_project
+from ledger.models import Failure, Project
+from ledger.sql import quoted
+from ledger.states import FINAL
+from retries.models import Escalation, FailurePattern
+
+LONG_WAIT = timedelta(hours=1)
+PAGE = 40  # groups, or lines without groups
+LINES = 20  # of an open group
+FIRST_LINES = 5  # of a closed one
+MOST_LINES = 200  # of a group that is shown whole
+FACETS_SHOWN = 8
+
+GROUPS = ("pattern", "reason", "agent", "plan", "none")
+SORTS = ("waiting", "oldest", "newest", "pattern")
+SINGLES = "one-of-a-kind"
+ASKS, NO_ANSWER, CONFLICT = "asks", "no-answer", "conflict"
+
+# what is the same for an escalation's pattern and for its line
+FAILED_BY = """select g.pattern_id, f.id as failure_id from ledger_failure f
+        left join retries_grouped g on g.failure_id = f.id
+        where f.task_id = m.task_id order by f.id desc limit 1"""
+KIND = f"""case when m.reason in ({quoted(REASONS["asks"])}) then '{ASKS}'
+        when m.reason in ({quoted(REASONS["no-answer"])}) then '{NO_ANSWER}'
+        when m.reason in ({quoted(REASONS["conflict"])}) then '{CONFLICT}'
+        else coalesce(last.pattern_id::text, m.reason) end"""
+GROUP_KEYS = {
+    "pattern": "kind",
+    "reason": "reason",
+    "agent": "agent_id::text",
+    "plan": "coalesce(plan_id::text, '')",
+    "none": "''",
+}
+GROUP_ORDERS = {
+    "waiting": "coalesce(w.waiting, 0) desc, oldest, key",
+    "oldest": "oldest, key",
+    "newest": "newest desc, key",
+    "pattern": "template, key",
+}
+LINE_ORDERS = {
+    "waiting": "waiting desc, id",
+    "oldest": "id",
+    "newest": "id desc",
+    "pattern": "waiting desc, id",
+}
+# the filters whose counts are shown; each is a column `is_…` of the rows
+FILTERS = ("reason", "agent", "plan", "pattern", "assignee", "older", "blocks")
+
+
+def all_but(*names: str) -> str:
+    """Return the condition that every filter holds but those named."""
+    return " and ".join(f"is_{name}" for name in FILTERS if name not in names)
+
+
+def count_where(condition: str, *names: str) -> str:
+    return f"count(*) filter (where {all_but(*names)} and {condition})"
+
+
+def facet(column: str, name: str) -> str:
+    """Return the SQL of the most frequent values of a column with their counts, as JSON."""
+    return f"""(select coalesce(jsonb_agg(jsonb_build_array(value, n) order by n desc, value), '[]')
+        from (select {column}::text as value, count(*) as n from described
+            where {all_but(name)} and {column} is not null
+            group by 1 order by n desc, 1 limit {FACETS_SHOWN}) most)"""
+
+
+CHIPS = {
+    **{
+        f"reason:{name}": count_where(f"reason in ({quoted(REASONS[name])})", "reason")
+        for name in ("failed", "permission", "asks", "no-answer", "conflict", "stuck")
+    },
+    "blocks:yes": count_where("waiting > 0", "blocks"),
+    "older:1h": count_where("opened_at < %(long)s", "older"),
+    "assignee:me": count_where("assignee_id = %(me)s", "assignee"),
+    "assignee:none": count_where("assignee_id is null", "assignee"),
+}
+
+
+LINE = f"""select p.id, p.key, p.place, p.waiting, p.reason, p.opened_at, p.agent_name,
+            p.assignee_name, e.version, e.severity, j.name as project, t.ref,
+            e.attempts, e.attempt_limit, i.deliveries, f.type as failed_by,
+            left(coalesce(nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
+            left(e.question, {SNIPPET}) as question, left(f.message, {SNIPPET}) as error
+        from placed p join retries_escalation e on e.id = p.id
+        join ledger_project j on j.id = e.project_id
+        left join ledger_task t on t.id = e.task_id
+        left join ledger_instruction i on i.id = e.instruction_id
+        left join ledger_failure f on f.id = p.failure_id"""
+
+
+def inbox_statement(matching: str, group: str, sort: str) -> str:
+    """Return the statement over the rows of the query `matching`."""
+    singles = f"when count(*) over (partition by raw) = 1 then '{SINGLES}'"
+    counts = ", ".join(f"'{name}', {sql}" for name, sql in CHIPS.items())
+    return f"""with matching as materialized ({matching}),
+waits as materialized (
+    select m.id, d.task_id from matching m
+    join ledger_need d on d.need_id = m.task_id
+    join ledger_task t on t.id = d.task_id and t.state not in ({quoted(FINAL)})
+    where m.needed_by > 0
+), described as materialized (
+    select m.*, {KIND} as kind, last.pattern_id, last.failure_id,
+        coalesce(w.n, 0) as waiting,
+        (%(patterns)s::uuid[] is null or coalesce(last.pattern_id = any(%(patterns)s), false))
+            and not coalesce(last.pattern_id = any(%(not_patterns)s::uuid[]), false) as is_pattern,
+        (not %(blocks)s or w.n is not null) as is_blocks
+    from matching m
+    left join lateral ({FAILED_BY}) last on m.task_id is not null
+    left join (select id, count(*) as n from waits group by id) w on w.id = m.id
+), chosen as (
+    select d.*, {GROUP_KEYS[group]} as raw, coalesce(p.template, kind) as template
+    from described d left join retries_failurepattern p on p.id = d.pattern_id
+    where {all_but()}
+), keyed as materialized (
+    select c.*, case {singles if group == "pattern" else ""} when false then '' else raw end as key
+    from chosen c
+), waiting_of as (
+    select k.key, count(distinct w.task_id) as waiting
+    from keyed k join waits w on w.id = k.id group by k.key
+), grouped as materialized (
+    select g.*, coalesce(w.waiting, 0) as waiting,
+        row_number() over (order by key = '{SINGLES}', {GROUP_ORDERS[sort]}) as rank
+    from (
+        select key, count(*) as n, count(distinct agent_id) as agents, min(opened_at) as oldest,
+            max(id::text) as newest, min(template) as template,
+            min(pattern_id::text) as pattern, min(reason) as reason,
+            min(agent_name) as agent, min(plan_ref) as plan
+        from keyed group by key
+    ) g left join waiting_of w using (key)
+), placed as materialized (
+    select k.id, k.key, k.waiting, k.failure_id, k.reason, k.opened_at, k.agent_name,
+        k.assignee_name, g.rank,
+        row_number() over (order by g.rank, {prefixed(LINE_ORDERS[sort])}) as place,
+        row_number() over (partition by k.key order by {prefixed(LINE_ORDERS[sort])}) as within
+    from keyed k join grouped g using (key)
+), here as (
+    select * from placed
+    where id = %(current)s or %(current)s::uuid is null and place = 1
+)
+select
+    (select count(*) from placed) as total,
+    (select count(*) from grouped) as n,
+    (select count(*) from matching) as all,
+    (select coalesce(jsonb_agg(to_jsonb(g) order by rank), '[]') from grouped g
+        where {f"rank > %(skip)s and rank <= %(skip)s + {PAGE}" if group != "none" else "true"}
+    ) as groups,
+    (select coalesce(jsonb_agg(to_jsonb(l) order by place), '[]') from ({LINE}
+        where {line_limits(group)}) l) as lines,
+    (select jsonb_build_object('place', h.place, 'key', h.key, 'rank', h.rank,
+        'before', (select id from placed where place = h.place - 1),
+        'after', (select id from placed where place = h.place + 1),
+        'next', (select id from placed where id <> h.id
+            order by key = h.key desc, (place > h.place) desc, place limit 1)) from here h) as here,
+    (select id from placed order by place limit 1) as first,
+    {facet("agent_name", "agent")} as agents,
+    {facet("plan_ref", "plan")} as plans,
+    {facet("assignee_name", "assignee")} as assignees,
+    (select jsonb_build_object({counts}) from described) as counts"""
+
+
+def prefixed(order: str) -> str:
+    """Return an order of lines whose columns are those of `k`."""
+    return ", ".join(f"k.{part}" for part in order.split(", "))
+
+
+def line_limits(group: str) -> str:
+    """Return which lines are read: those of the page's groups, more of the open ones."""
+    if group == "none":
+        return f"p.place > %(skip)s and p.place <= %(skip)s + {PAGE}"
+    return f"""p.rank > %(skip)s and p.rank <= %(skip)s + {PAGE} and (p.within <= {FIRST_LINES}
+            or p.key = (select key from here) and p.within <= {LINES}
+            or p.key = %(whole)s and p.within <= {MOST_LINES} or p.id = %(current)s)"""
+
+
+# ---- what the statement is given
+
+
+def select_words(
+    query: InboxQuery, project: Project | None, *, now: datetime
+) -> QuerySet[Escalation]:
+    """Return the escalations of the inbox with the ids and the words of a query."""
+    rows = of_project(Escalation.objects.in_inbox(now), project)
+    if query.ids:
+        rows = rows.filter(id__in=query.ids)
+    for word in query.words:
+        rows = rows.filter(contains(word))
+    return rows
+
+
+def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[str, Q]:
+    """Return the condition of each filter that the columns of an escalation decide."""
+    return {
+        "is_reason": match_any(query.reason, lambda name: Q(reason__in=REASONS[name])),
+        "is_agent": match_values(query.agent, "agent__name"),
+        "is_plan": match_values(query.plan, "task__plan__ref"),
+        "is_assignee": match_any(query.assignee, lambda name: assigned_to(name, viewer)),
+        "is_older": Q(opened_at__lt=now - query.older) if query.older else Q(),
+    }
+
+
+def select_inbox(
+    query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
+) -> QuerySet[Escalation]:
+    """Return the inbox with all filters but the pattern's and whether other tasks wait."""
+    conditions = list_conditions(query, now=now, viewer=viewer).values()
+    return select_words(query, project, now=now).filter(*conditions)
+
+
+def select_matching(
+    query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
+) -> QuerySet[Any, Any]:
+    """Return the inbox, with a column for each filter that has a count."""
+    conditions = list_conditions(query, now=now, viewer=viewer)
+    rows: QuerySet[Any, Any] = select_words(query, project, now=now)
+    found: QuerySet[Any, Any] = (
+        rows.annotate(**{name: as_column(each) for name, each in conditions.items()})
+        .order_by()
+        .values(
+            "id",
+            "agent_id",
+            "task_id",
+            "reason",
+            "opened_at",
+            "assignee_id",
+            *conditions,
+            plan_id=F("task__plan_id"),
+            plan_ref=F("task__plan__ref"),
+            agent_name=F("agent__name"),
+            assignee_name=F("assignee__username"),
+            needed_by=F("task__needed_by"),
+        )
+    )
+    return found
+
+
+def contains(word: str) -> Any:
+    """Return the condition that an escalation, its task, instruction or last error has a word."""
+    errors = Failure.objects.filter(task=OuterRef("task"), message__icontains=word)
+    return (
+        Q(task__title__icontains=word)
+        | Q(task__ref__icontains=word)
+        | Q(question__icontains=word)
+        | Q(instruction__content__icontains=word)
+        | Exists(errors)
+    )
+
+
+def assigned_to(name: str, viewer: User) -> Q:
+    if name == NO_ONE:
+        return Q(assignee=None)
+    return Q(assignee=viewer.pk) if name == ME else Q(assignee__username=name)
+
+
+def as_column(condition: Q) -> Any:
+    if not condition:
+        return V(True)
+    return ExpressionWrapper(condition, output_field=BooleanField())
+
+
+def find_patterns(texts: Sequence[str]) -> list[UUID]:
+    """Return the patterns with these fingerprints, or with these words."""
+    found: list[UUID] = []
+    for text in texts:
+        named = Q(fingerprint__startswith=text.lower()) | Q(merged__fingerprint=text.lower())
+        said = Q(template__icontains=text) | Q(example__icontains=text)
+        rows = FailurePattern.objects.filter(named | said).distinct()
+        found += rows.order_by("id").values_list("pk", flat=True)[:MOST_LINES]
+    return found
+
+
+# ---- what it returns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the address asks the inbox for."""
+
+    query: InboxQuery
+    project: Project | None
+    viewer: User
+    group: str = "pattern"
+    sort: str = "waiting"
+    page: int = 1
+    whole: str = ""  # the group to show whole
+    current: UUID | None = None
+
+
+def read_inbox(wanted: Request, *, now: datetime) -> dict[str, Any]:
+    """Return the groups, the places of lines, and the counts of the filters."""
+    query = wanted.query
+    rows = select_matching(query, wanted.project, now=now, viewer=wanted.viewer)
+    matching, params = rows.query.sql_with_params()
+    values: dict[str, Any] = {
+        "long": now - LONG_WAIT,
+        "me": wanted.viewer.pk,
+        "patterns": find_patterns(query.pattern.wanted) if query.pattern.wanted else None,
+        "not_patterns": find_patterns(query.pattern.unwanted),
+        "blocks": bool(query.blocks.wanted),
+        "skip": (wanted.page - 1) * PAGE,
+        "whole": wanted.whole,
+        "current": wanted.current,
+    }
+    named = {f"p{number}": value for number, value in enumerate(params)}
+    parts = matching.split("%s")
+    matching = parts[0] + "".join(
+        f"%({name})s{part}" for name, part in zip(named, parts[1:], strict=True)
+    )
+    statement = inbox_statement(matching, wanted.group, wanted.sort)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values | named)
+        names = [column.name for column in cursor.description or ()]
+        return dict(zip(names, cursor.fetchone() or (), strict=True))

@@ -1,0 +1,43 @@
+/* One answer for a group: counts follow the ticks, Ctrl Enter reviews and sends, Escape goes back. */
+(function () {
+  "use strict";
+  var form = document.getElementById("answer-all-form");
+  if (!form) return;
+  var boxes = Array.from(form.querySelectorAll("[data-leave]"));
+
+  function paint() {
+    var picked = boxes.filter(function (box) { return box.checked; }).length;
+    form.querySelectorAll("[data-count]").forEach(function (each) { each.textContent = picked.toLocaleString("en"); });
+    form.querySelector("[data-picked]").textContent =
+      picked.toLocaleString("en") + " of " + boxes.length.toLocaleString("en") + " selected";
+  }
+  form.addEventListener("change", paint);
+  form.addEventListener("click", function (event) {
+    if (!event.target.closest("[data-clear]")) return;
+    var text = document.getElementById("fix");
+    text.value = "";
+    text.focus();
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      return form.requestSubmit(document.getElementById("send-all") || document.getElementById("review"));
+    }
+    if (document.querySelector("dialog:modal, details.menu[open]")) return;
+    var typing = event.target.matches("input:not([type=checkbox], [type=radio]), textarea, select");
+    if (event.key === "Escape" && !typing) {
+      var edit = form.querySelector("[data-edit]");
+      if (edit) form.requestSubmit(edit);
+      else location.assign(form.dataset.inbox);
+      return;
+    }
+    var off = false;
+    try { off = localStorage.getItem("tenfour-keys") === "off"; } catch (e) { /* not kept */ }
+    if (typing || off || event.ctrlKey || event.metaKey || event.altKey || event.key.toLowerCase() !== "x") return;
+    var box = document.querySelector("[data-row][data-cursor] [data-leave]");
+    if (!box) return;
+    box.checked = !box.checked;
+    paint();
+  });
+  paint();
+})();

@@ -1,0 +1,120 @@
+/* The list of the inbox: keys over groups and lines, and a list that stays put while it is in use. */
+(function () {
+  "use strict";
+  var $ = function (selector) { return document.querySelector(selector); };
+
+  function list() { return $("#escalation-list"); }
+  function isOff() {
+    try { return localStorage.getItem("tenfour-keys") === "off"; } catch (e) { return false; }
+  }
+
+  /* ---- J and K go over the headings of groups and the lines of open ones */
+
+  function stops() {
+    if (!list()) return [];
+    return Array.from(list().querySelectorAll("summary, .eline")).filter(function (each) {
+      var group = each.closest("details");
+      return each.matches("summary") || !group || group.open;
+    });
+  }
+  function at(all) {
+    var focused = all.indexOf(document.activeElement);
+    if (focused >= 0) return focused;
+    return all.findIndex(function (each) { return each.getAttribute("aria-current") === "true"; });
+  }
+  function move(by) {
+    var all = stops(), here = at(all), next = all[here + by];
+    /* the heading of an open group is passed over: its lines follow */
+    while (next && next.matches("summary") && next.parentNode.open) next = all[(here += by) + by];
+    if (!next) return;
+    next.scrollIntoView({ block: "nearest" });
+    if (next.matches("summary")) next.focus({ preventScroll: true });
+    else next.click();
+  }
+  function groupHere() {
+    var focused = document.activeElement && document.activeElement.closest("[data-group]");
+    var current = $('.eline[aria-current="true"]');
+    return focused || (current && current.closest("[data-group]"));
+  }
+
+  document.addEventListener("keydown", function (event) {
+    var typing = event.target.matches("input:not([type=checkbox]), textarea, select");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || isOff() || !list()) return;
+    if ($("dialog:modal, details.menu[open]")) return;
+    var heading = event.target.closest(".egroup summary"), group = groupHere();
+    if (event.key === "ArrowRight" && heading) heading.parentNode.open = true;
+    else if (event.key === "ArrowLeft" && group && group.contains(document.activeElement)) {
+      group.querySelector("details").open = false;
+      group.querySelector("summary").focus();
+    } else if (event.key === "b" && group) {
+      var all = group.querySelector("[data-group-key]");
+      if (all) all.click();
+    } else if ((event.key === "j" || event.key === "k") && stops().length && !$('[data-key="j"], [data-key="k"]')) {
+      event.stopImmediatePropagation();
+      move(event.key === "j" ? 1 : -1);
+    } else return;
+    event.preventDefault();
+  }, true);
+
+  /* ---- a poll never closes a group, and never moves lines under the focus */
+
+  function ids(within) {
+    return Array.from(within.querySelectorAll("li[data-row]")).map(function (row) { return row.id; });
+  }
+  /* a fragment may be an element, which has no getElementById */
+  function find(task, id) { return task.fragment.querySelector("#" + CSS.escape(id)); }
+  document.addEventListener("htmx:before:swap", function (event) {
+    if (!list()) return;
+    event.detail.tasks.forEach(function (task) {
+      list().querySelectorAll("[data-group]").forEach(function (group) {
+        var next = find(task, group.id);
+        if (next) next.querySelector("details").open = group.querySelector("details").open;
+      });
+      var folded = $("#preview"), preview = find(task, "preview");
+      if (folded && preview && folded.open) preview.open = true;
+      var held = list().contains(document.activeElement), known = ids(list());
+      list().toggleAttribute("hx-morph-skip", held);
+      if (!held || !find(task, "escalation-list")) return;
+      var more = ids(task.fragment).filter(function (id) { return !known.includes(id); }).length;
+      var button = $("#list-news");
+      if (!more || !button) return;
+      button.textContent = more + " new";
+      button.hidden = false;
+    });
+  });
+  document.addEventListener("click", function (event) {
+    if (!event.target.closest("#list-news")) return;
+    $("#list-news").hidden = true;
+    $("#list-news").blur();
+    document.dispatchEvent(new Event("ledger-changed"));
+  });
+
+  /* ---- the times of the snooze menu are those of the reader's clock */
+
+  function zones() {
+    document.querySelectorAll("[data-zone]").forEach(function (field) {
+      field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
+    });
+  }
+  document.addEventListener("toggle", function (event) {
+    if (!event.target.matches("#snooze-menu") || !event.target.open) return;
+    zones();
+    var now = new Date();
+    event.target.querySelectorAll("[data-snooze]").forEach(function (button) {
+      var at = new Date(now), name = button.dataset.snooze;
+      if (name === "hour") return;
+      at.setHours(name === "evening" ? 18 : 9, 0, 0, 0);
+      if (name === "tomorrow") at.setDate(at.getDate() + 1);
+      if (name === "week") at.setDate(at.getDate() + (7 - ((at.getDay() + 6) % 7)));
+      button.hidden = at <= now;
+      button.value = at.toISOString();
+      var time = button.querySelector("time");
+      time.dateTime = at.toISOString();
+      window.tenfour.localize(button);
+    });
+    var first = event.target.querySelector(".menu__it:not([hidden])");
+    if (first) first.focus();
+  }, true);
+  var current = $('.eline[aria-current="true"]');
+  if (current) current.scrollIntoView({ block: "nearest" });
+})();

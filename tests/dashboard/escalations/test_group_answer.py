@@ -1,0 +1,120 @@
+"""One answer for all escalations of a pattern: counted before, each recorded by itself."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from ledger.models import Agent, Event, Task
+from ledger.states import TaskState
+from retries.models import Escalation, FailurePattern, Operation
+from retries.operations.running import run_operation
+from tests.dashboard.escalations.test_escalations import URL, jonas_answers
+from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated
+from tests.dashboard.seen import html, words
+from tests.factories import make_agent
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+FIX = "Add lxml to the test dependencies"
+
+
+@pytest.fixture
+def group(agent: Agent, now: datetime) -> list[Escalation]:
+    codex = make_agent("codex")
+    escalated(agent, "other", TABLE, now=now)
+    return [
+        escalated(codex if n == 3 else agent, f"t{n}", LXML, now=now - (9 - n) * MINUTE)
+        for n in range(4)
+    ]
+
+
+def path_of(group: list[Escalation]) -> str:
+    return f"{URL}answer-all/?pattern={FailurePattern.objects.get(example__contains='lxml').pk}"
+
+
+def form(group: list[Escalation], *left: Escalation, **more: str) -> dict[str, Any]:
+    return {
+        "shown": ",".join(str(each.pk) for each in group),
+        "id": [str(each.pk) for each in group if each not in left],
+        "action": "fix",
+        "fix": FIX,
+    } | more
+
+
+def run(operation: Operation) -> None:
+    """Let a worker carry it out, once it can't be undone any more."""
+    run_operation(operation.pk, now=timezone.now() + timedelta(seconds=11))
+
+
+def test_the_form_counts_and_the_review_sends_nothing(
+    browser: Client, group: list[Escalation]
+) -> None:
+    assert path_of(group) in html(browser.get(URL))
+    told = words(browser.get(path_of(group)))
+    assert "Answer 4 escalations at once" in told and "4 of 4 selected" in told
+    assert f"4 {LXML}" in told and "2 agents" in told
+    review = words(browser.post(path_of(group), form(group, group[0])))
+    assert "Send this fix to 3 tasks?" in review and FIX in review
+    assert "codex 1 task" in review and "coder 2 tasks" in review
+    assert "3 of 4 selected" in words(browser.post(path_of(group), form(group, group[0], edit="1")))
+    assert not Operation.objects.exists() and Escalation.objects.open().count() == 5
+    for bad, why in (({"fix": " "}, "Write what"), ({"id": ""}, "Select at least one")):
+        assert why in words_of(browser.post(path_of(group), form(group, **bad)))
+    assert browser.get(f"{URL}answer-all/?pattern=nonsense").status_code == 302
+
+
+def words_of(response: Any) -> str:
+    assert response.status_code == 422
+    response.status_code = 200
+    return words(response)
+
+
+def test_what_is_ticked_is_answered_one_by_one_and_the_result_is_true(
+    browser: Client, agent: Agent, group: list[Escalation], now: datetime
+) -> None:
+    left, taken, *sent = group
+    new = escalated(agent, "new", LXML, now=now)  # it came while the form was open
+    page = browser.post(path_of(group), form(group, left, confirmed="yes"), follow=True)
+    told = words(page)
+    assert "Answering 3 escalations" in told and "Undo" in told and "0 of 3" in told
+    operation = Operation.objects.get()
+    jonas_answers(taken, "skip", now)
+    run(operation)
+    told = words(browser.get(page.redirect_chain[-1][0]))
+    assert "Answered 2 of 3 escalations" in told and "Already answered" in told and "t1" in told
+    assert "2 escalations are open in this group" in told, "the one left out and the new one"
+    answered = Escalation.objects.filter(pk__in=[each.pk for each in sent])
+    assert {(each.action, each.fix, each.answered_by_name) for each in answered} == {
+        ("fix", FIX, "mara")
+    }
+    resolved = Event.objects.filter(kind="escalation.resolved", actor_name="mara")
+    assert {each.subject_id for each in resolved} == {each.pk for each in sent}
+    assert Escalation.objects.open().filter(pk__in=[left.pk, new.pk]).count() == 2
+    states = Task.objects.filter(pk__in=answered.values("task")).values_list("state", flat=True)
+    assert set(states) == {TaskState.QUEUED}
+
+
+def test_it_is_undone_before_it_starts_and_refused_after(
+    browser: Client, group: list[Escalation]
+) -> None:
+    page = browser.post(path_of(group), form(group, confirmed="yes"), follow=True)
+    operation, here = Operation.objects.get(), page.redirect_chain[-1][0]
+    undo = f"{URL}answer-all/{operation.pk}/undo/?{here.partition('?')[2]}"
+    assert "Undone. Nothing was sent" in words(browser.post(undo, follow=True))
+    run(operation)
+    assert Escalation.objects.open().count() == 5
+    page = browser.post(path_of(group), form(group, action="retry", confirmed="yes"), follow=True)
+    again = Operation.objects.exclude(pk=operation.pk).get()
+    run(again)
+    late = browser.post(undo.replace(str(operation.pk), str(again.pk)), follow=True)
+    assert "can't be undone any more" in words(late)
+    assert Escalation.objects.open().count() == 1 and Escalation.objects.filter(action="retry")
+
+
+def test_a_filter_narrows_the_group_first(browser: Client, group: list[Escalation]) -> None:
+    told = words(browser.get(f"{path_of(group)}&q=agent:codex"))
+    assert "1 of 1 selected" in told and "t3" in told and "t1" not in told
+    assert f"{path_of(group)}" in html(browser.get(URL))

@@ -1,0 +1,226 @@
+"""The inbox at volume: groups, filters with counts, orders, snooze, and where a person goes next."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from ledger.journal import Actor, Stamp
+from ledger.models import Agent, Event
+from retries.escalations import assignment
+from retries.models import Escalation, FailurePattern
+from tests.dashboard.escalations.test_escalations import PART, URL, address, ignored
+from tests.dashboard.escalations.test_task_escalations import asked
+from tests.dashboard.seen import html, words
+from tests.dashboard.worked import enqueued, failed, make_plan
+from tests.factories import make_agent
+
+pytestmark = pytest.mark.django_db
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+LXML, TABLE = "No module named 'lxml'", 'relation "invoices" does not exist'
+MARA = Actor("user", "1", "mara")
+
+
+def escalated(agent: Agent, title: str, error: str, *, now: datetime, **more: Any) -> Escalation:
+    """The escalation of a task that failed its only attempt."""
+    id = enqueued(agent, title, now=now, max_attempts=1, on_exhausted="escalate", **more)
+    failed(agent, id, now=now, type="verification_failed", message=error)
+    return Escalation.objects.get(task=id)
+
+
+def groups(page: Any) -> list[tuple[str, int, int]]:
+    """The keys of the groups with their numbers of escalations and of waiting tasks."""
+    return [(each.key, each.count, each.waiting) for each in page.context["inbox"].groups]
+
+
+def counts(page: Any) -> dict[str, int]:
+    inbox = page.context["inbox"]
+    facets = [*inbox.chips, *inbox.agents, *inbox.plans, *inbox.assignees]
+    return {each.label: each.count for each in facets if each.count}
+
+
+def lines(page: Any) -> list[str]:
+    return [each.title for group in page.context["inbox"].groups for each in group.lines]
+
+
+@pytest.fixture
+def world(agent: Agent, now: datetime) -> dict[str, Escalation]:
+    """Two patterns with two and three escalations, a question, and an ignored instruction."""
+    codex = make_agent("codex")
+    _, ids = make_plan("03-01", [("Ledger", [])], now=now, agent=codex)
+    failed(codex, ids[0], now=now - 2 * HOUR, message=TABLE)
+    made = {
+        "t1": Escalation.objects.get(task=ids[0]),
+        "t2": escalated(agent, "t2", TABLE, now=now - 90 * MINUTE),
+        "l1": escalated(agent, "l1", LXML, now=now - 50 * MINUTE),
+        "l2": escalated(agent, "l2", LXML, now=now - 40 * MINUTE),
+        "l3": escalated(codex, "l3", LXML, now=now - 30 * MINUTE),
+        "q": asked(agent, now=now - 20 * MINUTE),
+        "i": ignored(agent, "Run df -h", now=now - 10 * MINUTE),
+    }
+    # two tasks wait for l2 and one of them for l3 too: three waits, two tasks
+    enqueued(agent, "w1", now=now, needs=[made["l2"].task_id, made["l3"].task_id])
+    enqueued(agent, "w2", now=now, needs=[made["l2"].task_id])
+    return made
+
+
+def test_groups_have_counts_and_singles_come_last(
+    browser: Client, world: dict[str, Escalation]
+) -> None:
+    page = browser.get(URL)
+    lxml, table = (str(p.pk) for p in FailurePattern.objects.order_by("-first_seen"))
+    assert groups(page) == [(lxml, 3, 2), (table, 2, 0), ("one-of-a-kind", 2, 0)]
+    assert lines(page)[:3] == ["l2", "l3", "l1"], "most waiting first, then the oldest"
+    said = words(page)
+    assert "Answer all 3…" in said and "2 agents · 2 tasks wait" in said
+    assert said.count("Answer all") == 2 and "All 7, in 3 groups" in said
+    assert f'hx-get="{address(world["l2"])}?list=yes"' in html(page)
+    by_age = browser.get(URL, {"sort": "oldest"})
+    assert [key for key, _, _ in groups(by_age)] == [table, lxml, "one-of-a-kind"]
+    flat = browser.get(URL, {"sort": "newest", "group": "none"})
+    assert lines(flat) == ["Run df -h", "Clean up", "l3", "l2", "l1", "t2", "Ledger"]
+    assert len(groups(browser.get(URL, {"group": "agent"}))) == 2
+    assert ("", 6, 2) in groups(browser.get(URL, {"group": "plan"}))
+    assert len(groups(browser.get(URL, {"group": "reason"}))) == 3
+
+
+def test_each_count_leaves_out_its_own_filter_alone(
+    browser: Client, world: dict[str, Escalation], now: datetime
+) -> None:
+    stamp, every = Stamp(MARA, now), Escalation.objects.all()
+    assignment.assign(world["l1"].pk, "mara", among=every, stamp=stamp)
+    assert counts(browser.get(URL)) == {
+        "Failed": 5,
+        "Asks": 1,
+        "No acknowledgement": 1,
+        "Blocks other tasks": 2,
+        "Older than 1 h": 2,
+        "Assigned to me": 1,
+        "Unassigned": 6,
+        "coder": 5,
+        "codex": 2,
+        "03-01": 1,
+        "mara": 1,
+    }
+    page = browser.get(URL, {"q": "agent:coder reason:failed"})
+    assert sorted(lines(page)) == ["l1", "l2", "t2"] and "3 of 7" in words(page)
+    told = counts(page)
+    assert (told["coder"], told["codex"]) == (3, 2), "agents under the reason alone"
+    assert (told["Failed"], told["Asks"]) == (3, 1), "reasons under the agent alone"
+    assert told["Blocks other tasks"] == 1 and "mara" in told
+    for text, found in {
+        "pattern:lxml": ["l1", "l2", "l3"],
+        "-pattern:lxml reason:failed": ["Ledger", "t2"],
+        "assignee:me": ["l1"],
+        "assignee:none blocks:yes": ["l2", "l3"],
+        "older:1h": ["Ledger", "t2"],
+        "plan:03-01": ["Ledger"],
+        "df": ["Run df -h"],
+        "invoices": ["Ledger", "t2"],
+        "reason:asks,no-answer": ["Clean up", "Run df -h"],
+        f"{world['l1'].pk}": ["l1"],
+        "100% _": [],
+    }.items():
+        assert sorted(lines(browser.get(URL, {"q": text}))) == found, text
+    unknown = words(browser.get(URL, {"q": "reason:fialed agnt:coder"}))
+    assert "Did you mean “failed”?" in unknown and "Did you mean “agent:coder”?" in unknown
+    none = browser.get(URL, {"q": "nowhere"})
+    assert "No open escalation matches" in words(none)
+
+
+def test_a_deep_link_is_selected_and_stands_above_a_filter_that_hides_it(
+    browser: Client, world: dict[str, Escalation]
+) -> None:
+    page = browser.get(address(world["t2"]))
+    inbox = page.context["inbox"]
+    (group,) = [each for each in inbox.groups if each.is_open]
+    assert [each.current for each in group.lines] == [False, True] and inbox.place == 5
+    assert "5 of 7" in words(page) and "Not in this filter" not in words(page)
+    hidden = browser.get(address(world["t2"]), {"q": "pattern:lxml"})
+    assert "Not in this filter" in words(hidden)
+    assert html(hidden).count('aria-current="true"') > 0 and not hidden.context["inbox"].place
+
+
+def test_the_next_of_the_same_group_opens_and_undo_goes_back(
+    browser: Client, world: dict[str, Escalation], now: datetime
+) -> None:
+    def goes_to(escalation: Escalation, **params: str) -> str:
+        path = f"{address(escalation)}answer/?{'&'.join(f'{k}={v}' for k, v in params.items())}"
+        form = {"action": "retry", "version": escalation.version}
+        found: str = browser.post(path, form, headers=PART)["HX-Redirect"]
+        return found
+
+    url = goes_to(world["l3"], sort="waiting")
+    assert url.startswith(address(world["l1"])) and f"answered={world['l3'].pk}" in url
+    page = browser.get(url)
+    assert "Retry granted to codex" in words(page) and "data-focus" in html(page)
+    back = browser.post(f"{address(world['l3'])}undo/", follow=True)
+    assert "Answer undone." in words(back) and Escalation.objects.open().count() == 7
+    assert goes_to(world["l1"]).startswith(address(world["l2"])), "the group's first, at its end"
+    assert goes_to(world["i"]).startswith(address(world["q"]))
+    assert goes_to(world["q"]).startswith(address(world["l2"])), "the first one of the list"
+
+
+def test_a_snoozed_one_leaves_the_inbox_and_its_counts(
+    browser: Client, world: dict[str, Escalation], now: datetime
+) -> None:
+    path = f"{address(world['l2'])}snooze/"
+    said = browser.post(path, {"until": "hour"}, follow=True)
+    assert "Snoozed until" in words(said)
+    page = browser.get(URL)
+    assert groups(page)[0][1:] == (2, 1) and "6 need an answer" in words(page)
+    listed = browser.get(URL, {"state": "snoozed"})
+    assert "Snoozed 1" in words(listed) and "Snoozed by mara · 2 tasks need it" in words(listed)
+    assert "Bring it back now" in words(browser.get(address(world["l2"])))
+    browser.post(path, {"until": "now"})
+    assert groups(browser.get(URL))[0][1:] == (3, 2)
+    own = {"until": "own", "own": "2020-01-01T10:00", "zone": "Europe/Berlin"}
+    assert "Choose a time in the future" in words(browser.post(path, own, follow=True))
+    for bad in ({}, {"until": "own", "own": "soon"}, {"until": "x\0"}, own | {"zone": "\0../x"}):
+        assert browser.post(path, bad).status_code == 302
+    assert Escalation.objects.snoozed(now).count() == 0
+    when = (now + 2 * HOUR).strftime("%Y-%m-%dT%H:%M")
+    browser.post(path, {"until": "own", "own": when, "zone": "UTC"})
+    until = Escalation.objects.get(pk=world["l2"].pk).snoozed_until
+    assert until and f"{until:%Y-%m-%dT%H:%M}" == when
+    assert Event.objects.filter(kind="escalation.snoozed").count() == 2
+
+
+def test_pages_and_long_groups(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(24):
+        escalated(agent, f"t{number}", LXML, now=now - number * MINUTE)
+    page = browser.get(URL)
+    assert len(lines(page)) == 20 and "Show 4 more" in words(page)
+    whole = re.search(r'href="([^"]*whole=[^"#]*)', html(page))
+    assert whole and len(lines(browser.get(whole[1]))) == 24
+    flat = browser.get(URL, {"group": "none", "page": "2"})
+    assert lines(flat) == [] and browser.get(URL, {"page": "nonsense"}).status_code == 200
+
+
+def test_the_number_of_escalations_costs_no_statement(
+    browser: Client, world: dict[str, Escalation], statements: Callable[..., int]
+) -> None:
+    for path in (URL, *(address(each) for each in world.values())):
+        assert statements(browser, path, {"q": "reason:failed,asks,no-answer"}) <= 15, path
+    assert statements(browser, URL, {"state": "snoozed"}) <= 15
+
+
+def test_a_viewer_sees_no_form_and_no_snooze(
+    world: dict[str, Escalation], django_user_model: type[User], now: datetime
+) -> None:
+    eve = django_user_model.objects.create_user("eve", is_staff=True)
+    rights = Permission.objects.filter(codename__startswith="view_")
+    eve.user_permissions.set(rights)
+    reader = Client()
+    reader.force_login(eve)
+    told = html(reader.get(address(world["l1"])))
+    assert "Answer all" not in told and "/snooze/" not in told and 'id="read-only"' in told
+    path = f"{address(world['l1'])}snooze/"
+    assert reader.post(path, {"until": "hour"}).status_code == 403
+    assert not Escalation.objects.snoozed(now).exists()
