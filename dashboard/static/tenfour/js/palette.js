@@ -214,18 +214,9 @@
     event.preventDefault();
     open();
   });
-  /* the box in the header opens the palette; without a script it is a form */
+  /* a click on the box in the header opens the palette; by keyboard it is a form, as without a script */
   var header = document.getElementById("q");
-  if (header) {
-    header.addEventListener("click", open);
-    header.addEventListener("input", function () {
-      var text = header.value;
-      header.value = "";
-      open();
-      box.value = text;
-      askSoon();
-    });
-  }
+  if (header) header.addEventListener("click", open);
   document.addEventListener("submit", function (event) {
     if (!event.target.matches(".me")) return;
     try { sessionStorage.removeItem(store); } catch (e) { /* storage is not available */ }
