@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import django
@@ -11,7 +10,7 @@ import django
 from bench.page_client import build_getter, find_detail_pages
 
 LARGE_ROWS = 20_000
-Statement = tuple[Any, Any]
+Statement = tuple[Any, Any, Any]  # text, values, class of the cursor
 
 
 def main(name: str, paths: dict[str, str]) -> None:
@@ -35,7 +34,7 @@ def record_statements(work: Callable[[], Any]) -> list[Statement]:
     execute = psycopg.Cursor.execute
 
     def execute_and_note(cursor: Any, query: Any, params: Any = None, **more: Any) -> Any:
-        sent.append((query, params))
+        sent.append((query, params, type(cursor)))
         return execute(cursor, query, params, **more)
 
     psycopg.Cursor.execute = execute_and_note  # type: ignore[method-assign]
@@ -54,15 +53,16 @@ def find_scans(statements: list[Statement]) -> Iterator[tuple[str, str]]:
     with connection.connection.cursor() as cursor:
         cursor.execute("select relname from pg_class where reltuples > %s", [LARGE_ROWS])
         large = {name for (name,) in cursor.fetchall()}
-        for query, params in statements:
+        for query, params, kind in statements:
             text = query.decode() if isinstance(query, bytes) else str(query)
             if text.split(None, 1)[0].lower() not in ("select", "with"):
                 continue
-            with suppress(LookupError):
-                cursor.execute("explain (format json) " + text, params)
-                plan = cursor.fetchone()[0][0]["Plan"]
-                for table in sorted(set(list_scanned(plan)) & large):
-                    yield table, text
+            asked = kind(connection.connection)
+            asked.execute("explain (format json) " + text, params)
+            (row,) = asked.fetchall()
+            (plans,) = row.values() if isinstance(row, dict) else row
+            for table in sorted(set(list_scanned(plans[0]["Plan"])) & large):
+                yield table, text
 
 
 def list_scanned(plan: dict[str, Any]) -> Iterator[str]:
