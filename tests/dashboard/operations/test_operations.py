@@ -99,11 +99,12 @@ def test_everything_matching_is_a_query_with_a_cut_off_and_no_list_of_ids(
     enqueued(other, "Not this one", now=before)
     page = html(browser.get("/tasks/?q=agent:coder"))
     matching = page[page.index('id="matching-form"') :]
-    counted_at = re.search(r'name="counted_at" value="([^"]+)"', matching)
-    assert counted_at and 'name="id"' not in matching
+    assert 'name="matching" value="yes"' in matching and 'name="id"' not in matching
     form = {"matching": "yes", "q": "agent:coder", "next": "/tasks/?q=agent:coder"}
-    form["counted_at"] = unescape(counted_at[1])
     asked = browser.post(NEW.format("task.abort"), form)
+    counted_at = re.search(r'name="counted_at" value="([^"]+)"', html(asked))
+    assert counted_at
+    form["counted_at"] = counted_at[1]
     assert "45 tasks will be aborted." in text_of(asked) and 'name="id"' not in html(asked)
     later = enqueued(agent, "Later", now=now)
     browser.post(NEW.format("task.abort"), form | {"confirmed": "yes"})
