@@ -151,6 +151,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+# with a provider, so that the tables of single sign-on are made, which tests always load
+SIGN_ON = {
+    "TENFOUR_OIDC_ISSUER": "https://sso.example.com",
+    "TENFOUR_OIDC_CLIENT_ID": "tenfour",
+    "TENFOUR_OIDC_SECRET": "unused",
+}
+
+
 def build_template(outer: Place, target: Path) -> None:
     """Make a cluster, migrate its database and put it in place in one step."""
     aside = outer.folder("test-template.new")
@@ -161,7 +169,7 @@ def build_template(outer: Place, target: Path) -> None:
     places.write_private(aside / "password", made.servers.postgres.password)
     made.start("postgres")
     try:
-        env = os.environ | environment(made.servers.urls, outer.data)
+        env = os.environ | environment(made.servers.urls, outer.data) | SIGN_ON
         migrate = [sys.executable, "manage.py", "migrate", "--skip-checks", "--verbosity=0"]
         if subprocess.run(migrate, cwd=PROJECT, env=env).returncode:
             raise places.Refused("The migrations fail on an empty database: see above.")
