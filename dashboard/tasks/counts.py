@@ -1,9 +1,10 @@
 """Count the tasks of a list by state and agent, exactly up to a limit."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, OuterRef, QuerySet
+from django.db.models import Count, F, OuterRef, QuerySet
 
 from dashboard.compiled_queries import compiled
 from dashboard.formatting import COUNT_CAP
@@ -41,12 +42,17 @@ def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
     where = project.id if project else "all"
 
     def count_states() -> dict[str, int]:
+        if query.words:
+            return count_groups(group_by_state(query.stateless(), project))
         rows = fetch_state_counts(query.stateless(), project)
         return rows[0] if rows else {}
 
     def count_agents() -> list[tuple[str, int]]:
-        rows = fetch_agent_counts(query.agentless(), project)
-        counted = [(row["name"], row["n"]) for row in rows if row["n"]]
+        if query.words:
+            counted = list(count_groups(group_by_agent(query.agentless(), project)).items())
+        else:
+            rows = fetch_agent_counts(query.agentless(), project)
+            counted = [(row["name"], row["n"]) for row in rows if row["n"]]
         return sorted(counted, key=lambda each: -each[1])[:FACETS_SHOWN]
 
     states = hash_of(query.stateless())
@@ -55,6 +61,26 @@ def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
         get_or_compute_slow(f"tasks-by-state:{where}:{states}", count_states),
         get_or_compute_slow(f"tasks-by-agent:{where}:{agents}", count_agents),
     )
+
+
+def count_groups(groups: Iterable[dict[str, Any]]) -> dict[str, int]:
+    return {each["value"]: min(each["n"], COUNT_CAP) for each in groups}
+
+
+# A search for words reads all that it finds, so it counts them in one pass instead of searching
+# again for each state and agent.
+@compiled
+def group_by_state(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
+    """Return the number of matching tasks in each state that has any."""
+    found = filter_tasks(query, project).values(value=F("state"))
+    return found.annotate(n=Count("pk")).order_by("value")
+
+
+@compiled
+def group_by_agent(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
+    """Return the number of matching tasks of each agent that has any."""
+    found = filter_tasks(query, project).values(value=F("agent__name"))
+    return found.annotate(n=Count("pk")).order_by("value")
 
 
 @compiled

@@ -4,11 +4,14 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django.test import Client
 
+from dashboard.tasks.counts import count_tasks
+from dashboard.tasks.filters import parse
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
@@ -115,6 +118,20 @@ def test_facets_ignore_their_own_key(browser: Client, agent: Agent, now: datetim
     text = words(browser.get(URL, {"q": "agent:coder"}))
     assert "All 1" in text and "Queued 0" in text and "Done 1" in text
     assert re.search(r"coder 1 cx codex 1|codex 1 .*coder 1|co coder 1 co codex 1", text)
+
+
+def test_facets_of_a_search_are_counted_in_one_pass(
+    agent: Agent, now: datetime, django_assert_max_num_queries: Any
+) -> None:
+    for n, state in enumerate((TaskState.DONE, TaskState.DONE, TaskState.QUEUED)):
+        make_task(state, agent=make_agent(f"agent-{n % 2}"), now=now, title="Mend the importer")
+    make_task(TaskState.DONE, agent=agent, now=now, title="Rest")
+    with django_assert_max_num_queries(2) as queries:
+        found = count_tasks(parse("importer state:done"), None)
+    assert found.states == {"done": 2, "queued": 1} and found.total == 3
+    assert found.agents == [("agent-0", 1), ("agent-1", 1)]
+    searches = [query["sql"].count("ledger_taskwords") for query in queries.captured_queries]
+    assert all(count <= 2 for count in searches), "one search, not one for each state and agent"
 
 
 def test_filter_by_project(browser: Client, agent: Agent, now: datetime) -> None:
