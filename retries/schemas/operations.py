@@ -69,7 +69,11 @@ class OperationDetailOut(OperationOut):
 
 
 class OperationList(Listed):
-    data: list[OperationOut]
+    data: list[OperationOut] = Field(description="operations, newest first")
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"data": [OPERATION], "next_cursor": None, "has_more": False}}
+    )
 
 
 def operation_out(row: Operation) -> dict[str, Any]:
