@@ -247,6 +247,8 @@ class RetryIn(In):
         None, description="what reads the session from now on; null keeps its tracker"
     )
 
+    model_config = ConfigDict(json_schema_extra={"example": {"tracker": "todo"}})
+
 
 class RetryOut(Schema):
     returned: int = Field(description="number of failed messages that returned to the buffer")
