@@ -38,7 +38,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     known = TrustedCaller(SYSTEM, agent=agent).params
     return {
         "send": (instructions.SEND, SENT | known),
-        "pull": (instructions.PULL[Bearer], {"limit": 1} | BEARER),
+        "pull": (instructions.PULL[Bearer], {"limit": 1, "session": None} | BEARER),
         "acknowledge": (instructions.ACKNOWLEDGE[Bearer], ACKED | BEARER),
         "signal": (signal_matching.SIGNAL[Bearer], HEARD | BEARER),
         "cancel": (instructions.CANCEL, {"ids": [uuid4()]} | known),
