@@ -86,7 +86,7 @@ OPERATIONS: dict[str, set[str]] = {
     "plans_restart": {"invalid_transition"},
     "plans_resume": {"invalid_transition"},
     "sessions_call_tools": IDEMPOTENT | {"session_locked", "tool_call_refused"},
-    "sessions_create": {"unknown_agent"},
+    "sessions_create": {"not_found", "unknown_agent"},
     "sessions_import": {
         "not_found",
         "payload_too_large",

@@ -26,6 +26,7 @@ STATUS = {
     "human_required": 403,
     "not_found": 404,
     "invalid_transition": 409,
+    "nothing_to_change": 409,
     "breaker_open": 409,
     "concurrency_limit": 409,
     "lease_lost": 409,

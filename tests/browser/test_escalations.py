@@ -201,7 +201,7 @@ def test_a_double_click_counts_once(visit: Visit, coder: Agent, now: datetime) -
     page = visit().sign_in(URL)
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else 0)
-    page.dblclick("button:has-text('Send again')")
+    page.dblclick("button:has-text('Send again'):visible")
     expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
     page.wait_for_timeout(300)
     assert len(sent) == 1

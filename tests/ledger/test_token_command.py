@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from ledger.models import Agent, Token
 from tests.conftest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("project")]
 
 
 def printed(**options: Any) -> str:

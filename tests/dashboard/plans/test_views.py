@@ -251,7 +251,7 @@ def test_other_pages_show_the_refs_of_tasks(
     breaker.trip([agent], reason="", stamp=Stamp(MARA, now - 2 * MINUTE))
     Breaker.objects.update(state="half_open")
     Breaker.objects.update(probe_attempt=Task.objects.get(pk=under_way[1][4]).current_attempt)
-    assert "Probe: 03-01:task-5 API" in words(browser.get("/agents/"))
+    assert "Probe: 03-01:task-5 API" in words(browser.get(f"/agents/{agent.pk}/"))
 
 
 def test_the_search_finds_refs(
@@ -264,9 +264,8 @@ def test_the_search_finds_refs(
 
     assert found("03-01") == found(str(plan.pk)) == address(plan)
     assert found("03-01:task-3") == f"/tasks/{ids[2]}/"
-    assert found("03-02").startswith("/instructions/")
+    assert "Location" not in browser.get("/search/", {"q": "03-02"})  # a page of results
     make_plan("03-01", agent=make_agent(project=make_project("atlas")), now=now)
-    assert found("03-01") == "/plans/?q=03-01"
     assert found(" `03-01:task-3`, ") == f"/tasks/{ids[2]}/"
 
 

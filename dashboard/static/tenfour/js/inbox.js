@@ -63,9 +63,21 @@
   }
   /* a fragment may be an element, which has no getElementById */
   function find(task, id) { return task.fragment.querySelector("#" + CSS.escape(id)); }
+  /* a swap ignores `open`, also of a group that it inserts around lines that were there */
+  var opening = [];
+  document.addEventListener("htmx:after:swap", function () {
+    opening.splice(0).forEach(function (id) {
+      var box = document.querySelector("#" + CSS.escape(id) + " details");
+      if (box) box.open = true;
+    });
+  });
   document.addEventListener("htmx:before:swap", function (event) {
     if (!list()) return;
     event.detail.tasks.forEach(function (task) {
+      task.fragment.querySelectorAll("[data-group]").forEach(function (group) {
+        var isNew = !document.getElementById(group.id);
+        if (isNew && group.querySelector("details").open) opening.push(group.id);
+      });
       list().querySelectorAll("[data-group]").forEach(function (group) {
         var next = find(task, group.id);
         if (next) next.querySelector("details").open = group.querySelector("details").open;
