@@ -72,14 +72,14 @@ def count_groups(groups: Iterable[dict[str, Any]]) -> dict[str, int]:
 @compiled
 def group_by_state(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
     """Return the number of matching tasks in each state that has any."""
-    found = filter_tasks(query, project).values(value=F("state"))
+    found: QuerySet[Any, Any] = filter_tasks(query, project).values(value=F("state"))
     return found.annotate(n=Count("pk")).order_by("value")
 
 
 @compiled
 def group_by_agent(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
     """Return the number of matching tasks of each agent that has any."""
-    found = filter_tasks(query, project).values(value=F("agent__name"))
+    found: QuerySet[Any, Any] = filter_tasks(query, project).values(value=F("agent__name"))
     return found.annotate(n=Count("pk")).order_by("value")
 
 
